@@ -113,7 +113,7 @@ static void the_structure_says_what_it_holds(void)
 	static const struct { uint64_t mask; int error; } refused[] = {
 		{ 0, EINVAL },
 		{ WITH_IOVA, EINVAL },
-		{ WITH_ADDRESS | WITH_FD, EOPNOTSUPP },
+		{ WITH_ADDRESS | WITH_FD, EINVAL },
 		{ WITH_ADDRESS | WITH_DMAH, EOPNOTSUPP },
 		{ WITH_ADDRESS | UINT64_C(1) << 40, EOPNOTSUPP },
 	};

@@ -1,5 +1,6 @@
 """Registered memory: one-sided operations on a target that does nothing, memory of every kind, and
-memory over the events of a process's life, and memory that io_uring or direct I/O uses at the same time."""
+memory over the events of a process's life, memory that io_uring or direct I/O uses at the same time,
+and dma-bufs."""
 
 from __future__ import annotations
 
@@ -24,5 +25,7 @@ def cases() -> list[Case]:
     """Each program, each test, each path; and that each path is what is taken."""
     chosen = [Case("the path taken", path or "default", partial(paths.taken, path))
               for path in (*PATHS, None)]
-    return chosen + [case for source in ("one_sided.c", "kinds.c", "lifetime.c", "pinned.c", "pinned_random.c")
+    # The program's own fstatfs is to be the library's, too.
+    buffers = c_program.table(HERE / "dmabuf.c", PATHS, SECONDS, libraries=("-libverbs", "-rdynamic"))
+    return chosen + buffers + [case for source in ("one_sided.c", "kinds.c", "lifetime.c", "pinned.c", "pinned_random.c")
             for case in c_program.table(HERE / source, PATHS, SECONDS)]

@@ -4,7 +4,8 @@ other way to have one."""
 from __future__ import annotations
 
 import time
-from typing import Optional
+from pathlib import Path
+from typing import Mapping, Optional
 
 from harness.place import Place
 from harness.process import Ended, Process
@@ -22,8 +23,9 @@ COUNTERS = "cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *; dmesg
 class Guest:
     """A host in a network namespace, and the guest that its cable leads to, for the time of a `with`."""
 
-    def __init__(self, place: Place):
+    def __init__(self, place: Place, more: Optional[Mapping[str, Path]] = None):
         self.place = place
+        self._more = more or {}
         self.hosts = _Alone(place)
         self._machine: Optional[Process] = None
 
@@ -54,7 +56,7 @@ class Guest:
     def _boot(self) -> None:
         kernel = initramfs.kernel()
         archive = self.place.directory / "initramfs"
-        initramfs.make(archive, kernel, self.address)
+        initramfs.make(archive, kernel, self.address, self._more)
         host = self.host
         self._machine = self.place.start("guest", host.inside(
             [QEMU, "-accel", "tcg", "-m", "512", "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio",

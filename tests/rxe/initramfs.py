@@ -14,7 +14,7 @@ import stat
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Mapping, Optional
 
 from harness.build_tree import TARGET
 
@@ -30,6 +30,8 @@ UNWINDER = "/lib/x86_64-linux-gnu/libgcc_s.so.1"
 DRIVER = "/etc/libibverbs.d/rxe.driver"
 # The checksum that the driver looks for by name is a module of its own.
 MODULES = ["crc32_generic", "virtio_pci", "virtio_net", "rdma_rxe", "rdma_ucm"]
+# A graphics device without hardware, whose buffers are dma-bufs; not every kernel has it.
+OPTIONAL_MODULES = ["vgem"]
 LIBRARY = re.compile(r"(/\S+) \(0x")
 
 INIT = """\
@@ -78,9 +80,9 @@ class Kernel:
     def modules(self) -> list[Path]:
         """The modules with what they need, in the order in which they are loaded."""
         order: dict[Path, None] = {}
-        for name in MODULES:
+        for name in MODULES + OPTIONAL_MODULES:
             done = subprocess.run(["/usr/sbin/modprobe", "-d", str(self.root), "--show-depends", "-S", self.release, name],
-                                  capture_output=True, text=True, check=True)
+                                  capture_output=True, text=True, check=name in MODULES)
             for line in done.stdout.splitlines():
                 # A module that is built in says so instead.
                 if line.startswith("insmod "):
@@ -145,8 +147,9 @@ class Archive:
             out.write(self._entries)
 
 
-def make(file: Path, chosen: Kernel, address: str) -> None:
-    """Writes the archive for a guest with this kernel and this address."""
+def make(file: Path, chosen: Kernel, address: str, more: Mapping[str, Path]) -> None:
+    """Writes the archive for a guest with this kernel and this address, and with more files: their names there, and where
+    they are here."""
     archive = Archive()
     # Where programs of the distribution look for themselves and for their libraries.
     archive.directory("usr/bin")
@@ -160,6 +163,10 @@ def make(file: Path, chosen: Kernel, address: str) -> None:
     for path in [*plain, *sorted(libraries(plain)), DRIVER, BUSYBOX]:
         target = path if path.startswith(("/usr/", "/etc/")) else f"/usr{path}"
         archive.file(target, Path(path).read_bytes())
+    for name, path in more.items():
+        archive.file(name, path.read_bytes())
+    for library in sorted(libraries([str(path) for path in more.values()]) - libraries(plain)):
+        archive.file(library if library.startswith("/usr/") else f"/usr{library}", Path(library).read_bytes())
     listed = subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
     taken = {os.path.basename(program) for program in PROGRAMS} | {"busybox"}
     for applet in listed:

@@ -1,5 +1,6 @@
 """Linux' own Soft-RoCE at the other end: what two programs of the distribution do with each other when one of them runs on the
-kernel's adapter in a virtual machine, and the other on ours. Emulated, so only `make nightly` runs it."""
+kernel's adapter in a virtual machine, and the other on ours; and ours alone there, with dma-bufs, which the machine's own
+kernel may lack. Emulated, so only `make nightly` runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from harness.process import Ended
 from harness.requirement import Tool
 from roce.hosts import NoNamespaces, PORT, SetupFailed
 
-from . import corpus, initramfs
+from . import buffers, corpus, initramfs
 from .guest import COUNTERS, QEMU, Guest
 
 TITLE = "Linux' own Soft-RoCE at the other end"
@@ -83,7 +84,8 @@ def cases() -> list[Case]:
              for name, test in TESTS.items() for direction in DIRECTIONS]
     found += [Case(name, direction, partial(with_guest, partial(connected, *commands, direction)))
               for name, commands in PROGRAMS.items() for direction in DIRECTIONS]
-    return found + [Case("the corpus of the decoders", "", partial(with_guest, captured))]
+    found += [Case("the corpus of the decoders", "", partial(with_guest, captured))]
+    return found + [Case("dma-bufs", kind, partial(buffers.registered, kind)) for kind in buffers.KINDS]
 
 
 def with_guest(body: Callable[[Guest], Outcome], place: Place) -> Outcome:

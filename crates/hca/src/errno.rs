@@ -21,6 +21,10 @@ impl Errno {
     pub const EBUSY: Errno = Errno(libc::EBUSY);
     /// A memory range is not mapped, or not with the rights asked for.
     pub const EFAULT: Errno = Errno(libc::EFAULT);
+    /// No open descriptor.
+    pub const EBADF: Errno = Errno(libc::EBADF);
+    /// The descriptor does not have the rights.
+    pub const EACCES: Errno = Errno(libc::EACCES);
     /// Nothing there now; ask again.
     pub const EAGAIN: Errno = Errno(libc::EAGAIN);
     /// No such object.

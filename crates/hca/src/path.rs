@@ -106,7 +106,7 @@ pub enum Direction {
 /// A piece of a peer's memory, by how we get there.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
-    /// It is in our address space: pages of an arena.
+    /// It is in our address space: pages of an arena, or a mapping of our own.
     Pointer(*mut u8),
     /// The kernel copies to or from this address of process `pid`.
     Kernel {
@@ -223,6 +223,10 @@ impl Peer {
                     _ => self.kernel(self.reach.arena_base.wrapping_add(offset)),
                 }
             }
+            (Piece::Mapping { address, .. }, _) if self.reach.own => {
+                Way::Pointer(address as *mut u8)
+            }
+            (Piece::Mapping { .. }, _) => Way::Unreachable,
             (Piece::Address { address, .. }, _) if self.reach.own => Way::Own(address),
             (Piece::Address { address, .. }, _) if direction == Direction::Load => {
                 self.kernel(address)

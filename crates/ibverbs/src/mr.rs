@@ -1,5 +1,5 @@
 //! Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_advise_mr(3), ibv_alloc_null_mr(3),
-//! ibv_import_mr(3), ibv_reg_mr_ex(3), ibv_reg_buf_mr(3).
+//! ibv_import_mr(3), ibv_reg_mr_ex(3), ibv_reg_buf_mr(3), ibv_reg_dmabuf_mr(3).
 
 use std::ptr;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
 use verbena_hca::errno::Result;
+use verbena_hca::memory::dmabuf;
 use verbena_hca::memory::region::{Change, Region};
 use verbena_hca::refused;
 
@@ -181,10 +182,11 @@ struct MrInitAttrOfBuffer {
 
 const WITH_IOVA: u64 = 1 << 0;
 const WITH_ADDRESS: u64 = 1 << 1;
+const WITH_DESCRIPTOR: u64 = 1 << 2;
+const WITH_OFFSET: u64 = 1 << 3;
 const WITH_BUFFER: u64 = 1 << 5;
 
-/// Registers memory, with all the variants in one structure. Those of DMA buffers and DMA handles
-/// are not supported.
+/// Registers memory, with all the variants in one structure. That of DMA handles is not supported.
 ///
 /// # Safety
 /// `pd` is null or a pointer from us; `attributes` is null or valid.
@@ -208,6 +210,16 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
         Err(error) => return outcome::pointer("ibv_reg_mr_ex", Err(error)),
     };
     let access = asked.access as c_uint;
+    if asked.comp_mask & WITH_DESCRIPTOR != 0 {
+        let request = dmabuf::Request {
+            offset: asked.fd_offset,
+            length: asked.length as u64,
+            iova,
+            access,
+        };
+        // SAFETY: as promised to us.
+        return unsafe { register_dma_buf("ibv_reg_mr_ex", pd, asked.fd, request) };
+    }
     // SAFETY: as promised to us.
     unsafe { register("ibv_reg_mr_ex", pd, asked.addr, asked.length, iova, access) }
 }
@@ -216,11 +228,21 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
 /// under.
 fn what_to_register(asked: &MrInitAttr) -> Result<(&MrInitAttr, u64)> {
     let mask = asked.comp_mask;
-    if mask & !(WITH_IOVA | WITH_ADDRESS | WITH_BUFFER) != 0 {
+    const OF_DMA_BUF: u64 = WITH_DESCRIPTOR | WITH_OFFSET;
+    if mask & !(WITH_IOVA | WITH_ADDRESS | OF_DMA_BUF | WITH_BUFFER) != 0 {
         return Err(refused!(
             EOPNOTSUPP,
-            "comp_mask is {mask:#x}: buffers by descriptor (fd) and DMA handles need a bus, so give addr, and iova if you like"
+            "comp_mask is {mask:#x}: DMA handles need a bus, so give addr, or fd, without dmah"
         ));
+    }
+    if mask & OF_DMA_BUF != 0 {
+        return match mask == OF_DMA_BUF | WITH_IOVA {
+            true => Ok((asked, asked.iova)),
+            false => Err(refused!(
+                EINVAL,
+                "comp_mask is {mask:#x}: a dma-buf is given by fd, fd_offset and iova, all three, without addr"
+            )),
+        };
     }
     if mask & WITH_ADDRESS == 0 {
         return Err(refused!(
@@ -241,8 +263,7 @@ fn what_to_register(asked: &MrInitAttr) -> Result<(&MrInitAttr, u64)> {
 /// # Safety
 /// `buffer` is null or a pointer from us.
 unsafe fn inside_buffer(pd: *mut ibv_pd, buffer: *mut ibv_buf, asked: &MrInitAttr) -> Result<()> {
-    const WITH_DESCRIPTOR: u64 = 1 << 2 | 1 << 3;
-    if asked.comp_mask & WITH_DESCRIPTOR != 0 {
+    if asked.comp_mask & (WITH_DESCRIPTOR | WITH_OFFSET) != 0 {
         return Err(refused!(
             EINVAL,
             "comp_mask is {:#x}: a buffer of ibv_alloc_buf is given by buf and addr, without fd and fd_offset",
@@ -274,21 +295,45 @@ pub unsafe extern "C" fn ibv_reg_buf_mr(
     unsafe { register("ibv_reg_buf_mr", pd, address, length, own, access) }
 }
 
-/// Registers a DMA buffer: not supported, there is no device that could own one.
+/// Registers part of a dma-buf that can be mapped: one of host memory (udmabuf, dma-heaps), or of a driver whose buffers
+/// are. The region's `addr` is `offset`, as in rdma-core.
+///
+/// # Safety
+/// `pd` is null or a pointer from us.
 #[unsafe(no_mangle)]
-pub extern "C" fn ibv_reg_dmabuf_mr(
-    _pd: *mut ibv_pd,
-    _offset: u64,
-    _length: usize,
-    _iova: u64,
-    _fd: c_int,
-    _access: c_int,
+pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
+    pd: *mut ibv_pd,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    fd: c_int,
+    access: c_int,
 ) -> *mut ibv_mr {
-    let error = refused!(
-        EOPNOTSUPP,
-        "no device of this host could own a DMA buffer of the software adapter: map it and use ibv_reg_mr"
-    );
-    outcome::pointer("ibv_reg_dmabuf_mr", Err(error))
+    let request = dmabuf::Request {
+        offset,
+        length: length as u64,
+        iova,
+        access: access as c_uint,
+    };
+    // SAFETY: as promised to us.
+    unsafe { register_dma_buf("ibv_reg_dmabuf_mr", pd, fd, request) }
+}
+
+unsafe fn register_dma_buf(
+    call: &str,
+    pd: *mut ibv_pd,
+    fd: c_int,
+    request: dmabuf::Request,
+) -> *mut ibv_mr {
+    // SAFETY: as promised to our callers.
+    outcome::pointer(call, unsafe {
+        pd::of(pd)
+            .and_then(|pd| dmabuf::register(pd, fd, request))
+            .map(|region| {
+                let (offset, length) = (request.offset as usize, request.length as usize);
+                hand_out(pd, ptr::without_provenance_mut(offset), length, region)
+            })
+    })
 }
 
 /// Changes a region in place. Returns 0 or one of IBV_REREG_MR_ERR_*.

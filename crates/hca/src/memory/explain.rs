@@ -1,7 +1,7 @@
 //! Why a claim to memory is refused, in words: the checks of [`place`](super::place) once more, with what each found.
 //! For who wants to know ([`crate::refusal`]); nothing else comes here.
 
-use crate::memory::place::{ACCESS_NULL, ACCESS_REGION, Claim};
+use crate::memory::place::{ACCESS_NULL, ACCESS_OWN_MAPPING, ACCESS_REGION, Claim};
 use crate::shm::context_table::KeyRecord;
 use std::fmt;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -101,7 +101,7 @@ pub(crate) fn explain(
             "{name} {key:#x} is the rkey of a memory window: a buffer is named by the lkey of a region"
         ));
     }
-    let access = access & !(ACCESS_REGION | ACCESS_NULL);
+    let access = access & !(ACCESS_REGION | ACCESS_NULL | ACCESS_OWN_MAPPING);
     if missing != 0 {
         let (access, missing) = (access_names(access), access_names(missing));
         return Some(format!(

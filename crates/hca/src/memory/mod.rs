@@ -7,7 +7,7 @@
 //!
 //! | file | has |
 //! |---|---|
-//! | [`region`], [`window`], [`device`], [`advice`] | the verbs' objects |
+//! | [`region`], [`window`], [`device`], [`dmabuf`], [`advice`] | the verbs' objects |
 //! | [`key`], [`place`] | keys, what they stand for, and the check of them |
 //! | [`adopt`], [`restore`], [`evict`], [`fork`] | pages into the arena, out of it, to another place in it, and to a child |
 //! | [`pages`] | when they may move |
@@ -19,6 +19,7 @@ pub mod adopt;
 pub mod advice;
 pub mod arena;
 pub mod device;
+pub mod dmabuf;
 pub mod evict;
 pub(crate) mod explain;
 pub mod extents;

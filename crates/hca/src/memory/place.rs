@@ -13,6 +13,10 @@ pub const ACCESS_NULL: u32 = 1 << 31;
 /// 10.6.6.2).
 pub const ACCESS_REGION: u32 = 1 << 30;
 
+/// Bit in a record's access word: the memory is a mapping of the adapter's own, which the owner alone reaches, and without
+/// the kernel ([`crate::memory::dmabuf`]). Above the flags that programs may set and below the optional ones.
+pub const ACCESS_OWN_MAPPING: u32 = 1 << 19;
+
 /// Why an access is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -59,6 +63,7 @@ pub struct Place<'a> {
     address: u64,
     length: u64,
     null: bool,
+    own_mapping: bool,
 }
 
 /// A piece of a [`Place`], by how it can be reached.
@@ -78,6 +83,14 @@ pub enum Piece {
         /// Bytes.
         length: usize,
     },
+    /// In a mapping of the owner's adapter, at this address of the owner: stays mapped while the key is valid, and the
+    /// kernel may not look it up for others.
+    Mapping {
+        /// Virtual address in the owner.
+        address: u64,
+        /// Bytes.
+        length: usize,
+    },
     /// Nowhere: reads as zeros, swallows writes.
     Null {
         /// Bytes.
@@ -91,6 +104,7 @@ impl Piece {
         match *self {
             Piece::Arena { length, .. }
             | Piece::Address { length, .. }
+            | Piece::Mapping { length, .. }
             | Piece::Null { length } => length,
         }
     }
@@ -160,6 +174,7 @@ fn resolve(
         address,
         length,
         null: access & ACCESS_NULL != 0,
+        own_mapping: access & ACCESS_OWN_MAPPING != 0,
     })
 }
 
@@ -217,10 +232,16 @@ impl<'a> Place<'a> {
                 return None;
             }
         }
-        Some(Piece::Address {
-            address: at,
-            length,
-        })
+        Some(self.outside(at, length))
+    }
+
+    /// A piece that is not in the arena.
+    #[inline]
+    fn outside(&self, address: u64, length: usize) -> Piece {
+        match self.own_mapping {
+            true => Piece::Mapping { address, length },
+            false => Piece::Address { address, length },
+        }
     }
 
     /// The pieces in order. Offsets come from the owner's context table: whoever is not the owner checks them against the
@@ -287,10 +308,7 @@ impl Iterator for Pieces<'_> {
         }
         self.segment = place.record.segments.len();
         let length = std::mem::take(&mut place.length) as usize;
-        Some(Piece::Address {
-            address: at,
-            length,
-        })
+        Some(place.outside(at, length))
     }
 }
 
@@ -422,6 +440,19 @@ mod tests {
                 length: 8
             }]
         );
+    }
+
+    #[test]
+    fn a_mapping_of_the_adapter_is_one_piece() {
+        let record = record([none(), none(), none()]);
+        record.access.store(3 | ACCESS_OWN_MAPPING, Relaxed);
+        let place = resolve(&record, CLAIM, 0x10_0010, 0x20).unwrap();
+        let piece = Piece::Mapping {
+            address: 0x7000_0110,
+            length: 0x20,
+        };
+        assert_eq!(place.sole(), Some(piece));
+        assert_eq!(place.pieces().collect::<Vec<_>>(), [piece]);
     }
 
     #[test]

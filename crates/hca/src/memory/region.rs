@@ -4,10 +4,11 @@ use crate::context::Pd;
 use crate::errno::{Errno, Result};
 use crate::memory::adopt;
 use crate::memory::device::DeviceMemory;
+use crate::memory::dmabuf::DmaBuf;
 use crate::memory::explain::access_names;
 use crate::memory::key::{KeyEntry, Kind};
 use crate::memory::pins::{HoldId, Segment};
-use crate::memory::place::ACCESS_NULL;
+use crate::memory::place::{ACCESS_NULL, ACCESS_OWN_MAPPING};
 use crate::memory::{Stopped, fence, restore};
 use crate::process::Process;
 use crate::refused;
@@ -26,7 +27,8 @@ const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_HUGETLB
     | IBV_ACCESS_FLUSH_GLOBAL
     | IBV_ACCESS_OPTIONAL_RANGE;
-const ANY_WRITE: u32 = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+pub(super) const ANY_WRITE: u32 =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 /// A registered range of memory.
 ///
@@ -41,12 +43,22 @@ struct Inner {
     key: u32,
     range: Range,
     hold: Option<HoldId>,
-    device: Option<Arc<DeviceMemory>>,
+    backing: Backing,
     stage: Stage,
     /// Windows that are bound to it.
     windows: usize,
     /// Those of them that were bound while the region was changing; their keys are not valid until that is over.
     pending: Vec<(u32, Narrow)>,
+}
+
+/// Whose memory a region names.
+enum Backing {
+    /// The application's, or none.
+    Application,
+    /// The device's.
+    Device { _memory: Arc<DeviceMemory> },
+    /// That of a dma-buf.
+    DmaBuf { _buffer: DmaBuf },
 }
 
 /// What a window's key stands for, given what its region's does.
@@ -105,7 +117,7 @@ impl Region {
             access,
         };
         match describe(pd, range) {
-            Ok(entry) => Ok(Region::publish(pd, key, entry, None)),
+            Ok(entry) => Ok(Region::publish(pd, key, entry, Backing::Application)),
             Err(error) => {
                 pd.process().keys.release(key, Kind::Region);
                 Err(error)
@@ -125,7 +137,7 @@ impl Region {
             ..KeyEntry::default()
         };
         let key = pd.process().keys.allocate(Kind::Region)?;
-        Ok(Region::publish(pd, key, entry, None))
+        Ok(Region::publish(pd, key, entry, Backing::Application))
     }
 
     /// Registers part of device memory, named from 0 on.
@@ -171,22 +183,43 @@ impl Region {
             ..KeyEntry::default()
         };
         let key = pd.process().keys.allocate(Kind::Region)?;
-        Ok(Region::publish(pd, key, entry, Some(memory.clone())))
+        let backing = Backing::Device {
+            _memory: memory.clone(),
+        };
+        Ok(Region::publish(pd, key, entry, backing))
     }
 
-    fn publish(
+    /// Registers part of a dma-buf, named from `iova` on.
+    ///
+    /// # Errors
+    /// ENOMEM at the device's limit.
+    pub(super) fn of_dma_buf(
         pd: &Arc<Pd>,
-        key: u32,
-        entry: KeyEntry,
-        device: Option<Arc<DeviceMemory>>,
-    ) -> Region {
+        buffer: DmaBuf,
+        iova: u64,
+        access: u32,
+    ) -> Result<Region> {
+        let entry = KeyEntry {
+            pd: pd.number(),
+            access: access | ACCESS_OWN_MAPPING,
+            iova,
+            length: buffer.length(),
+            address: buffer.address(),
+            ..KeyEntry::default()
+        };
+        let key = pd.process().keys.allocate(Kind::Region)?;
+        let backing = Backing::DmaBuf { _buffer: buffer };
+        Ok(Region::publish(pd, key, entry, backing))
+    }
+
+    fn publish(pd: &Arc<Pd>, key: u32, entry: KeyEntry, backing: Backing) -> Region {
         pd.retain();
         let inner = Inner {
             pd: pd.clone(),
             key,
             range: Range::of(&entry),
             hold: entry.hold,
-            device,
+            backing,
             stage: Stage::Registered,
             windows: 0,
             pending: Vec::new(),
@@ -263,11 +296,20 @@ impl Region {
     ///
     /// # Errors
     /// EBUSY while windows are bound to the region: their keys name memory by its old place and under its old rights.
-    /// EINVAL for a region of no memory of the application's; else as [`Region::register`].
+    /// EINVAL for a null region and one of device memory, EOPNOTSUPP for one of a dma-buf; else as
+    /// [`Region::register`].
     pub fn reregister(&self, change: Change) -> Result<()> {
         let (key, old, old_pd) = {
             let mut inner = self.lock();
-            if inner.range.access & ACCESS_NULL != 0 || inner.device.is_some() {
+            if let Backing::DmaBuf { .. } = inner.backing {
+                return Err(refused!(
+                    EOPNOTSUPP,
+                    "the region is of a dma-buf, which stays as it is: deregister it and register the buffer again"
+                ));
+            }
+            if inner.range.access & ACCESS_NULL != 0
+                || matches!(inner.backing, Backing::Device { .. })
+            {
                 return Err(refused!(
                     EINVAL,
                     "the region is a null region or of device memory, which stays as it is: deregister it and make another"
@@ -333,18 +375,19 @@ impl Region {
     /// # Errors
     /// EBUSY while windows are bound to the region.
     pub fn deregister(&self) -> Result<()> {
-        let (key, hold, pd, device) = {
+        let (key, hold, pd, backing) = {
             let mut inner = self.lock();
             inner.check_unused()?;
             inner.stage = Stage::Gone;
-            (inner.key, inner.hold, inner.pd.clone(), inner.device.take())
+            let backing = std::mem::replace(&mut inner.backing, Backing::Application);
+            (inner.key, inner.hold, inner.pd.clone(), backing)
         };
         let process = pd.process();
         process.keys.revoke(key);
         let stopped = fence(process);
         process.keys.release(key, Kind::Region);
         depart(process, hold, stopped);
-        drop(device);
+        drop(backing);
         pd.release();
         Ok(())
     }
@@ -424,7 +467,7 @@ fn depart(process: &Process, hold: Option<HoldId>, stopped: Option<Stopped>) {
     }
 }
 
-fn check_access(access: u32) -> Result<()> {
+pub(super) fn check_access(access: u32) -> Result<()> {
     if access & !KNOWN_ACCESS != 0 {
         return Err(refused!(
             EOPNOTSUPP,

@@ -22,6 +22,8 @@ struct Run {
 enum Home {
     /// Pages of our arena, in its own view, which stays whatever the application unmaps.
     Arena,
+    /// A mapping of the adapter's own, outside the arena.
+    Mapping,
     /// Other memory of the application, which it may have unmapped: only the kernel touches it for us.
     Application,
     /// What the application vouches for while it posts.
@@ -166,6 +168,17 @@ impl<'a> Runs<'a> {
             .all(|run| matches!(run.home, Home::Arena | Home::Null))
     }
 
+    /// Whether the kernel reaches all of them for peers, or they do so themselves.
+    pub fn are_within_reach(&self) -> bool {
+        !self.as_slice().iter().any(|run| run.home == Home::Mapping)
+    }
+
+    /// Whether the application has no part in their being mapped.
+    pub fn are_adapters_own(&self) -> bool {
+        let is_own = |run: &Run| matches!(run.home, Home::Arena | Home::Mapping | Home::Null);
+        self.as_slice().iter().all(is_own)
+    }
+
     fn as_slice(&self) -> &[Run] {
         if self.many.is_empty() {
             &self.few[..self.count]
@@ -206,7 +219,9 @@ impl<'a> Runs<'a> {
                 let target = target.add(at);
                 match run.home {
                     Home::Null => target.write_bytes(0, run.length),
-                    Home::Arena | Home::Inline => copy::copy(run.pointer, target, run.length),
+                    Home::Arena | Home::Mapping | Home::Inline => {
+                        copy::copy(run.pointer, target, run.length);
+                    }
                     Home::Application => own_memory::load(run.pointer as u64, target, run.length)?,
                 }
             }
@@ -231,7 +246,9 @@ impl<'a> Runs<'a> {
                 let source = source.add(at);
                 match run.home {
                     Home::Null => (),
-                    Home::Arena | Home::Inline => copy::deposit(source, run.pointer, run.length),
+                    Home::Arena | Home::Mapping | Home::Inline => {
+                        copy::deposit(source, run.pointer, run.length);
+                    }
                     Home::Application => own_memory::store(run.pointer as u64, source, run.length)?,
                 }
             }
@@ -277,6 +294,7 @@ impl Default for Runs<'_> {
 fn run_of(process: &Process, piece: Piece) -> Run {
     let (pointer, home) = match (piece, &process.arena) {
         (Piece::Arena { offset, .. }, Some(arena)) => (arena.pointer(offset), Home::Arena),
+        (Piece::Mapping { address, .. }, _) => (address as *mut u8, Home::Mapping),
         (Piece::Address { address, .. }, _) => (address as *mut u8, Home::Application),
         (Piece::Arena { .. }, None) | (Piece::Null { .. }, _) => (std::ptr::null_mut(), Home::Null),
     };
@@ -315,7 +333,7 @@ fn fetch_run(run: Run, way: Way) -> Result<()> {
         return Ok(());
     }
     let through_kernel = run.home == Home::Application;
-    // SAFETY: arena and inline runs are mapped for `length` bytes, and so is where a pointer leads; the kernel looks at
+    // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is where a pointer leads; the kernel looks at
     // everything else.
     unsafe {
         match way {

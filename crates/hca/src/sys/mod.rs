@@ -5,6 +5,7 @@ pub mod barrier;
 pub mod clock;
 pub mod copy;
 pub mod dialogue;
+pub mod dmabuf;
 pub mod doorbell;
 pub mod filter;
 mod inet;

@@ -166,6 +166,8 @@ fn might_be_fetched(via: &Outbound, request: &SendRequest<'_>) -> bool {
 
 /// Whether the responder can fetch the buffers itself, and that is worth it.
 fn can_be_fetched(via: &Outbound, runs: &Runs<'_>) -> bool {
-    (via.can_pull & PULL_ANY != 0 && runs.total() > COPIED_RATHER_THAN_ASKING)
+    (via.can_pull & PULL_ANY != 0
+        && runs.total() > COPIED_RATHER_THAN_ASKING
+        && runs.are_within_reach())
         || (via.can_pull & PULL_ARENA != 0 && runs.are_in_arena())
 }

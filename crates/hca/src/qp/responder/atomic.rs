@@ -74,6 +74,7 @@ pub(super) fn perform(
     let piece = place.pieces().next().ok_or(Errno::EFAULT)?;
     let target = match (piece, &process.arena) {
         (Piece::Arena { offset, length: 8 }, Some(arena)) => arena.pointer(offset),
+        (Piece::Mapping { address, length: 8 }, _) => address as *mut u8,
         (Piece::Address { address, length: 8 }, _) => {
             let mut probe = [0u8; 8];
             // SAFETY: 8 writable bytes; the kernel checks the address, which the application may have unmapped.

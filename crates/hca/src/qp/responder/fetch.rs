@@ -84,7 +84,7 @@ impl Call<'_> {
                 _ if !place.has_held() => (),
                 Ok(()) => return Ok(()),
                 // The kernel does not say whose page it missed.
-                Err(_) if runs.are_in_arena() => return Err(NotFetched::Source),
+                Err(_) if runs.are_adapters_own() => return Err(NotFetched::Source),
                 Err(_) => return Err(NotFetched::Target),
             }
         }

@@ -80,6 +80,9 @@ impl<'a> Call<'a> {
                         copy::copy(arena.pointer(offset), to, length);
                     }
                     (Piece::Arena { .. }, None) => return Err(Errno::EIO),
+                    (Piece::Mapping { address, .. }, _) => {
+                        copy::copy(address as *const u8, to, length);
+                    }
                     (Piece::Address { address, .. }, _) => {
                         own_memory::load(address, to, length)?;
                     }

@@ -95,6 +95,9 @@ impl<'a> Call<'a> {
                         copy::deposit(from, arena.pointer(offset), length);
                     }
                     (Piece::Arena { .. }, None) => return Err(Errno::EIO),
+                    (Piece::Mapping { address, .. }, _) => {
+                        copy::deposit(from, address as *mut u8, length);
+                    }
                     (Piece::Address { address, .. }, _) => {
                         own_memory::store(address, from, length)?;
                     }

@@ -70,6 +70,8 @@ static void what_is_not_supported_says_so(void)
 		.cap = { 1, 1, 1, 1, 0 }, .qp_type = IBV_QPT_RAW_PACKET };
 	struct ibv_ece ece = { 1, 2, 3 };
 
+	errno = 0;
+	CHECK(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, 0) == NULL && errno == EBADF);
 #define UNSUPPORTED(object) do { errno = 0; CHECK((object) == NULL); \
 	CHECK(errno == EOPNOTSUPP); } while (0)
 	UNSUPPORTED(ibv_create_flow(pair.qp[0], &flow));
@@ -79,7 +81,6 @@ static void what_is_not_supported_says_so(void)
 	UNSUPPORTED(ibv_create_srq_ex(context, &srq));
 	UNSUPPORTED(ibv_create_cq_ex(context, &tags));
 	UNSUPPORTED(ibv_create_qp(pd, &raw));
-	UNSUPPORTED(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, 0, 0));
 	CHECK(ibv_modify_qp_rate_limit(pair.qp[0], &rate) == EOPNOTSUPP);
 	struct ibv_srq_init_attr basic = { .attr = { 4, 1, 0 } };
 	struct ibv_srq *shared = ibv_create_srq(pd, &basic);

@@ -1,0 +1,225 @@
+//! dma-bufs as memory regions: ibv_reg_dmabuf_mr(3).
+//!
+//! The buffer is mapped into the process for the time of the registration. The mapping is the adapter's own: its pages
+//! never move, and the program cannot unmap them. Drivers map their pages without letting the kernel look them up
+//! (VM_PFNMAP), so process_vm_readv(2) may fail on them: peers reach them through the owner, by `ring`, and the owner by
+//! plain loads and stores.
+//!
+//! The checks are those of Linux, `UVERBS_METHOD_REG_DMABUF_MR` and `ib_umem_dmabuf_get`, in their order.
+
+use crate::context::Pd;
+use crate::errno::{Errno, Result};
+use crate::memory::arena::PAGE;
+use crate::memory::explain::access_names;
+use crate::memory::region::{ANY_WRITE, Region, check_access};
+use crate::process::Process;
+use crate::refused;
+use crate::sys::dmabuf::{self, Nature};
+use crate::sys::mapping::{Mapping, Rights};
+use std::mem::ManuallyDrop;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::Arc;
+use verbena_abi::*;
+
+/// What a region of a dma-buf may allow.
+const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_RELAXED_ORDERING;
+
+/// The part of a buffer to register, and how.
+#[derive(Clone, Copy)]
+pub struct Request {
+    /// Offset in the buffer.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// First address by which the memory is named.
+    pub iova: u64,
+    /// IBV_ACCESS_* flags.
+    pub access: u32,
+}
+
+/// A part of a dma-buf in our address space, with what is before it; unmapped when dropped.
+pub(super) struct DmaBuf {
+    process: Arc<Process>,
+    mapping: ManuallyDrop<Mapping>,
+    offset: u64,
+    length: u64,
+}
+
+/// Registers part of the dma-buf behind a descriptor, which may be closed afterwards.
+///
+/// # Errors
+/// EBADF for no descriptor; EINVAL for one of something else, a range outside the buffer, access flags that such regions
+/// do not have, and an `iova` that is elsewhere in its page than `offset`; EACCES for a descriptor without the rights;
+/// EOPNOTSUPP for a buffer that the processor cannot reach; ENOMEM at the device's limit.
+pub fn register(pd: &Arc<Pd>, fd: RawFd, request: Request) -> Result<Region> {
+    let end = check(request)?;
+    match dmabuf::nature(fd) {
+        Nature::Closed => {
+            return Err(refused!(
+                EBADF,
+                "fd is {fd}, which is no open descriptor: give that of a dma-buf"
+            ));
+        }
+        Nature::Other => {
+            return Err(refused!(
+                EINVAL,
+                "fd is {fd}, which is no dma-buf: make one of a memfd by UDMABUF_CREATE of /dev/udmabuf, or map the file \
+                 and use ibv_reg_mr"
+            ));
+        }
+        Nature::DmaBuf(size) if end > size => {
+            return Err(refused!(
+                EINVAL,
+                "offset {} and length {} leave the dma-buf, which has {size} bytes",
+                request.offset,
+                request.length
+            ));
+        }
+        Nature::DmaBuf(_) => (),
+    }
+    // SAFETY: open, as just seen; a program that closes it meanwhile gets an error or maps another file of its own.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let buffer = DmaBuf::map(pd.process(), fd, request)?;
+    Region::of_dma_buf(pd, buffer, request.iova, request.access)
+}
+
+/// Checks what needs no look at the buffer; gives the end of the part in it.
+fn check(request: Request) -> Result<u64> {
+    let Request {
+        offset,
+        length,
+        iova,
+        access,
+    } = request;
+    if offset % PAGE != iova % PAGE {
+        return Err(refused!(
+            EINVAL,
+            "offset {offset:#x} and iova {iova:#x} are at different places in their pages: let them differ by a multiple \
+             of {PAGE}"
+        ));
+    }
+    if access & !KNOWN_ACCESS != 0 {
+        return Err(refused!(
+            EINVAL,
+            "access is {}: regions of dma-bufs have IBV_ACCESS_LOCAL_WRITE, _REMOTE_WRITE, _REMOTE_READ, _REMOTE_ATOMIC \
+             and _RELAXED_ORDERING only",
+            access_names(access)
+        ));
+    }
+    check_access(access)?;
+    match (offset.checked_add(length), iova.checked_add(length)) {
+        (Some(end), Some(_)) if length > 0 => Ok(end),
+        _ => Err(refused!(
+            EINVAL,
+            "length is {length} at offset {offset:#x} and iova {iova:#x}: give 1 or more that stay in the address space"
+        )),
+    }
+}
+
+impl DmaBuf {
+    fn map(process: &Arc<Process>, fd: BorrowedFd<'_>, request: Request) -> Result<DmaBuf> {
+        let end = request.offset + request.length;
+        let length = usize::try_from(end.next_multiple_of(PAGE)).map_err(|_| Errno::ENOMEM)?;
+        let is_denied = |error| matches!(error, Errno(libc::EACCES | libc::EPERM));
+        let mapping = match dmabuf::map(fd, length, Rights::ReadWrite) {
+            Err(error) if is_denied(error) && request.access & ANY_WRITE == 0 => {
+                dmabuf::map(fd, length, Rights::Read)
+            }
+            answer => answer,
+        };
+        let mapping = mapping.map_err(|error| match error {
+            error if is_denied(error) => refused!(
+                EACCES,
+                "the dma-buf's descriptor is not open for writing, and access is {}: export it with O_RDWR, or ask for \
+                 reading only",
+                access_names(request.access)
+            ),
+            Errno(libc::EINVAL | libc::ENODEV | libc::ENXIO | libc::ENOTTY | libc::EOPNOTSUPP) => {
+                refused!(
+                    EOPNOTSUPP,
+                    "the driver of the dma-buf does not map it for the processor (mmap: {error}), as it may be memory of a \
+                     GPU, and the adapter has no other access: copy the data to host memory"
+                )
+            }
+            error => error,
+        })?;
+        Ok(DmaBuf {
+            process: process.clone(),
+            mapping: ManuallyDrop::new(mapping),
+            offset: request.offset,
+            length: request.length,
+        })
+    }
+
+    pub(super) fn address(&self) -> u64 {
+        self.mapping.base() as u64 + self.offset
+    }
+
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+}
+
+impl Drop for DmaBuf {
+    fn drop(&mut self) {
+        // A forked child has not inherited the mapping, and may have mapped something else there.
+        if !self.process.is_inherited() {
+            // SAFETY: dropped here alone.
+            unsafe { ManuallyDrop::drop(&mut self.mapping) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: Request = Request {
+        offset: 0x1010,
+        length: 0x2000,
+        iova: 0x7000_0010,
+        access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING,
+    };
+
+    #[test]
+    fn ranges_and_flags_are_checked_as_linux_does() {
+        let with = |change: fn(&mut Request)| {
+            let mut request = REQUEST;
+            change(&mut request);
+            check(request)
+        };
+        assert_eq!(with(|_| ()), Ok(0x3010));
+        assert_eq!(with(|request| request.access = 0), Ok(0x3010));
+        assert_eq!(with(|request| request.iova = 0x10), Ok(0x3010));
+        assert_eq!(with(|request| request.iova = 0), Err(Errno::EINVAL));
+        assert_eq!(with(|request| request.length = 0), Err(Errno::EINVAL));
+        assert_eq!(
+            with(|request| request.length = u64::MAX),
+            Err(Errno::EINVAL)
+        );
+        assert_eq!(
+            with(|request| request.iova = u64::MAX - 0xfef),
+            Err(Errno::EINVAL)
+        );
+        for flags in [
+            IBV_ACCESS_REMOTE_WRITE,
+            IBV_ACCESS_MW_BIND,
+            IBV_ACCESS_ZERO_BASED,
+            IBV_ACCESS_ON_DEMAND,
+            IBV_ACCESS_HUGETLB,
+            IBV_ACCESS_FLUSH_GLOBAL,
+            IBV_ACCESS_RELAXED_ORDERING << 1,
+            1 << 19,
+        ] {
+            let request = Request {
+                access: flags,
+                ..REQUEST
+            };
+            assert_eq!(check(request), Err(Errno::EINVAL), "{flags:#x}");
+        }
+    }
+}
