@@ -98,7 +98,7 @@ mod tests {
         assert!(is_static(&program(1)));
         assert!(!is_static(&program(INTERPRETER)));
         assert!(!is_static(b"#!/bin/sh\n"));
-        assert!(!is_static(&program(1)[..70]));
+        assert!(!is_static(&program(1)[..66]));
         assert!(!is_static(b""));
     }
 
