@@ -49,8 +49,6 @@ class Setting:
 SETTINGS = [
     Setting("nothing", {"programs": "ok", "mapped": "ok", "ring": "ok", "memory files": "ok"}),
     Setting("two devices", {"programs": "ok", "devices": "ok"}, variables={"VERBENA_DEVICES": "2"}),
-    Setting("no number of devices", {"programs": "missing"}, says="use a number from 1 to 32",
-            variables={"VERBENA_DEVICES": "many"}),
     Setting("64 MiB of /dev/shm", {"programs": "ok", "runtime directory": "ok", "mapped": "ok"}, apart="-Urm",
             before="mount -t tmpfs -o size=64m none /dev/shm", by_default=True),
     Setting("a full /dev/shm", {"programs": "missing", "runtime directory": "missing", "memory files": "ok"}, apart="-Urm",
