@@ -39,7 +39,8 @@ pub const DEFAULT_PORT: u16 = 5001;
 /// historical protocol, which is not accepted.
 pub const IN_ORDER: u16 = 2;
 
-/// Requests are carried out beside each other as [`order`] says, are answered when they are done, and can be taken back.
+/// Requests are carried out beside each other as [`order`] says, are answered when they are done,
+/// and can be taken back.
 pub const ANY_ORDER: u16 = 3;
 
 /// Adds [`Request::Replace`].

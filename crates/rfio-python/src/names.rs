@@ -61,7 +61,8 @@ pub fn change_mode(py: Python<'_>, url: OsString, mode: u32) -> PyResult<()> {
     on(py, url, |path| Request::ChangeMode(PathMode { path, mode })).map(drop)
 }
 
-/// Sets the times of last access and change, in nanoseconds since 1970; a final symbolic link is not followed.
+/// Sets the times of last access and change, in nanoseconds since 1970; a final symbolic link is
+/// not followed.
 #[pyfunction]
 pub fn set_times(py: Python<'_>, url: OsString, accessed: i64, modified: i64) -> PyResult<()> {
     let times = |path| PathTimes {
@@ -119,7 +120,8 @@ pub fn unlink(py: Python<'_>, url: OsString) -> PyResult<()> {
     on(py, url, |path| Request::Unlink(OnPath { path })).map(drop)
 }
 
-/// Asks for one thing about two paths of one server, of a connection of at least this version of the protocol.
+/// Sends a request about two paths of one server. EOPNOTSUPP: its protocol version is below
+/// `version`.
 fn on_both(
     py: Python<'_>,
     (old, new): (OsString, OsString),
@@ -148,7 +150,8 @@ pub fn rename(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
     on_both(py, (old, new), IN_ORDER, Request::Rename)
 }
 
-/// Renames onto a file, of which owner, permissions, ACL and user attributes are kept. EOPNOTSUPP: the server is too old.
+/// Renames onto a file, of which owner, permissions, ACL and user attributes are kept. EOPNOTSUPP:
+/// the server is too old.
 #[pyfunction]
 pub fn replace(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
     on_both(py, (old, new), REPLACE, Request::Replace)

@@ -107,7 +107,8 @@ impl Engine {
         plain(Reply::HardLinkMade(Done {}))
     }
 
-    /// Renames a file onto another one, whose owner, permissions, ACL and user attributes it takes first.
+    /// Renames a file onto another one, whose owner, permissions, ACL and user attributes it takes
+    /// first.
     pub(super) fn replace(&self, two: &TwoPaths) -> Outcome {
         let from = self.service.exports.name(&two.from)?;
         let to = self.service.exports.name(&two.to)?;
@@ -168,8 +169,8 @@ impl Engine {
     }
 }
 
-/// Gives `file` the owner, permissions, ACL and user attributes of `other`, as far as this process may. Both are regular
-/// files, or nothing is changed.
+/// Gives `file` the owner, permissions, ACL and user attributes of `other`, as far as this process
+/// may. Both are regular files, or nothing is changed.
 fn take_attributes(file: &OwnedFd, other: &OwnedFd) -> Result<(), Failure> {
     let (mine, about) = (rustix::fs::fstat(file)?, rustix::fs::fstat(other)?);
     let is_regular = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
@@ -177,7 +178,7 @@ fn take_attributes(file: &OwnedFd, other: &OwnedFd) -> Result<(), Failure> {
         return Ok(());
     }
     let (by_file, by_other) = (by_descriptor(file), by_descriptor(other));
-    // Only root may give files away; a file that stays this user's is what an unprivileged editor leaves, too.
+    // Only root may give files away. Unprivileged editors leave a file of their user as well.
     let _ = rustix::fs::chownat(file, c"", owner(about.st_uid), None, AtFlags::EMPTY_PATH);
     let has_group = mine.st_gid == about.st_gid
         || rustix::fs::chownat(file, c"", None, group(about.st_gid), AtFlags::EMPTY_PATH).is_ok();
