@@ -2,7 +2,8 @@
 
 from typing import final
 
-__all__ = ["Attributes", "File", "Ranges", "entries", "examine", "make_directory", "remove_directory", "rename", "unlink"]
+__all__ = ["Attributes", "File", "Ranges", "change_mode", "entries", "examine", "make_directory", "make_hard_link", "make_link",
+           "read_link", "remove_directory", "rename", "replace", "set_times", "unlink"]
 
 @final
 class Attributes:
@@ -45,7 +46,7 @@ class Ranges:
 class File:
     """An open file, without a position. A child of a fork may use its parent's: it opens them anew."""
 
-    def __new__(cls, url: str, flags: int, mode: int = 0o666) -> File: ...
+    def __new__(cls, url: str, flags: int, mode: int = 0o666, sole: bool = False) -> File: ...
     @property
     def url(self) -> str: ...
     @property
@@ -74,8 +75,20 @@ class File:
     def close(self) -> None:
         """Closes, once. Requests that are under way on it end first."""
 
-def examine(url: str) -> Attributes:
-    """What a path is; links are followed."""
+def examine(url: str, follow: bool = True) -> Attributes:
+    """Returns the attributes of a path; a final symbolic link is followed unless `follow` is false."""
+
+def read_link(url: str) -> str:
+    """Returns the text of a symbolic link."""
+
+def make_link(text: str, url: str) -> None:
+    """Makes a symbolic link with this text."""
+
+def change_mode(url: str, mode: int) -> None:
+    """Sets permission bits; a final symbolic link is followed."""
+
+def set_times(url: str, accessed: int, modified: int) -> None:
+    """Sets the times of last access and change, in nanoseconds since 1970; a final symbolic link is not followed."""
 
 def entries(url: str) -> list[tuple[str, Attributes]]:
     """The names in a directory and what they are, with one request for some thousands of them; links are not followed."""
@@ -91,3 +104,9 @@ def unlink(url: str) -> None:
 
 def rename(old: str, new: str) -> None:
     """Renames on one server."""
+
+def replace(old: str, new: str) -> None:
+    """Renames onto a file, of which owner, permissions, ACL and user attributes are kept. EOPNOTSUPP: the server is too old."""
+
+def make_hard_link(old: str, new: str) -> None:
+    """Gives a file a second name, which must be free."""

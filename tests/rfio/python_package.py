@@ -82,6 +82,14 @@ def under(place: Place, fabric: str, needs: str) -> Outcome:
                       f"http://127.0.0.1:{service.metrics_port}/metrics")
 
 
+def promise(place: Place, fabric: str, name: str, needs: tuple[str, ...]) -> Outcome:
+    """A script about what the filesystem promises."""
+    if problem := lacks("fsspec", *needs):
+        return problem
+    with Service(place, fabric) as service:
+        return script(place, service, fabric, SCRIPTS / f"{name}.py", f"rfio://127.0.0.1:{service.port}", service.export)
+
+
 def script(place: Place, service: Service, fabric: str, file: Path, *arguments: object) -> Outcome:
     """A script that says "it all" when it has done everything."""
     plain = [str(PYTHON), str(file), *map(str, arguments)]
@@ -122,6 +130,10 @@ def restarted(place: Place, fabric: str) -> Outcome:
         (service.export / "go").touch()
         ended = process.finish(time.monotonic() + SECONDS)
         return passed() if ended.succeeded and "after" in ended.output else failed("the script failed", ended.evidence())
+
+
+#: Scripts about what the filesystem promises, and the packages that they need.
+PROMISES = {"abstract_suite": ("pytest",), "link_policy": ("pyarrow", "zarr"), "replaced_files": ()}
 
 
 def types(place: Place) -> Outcome:

@@ -48,6 +48,11 @@ def cases() -> Iterator[Case]:
         yield Case("C program with many files", fabric, partial(libraries.many_files, fabric=fabric))
         for needs in ("fsspec", "pandas", "zarr", "uproot", "h5py", "dask"):
             yield Case(f"Python: {needs}", fabric, partial(python_package.under, fabric=fabric, needs=needs))
+        for name, needs in python_package.PROMISES.items():
+            if name == "abstract_suite" and fabric != "tcp":
+                continue
+            yield Case(f"Python: {name.replace('_', ' ')}", fabric,
+                       partial(python_package.promise, fabric=fabric, name=name, needs=needs))
         yield Case("Python: the compiled module", fabric, partial(python_package.module, fabric=fabric))
         yield Case("Python: server restarted", fabric, partial(python_package.restarted, fabric=fabric))
         yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))

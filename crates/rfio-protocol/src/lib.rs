@@ -39,13 +39,19 @@ pub const DEFAULT_PORT: u16 = 5001;
 /// historical protocol, which is not accepted.
 pub const IN_ORDER: u16 = 2;
 
-/// The newest: requests are carried out beside each other as [`order`] says, are answered when they are done, and can be
-/// taken back.
+/// Requests are carried out beside each other as [`order`] says, are answered when they are done,
+/// and can be taken back.
 pub const ANY_ORDER: u16 = 3;
+
+/// Adds [`Request::Replace`].
+pub const REPLACE: u16 = 4;
+
+/// The newest version that this crate speaks.
+pub const NEWEST: u16 = REPLACE;
 
 /// The version for two ends that speak these, if there is one: the highest that both know.
 pub fn common_version(lowest: u16, highest: u16) -> Option<u16> {
-    let version = highest.min(ANY_ORDER);
+    let version = highest.min(NEWEST);
     (version >= lowest.max(IN_ORDER)).then_some(version)
 }
 
@@ -59,10 +65,11 @@ mod tests {
             (2, 2, Some(2)),
             (2, 3, Some(3)),
             (3, 3, Some(3)),
-            (1, 9, Some(3)),
+            (1, 9, Some(4)),
             (1, 2, Some(2)),
             (0, 1, None),
-            (4, 9, None),
+            (4, 9, Some(4)),
+            (5, 9, None),
             (3, 2, None),
         ] {
             assert_eq!(

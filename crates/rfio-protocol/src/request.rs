@@ -394,6 +394,8 @@ catalogue! {
         48 Extended(OnPath),
         /// Sets extended attributes.
         49 SetExtended(SetExtended),
+        /// Renames onto a file, whose attributes are kept (version 4).
+        50 Replace(TwoPaths),
     }
 }
 
@@ -617,7 +619,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_accepted_encodes_to_the_same_bytes(operation in 0u16..50, body in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn whatever_is_accepted_encodes_to_the_same_bytes(operation in 0u16..51, body in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(request) = Request::decode(operation, &body) {
                 prop_assert_eq!(request.encode(), body);
             }

@@ -10,7 +10,7 @@ use verbena_rfio::client::Error;
 use verbena_rfio::client::exchange::{Errand, Given, Memory, SharedFile};
 use verbena_rfio::client::open_flags::protocol_flags;
 use verbena_rfio_protocol::Request;
-use verbena_rfio_protocol::request::Truncate;
+use verbena_rfio_protocol::request::{OpenFlags, Truncate};
 
 use super::connections;
 use super::failure::{About, system};
@@ -39,8 +39,8 @@ impl Memory for Written {
 #[derive(Debug)]
 pub struct File {
     place: Place,
-    /// As they are for the file that is there.
-    flags: i32,
+    /// The protocol's, as they are for the file that is there.
+    flags: u32,
     /// Device and inode.
     identity: (u64, u64),
     open: Mutex<Option<Arc<SharedFile>>>,
@@ -59,10 +59,8 @@ impl File {
             return Ok(there);
         }
         let exchange = connections::to(py, &self.place)?;
-        let opened = py.detach(|| {
-            let flags = protocol_flags(self.flags)?;
-            SharedFile::again(exchange, &self.place.path, flags, self.identity)
-        });
+        let opened =
+            py.detach(|| SharedFile::again(exchange, &self.place.path, self.flags, self.identity));
         let opened = Arc::new(opened.about(url)?);
         let earlier = match &mut *self.lock() {
             Some(place) => std::mem::replace(place, Arc::clone(&opened)),
@@ -97,19 +95,23 @@ fn closed() -> Error {
 
 #[pymethods]
 impl File {
-    /// Opens `rfio://host[:port]/path` with the flags of `os.open`.
+    /// Opens `rfio://host[:port]/path` with the flags of `os.open`. EBUSY: `sole` is set, and another
+    /// sole writer has it open.
     #[new]
-    #[pyo3(signature = (url, flags, mode=0o666))]
-    fn new(py: Python<'_>, url: OsString, flags: i32, mode: u32) -> PyResult<Self> {
+    #[pyo3(signature = (url, flags, mode=0o666, sole=false))]
+    fn new(py: Python<'_>, url: OsString, flags: i32, mode: u32, sole: bool) -> PyResult<Self> {
         let place = Place::new(url.clone()).about(&url)?;
-        let wanted = protocol_flags(flags).about(&url)?;
+        let mut wanted = protocol_flags(flags).about(&url)?;
+        if sole {
+            wanted |= OpenFlags::SOLE_WRITER;
+        }
         let exchange = connections::to(py, &place)?;
         let file = py
             .detach(|| SharedFile::open(exchange, &place.path, wanted, mode))
             .about(&url)?;
         Ok(Self {
             place,
-            flags: flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC),
+            flags: wanted & !(OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE),
             identity: file.identity(),
             open: Mutex::new(Some(Arc::new(file))),
         })

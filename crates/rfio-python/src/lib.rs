@@ -27,7 +27,10 @@ mod _native {
     #[pymodule_export]
     use super::file::File;
     #[pymodule_export]
-    use super::names::{entries, examine, make_directory, remove_directory, rename, unlink};
+    use super::names::{
+        change_mode, entries, examine, make_directory, make_hard_link, make_link, read_link,
+        remove_directory, rename, replace, set_times, unlink,
+    };
     #[pymodule_export]
     use super::ranges::Ranges;
 }

@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use pyo3::prelude::*;
-use verbena_rfio_protocol::request::{List, OnPath, PathMode, TwoPaths};
+use verbena_rfio_protocol::request::{List, OnPath, PathMode, PathTimes, TwoPaths};
 use verbena_rfio_protocol::types::Path;
-use verbena_rfio_protocol::{Reply, Request};
+use verbena_rfio_protocol::{IN_ORDER, REPLACE, Reply, Request};
 
 use super::attributes::Attributes;
-use super::connections::ask;
+use super::connections::{ask, to};
 use super::failure::{About, about_both, system};
 use super::place::Place;
 
@@ -23,13 +23,54 @@ fn on(py: Python<'_>, url: OsString, request: impl FnOnce(Path) -> Request) -> P
     ask(py, &place, &request)?.about(&place.url)
 }
 
-/// What a path is; links are followed.
+/// Returns the attributes of a path; a final symbolic link is followed unless `follow` is false.
 #[pyfunction]
-pub fn examine(py: Python<'_>, url: OsString) -> PyResult<Attributes> {
-    match on(py, url.clone(), |path| Request::Status(OnPath { path }))? {
-        Reply::Status(about) => Ok(about.attributes.into()),
+#[pyo3(signature = (url, follow=true))]
+pub fn examine(py: Python<'_>, url: OsString, follow: bool) -> PyResult<Attributes> {
+    let request = |path| match follow {
+        true => Request::Status(OnPath { path }),
+        false => Request::LinkStatus(OnPath { path }),
+    };
+    match on(py, url.clone(), request)? {
+        Reply::Status(about) | Reply::LinkStatus(about) => Ok(about.attributes.into()),
         _ => Err(system("reply", libc::EPROTO)).about(&url),
     }
+}
+
+/// Returns the text of a symbolic link.
+#[pyfunction]
+pub fn read_link(py: Python<'_>, url: OsString) -> PyResult<OsString> {
+    match on(py, url.clone(), |path| Request::ReadLink(OnPath { path }))? {
+        Reply::Target(target) => Ok(OsStr::from_bytes(target.path.as_bytes()).to_owned()),
+        _ => Err(system("reply", libc::EPROTO)).about(&url),
+    }
+}
+
+/// Makes a symbolic link with this text.
+#[pyfunction]
+pub fn make_link(py: Python<'_>, text: OsString, url: OsString) -> PyResult<()> {
+    let from = Path::new(text.as_bytes())
+        .ok_or_else(|| system("link's text", libc::EINVAL))
+        .about(&url)?;
+    on(py, url, |to| Request::MakeLink(TwoPaths { from, to })).map(drop)
+}
+
+/// Sets permission bits; a final symbolic link is followed.
+#[pyfunction]
+pub fn change_mode(py: Python<'_>, url: OsString, mode: u32) -> PyResult<()> {
+    on(py, url, |path| Request::ChangeMode(PathMode { path, mode })).map(drop)
+}
+
+/// Sets the times of last access and change, in nanoseconds since 1970; a final symbolic link is
+/// not followed.
+#[pyfunction]
+pub fn set_times(py: Python<'_>, url: OsString, accessed: i64, modified: i64) -> PyResult<()> {
+    let times = |path| PathTimes {
+        path,
+        accessed,
+        modified,
+    };
+    on(py, url, |path| Request::ChangeTimes(times(path))).map(drop)
 }
 
 /// The names in a directory and what they are, with one request for some thousands of them; links are not followed.
@@ -79,20 +120,45 @@ pub fn unlink(py: Python<'_>, url: OsString) -> PyResult<()> {
     on(py, url, |path| Request::Unlink(OnPath { path })).map(drop)
 }
 
+/// Sends a request about two paths of one server. EOPNOTSUPP: its protocol version is below
+/// `version`.
+fn on_both(
+    py: Python<'_>,
+    (old, new): (OsString, OsString),
+    version: u16,
+    request: impl FnOnce(TwoPaths) -> Request,
+) -> PyResult<()> {
+    let from = Place::new(old.clone()).about(&old)?;
+    let there = Place::new(new.clone()).about(&new)?;
+    let fails = |error| Err(about_both(&error, &old, &new));
+    if from.address != there.address {
+        return fails(system("rename", libc::EXDEV));
+    }
+    if to(py, &from)?.version() < version {
+        return fails(system("older server", libc::EOPNOTSUPP));
+    }
+    let request = request(TwoPaths {
+        from: from.path.clone(),
+        to: there.path,
+    });
+    ask(py, &from, &request)?.map(drop).or_else(fails)
+}
+
 /// Renames on one server.
 #[pyfunction]
 pub fn rename(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
-    let from = Place::new(old.clone()).about(&old)?;
-    let to = Place::new(new.clone()).about(&new)?;
-    if from.address != to.address {
-        return Err(about_both(&system("rename", libc::EXDEV), &old, &new));
-    }
-    let request = Request::Rename(TwoPaths {
-        from: from.path.clone(),
-        to: to.path,
-    });
-    let renamed = ask(py, &from, &request)?;
-    renamed
-        .map(drop)
-        .map_err(|error| about_both(&error, &old, &new))
+    on_both(py, (old, new), IN_ORDER, Request::Rename)
+}
+
+/// Renames onto a file, of which owner, permissions, ACL and user attributes are kept. EOPNOTSUPP:
+/// the server is too old.
+#[pyfunction]
+pub fn replace(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
+    on_both(py, (old, new), REPLACE, Request::Replace)
+}
+
+/// Gives a file a second name, which must be free.
+#[pyfunction]
+pub fn make_hard_link(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
+    on_both(py, (old, new), IN_ORDER, Request::MakeHardLink)
 }

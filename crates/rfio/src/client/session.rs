@@ -15,7 +15,7 @@ use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{self, Accepted, Welcome};
 use verbena_rfio_protocol::request::{Hello, Prove, Redeem};
 use verbena_rfio_protocol::types::Text;
-use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, Reply, Request};
+use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, NEWEST, Reply, Request};
 
 use super::address::Address;
 use super::data::DataPath;
@@ -137,7 +137,7 @@ impl Session {
         };
         let hello = Hello {
             lowest: IN_ORDER,
-            highest: ANY_ORDER,
+            highest: NEWEST,
             methods: self.methods(options),
             user: match options.ticket {
                 Some(_) => Text::default(),
@@ -154,7 +154,7 @@ impl Session {
             method,
             nonce,
         } = welcome;
-        if !(IN_ORDER..=ANY_ORDER).contains(&version)
+        if !(IN_ORDER..=NEWEST).contains(&version)
             || hello.methods & method == 0
             || !method.is_power_of_two()
         {

@@ -79,6 +79,7 @@ impl Kind {
             | Request::SynchroniseDirectory(_)
             | Request::ChangeTimes(_)
             | Request::MakeHardLink(_)
+            | Request::Replace(_)
             | Request::Extended(_)
             | Request::SetExtended(_)
             | Request::List(_) => Self::Name,

@@ -1,10 +1,10 @@
 //! What a faithful copy needs besides names and bytes: holes, times, hard links, extended attributes, and names on stable
 //! storage.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Timestamps, XattrFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, Timestamps, XattrFlags};
 use rustix::io::Errno;
 use verbena_rfio_protocol::reply::{Data, Done, ExtendedAttributes};
 use verbena_rfio_protocol::request::{Extents, PathTimes, SetExtended, TwoPaths};
@@ -12,8 +12,9 @@ use verbena_rfio_protocol::types::{Bytes, Extended, Extent, Path};
 use verbena_rfio_protocol::{Reply, Status};
 
 use super::handles::Body;
-use super::write::timespec;
+use super::write::{group, owner, settable, timespec};
 use super::{Engine, Failure, Outcome, plain};
+use crate::server::export::Named;
 
 /// Extents of one reply.
 const MOST_EXTENTS: u32 = 4096;
@@ -23,6 +24,9 @@ pub(super) const MOST_EXTENDED: usize = 128 << 10;
 
 /// The only name space that belongs to users; the others say who may do what on this host.
 const NAME_SPACE: &[u8] = b"user.";
+
+/// A file's POSIX ACL, in the kernel's form.
+const ACL: &CStr = c"system.posix_acl_access";
 
 impl Engine {
     /// Data and holes, as lseek(2) tells them; a file system that knows no holes says that all is data.
@@ -103,6 +107,24 @@ impl Engine {
         plain(Reply::HardLinkMade(Done {}))
     }
 
+    /// Renames a file onto another one, whose owner, permissions, ACL and user attributes it takes
+    /// first.
+    pub(super) fn replace(&self, two: &TwoPaths) -> Outcome {
+        let from = self.service.exports.name(&two.from)?;
+        let to = self.service.exports.name(&two.to)?;
+        let look = |named: &Named| {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            rustix::fs::openat(&named.parent, &named.name, flags, Mode::empty())
+        };
+        match look(&to) {
+            Ok(replaced) => take_attributes(&look(&from)?, &replaced)?,
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        rustix::fs::renameat(&from.parent, &from.name, &to.parent, &to.name)?;
+        plain(Reply::Replaced(Done {}))
+    }
+
     /// A file system without extended attributes has none.
     pub(super) fn extended(&self, path: &Path) -> Outcome {
         let file = self.service.exports.look(path, OFlags::NOFOLLOW)?;
@@ -145,6 +167,46 @@ impl Engine {
         }
         plain(Reply::ExtendedSet(Done {}))
     }
+}
+
+/// Gives `file` the owner, permissions, ACL and user attributes of `other`, as far as this process
+/// may. Both are regular files, or nothing is changed.
+fn take_attributes(file: &OwnedFd, other: &OwnedFd) -> Result<(), Failure> {
+    let (mine, about) = (rustix::fs::fstat(file)?, rustix::fs::fstat(other)?);
+    let is_regular = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
+    if !is_regular(mine.st_mode) || !is_regular(about.st_mode) {
+        return Ok(());
+    }
+    let (by_file, by_other) = (by_descriptor(file), by_descriptor(other));
+    // Only root may give files away. Unprivileged editors leave a file of their user as well.
+    let _ = rustix::fs::chownat(file, c"", owner(about.st_uid), None, AtFlags::EMPTY_PATH);
+    let has_group = mine.st_gid == about.st_gid
+        || rustix::fs::chownat(file, c"", None, group(about.st_gid), AtFlags::EMPTY_PATH).is_ok();
+    // Rights of one group are not another's, nor are those of an ACL beside it.
+    let kept = if has_group { !0 } else { !0o070 };
+    match rustix::fs::removexattr(&*by_file, ACL) {
+        Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    rustix::fs::chmodat(
+        CWD,
+        &*by_file,
+        settable(about.st_mode & kept),
+        AtFlags::empty(),
+    )?;
+    let mut value = vec![0; verbena_rfio_protocol::types::MOST_VALUE];
+    let mut copy = |name: &CStr| match rustix::fs::getxattr(&*by_other, name, &mut value[..]) {
+        Ok(length) => rustix::fs::setxattr(&*by_file, name, &value[..length], XattrFlags::empty()),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(errno),
+    };
+    if has_group {
+        copy(ACL)?;
+    }
+    for name in names(other)? {
+        copy(&name)?;
+    }
+    Ok(())
 }
 
 /// A descriptor that only looks takes no call of its own for this; its name in /proc leads to exactly this file.

@@ -307,6 +307,7 @@ impl Engine {
             Request::SynchroniseDirectory(on) => self.synchronise_directory(&on.path),
             Request::ChangeTimes(times) => self.change_times(times),
             Request::MakeHardLink(two) => self.make_hard_link(two),
+            Request::Replace(two) => self.replace(two),
             Request::Extended(on) => self.extended(&on.path),
             Request::SetExtended(set) => self.set_extended(set),
         }
@@ -380,9 +381,10 @@ fn subject(request: &Request) -> String {
         Request::ChangeOwner(change) => format!(" {}", change.path),
         Request::ChangeTimes(times) => format!(" {}", times.path),
         Request::SetExtended(set) => format!(" {}", set.path),
-        Request::Rename(two) | Request::MakeLink(two) | Request::MakeHardLink(two) => {
-            format!(" {} {}", two.from, two.to)
-        }
+        Request::Rename(two)
+        | Request::Replace(two)
+        | Request::MakeLink(two)
+        | Request::MakeHardLink(two) => format!(" {} {}", two.from, two.to),
         Request::List(list) => format!(" {}", list.path),
         Request::Fetch(fetch) => format!(" {}", fetch.path),
         Request::Store(store) => format!(" {}", store.path),
@@ -404,6 +406,7 @@ fn is_audited(request: &Request) -> bool {
             | Request::ChangeOwner(_)
             | Request::ChangeTimes(_)
             | Request::MakeHardLink(_)
+            | Request::Replace(_)
             | Request::SetExtended(_)
             | Request::Fetch(_)
             | Request::Store(_)

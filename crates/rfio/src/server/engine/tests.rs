@@ -646,6 +646,58 @@ fn names_change_as_asked() {
 }
 
 #[test]
+fn replace_keeps_attributes_of_the_replaced_file_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new();
+    let replace = |from: &str, to: &str| {
+        Request::Replace(TwoPaths {
+            from: path(from),
+            to: path(to),
+        })
+    };
+    let write = |name: &str, content: &str, mode: u32| {
+        std::fs::write(scratch.path(name), content).unwrap();
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(scratch.path(name), mode).unwrap();
+    };
+    let found = |name: &str| {
+        let about = std::fs::symlink_metadata(scratch.path(name)).unwrap();
+        let content = std::fs::read_to_string(scratch.path(name)).unwrap();
+        (content, about.permissions().mode() & 0o7777)
+    };
+    let engine = engine(&scratch);
+    write("old", "old", 0o4640);
+    write("new", "new", 0o666);
+    assert_eq!(
+        status(&engine.execute(&replace("/new", "/old"), &[])),
+        Status::OK
+    );
+    assert_eq!(found("old"), ("new".to_owned(), 0o640));
+    assert!(!scratch.path("new").exists());
+
+    write("first", "first", 0o600);
+    assert_eq!(
+        status(&engine.execute(&replace("/first", "/fresh"), &[])),
+        Status::OK
+    );
+    assert_eq!(found("fresh"), ("first".to_owned(), 0o600));
+
+    write("third", "third", 0o600);
+    std::os::unix::fs::symlink("old", scratch.path("link")).unwrap();
+    assert_eq!(
+        status(&engine.execute(&replace("/third", "/link"), &[])),
+        Status::OK
+    );
+    assert_eq!(found("link"), ("third".to_owned(), 0o600));
+    assert_eq!(found("old"), ("new".to_owned(), 0o640));
+    assert_eq!(
+        status(&engine.execute(&replace("/none", "/old"), &[])),
+        Status::errno(libc::ENOENT)
+    );
+    assert_eq!(found("old"), ("new".to_owned(), 0o640));
+}
+
+#[test]
 fn what_is_in_memory_is_answered_without_waiting() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("f"), pattern(4 * BLOCK)).unwrap();

@@ -162,7 +162,8 @@ mod tests {
             Request::Status(on.clone()),
             Request::Space(on),
             Request::Rename(two.clone()),
-            Request::MakeHardLink(two),
+            Request::MakeHardLink(two.clone()),
+            Request::Replace(two),
         ] {
             assert!(session.admit(&request).is_err(), "{}", request.name());
         }

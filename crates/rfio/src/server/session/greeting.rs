@@ -6,7 +6,7 @@ use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{Refusal, Welcome};
 use verbena_rfio_protocol::request::{Hello, OpenFlags, Prove, Redeem};
 use verbena_rfio_protocol::status::Status;
-use verbena_rfio_protocol::{ANY_ORDER, IN_ORDER, common_version};
+use verbena_rfio_protocol::{IN_ORDER, NEWEST, common_version};
 
 use super::bearer::Bearer;
 use super::confinement::Confinement;
@@ -147,7 +147,7 @@ impl Authenticator {
     ) -> Result<(Welcome, Pending), Refusal> {
         let Some(version) = common_version(hello.lowest, hello.highest) else {
             let spoken = format!(
-                "client speaks versions {} to {}, server {IN_ORDER} to {ANY_ORDER}",
+                "client speaks versions {} to {}, server {IN_ORDER} to {NEWEST}",
                 hello.lowest, hello.highest
             );
             return Err(Refusal::new(Status::BAD_VERSION, spoken));
@@ -496,11 +496,11 @@ mod tests {
         let (welcome, pending) = authenticator
             .welcome(hello("ann", Methods::SECRET), &remote(), None)
             .unwrap();
-        assert_eq!(welcome.version, ANY_ORDER);
+        assert_eq!(welcome.version, NEWEST);
         let known = authenticator
             .judge(&pending, &prove(&pending, SECRET), b"")
             .unwrap();
-        assert_eq!(known.version, ANY_ORDER);
+        assert_eq!(known.version, NEWEST);
         let proof = prove(&pending, SECRET);
         let deceived = Pending {
             version: IN_ORDER,
