@@ -4,7 +4,9 @@
  * Sources: ibv_reg_mr(3), which registers memory and does not replace it; io_uring_register(2),
  * IORING_REGISTER_BUFFERS; io_submit(2); open(2), O_DIRECT; vmsplice(2); fork(2). */
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include "pinned.h"
 
@@ -332,17 +334,44 @@ static void memory_that_is_in_a_pipe(void)
 	bench_close(&bench);
 }
 
-/* What becomes of pages by VERBENA_PAGES, in a process with a ring that has a buffer or without; peers reach them always. */
-static void pages_by(const char *word, bool has_ring, bool stay)
+/* Opens what may hold pages. */
+typedef void holder(void);
+
+static void no_holder(void)
+{
+}
+
+static void ring_with_a_buffer(void)
+{
+	uint8_t *elsewhere = private_pages(PAGE);
+	*elsewhere = 1;
+	struct ring ring = ring_open();
+	ring_register(&ring, elsewhere, PAGE);
+}
+
+/* Of a driver that the adapter does not know, as those of GPUs and vfio: a file that opens without them stands in. */
+static void device_of_an_unknown_driver(void)
+{
+	static const char *const stand_ins[] = { "/dev/nvidiactl", "/dev/kfd", "/dev/vfio/vfio", "/dev/dri/renderD128",
+						 "/dev/loop-control", "/dev/cpu_dma_latency" };
+	for (size_t i = 0; i < sizeof stand_ins / sizeof *stand_ins; i++)
+		if (open(stand_ins[i], O_RDWR | O_CLOEXEC) >= 0)
+			return;
+	check_skip("no device file of another driver can be opened here");
+}
+
+static void socket_of_af_xdp(void)
+{
+	if (socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0) < 0)
+		check_skip("no socket of AF_XDP here: %s", strerror(errno));
+}
+
+/* What becomes of pages by VERBENA_PAGES, in a process that has what may hold pages; peers reach them always. */
+static void pages_by(const char *word, holder *open_holder, bool stay)
 {
 	CHECK_CALL(setenv("VERBENA_PAGES", word, 1));
 	struct bench bench = bench_open();
-	uint8_t *elsewhere = private_pages(PAGE);
-	*elsewhere = 1;
-	if (has_ring) {
-		struct ring ring = ring_open();
-		ring_register(&ring, elsewhere, PAGE);
-	}
+	open_holder();
 	uint8_t *memory = private_pages(LENGTH);
 	pattern_fill(memory, LENGTH, 4);
 	struct ibv_mr *mr = region(&bench.endpoint, memory, LENGTH, ALL_ACCESS);
@@ -357,22 +386,32 @@ static void pages_by(const char *word, bool has_ring, bool stay)
 
 static void pages_move_where_nothing_holds_them(void)
 {
-	pages_by("auto", false, false);
+	pages_by("auto", no_holder, false);
 }
 
 static void pages_stay_where_a_ring_may_hold_them(void)
 {
-	pages_by("auto", true, true);
+	pages_by("auto", ring_with_a_buffer, true);
+}
+
+static void pages_stay_where_a_device_may_hold_them(void)
+{
+	pages_by("auto", device_of_an_unknown_driver, true);
+}
+
+static void pages_stay_where_a_socket_of_xdp_may_hold_them(void)
+{
+	pages_by("auto", socket_of_af_xdp, true);
 }
 
 static void pages_stay_if_told_so(void)
 {
-	pages_by("in-place", false, true);
+	pages_by("in-place", no_holder, true);
 }
 
 static void pages_move_if_told_so(void)
 {
-	pages_by("shared", true, false);
+	pages_by("shared", ring_with_a_buffer, false);
 }
 
 static void an_unknown_word_for_pages_is_refused(void)
@@ -394,6 +433,8 @@ const struct test tests[] = {
 	{ "memory_that_is_in_a_pipe", memory_that_is_in_a_pipe },
 	{ "pages_move_where_nothing_holds_them", pages_move_where_nothing_holds_them },
 	{ "pages_stay_where_a_ring_may_hold_them", pages_stay_where_a_ring_may_hold_them },
+	{ "pages_stay_where_a_device_may_hold_them", pages_stay_where_a_device_may_hold_them },
+	{ "pages_stay_where_a_socket_of_xdp_may_hold_them", pages_stay_where_a_socket_of_xdp_may_hold_them },
 	{ "pages_stay_if_told_so", pages_stay_if_told_so },
 	{ "pages_move_if_told_so", pages_move_if_told_so },
 	{ "an_unknown_word_for_pages_is_refused", an_unknown_word_for_pages_is_refused },
