@@ -1,4 +1,4 @@
-"""Crates of crates.io: their own tests and examples, compiled as they are."""
+"""Crates of Cargo's registry: their own tests and examples, compiled as they are."""
 
 from __future__ import annotations
 
