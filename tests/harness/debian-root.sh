@@ -26,7 +26,7 @@ run_mmdebstrap() (
 		--include="$packages" "$suite" "$root" "$@" > "$scratch/log" 2>&1
 )
 
-# The file systems of a root, in a mount name space of its own: mount_root ROOT
+# Mounts the file systems of a root; call it in a separate mount namespace: mount_root ROOT
 mount_root() {
 	mount -t proc proc "$1/proc"
 	mount --rbind /sys "$1/sys"

@@ -121,7 +121,7 @@ static void other_processes_are_refused(void)
 			if (is_sent)
 				CHECK_CALL(close(channel->fd));
 			int fd = is_sent ? receive_descriptor(ends[1]) : channel->fd;
-			/* Also when it has a connection manager of its own. */
+			/* Also if the child has opened an event channel itself. */
 			for (int time = 0; time < 2; time++) {
 				CHECK_EQUAL(create_at(fd), EACCES);
 				struct rdma_event_channel *own = rdma_create_event_channel();

@@ -33,7 +33,7 @@ impl Context {
         context.process.watch.add(&context);
         context.process.follow_link();
         if link::is_shared_out() {
-            // Whoever takes a port down tells the members of the registry.
+            // `verbena port` notifies the processes in the registry only.
             context.process.join()?;
         }
         Ok(context)

@@ -1,7 +1,9 @@
-//! What the software adapter is: its devices, their names, identifiers and limits (ibv_query_device(3), ibv_query_port(3)).
+//! What the software adapter is: its devices, their names, identifiers and limits
+//! (ibv_query_device(3), ibv_query_port(3)).
 //!
-//! Ports are numbered from 1 over all devices of a host, which is how [`crate::link`] and the queue pairs know them. A
-//! program counts the ports of each device from 1: [`Device::port`] and [`Device::of_port`] lead from one to the other.
+//! Ports are numbered from 1 over all devices of a host, which is how [`crate::link`] and the queue
+//! pairs know them. A program counts the ports of each device from 1: [`Device::port`] and
+//! [`Device::of_port`] lead from one to the other.
 
 use crate::cq;
 use crate::errno::Result;
@@ -24,7 +26,8 @@ pub const GIDS: usize = 8;
 pub const PKEYS: usize = 1;
 /// The default partition, full membership.
 pub const PKEY: u16 = 0xffff;
-/// Local identifier of the first InfiniBand port, which is the subnet manager's: there is one subnet a host.
+/// Local identifier of the first InfiniBand port, which is the subnet manager's: there is one
+/// subnet a host.
 pub const LID: u16 = 1;
 /// Most queue pairs, as on adapters of today. See [`crate::quota`] for what processes share.
 pub const MAX_QP: u32 = 1 << 17;
@@ -110,8 +113,8 @@ impl Device {
         Ok(self.0 * ports + number as u8)
     }
 
-    /// Identifier of the node and its first port: the same for all processes of a host. Of an Ethernet interface it is made
-    /// of its hardware address, else in the range for local use.
+    /// Identifier of the node and its first port: the same for all processes of a host. Of an
+    /// Ethernet interface it is made of its hardware address, else in the range for local use.
     pub fn guid(self) -> u64 {
         let first = *self.host_ports().start();
         if let Some(guid) = link::interface(first).and_then(|interface| interface.guid) {

@@ -139,7 +139,7 @@ pub unsafe fn check_range(
     address: *mut c_void,
     length: usize,
 ) -> Result<()> {
-    // SAFETY: as promised to us; the program may not write to what is opaque to it.
+    // SAFETY: valid by the caller's promise; programs must not write to opaque structures.
     let buffer = unsafe { &*Handle::<BufObject>::of(buffer)?.c() };
     if buffer.pd != pd {
         return Err(refused!(

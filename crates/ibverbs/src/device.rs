@@ -63,7 +63,7 @@ pub fn shown(device: Device) -> *mut ibv_device {
 /// Which of our devices a pointer is.
 ///
 /// # Errors
-/// EINVAL for what is none.
+/// EINVAL for a pointer that is not one of our devices.
 pub fn of(device: *const ibv_device) -> Result<Device> {
     let mut all = Device::all().zip(devices());
     let found = all.find(|(_, shown)| ptr::eq(device, shown.pointer()));

@@ -295,8 +295,8 @@ pub unsafe extern "C" fn ibv_reg_buf_mr(
     unsafe { register("ibv_reg_buf_mr", pd, address, length, own, access) }
 }
 
-/// Registers part of a dma-buf that can be mapped: one of host memory (udmabuf, dma-heaps), or of a driver whose buffers
-/// are. The region's `addr` is `offset`, as in rdma-core.
+/// Registers part of a dma-buf that can be mapped: one of host memory (udmabuf, dma-heaps), or of a
+/// driver whose buffers are. The region's `addr` is `offset`, as in rdma-core.
 ///
 /// # Safety
 /// `pd` is null or a pointer from us.

@@ -6,9 +6,9 @@
 //! so the port of a killed process is free. Its holder removes the file, or the last process of the
 //! host removes the whole directory.
 //!
-//! Conflicts have the errors of the kernel's `cma_check_port`: EADDRNOTAVAIL where either address is
-//! the wildcard or a loopback one, EADDRINUSE for the same address otherwise. One case differs: two
-//! loopback addresses may share a port here.
+//! Conflicts have the errors of the kernel's `cma_check_port`: EADDRNOTAVAIL where either address
+//! is the wildcard or a loopback one, EADDRINUSE for the same address otherwise. One case differs:
+//! two loopback addresses may share a port here.
 
 use crate::address;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat};

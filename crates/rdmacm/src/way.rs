@@ -1,9 +1,9 @@
 //! The way between the two ends of an identifier, as its program and its queue pair see it: GIDs and path.
 //!
-//! Over InfiniBand every way leads from a port of the host to one of its ports, and addresses stand for
-//! ports ([`port_for`]). Over RoCE the GIDs are the addresses
-//! (annex A17.4.1): the port is the one that has the address at this end, and one at the other end that no port has is
-//! another host's.
+//! Over InfiniBand every way leads from a port of the host to one of its ports, and addresses stand
+//! for ports ([`port_for`]). Over RoCE the GIDs are the addresses (annex A17.4.1): the port is the
+//! one that has the address at this end, and one at the other end that no port has is another
+//! host's.
 
 use crate::abi::{AddressVector, PathRecord};
 use crate::device::{self, ACK_TIMEOUT, PACKET_LIFE_TIME};
@@ -160,8 +160,9 @@ impl Way {
 /// Selector of a path record: exactly the value that follows.
 const EXACTLY: u8 = 2;
 
-/// The InfiniBand port that an address of this host stands for where there are several: 127.0.0.K for the
-/// K-th; another for that of its interface, in the kernel's order and without loopback. They are counted round.
+/// The InfiniBand port that an address of this host stands for where there are several: 127.0.0.K
+/// for the K-th; another for that of its interface, in the kernel's order and without loopback.
+/// They are counted round.
 fn port_for(address: IpAddr) -> u8 {
     let ports = link::ports();
     let counted = |before: usize| FIRST_PORT + (before % usize::from(ports)) as u8;

@@ -95,8 +95,8 @@ fn closed() -> Error {
 
 #[pymethods]
 impl File {
-    /// Opens `rfio://host[:port]/path` with the flags of `os.open`. EBUSY: `sole` is set, and another
-    /// sole writer has it open.
+    /// Opens `rfio://host[:port]/path` with the flags of `os.open`. EBUSY: `sole` is set, and
+    /// another sole writer has it open.
     #[new]
     #[pyo3(signature = (url, flags, mode=0o666, sole=false))]
     fn new(py: Python<'_>, url: OsString, flags: i32, mode: u32, sole: bool) -> PyResult<Self> {

@@ -53,7 +53,8 @@ fn is_executable(file: &Path) -> bool {
         .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether these are the first bytes of a 64-bit program without a dynamic linker. A script is none.
+/// Whether these are the first bytes of a 64-bit program without a dynamic linker. A script is
+/// none.
 fn is_static(beginning: &[u8]) -> bool {
     let half = |at: usize| {
         let bytes = beginning.get(at..at + 2)?;

@@ -101,8 +101,8 @@ const SHARDS: u32 = 64;
 
 /// Counters of a process: a shard a thread, so that counting exactly needs no locked instruction.
 ///
-/// With VERBENA_STATS_DIR they live in a file of that directory, mapped shared: a reader of the file sees them at any
-/// time, and they are there after the process has ended, however it did.
+/// With VERBENA_STATS_DIR they live in a file of that directory, mapped shared: a reader of the
+/// file sees them at any time, and they are there after the process has ended, however it did.
 pub struct Counters {
     shards: NonNull<Shard>,
     _memory: Memory,

@@ -4,9 +4,10 @@
 //! - `roce`: Ethernet interfaces, each of which is a port; GIDs are its addresses, and what is not on this host is reached
 //!   by RoCEv2 packets ([`crate::roce`]).
 //!
-//! `VERBENA_LINK` says which, `VERBENA_INTERFACE` the interfaces, each by its name or by one of its addresses, separated by
-//! commas: the first is port 1. `VERBENA_DEVICES` says how many devices share the ports ([`crate::device`]). All are read
-//! once. What an interface is, up or down and with which addresses, is followed as long as the device is open ([`follow`]).
+//! `VERBENA_LINK` says which, `VERBENA_INTERFACE` the interfaces, each by its name or by one of its
+//! addresses, separated by commas: the first is port 1. `VERBENA_DEVICES` says how many devices
+//! share the ports ([`crate::device`]). All are read once. What an interface is, up or down and
+//! with which addresses, is followed as long as the device is open ([`follow`]).
 //!
 //! The law: what is of one port never shows on another. Its state, its GIDs and its events are its interface's; what a queue
 //! pair or an address handle of it sends leaves from its addresses; a queue pair takes what was sent to its port alone, and
@@ -77,8 +78,9 @@ pub const ROCE_HINT: &str =
 /// What the environment says.
 ///
 /// # Errors
-/// EINVAL for a word that is no link or no number of devices, and for interfaces that cannot be shared out among them;
-/// ENODEV for an interface that there is not. A line on standard error says more.
+/// EINVAL for a word that is no link or no number of devices, and for interfaces that cannot be
+/// shared out among them; ENODEV for an interface that there is not. A line on standard error says
+/// more.
 pub fn chosen() -> Result<&'static Choice> {
     static CHOSEN: OnceLock<Result<Choice>> = OnceLock::new();
     match CHOSEN.get_or_init(from_environment) {
@@ -139,8 +141,8 @@ pub fn interfaces() -> impl Iterator<Item = (u8, &'static Interface)> {
     (1..).zip(latest().iter().map(Latest::get))
 }
 
-/// The number of what a port is attached by, the same for all processes: of Ethernet the kernel's number of the interface,
-/// of InfiniBand how many ports come before.
+/// Identifies what a port is attached to, alike in all processes: for Ethernet the kernel's index of
+/// the interface, for InfiniBand the number of ports before it.
 pub fn interface_number(port: u8) -> u32 {
     interface(port).map_or_else(
         || u32::from(port.max(device::FIRST_PORT) - device::FIRST_PORT),
@@ -148,8 +150,8 @@ pub fn interface_number(port: u8) -> u32 {
     )
 }
 
-/// The ports at which a group has members that hear what is sent to it from `port`: of InfiniBand all, which are of one
-/// subnet.
+/// The ports that receive multicast packets sent from `port`: for InfiniBand all ports, as they share
+/// one subnet.
 pub fn ports_that_hear(port: u8) -> RangeInclusive<u8> {
     match current() {
         Link::InfiniBand => device::FIRST_PORT..=ports(),
@@ -157,8 +159,8 @@ pub fn ports_that_hear(port: u8) -> RangeInclusive<u8> {
     }
 }
 
-/// The InfiniBand port that a destination names: by its LID or, if it is none, by its GID. Where there is one port it is
-/// that, whatever the destination.
+/// The InfiniBand port that a destination names by its LID or, if no port has that, by its GID. With
+/// one port it is that port, whatever the destination.
 pub fn infiniband_port(destination: &ibv_ah_attr) -> Option<u8> {
     let ports = device::FIRST_PORT..=ports();
     if *ports.end() == device::FIRST_PORT {
@@ -264,7 +266,8 @@ fn from_environment() -> Result<Choice> {
     })
 }
 
-/// The interfaces of all devices, in the order of their ports: those that are named, or as many as there are devices.
+/// The interfaces of all devices, in the order of their ports: those that are named, or as many as
+/// there are devices.
 fn interfaces_for(all: &[Description], wanted: &str, devices: u8) -> Result<Vec<Interface>> {
     let each = usize::from(devices);
     if wanted.is_empty() && devices > 1 {

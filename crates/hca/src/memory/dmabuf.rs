@@ -1,11 +1,12 @@
 //! dma-bufs as memory regions: ibv_reg_dmabuf_mr(3).
 //!
-//! The buffer is mapped into the process for the time of the registration. The mapping is the adapter's own: its pages
-//! never move, and the program cannot unmap them. Drivers map their pages without letting the kernel look them up
-//! (VM_PFNMAP), so process_vm_readv(2) may fail on them: peers reach them through the owner, by `ring`, and the owner by
-//! plain loads and stores.
+//! The buffer is mapped into the process for the time of the registration. The mapping is the
+//! adapter's own: its pages never move, and the program cannot unmap them. Drivers map their pages
+//! without letting the kernel look them up (VM_PFNMAP), so process_vm_readv(2) may fail on them:
+//! peers reach them through the owner, by `ring`, and the owner by plain loads and stores.
 //!
-//! The checks are those of Linux, `UVERBS_METHOD_REG_DMABUF_MR` and `ib_umem_dmabuf_get`, in their order.
+//! The checks are those of Linux, `UVERBS_METHOD_REG_DMABUF_MR` and `ib_umem_dmabuf_get`, in their
+//! order.
 
 use crate::context::Pd;
 use crate::errno::{Errno, Result};
@@ -52,9 +53,10 @@ pub(super) struct DmaBuf {
 /// Registers part of the dma-buf behind a descriptor, which may be closed afterwards.
 ///
 /// # Errors
-/// EBADF for no descriptor; EINVAL for one of something else, a range outside the buffer, access flags that such regions
-/// do not have, and an `iova` that is elsewhere in its page than `offset`; EACCES for a descriptor without the rights;
-/// EOPNOTSUPP for a buffer that the processor cannot reach; ENOMEM at the device's limit.
+/// EBADF for no descriptor; EINVAL for one of something else, a range outside the buffer, access
+/// flags that such regions do not have, and an `iova` that is elsewhere in its page than `offset`;
+/// EACCES for a descriptor without the rights; EOPNOTSUPP for a buffer that the processor cannot
+/// reach; ENOMEM at the device's limit.
 pub fn register(pd: &Arc<Pd>, fd: RawFd, request: Request) -> Result<Region> {
     let end = check(request)?;
     match dmabuf::nature(fd) {
@@ -81,7 +83,8 @@ pub fn register(pd: &Arc<Pd>, fd: RawFd, request: Request) -> Result<Region> {
         }
         Nature::DmaBuf(_) => (),
     }
-    // SAFETY: open, as just seen; a program that closes it meanwhile gets an error or maps another file of its own.
+    // SAFETY: open, as just seen; a program that closes it meanwhile gets an error or maps another
+    // file of its own.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let buffer = DmaBuf::map(pd.process(), fd, request)?;
     Region::of_dma_buf(pd, buffer, request.iova, request.access)

@@ -13,8 +13,9 @@ pub const ACCESS_NULL: u32 = 1 << 31;
 /// 10.6.6.2).
 pub const ACCESS_REGION: u32 = 1 << 30;
 
-/// Bit in a record's access word: the memory is a mapping of the adapter's own, which the owner alone reaches, and without
-/// the kernel ([`crate::memory::dmabuf`]). Above the flags that programs may set and below the optional ones.
+/// Bit in a record's access word: the memory is a mapping of the adapter's own, which the owner
+/// alone reaches, and without the kernel ([`crate::memory::dmabuf`]). Above the flags that programs
+/// may set and below the optional ones.
 pub const ACCESS_OWN_MAPPING: u32 = 1 << 19;
 
 /// Why an access is refused.
@@ -83,8 +84,8 @@ pub enum Piece {
         /// Bytes.
         length: usize,
     },
-    /// In a mapping of the owner's adapter, at this address of the owner: stays mapped while the key is valid, and the
-    /// kernel may not look it up for others.
+    /// In a mapping of the owner's adapter, at this address of the owner: stays mapped while the
+    /// key is valid, and the kernel may not look it up for others.
     Mapping {
         /// Virtual address in the owner.
         address: u64,

@@ -333,8 +333,8 @@ fn fetch_run(run: Run, way: Way) -> Result<()> {
         return Ok(());
     }
     let through_kernel = run.home == Home::Application;
-    // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is where a pointer leads; the kernel looks at
-    // everything else.
+    // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is where a
+    // pointer leads; the kernel looks at everything else.
     unsafe {
         match way {
             Way::Unreachable => return Err(Errno::EOPNOTSUPP),

@@ -39,10 +39,11 @@ impl Flight {
         self.pushed.load(Ordering::Relaxed)
     }
 
-    /// Requester, under the lock that it completes under: everything up to the responder's position `head` is complete.
+    /// Requester, under the lock that it completes under: everything up to the responder's position
+    /// `head` is complete.
     ///
-    /// Only then: who serves a request of the same peer completes first what that has acknowledged, and looks no further
-    /// where the channel is idle.
+    /// Only then: who serves a request of the same peer completes first what that has acknowledged,
+    /// and looks no further where the channel is idle.
     #[inline]
     pub fn note_acknowledged(&self, head: u64) {
         // SYNC POINT complete: whoever sees the channel idle sees the completions, too.

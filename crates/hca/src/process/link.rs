@@ -259,7 +259,8 @@ impl Outbound {
         self.flight.has_news(head)
     }
 
-    /// All that the responder has dealt with up to `head` is complete. Under the lock of those who complete.
+    /// All that the responder has dealt with up to `head` is complete. Under the lock of those who
+    /// complete.
     #[inline]
     pub(crate) fn note_complete(&self, head: u64) {
         self.flight.note_acknowledged(head);

@@ -1,4 +1,5 @@
-//! Following the ports, and the interfaces that they are: their states, addresses, MTUs (ibv_get_async_event(3): "port events").
+//! Following the ports, and the interfaces that they are: their states, addresses, MTUs
+//! (ibv_get_async_event(3): "port events").
 //!
 //! A thread of its own does that, from when the device is opened or the process takes part in the host's adapter. Either may
 //! be without the other: a program that only waits for events has no queue pair, and one that only listens for connections
@@ -79,7 +80,8 @@ pub fn look_at_ports() {
 }
 
 impl Process {
-    /// Learns which InfiniBand ports were taken down: of the registry, if this process or another has made it.
+    /// Learns which InfiniBand ports were taken down: of the registry, if this process or another
+    /// has made it.
     pub fn look_at_ports(&self) {
         let word = match self.member.get() {
             Some(member) => member.registry.ports_down().load(Ordering::SeqCst),

@@ -1,6 +1,6 @@
-//! How often polls look at the sockets. A look is a system call of a microsecond, and a program that
-//! waits polls several queues in a circle: UCX looks at four, and MPI libraries at UCX a hundred times
-//! before they look at anything else.
+//! How often polls look at the sockets. A look is a system call of a microsecond, and a program
+//! that waits polls several queues in a circle: UCX looks at four, and MPI libraries at UCX a
+//! hundred times before they look at anything else.
 //!
 //! After a look that found nothing, polls do not look again for a part of the time in which nothing
 //! has come. So a packet is found later by that part of the wait at most, and by [`MOST`].

@@ -248,9 +248,10 @@ fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
 /// In place of an interface's number: no port of this host's.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// The number of the interface that an address vector leads to ([`link::interface_number`]), where that is one of ours: what
-/// goes there through shared memory is for queue pairs of its port. A group's is that which it is sent from. Over InfiniBand
-/// a destination that no port has is [`NOWHERE`].
+/// The number of the interface that an address vector leads to ([`link::interface_number`]), where
+/// that is one of ours: what goes there through shared memory is for queue pairs of its port. A
+/// group's is that which it is sent from. Over InfiniBand a destination that no port has is
+/// [`NOWHERE`].
 pub fn interface_towards(vector: &ibv_ah_attr) -> u32 {
     match own_port(vector) {
         Some(port) => link::interface_number(port),

@@ -40,7 +40,8 @@ struct Front {
 /// A queue pair as peers see it.
 #[repr(C, align(64))]
 pub struct QpRecord {
-    /// 0: not there. Else [`QpRecord::PRESENT`] | type << 8 | state, and [`QpRecord::CUT`] while its port is down.
+    /// 0: not there. Else [`QpRecord::PRESENT`] | type << 8 | state, and [`QpRecord::CUT`] while
+    /// its port is down.
     pub state: AtomicU32,
     /// Queue pair number that it is connected to.
     pub destination: AtomicU32,

@@ -1,6 +1,7 @@
 //! dma-bufs: memory that a driver shares by a descriptor (Documentation/driver-api/dma-buf.rst).
 //!
-//! The kernel has no call that names the kind of a descriptor, but dma-bufs are the only files of their file system.
+//! The kernel has no call that names the kind of a descriptor, but dma-bufs are the only files of
+//! their file system.
 
 use crate::errno::{Errno, Result};
 use crate::sys::mapping::{Mapping, Rights};
@@ -47,15 +48,17 @@ pub fn nature(fd: RawFd) -> Nature {
     }
 }
 
-/// Maps the first `length` bytes. Not others: graphics drivers (`drm_gem_shmem_fault` of Linux 6.12) map the beginning of
-/// a buffer whatever the offset.
+/// Maps the first `length` bytes. Not others: graphics drivers (`drm_gem_shmem_fault` of Linux
+/// 6.12) map the beginning of a buffer whatever the offset.
 ///
 /// # Errors
-/// EACCES for rights that the descriptor does not have; EINVAL for a buffer that the processor cannot reach.
+/// EACCES for rights that the descriptor does not have; EINVAL for a buffer that the processor
+/// cannot reach.
 pub fn map(fd: BorrowedFd<'_>, length: usize, rights: Rights) -> Result<Mapping> {
     let mapping = Mapping::of_fd(fd, length, rights)?;
-    // Waits for devices that still write to the buffer, and brings it where the processor sees it. It stays there
-    // where processors and devices see the same memory; a driver that has nothing to do may refuse.
+    // Waits for devices that still write to the buffer, and brings it where the processor sees it.
+    // It stays there where processors and devices see the same memory; a driver that has nothing to
+    // do may refuse.
     for end in [0, SYNC_END] {
         let flags = SYNC_RW | end;
         // SAFETY: the request is paired with its structure (linux/dma-buf.h, struct dma_buf_sync).

@@ -226,8 +226,8 @@ impl Packet<'_> {
     }
 }
 
-/// Whether an address vector that leads to no other host by packets leads to a port of this one. One
-/// of an only InfiniBand port may be by any GID.
+/// Whether an address vector that leads to no other host by packets leads to a port of this one.
+/// One of an only InfiniBand port may be by any GID.
 fn is_reached(attributes: &ibv_ah_attr) -> bool {
     if link::is_ethernet() || link::ports() > 1 {
         return interface_towards(attributes) != NOWHERE;

@@ -88,7 +88,8 @@ pub(super) fn is_held(file: &File, slot: u32) -> bool {
 }
 
 /// Whether no process holds anything of a registry, whatever its layout. Nobody can enter meanwhile
-/// who does not find it removed afterwards: he waits for the lock, or sees that the file has no name.
+/// who does not find it removed afterwards: he waits for the lock, or sees that the file has no
+/// name.
 pub(super) fn nobody_lives(file: &File) -> bool {
     let mut everything = range(Kind::Exclusive, 0, 0);
     everything.l_start = 0;
