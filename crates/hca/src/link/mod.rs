@@ -141,8 +141,8 @@ pub fn interfaces() -> impl Iterator<Item = (u8, &'static Interface)> {
     (1..).zip(latest().iter().map(Latest::get))
 }
 
-/// Identifies what a port is attached to, alike in all processes: for Ethernet the kernel's index of
-/// the interface, for InfiniBand the number of ports before it.
+/// Identifies what a port is attached to, alike in all processes: for Ethernet the kernel's index
+/// of the interface, for InfiniBand the number of ports before it.
 pub fn interface_number(port: u8) -> u32 {
     interface(port).map_or_else(
         || u32::from(port.max(device::FIRST_PORT) - device::FIRST_PORT),
@@ -150,8 +150,8 @@ pub fn interface_number(port: u8) -> u32 {
     )
 }
 
-/// The ports that receive multicast packets sent from `port`: for InfiniBand all ports, as they share
-/// one subnet.
+/// The ports that receive multicast packets sent from `port`: for InfiniBand all ports, as they
+/// share one subnet.
 pub fn ports_that_hear(port: u8) -> RangeInclusive<u8> {
     match current() {
         Link::InfiniBand => device::FIRST_PORT..=ports(),
@@ -159,8 +159,8 @@ pub fn ports_that_hear(port: u8) -> RangeInclusive<u8> {
     }
 }
 
-/// The InfiniBand port that a destination names by its LID or, if no port has that, by its GID. With
-/// one port it is that port, whatever the destination.
+/// The InfiniBand port that a destination names by its LID or, if no port has that, by its GID.
+/// With one port it is that port, whatever the destination.
 pub fn infiniband_port(destination: &ibv_ah_attr) -> Option<u8> {
     let ports = device::FIRST_PORT..=ports();
     if *ports.end() == device::FIRST_PORT {
