@@ -1,5 +1,5 @@
 #!/bin/sh
-# Links libverbena_shim.so from the static library that cargo built, src/variadic.c, src/blocking.c and src/redirect.c.
+# Links libverbena_shim.so from the static library that cargo built, and the files in C below src.
 #
 #   link.sh [PROFILE_DIRECTORY]      default: target/release of this workspace
 #
@@ -33,7 +33,7 @@ mkdir "$scratch.objects"
 } > "$scratch.objects/names.h"
 
 # Without debugging information, which would hold the path of this tree.
-for source in variadic blocking redirect; do
+for source in variadic blocking system redirect; do
 	# shellcheck disable=SC2086
 	"${CC:-cc}" ${CFLAGS:-} -O2 -fPIC -Wall -Wextra -Werror -I"$scratch.objects" -c "$here/src/$source.c" \
 		-o "$scratch.objects/$source.o"
@@ -41,7 +41,7 @@ done
 # shellcheck disable=SC2086
 "${CC:-cc}" -shared -o "$scratch" \
 	-Wl,--version-script="$here/libverbena_shim.map" \
-	"$scratch.objects/variadic.o" "$scratch.objects/blocking.o" "$scratch.objects/redirect.o" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
+	"$scratch.objects"/*.o -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
 	-Wl,--gc-sections -Wl,--no-undefined -Wl,--as-needed \
 	-Wl,-z,relro -Wl,-z,now \
 	${LDFLAGS:-} \

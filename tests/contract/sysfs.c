@@ -9,6 +9,7 @@
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -129,6 +130,39 @@ static void by_descriptors(struct listing *listing, int directory, const char *p
 	CHECK_CALL(closedir(stream));
 }
 
+/* By system calls with absolute paths: getdents64 of an openat2, statx, readlinkat. */
+static void by_system_calls(struct listing *listing, const char *path)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY };
+	int directory = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	char entries[8192];
+	CHECK(directory >= 0);
+	for (long size; (size = syscall(SYS_getdents64, directory, entries, sizeof entries)) != 0;) {
+		CHECK(size > 0);
+		for (long at = 0; at < size; at += ((struct dirent64 *)(entries + at))->d_reclen) {
+			const char *name = ((struct dirent64 *)(entries + at))->d_name;
+			char below[PATH_MAX], target[256] = "";
+			struct statx status;
+			if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+				continue;
+			CHECK(snprintf(below, sizeof below, "%s/%s", path, name) < (int)sizeof below);
+			CHECK_CALL(syscall(SYS_statx, AT_FDCWD, below, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &status));
+			if (S_ISLNK(status.stx_mode)) {
+				CHECK(syscall(SYS_readlinkat, AT_FDCWD, below, target, sizeof target - 1) > 0);
+				add(listing, below, "link", target);
+			} else if (S_ISDIR(status.stx_mode)) {
+				by_system_calls(listing, below);
+			} else {
+				struct open_how reading = { .flags = O_RDONLY };
+				CHECK_CALL(syscall(SYS_faccessat, AT_FDCWD, below, R_OK));
+				add(listing, below, "file",
+				    text_of((int)syscall(SYS_openat2, AT_FDCWD, below, &reading, sizeof reading)));
+			}
+		}
+	}
+	CHECK_CALL(close(directory));
+}
+
 /* By relative paths, from the working directory. */
 static void by_working_directory(struct listing *listing, const char *path)
 {
@@ -202,6 +236,8 @@ static void every_family_of_calls_sees_the_same_tree(void)
 		same_as_reference(&listing, raw ? "system calls on descriptors" : "descriptors");
 		CHECK_CALL(close(directory));
 	}
+	by_system_calls(&listing, DEVICE);
+	same_as_reference(&listing, "system calls with absolute paths");
 	by_working_directory(&listing, DEVICE);
 	same_as_reference(&listing, "the working directory");
 	CHECK_CALL(nftw(DEVICE, visit, 16, FTW_PHYS));

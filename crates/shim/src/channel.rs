@@ -11,6 +11,7 @@ use std::mem;
 use libc::{c_int, c_void, sockaddr_un, socklen_t, ssize_t, stat as Stat};
 
 use crate::errno;
+use crate::kernel::system_call;
 use crate::kinds::{self, Kind};
 use crate::library::Function;
 use crate::next::Next;
@@ -156,7 +157,7 @@ pub unsafe extern "C" fn write(descriptor: c_int, buffer: *const c_void, count: 
     unsafe {
         match WRITE.found() {
             Some(next) => next(descriptor, buffer, count),
-            None => libc::syscall(libc::SYS_write, descriptor, buffer, count) as ssize_t,
+            None => system_call!(libc::SYS_write, descriptor, buffer, count) as ssize_t,
         }
     }
 }
@@ -172,7 +173,7 @@ pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
     unsafe {
         match CLOSE.found() {
             Some(next) => next(descriptor),
-            None => libc::syscall(libc::SYS_close, descriptor) as c_int,
+            None => system_call!(libc::SYS_close, descriptor) as c_int,
         }
     }
 }
@@ -202,7 +203,7 @@ macro_rules! fstat_family {
             unsafe {
                 let result = match NEXT.get() {
                     Some(next) => next(descriptor, status),
-                    None => libc::syscall(libc::SYS_fstat, descriptor, status) as c_int,
+                    None => system_call!(libc::SYS_fstat, descriptor, status) as c_int,
                 };
                 if result == 0 {
                     disguise(descriptor, status);
@@ -236,7 +237,7 @@ macro_rules! fxstat_family {
             unsafe {
                 let result = match NEXT.get() {
                     Some(next) => next(version, descriptor, status),
-                    None => libc::syscall(libc::SYS_fstat, descriptor, status) as c_int,
+                    None => system_call!(libc::SYS_fstat, descriptor, status) as c_int,
                 };
                 if result == 0 {
                     disguise(descriptor, status);

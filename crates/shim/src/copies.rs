@@ -6,6 +6,7 @@ use std::mem;
 use libc::{c_int, msghdr};
 
 use crate::channel;
+use crate::kernel::system_call;
 use crate::kinds::{self, Kind};
 use crate::next::Next;
 
@@ -56,7 +57,7 @@ pub unsafe extern "C" fn dup(original: c_int) -> c_int {
     let copy = unsafe {
         match DUP.found() {
             Some(next) => next(original),
-            None => libc::syscall(libc::SYS_dup, original) as c_int,
+            None => system_call!(libc::SYS_dup, original) as c_int,
         }
     };
     copied(original, copy)
@@ -74,7 +75,7 @@ pub unsafe extern "C" fn dup2(original: c_int, number: c_int) -> c_int {
             Some(next) => next(original, number),
             // The system call that every architecture has refuses to copy a descriptor to itself.
             None if original == number => return without_copy(original),
-            None => libc::syscall(libc::SYS_dup3, original, number, 0) as c_int,
+            None => system_call!(libc::SYS_dup3, original, number, 0) as c_int,
         }
     };
     copied(original, copy)
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn dup2(original: c_int, number: c_int) -> c_int {
 /// What dup2 answers for one number twice: that, if it is open.
 fn without_copy(number: c_int) -> c_int {
     // SAFETY: a plain system call.
-    match unsafe { libc::syscall(libc::SYS_fcntl, number, libc::F_GETFD) } {
+    match unsafe { system_call!(libc::SYS_fcntl, number, libc::F_GETFD) } {
         -1 => -1,
         _ => number,
     }
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn dup3(original: c_int, number: c_int, flags: c_int) -> c
     let copy = unsafe {
         match DUP3.found() {
             Some(next) => next(original, number, flags),
-            None => libc::syscall(libc::SYS_dup3, original, number, flags) as c_int,
+            None => system_call!(libc::SYS_dup3, original, number, flags) as c_int,
         }
     };
     copied(original, copy)

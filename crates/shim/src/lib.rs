@@ -21,7 +21,7 @@
 //! the connection manager's descriptors), [`copies`] (`dup` and its like, noted and passed on),
 //! [`reading`] (which reads of events are too short), [`splicing`] (`vmsplice`, noted and passed
 //! on). In C: `blocking.c` (`read`, `recvmsg` and `fcntl`, in which a thread may be cancelled),
-//! `redirect.c` (`dlopen`, and the names of libibverbs).
+//! `system.c` (`syscall`), `redirect.c` (`dlopen`, and the names of libibverbs).
 //!
 //! **Build.** `cargo build` makes a static library; `link.sh` links it with the files in C and the
 //! list of exported names.
@@ -30,6 +30,7 @@ pub mod channel;
 pub mod copies;
 mod errno;
 mod forward;
+mod kernel;
 pub mod kinds;
 mod library;
 mod next;

@@ -4,10 +4,11 @@
 use std::ffi::CStr;
 use std::ptr;
 
-use libc::{FILE, c_char, c_int, mode_t};
+use libc::{FILE, c_char, c_int, c_long, mode_t, open_how, size_t};
 
 use crate::channel;
 use crate::errno;
+use crate::kernel::system_call;
 use crate::next::Next;
 use crate::tree;
 
@@ -17,9 +18,14 @@ type OpenAtFn = unsafe extern "C" fn(c_int, *const c_char, c_int, ...) -> c_int;
 type OpenAt2Fn = unsafe extern "C" fn(c_int, *const c_char, c_int) -> c_int;
 type FopenFn = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut FILE;
 
-unsafe fn system_call(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+unsafe fn open_by_kernel(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
     // SAFETY: the arguments are the caller's, passed on as they came.
-    unsafe { libc::syscall(libc::SYS_openat, directory, path, flags, mode) as c_int }
+    unsafe { system_call!(libc::SYS_openat, directory, path, flags, mode) as c_int }
 }
 
 /// Opens what stands for a path, or the path itself. Nobody writes sysfs files.
@@ -64,7 +70,7 @@ macro_rules! open_family {
             let real = |path| unsafe {
                 match NEXT.get() {
                     Some(next) => next(path, flags, mode),
-                    None => system_call(libc::AT_FDCWD, path, flags, mode),
+                    None => open_by_kernel(libc::AT_FDCWD, path, flags, mode),
                 }
             };
             // SAFETY: the caller's promise about `path`.
@@ -98,7 +104,7 @@ macro_rules! open_at_family {
             let real = |path| unsafe {
                 match NEXT.get() {
                     Some(next) => next(directory, path, flags, mode),
-                    None => system_call(directory, path, flags, mode),
+                    None => open_by_kernel(directory, path, flags, mode),
                 }
             };
             // SAFETY: the caller's promise about `path`.
@@ -128,7 +134,7 @@ macro_rules! fortified_open_family {
             let real = |path| unsafe {
                 match NEXT.get() {
                     Some(next) => next(path, flags),
-                    None => system_call(libc::AT_FDCWD, path, flags, 0),
+                    None => open_by_kernel(libc::AT_FDCWD, path, flags, 0),
                 }
             };
             // SAFETY: the caller's promise about `path`.
@@ -160,7 +166,7 @@ macro_rules! fortified_open_at_family {
             let real = |path| unsafe {
                 match NEXT.get() {
                     Some(next) => next(directory, path, flags),
-                    None => system_call(directory, path, flags, 0),
+                    None => open_by_kernel(directory, path, flags, 0),
                 }
             };
             // SAFETY: the caller's promise about `path`.
@@ -172,6 +178,36 @@ macro_rules! fortified_open_at_family {
 fortified_open_at_family! {
     __openat_2, c"__openat_2";
     __openat64_2, c"__openat64_2";
+}
+
+/// The system call, for C libraries that have no function for it (glibc before 2.43), and for
+/// `syscall`. An absolute path that is resolved below a directory (RESOLVE_IN_ROOT) is none of ours.
+///
+/// # Safety
+/// As openat2(2): `how` has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openat2(
+    directory: c_int,
+    path: *const c_char,
+    how: *const open_how,
+    size: size_t,
+) -> c_int {
+    // SAFETY: the caller's own arguments, of which the kernel checks all.
+    let as_real = |path: *const c_char| unsafe {
+        let result: c_long = system_call!(libc::SYS_openat2, directory, path, how, size);
+        result as c_int
+    };
+    // The first version of the structure; the kernel refuses what is smaller.
+    if how.is_null() || size < size_of::<open_how>() {
+        return as_real(path);
+    }
+    // SAFETY: as many bytes as `size` says, by the caller's promise.
+    let (flags, resolve) = unsafe { ((*how).flags, (*how).resolve) };
+    if resolve & libc::RESOLVE_IN_ROOT != 0 {
+        return as_real(path);
+    }
+    // SAFETY: the caller's promise about `path`.
+    unsafe { open_at(directory, path, flags as c_int, as_real) }
 }
 
 macro_rules! fopen_family {

@@ -8,18 +8,19 @@ use libc::{statvfs as Statvfs, statx as Statx};
 
 use crate::errno;
 use crate::forward::forward;
+use crate::kernel::system_call;
 use crate::next::Next;
 
 /// The system call under all of `stat`, for when there is no function to pass a call on to.
 unsafe fn status(directory: c_int, path: *const c_char, status: *mut Stat, flags: c_int) -> c_int {
     // SAFETY: the arguments are the caller's, passed on as they came; on 64-bit Linux the kernel's
     // structure and the C library's are the same.
-    unsafe { libc::syscall(libc::SYS_newfstatat, directory, path, status, flags) as c_int }
+    unsafe { system_call!(libc::SYS_newfstatat, directory, path, status, flags) as c_int }
 }
 
 unsafe fn may_access(directory: c_int, path: *const c_char, mode: c_int) -> c_int {
     // SAFETY: as above.
-    unsafe { libc::syscall(libc::SYS_faccessat, directory, path, mode) as c_int }
+    unsafe { system_call!(libc::SYS_faccessat, directory, path, mode) as c_int }
 }
 
 unsafe fn target_of(
@@ -29,7 +30,7 @@ unsafe fn target_of(
     size: size_t,
 ) -> ssize_t {
     // SAFETY: as above.
-    unsafe { libc::syscall(libc::SYS_readlinkat, directory, path, buffer, size) as ssize_t }
+    unsafe { system_call!(libc::SYS_readlinkat, directory, path, buffer, size) as ssize_t }
 }
 
 const HERE: c_int = libc::AT_FDCWD;
@@ -57,13 +58,13 @@ forward! {
         status(directory, path, buffer, flags)
     }
     statx(directory: c_int, @path, flags: c_int, mask: c_uint, buffer: *mut Statx) -> c_int {
-        libc::syscall(libc::SYS_statx, directory, path, flags, mask, buffer) as c_int
+        system_call!(libc::SYS_statx, directory, path, flags, mask, buffer) as c_int
     }
     access(@path, mode: c_int) -> c_int { may_access(HERE, path, mode) }
     eaccess(@path, mode: c_int) -> c_int { may_access(HERE, path, mode) }
     euidaccess(@path, mode: c_int) -> c_int { may_access(HERE, path, mode) }
     faccessat(directory: c_int, @path, mode: c_int, flags: c_int) -> c_int {
-        libc::syscall(libc::SYS_faccessat2, directory, path, mode, flags) as c_int
+        system_call!(libc::SYS_faccessat2, directory, path, mode, flags) as c_int
     }
     readlink(@path, buffer: *mut c_char, size: size_t) -> ssize_t { target_of(HERE, path, buffer, size) }
     readlinkat(directory: c_int, @path, buffer: *mut c_char, size: size_t) -> ssize_t {
@@ -75,22 +76,22 @@ forward! {
     __readlinkat_chk(directory: c_int, @path, buffer: *mut c_char, size: size_t, _room: size_t) -> ssize_t {
         target_of(directory, path, buffer, size)
     }
-    chdir(@path) -> c_int { libc::syscall(libc::SYS_chdir, path) as c_int }
-    statfs(@path, buffer: *mut Statfs) -> c_int { libc::syscall(libc::SYS_statfs, path, buffer) as c_int }
-    statfs64(@path, buffer: *mut Statfs) -> c_int { libc::syscall(libc::SYS_statfs, path, buffer) as c_int }
+    chdir(@path) -> c_int { system_call!(libc::SYS_chdir, path) as c_int }
+    statfs(@path, buffer: *mut Statfs) -> c_int { system_call!(libc::SYS_statfs, path, buffer) as c_int }
+    statfs64(@path, buffer: *mut Statfs) -> c_int { system_call!(libc::SYS_statfs, path, buffer) as c_int }
     statvfs(@path, _buffer: *mut Statvfs) -> c_int { errno::fail(libc::ENOSYS) }
     statvfs64(@path, _buffer: *mut Statvfs) -> c_int { errno::fail(libc::ENOSYS) }
     getxattr(@path, attribute: *const c_char, value: *mut c_void, size: size_t) -> ssize_t {
-        libc::syscall(libc::SYS_getxattr, path, attribute, value, size) as ssize_t
+        system_call!(libc::SYS_getxattr, path, attribute, value, size) as ssize_t
     }
     lgetxattr(@path, attribute: *const c_char, value: *mut c_void, size: size_t) -> ssize_t {
-        libc::syscall(libc::SYS_lgetxattr, path, attribute, value, size) as ssize_t
+        system_call!(libc::SYS_lgetxattr, path, attribute, value, size) as ssize_t
     }
     listxattr(@path, list: *mut c_char, size: size_t) -> ssize_t {
-        libc::syscall(libc::SYS_listxattr, path, list, size) as ssize_t
+        system_call!(libc::SYS_listxattr, path, list, size) as ssize_t
     }
     llistxattr(@path, list: *mut c_char, size: size_t) -> ssize_t {
-        libc::syscall(libc::SYS_llistxattr, path, list, size) as ssize_t
+        system_call!(libc::SYS_llistxattr, path, list, size) as ssize_t
     }
 }
 
@@ -111,7 +112,7 @@ pub unsafe extern "C" fn inotify_add_watch(queue: c_int, path: *const c_char, ma
     unsafe {
         match NEXT.get() {
             Some(next) => next(queue, path, mask),
-            None => libc::syscall(libc::SYS_inotify_add_watch, queue, path, mask) as c_int,
+            None => system_call!(libc::SYS_inotify_add_watch, queue, path, mask) as c_int,
         }
     }
 }

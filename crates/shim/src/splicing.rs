@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, c_uint, iovec, size_t, ssize_t};
 
+use crate::kernel::system_call;
 use crate::next::Next;
 
 type SpliceFn = unsafe extern "C" fn(c_int, *const iovec, size_t, c_uint) -> ssize_t;
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn vmsplice(
     unsafe {
         match NEXT.get() {
             Some(next) => next(pipe, parts, count, flags),
-            None => libc::syscall(libc::SYS_vmsplice, pipe, parts, count, flags) as ssize_t,
+            None => system_call!(libc::SYS_vmsplice, pipe, parts, count, flags) as ssize_t,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use libc::{c_char, c_int, ssize_t};
 
 use crate::errno;
+use crate::kernel::system_call;
 use crate::library::Function;
 use crate::place::{LONGEST, Place, Plain, classify};
 
@@ -149,7 +150,7 @@ fn exists(path: &[u8]) -> bool {
     };
     // SAFETY: a C string.
     unsafe {
-        libc::syscall(
+        system_call!(
             libc::SYS_faccessat,
             libc::AT_FDCWD,
             path.bytes.as_ptr(),
@@ -210,14 +211,14 @@ fn note(path: &[u8]) {
 fn path_of(directory: c_int, room: &mut [u8; LONGEST]) -> Option<usize> {
     let length = if directory == libc::AT_FDCWD {
         // SAFETY: the buffer has this length. With the final zero.
-        unsafe { libc::syscall(libc::SYS_getcwd, room.as_mut_ptr(), LONGEST) - 1 }
+        unsafe { system_call!(libc::SYS_getcwd, room.as_mut_ptr(), LONGEST) - 1 }
     } else {
         let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
         write_number(directory, &mut link[14..]);
         let no_directory = libc::AT_FDCWD;
         // SAFETY: a C string, and a buffer of this length.
         unsafe {
-            libc::syscall(
+            system_call!(
                 libc::SYS_readlinkat,
                 no_directory,
                 link.as_ptr(),
@@ -286,6 +287,23 @@ pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
         refresh(&whole.bytes);
         Some(())
     });
+}
+
+/// Whether a system call with this path is to be answered by the function of its name. Brings what
+/// a relative path leads to up to date.
+///
+/// # Safety
+/// `path` is null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn verbena_shim_answers(directory: c_int, path: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if target(path).is_some() {
+            return 1;
+        }
+        refresh_relative(directory, path);
+    }
+    0
 }
 
 /// Puts `/sys` in place of the tree's path at the beginning of a path that a call gave, which gets

@@ -8,12 +8,15 @@
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <stddef.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -667,6 +670,124 @@ static void check_vmsplice(void)
 	CHECK(has_spliced && has_spliced());
 }
 
+/* syscall(2), for each kind of call. */
+#define RAW(call, ...) static int raw_##call(const char *p __VA_OPT__(,) __VA_ARGS__)
+RAW(newfstatat, struct stat *s) { return (int)syscall(SYS_newfstatat, AT_FDCWD, p, s, 0); }
+RAW(faccessat, int mode) { return (int)syscall(SYS_faccessat, AT_FDCWD, p, mode); }
+RAW(faccessat2, int mode) { return (int)syscall(SYS_faccessat2, AT_FDCWD, p, mode, 0); }
+RAW(openat, int flags) { return (int)syscall(SYS_openat, AT_FDCWD, p, flags, 0); }
+RAW(statfs) { struct statfs s; return (int)syscall(SYS_statfs, p, &s); }
+RAW(listxattr) { return (int)syscall(SYS_listxattr, p, NULL, 0); }
+RAW(llistxattr) { return (int)syscall(SYS_llistxattr, p, NULL, 0); }
+RAW(getxattr) { return no_attribute((int)syscall(SYS_getxattr, p, "user.none", NULL, 0)); }
+RAW(lgetxattr) { return no_attribute((int)syscall(SYS_lgetxattr, p, "user.none", NULL, 0)); }
+static ssize_t raw_readlinkat(const char *p, char *b, size_t n) { return syscall(SYS_readlinkat, AT_FDCWD, p, b, n); }
+static int raw_statx(const char *p, struct stat *s)
+{
+	struct statx x;
+	int result = (int)syscall(SYS_statx, AT_FDCWD, p, 0, STATX_BASIC_STATS, &x);
+
+	memset(s, 0, sizeof *s);
+	s->st_mode = x.stx_mode;
+	s->st_ino = x.stx_ino;
+	s->st_size = x.stx_size;
+	return result;
+}
+#ifdef SYS_open
+RAW(stat, struct stat *s) { return (int)syscall(SYS_stat, p, s); }
+RAW(lstat, struct stat *s) { return (int)syscall(SYS_lstat, p, s); }
+RAW(access, int mode) { return (int)syscall(SYS_access, p, mode); }
+RAW(open, int flags) { return (int)syscall(SYS_open, p, flags, 0); }
+static ssize_t raw_readlink(const char *p, char *b, size_t n) { return syscall(SYS_readlink, p, b, n); }
+#endif
+
+static int raw_open_create(const char *p, int flags, ...)
+{
+	va_list arguments;
+	unsigned int mode;
+
+	va_start(arguments, flags);
+	mode = va_arg(arguments, unsigned int);
+	va_end(arguments);
+	return (int)syscall(SYS_openat, AT_FDCWD, p, flags, mode);
+}
+
+static void check_syscall(void)
+{
+	char here[PATH_MAX];
+	int queue = inotify_init1(0);
+
+	check_stat(raw_newfstatat);
+	check_link(raw_newfstatat, 1);
+	check_stat(raw_statx);
+	check_access(raw_faccessat);
+	check_access(raw_faccessat2);
+	check_open(raw_openat);
+	check_mode(raw_open_create);
+	check_readlink(raw_readlinkat);
+	check_there(raw_statfs);
+	check_there(raw_getxattr);
+	check_there(raw_lgetxattr);
+	check_there(raw_listxattr);
+	check_there(raw_llistxattr);
+#ifdef SYS_open
+	check_stat(raw_stat);
+	check_link(raw_stat, 1);
+	check_stat(raw_lstat);
+	check_link(raw_lstat, 0);
+	check_access(raw_access);
+	check_open(raw_open);
+	check_readlink(raw_readlink);
+#endif
+	CHECK(syscall(SYS_inotify_add_watch, queue, LID, IN_MODIFY) == -1 && errno == EACCES);
+	CHECK(syscall(SYS_inotify_add_watch, queue, "/tmp", IN_CREATE) >= 0);
+	close(queue);
+	CHECK(syscall(SYS_chdir, PORTS) == 0);
+	CHECK(syscall(SYS_getcwd, here, sizeof here) == (long)sizeof PORTS && !strcmp(here, PORTS));
+	CHECK(syscall(SYS_getcwd, here, 4) == -1 && errno == ERANGE);
+	CHECK(syscall(SYS_getcwd, NULL, 0) == -1);
+	CHECK(raw_openat("1/lid", O_RDONLY) >= 0);
+	/* Six arguments arrive. */
+	CHECK((void *)syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+	CHECK(syscall(SYS_openat, AT_FDCWD, NULL, O_RDONLY) == -1 && errno == EFAULT);
+	CHECK(syscall(-1) == -1 && errno == ENOSYS);
+}
+
+/* openat(2) with a structure: by syscall, and by the function that glibc has since 2.43. */
+typedef int (*openat2_like)(int, const char *, const struct open_how *, size_t);
+
+static int raw_openat2(int directory, const char *p, const struct open_how *how, size_t size)
+{
+	return (int)syscall(SYS_openat2, directory, p, how, size);
+}
+
+static openat2_like openat2_call;
+
+static int call_openat2(const char *p, int flags)
+{
+	struct open_how how = { .flags = (unsigned int)flags };
+
+	return openat2_call(AT_FDCWD, p, &how, sizeof how);
+}
+
+static void check_openat2(openat2_like call)
+{
+	struct open_how how = { .flags = O_RDONLY, .resolve = RESOLVE_IN_ROOT };
+
+	openat2_call = call;
+	check_open(call_openat2);
+	CHECK(call(AT_FDCWD, LID, &how, 8) == -1 && errno == EINVAL);
+	CHECK(call(AT_FDCWD, LID, NULL, sizeof how) == -1 && errno == EFAULT);
+	/* Below the root that the descriptor is. */
+	CHECK(chdir("/tmp") == 0);
+	CHECK(call(AT_FDCWD, LID, &how, sizeof how) == -1 && errno == ENOENT);
+	how.resolve = RESOLVE_BENEATH;
+	CHECK(call(AT_FDCWD, LID, &how, sizeof how) == -1 && errno == EXDEV);
+	how.resolve = 0;
+	how.flags = O_CREAT | O_RDONLY;
+	CHECK(call(AT_FDCWD, LID, &how, sizeof how) == -1 && errno == EACCES);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; stat_like call; int link; } stats[] = {
@@ -737,6 +858,13 @@ int main(int argc, char **argv)
 		check_mode_at(openat);
 	if (!strcmp(name, "openat64"))
 		check_mode_at(openat64);
+	if (!strcmp(name, "syscall"))
+		check_syscall(), ran++;
+	if (!strcmp(name, "openat2")) {
+		check_openat2(raw_openat2);
+		check_openat2((openat2_like)dlsym(RTLD_DEFAULT, "openat2"));
+		ran++;
+	}
 	if (!strcmp(name, "fopen"))
 		check_fopen(fopen), ran++;
 	if (!strcmp(name, "fopen64"))
