@@ -484,9 +484,9 @@ impl<'a> Conductor<'a> {
     /// Nothing more may come, and nothing may be missing.
     fn finish(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
         std::thread::sleep(AFTERWARDS);
-        // What is seen now may rule out the world that rested: what belongs to it may still be on its way.
-        // What is seen now may rule out the world that rested; what belongs to the others may be on its
-        // way still.
+        // What is seen now may rule out the world that rested; what belongs to the others may be on
+        // its way still.
+        self.quiesce(coverage)?;
         self.belief.settle().map_err(Trouble::Difference)?;
         self.compare_memory()
     }
