@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use verbena_rfio::auth::tls::ClientFiles;
 use verbena_rfio::client::copy::choice::{Rule, Verdict};
 use verbena_rfio::client::copy::pattern::Pattern;
@@ -312,11 +312,22 @@ pub struct Status {
 
 /// Serve directories to RFIO's tools and libraries
 #[derive(Debug, Parser)]
-#[command(name = "rfiod", version)]
+#[command(
+    name = "rfiod",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub struct Daemon {
+    /// A question to a daemon that runs, in place of serving
+    #[command(subcommand)]
+    pub administration: Option<Administration>,
     /// Directory to serve: DIR as the root, or NAME=DIR as /NAME; ':ro' at the end forbids changes
     #[arg(long, short = 'e', required = true, value_name = "[NAME=]DIR[:ro]")]
     pub export: Vec<String>,
+    /// Refuse to serve a directory that is no mount point, now and later
+    #[arg(long)]
+    pub require_mount: bool,
     /// Address to listen on; port 0 lets the system choose [default: all addresses, port 5001]
     #[arg(long, short = 'l', value_name = "ADDRESS:PORT")]
     pub listen: Vec<SocketAddr>,
@@ -359,6 +370,18 @@ pub struct Daemon {
     /// Lists of revoked certificates, PEM, one for each authority
     #[arg(long, value_name = "FILE", requires = "tls_client_ca")]
     pub tls_revoked: Option<PathBuf>,
+    /// File of rights, USER OPERATIONS PATH a line; without a line there are none
+    #[arg(long, value_name = "FILE")]
+    pub rights: Option<PathBuf>,
+    /// File of local users to act as, USER LOCAL a line; takes root
+    #[arg(long, value_name = "FILE", conflicts_with = "user")]
+    pub map: Option<PathBuf>,
+    /// File of users who are not let in, one a line; their sessions end
+    #[arg(long, value_name = "FILE")]
+    pub banned: Option<PathBuf>,
+    /// Unix socket to answer 'rfiod sessions' and 'rfiod end' at
+    #[arg(long, value_name = "PATH")]
+    pub admin: Option<PathBuf>,
     /// How data may travel
     #[arg(long, value_enum, default_value_t = FabricChoice::Auto)]
     pub fabric: FabricChoice,
@@ -398,10 +421,13 @@ pub struct Daemon {
     /// File of limits by address, NETWORK [together] [sessions=N] [requests=N] [bytes=SIZE] or NETWORK refuse a line
     #[arg(long, value_name = "FILE")]
     pub addresses: Option<PathBuf>,
-    /// Files open in all; never more than half of what the process may have open
+    /// File of limits by user, USER [reserve-]sessions|files|queue-pairs=N ... a line
+    #[arg(long, value_name = "FILE")]
+    pub user_limits: Option<PathBuf>,
+    /// Files open in all
     #[arg(long, value_name = "N", default_value_t = 16_384)]
     pub open_files: usize,
-    /// Files open per user; never more than a quarter of what the process may have open
+    /// Files open per user
     #[arg(long, value_name = "N", default_value_t = 4096)]
     pub open_files_per_user: usize,
     /// Connections that have not proved yet who they are
@@ -416,6 +442,9 @@ pub struct Daemon {
     /// Seconds after which a client is let go whose host does not answer any more
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(2..))]
     pub vanish_timeout: u64,
+    /// Seconds that requests under way have to end after SIGTERM
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub stop_timeout: u64,
     /// Event loops [default: one per core, at most 8]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -428,6 +457,40 @@ pub struct Daemon {
     /// Serve a file of this size without storage, /.rfio-unfilled, to measure everything but the storage
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub unfilled: Option<u64>,
+}
+
+/// What a daemon that runs is asked.
+#[derive(Debug, Subcommand)]
+pub enum Administration {
+    /// List the sessions of a daemon that runs
+    Sessions(ListSessions),
+    /// End a session, or all of a user
+    End(EndSession),
+}
+
+/// `rfiod sessions`.
+#[derive(Debug, Args)]
+pub struct ListSessions {
+    /// The daemon's --admin
+    #[arg(long, value_name = "PATH")]
+    pub admin: PathBuf,
+    /// As one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rfiod end`.
+#[derive(Debug, Args)]
+pub struct EndSession {
+    /// A session's number, or a user
+    #[arg(value_name = "SESSION|USER")]
+    pub target: String,
+    /// The daemon's --admin
+    #[arg(long, value_name = "PATH")]
+    pub admin: PathBuf,
+    /// Take a number for a user's name
+    #[arg(long)]
+    pub user: bool,
 }
 
 /// What clients without any secret may do.

@@ -1,7 +1,7 @@
 //! A stream socket, TCP or Unix: the few calls that both sides make on it.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
@@ -117,6 +117,16 @@ impl Socket {
         // A look that fails has seen nothing.
         let _ = poll(&mut looked, Some(&Timespec::default()));
         looked[0].revents().intersects(ended)
+    }
+
+    /// Whether the peer's host has acknowledged all that was sent (`SIOCOUTQ`, tcp(7)). Of a Unix
+    /// socket the peer has it as soon as it is sent.
+    pub fn is_delivered(&self) -> bool {
+        let is_tcp = sockopt::socket_protocol(&self.0) == Ok(Some(rustix::net::ipproto::TCP));
+        let mut waiting: libc::c_int = 0;
+        // SAFETY: a live descriptor, and an integer that the kernel writes to.
+        let asked = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TIOCOUTQ, &mut waiting) };
+        !is_tcp || asked != 0 || waiting == 0
     }
 
     /// Ends both directions.

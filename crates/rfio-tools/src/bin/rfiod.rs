@@ -2,21 +2,30 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use verbena_rfio::server::exposition;
 use verbena_rfio::server::running::Server;
+use verbena_rfio::server::service::Service;
+use verbena_rfio::server::{admin, exposition};
 use verbena_rfio_tools::arguments::{self, Daemon};
-use verbena_rfio_tools::daemon::{plan, privileges, ready};
+use verbena_rfio_tools::daemon::{administration, descriptors, plan, privileges, ready};
 use verbena_rfio_tools::{exit, say};
+
+/// How much longer than its sessions a daemon that stops waits for its workers.
+const GRACE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let arguments: Daemon = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
-    match serve(&arguments) {
+    let outcome = match &arguments.administration {
+        Some(what) => administration::carry_out(what),
+        None => serve(&arguments),
+    };
+    match outcome {
         Ok(()) => exit::with(exit::OK),
         Err(what) => {
             exit::report("rfiod", what);
@@ -26,14 +35,17 @@ fn main() -> ExitCode {
 }
 
 fn serve(arguments: &Daemon) -> Result<(), String> {
-    let files = plan::raise_file_limit().unwrap_or_else(|error| {
+    let files = descriptors::raise_limit().unwrap_or_else(|error| {
         exit::report(
             "rfiod",
             format_args!("limit of open files stays as it is: {error}"),
         );
-        plan::file_limit()
+        descriptors::limit()
     });
     let plan = plan::prepare(arguments, files)?;
+    for warning in &plan.warnings {
+        exit::report("rfiod", format_args!("warning: {warning}"));
+    }
     // Before any thread starts, so that none misses the stop.
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| format!("signals: {error}"))?;
@@ -44,10 +56,25 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
             .map_err(|error| format!("metrics on {address}: {error}"))?;
         say!("rfiod: metrics on http://{address}/metrics");
     }
+    let administrators = match &arguments.admin {
+        Some(path) => Some(
+            admin::start(Arc::clone(&service), path)
+                .map_err(|error| format!("listen on {}: {error}", path.display()))?,
+        ),
+        None => None,
+    };
     if let Some(name) = &arguments.user {
         privileges::become_user(name).map_err(|error| format!("become user {name}: {error}"))?;
     }
+    warn_of_root(&service);
     for export in service.exports.iter() {
+        if !export.is_watched() {
+            let what = "cannot be looked at by the daemon's user, so it is not noticed if it is \
+                        unmounted, mounted over or replaced; let that user pass the directories \
+                        above it";
+            let path = export.directory().display();
+            exit::report("rfiod", format_args!("warning: export {path} {what}"));
+        }
         say!(
             "rfiod: exporting {} ({:?})",
             export.directory().display(),
@@ -68,12 +95,44 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     ready::notify("READY=1");
     while signals.forever().next() == Some(SIGHUP) {
         match plan::reload(arguments, server.context()) {
-            Ok(()) => say!("rfiod: secrets, certificates and limits by address read again"),
+            Ok(()) => {
+                say!("rfiod: exports, rights, bans, secrets, certificates and limits read again")
+            }
             Err(what) => exit::report("rfiod", format_args!("nothing is reloaded: {what}")),
         }
     }
     ready::notify("STOPPING=1");
     say!("rfiod: stopping");
+    end_anyway(signals, Duration::from_secs(arguments.stop_timeout));
+    drop(administrators);
     server.stop();
     Ok(())
+}
+
+/// Says what it means to serve as root.
+fn warn_of_root(service: &Service) {
+    let is_restricted = service.identities.is_some() || service.rights().is_some();
+    if rustix::process::geteuid().is_root() && !is_restricted {
+        let what = "warning: serving as root without --map and --rights: whoever is let in reads, \
+                    changes and removes every file below the exports, whoever it belongs to; \
+                    give --user NAME, or --map FILE";
+        exit::report("rfiod", what);
+    }
+}
+
+/// Ends the process when it is told to stop again, or when storage does not answer.
+fn end_anyway(mut signals: Signals, patience: Duration) {
+    let end = |why: &str| {
+        exit::report("rfiod", format_args!("ends with requests under way: {why}"));
+        std::process::exit(exit::SYSTEM.into());
+    };
+    std::thread::spawn(move || {
+        std::thread::sleep(patience + GRACE);
+        end("storage does not answer");
+    });
+    std::thread::spawn(move || {
+        if signals.forever().any(|signal| signal != SIGHUP) {
+            end("told again to stop");
+        }
+    });
 }

@@ -1,19 +1,22 @@
 //! What was typed becomes what is done: everything that can be wrong is found here, before anything is served.
 
-use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use verbena_rfio::auth::files::read_unchanged;
 use verbena_rfio::auth::secrets::Secrets;
 use verbena_rfio::auth::tls::{self, ClientRules};
 use verbena_rfio::fabric::Adapter;
 use verbena_rfio::server::addresses::{Addresses, Rules};
 use verbena_rfio::server::audit::Audit;
+use verbena_rfio::server::bans::Bans;
 use verbena_rfio::server::export::{Access, Export, Exports};
+use verbena_rfio::server::fields::BadLine;
+use verbena_rfio::server::identity::{Identities, Mapping};
 use verbena_rfio::server::quota::Caps;
+use verbena_rfio::server::rights::Rights;
 use verbena_rfio::server::running::Layout;
 use verbena_rfio::server::service::{Limits, Service};
 use verbena_rfio::server::session::conversation::Context;
@@ -21,7 +24,9 @@ use verbena_rfio::server::session::greeting::{Authenticator, LocalUsers};
 use verbena_rfio::server::shard::Deadlines;
 use verbena_rfio::server::storage::{Storage, Wish};
 use verbena_rfio::server::tickets::Tickets;
+use verbena_rfio::server::user_limits::UserLimits;
 
+use super::descriptors::{Clients, Needs};
 use super::memory::default_cache;
 use crate::arguments::{Anonymous, Daemon, FabricChoice, StorageChoice};
 
@@ -32,6 +37,8 @@ pub struct Plan {
     pub context: Context,
     /// Where.
     pub layout: Layout,
+    /// What is not as it was asked for.
+    pub warnings: Vec<String>,
 }
 
 /// Prepares a service from its command line, in a process that may have so many files open.
@@ -39,7 +46,7 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
     let exports = arguments
         .export
         .iter()
-        .map(|text| export(text))
+        .map(|text| export(text, arguments.require_mount))
         .collect::<Result<Vec<_>, _>>()?;
     let exports = Exports::new(exports).map_err(|bad| bad.to_string())?;
     let audit = match &arguments.audit {
@@ -47,7 +54,9 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
             .map_err(|error| format!("audit log {}: {error}", path.display()))?,
         None => Audit::none(),
     };
-    let limits = limits(arguments, files)?;
+    let layout = layout(arguments);
+    let mut warnings = Vec::new();
+    let limits = limits(arguments, &layout, files, &mut warnings)?;
     let mut service = match adapter(arguments.fabric)? {
         Some(adapter) => Service::with_adapter(exports, limits, audit, adapter)
             .map_err(|error| error.to_string())?,
@@ -56,6 +65,15 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
     service.unfilled = arguments.unfilled;
     service.storage = storage(arguments.storage)?;
     service.addresses = Addresses::of(address_rules(arguments)?);
+    service.replace_rights(rights(arguments)?);
+    service.replace_bans(bans(arguments)?);
+    service
+        .quotas
+        .replace_limits(user_limits(arguments, &service)?);
+    if let Some(mapping) = mapping(arguments)? {
+        let identities = Identities::new(mapping).map_err(|error| format!("--map: {error}"))?;
+        service.identities = Some(identities);
+    }
     let context = Context {
         service: Arc::new(service),
         authenticator: Authenticator::new(
@@ -72,15 +90,28 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
     };
     Ok(Plan {
         context,
-        layout: layout(arguments),
+        layout,
+        warnings,
     })
 }
 
-/// Reads again what may be replaced while the service runs: secrets, those of tickets too, limits by address, certificate and
-/// key, and what is taken of clients' certificates. Sessions that stand go on; if anything is wrong, everything stays as it was.
+/// Reads again what may be replaced while the service runs: where the exports' paths lead, rights,
+/// local users, bans, limits by user and address, secrets, those of tickets too, certificate and
+/// key, and what is taken of clients' certificates. Sessions that stand go on, but those of users
+/// who are banned; if anything is wrong, everything stays as it was.
 pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     let (secrets, issuers) = (secrets(arguments)?, issuers(arguments)?);
     let (rules, tls) = (address_rules(arguments)?, certificates(arguments)?);
+    let (rights, mapping, bans) = (rights(arguments)?, mapping(arguments)?, bans(arguments)?);
+    let user_limits = user_limits(arguments, &context.service)?;
+    context.service.exports.reopen()?;
+    // What takes something from users before what lets users in.
+    context.service.replace_bans(bans);
+    context.service.replace_rights(rights);
+    context.service.quotas.replace_limits(user_limits);
+    if let (Some(identities), Some(mapping)) = (&context.service.identities, mapping) {
+        identities.replace(mapping);
+    }
     context.authenticator.replace_secrets(secrets);
     context.authenticator.tickets.replace_issuers(issuers);
     context.service.addresses.replace(rules);
@@ -130,7 +161,7 @@ fn storage(choice: StorageChoice) -> Result<Storage, String> {
 }
 
 /// `[NAME=]DIR[:ro|:rw]`.
-fn export(text: &str) -> Result<Export, String> {
+fn export(text: &str, must_be_mount_point: bool) -> Result<Export, String> {
     let (rest, access) = match (text.strip_suffix(":ro"), text.strip_suffix(":rw")) {
         (Some(rest), _) => (rest, Access::ReadOnly),
         (_, Some(rest)) => (rest, Access::ReadWrite),
@@ -140,11 +171,20 @@ fn export(text: &str) -> Result<Export, String> {
         Some((name, directory)) if !name.contains('/') => (name, directory),
         _ => ("", rest),
     };
-    Export::open(name, Path::new(directory), access)
-        .map_err(|error| format!("export {directory}: {error}"))
+    let directory_path = Path::new(directory);
+    let opened = match must_be_mount_point {
+        true => Export::open_mounted(name, directory_path, access),
+        false => Export::open(name, directory_path, access),
+    };
+    opened.map_err(|error| format!("export {directory}: {error}"))
 }
 
-fn limits(arguments: &Daemon, files: usize) -> Result<Limits, String> {
+fn limits(
+    arguments: &Daemon,
+    layout: &Layout,
+    files: usize,
+    warnings: &mut Vec<String>,
+) -> Result<Limits, String> {
     let memory = |name: &str, bytes: u64| {
         usize::try_from(bytes).map_err(|_| format!("{name}: more than this machine can address"))
     };
@@ -161,21 +201,33 @@ fn limits(arguments: &Daemon, files: usize) -> Result<Limits, String> {
         Some(bytes) => memory(name, bytes),
         None => Ok(whole / 2),
     };
-    Ok(Limits {
-        cache,
-        buffers,
-        buffers_per_user: share("--buffers-per-user", arguments.buffers_per_user, buffers)?,
-        in_flight_per_user: share("--in-flight-per-user", arguments.in_flight_per_user, cache)?,
+    let needs = Needs {
+        loops: layout.shards,
+        workers: layout.workers + 1,
+        exports: arguments.export.len(),
+        metrics: arguments.metrics.is_some(),
+        fabric: arguments.fabric != FabricChoice::Tcp,
+    };
+    let asked = Clients {
         strangers: arguments.strangers,
         caps: Caps {
             sessions_per_user: arguments.sessions_per_user,
             sessions: arguments.sessions,
             queue_pairs_per_user: arguments.queue_pairs_per_user,
             queue_pairs: arguments.queue_pairs,
-            // What is left is for connections: whoever opens files must not keep others out.
-            open_files_per_user: arguments.open_files_per_user.min(files / 4),
-            open_files: arguments.open_files.min(files / 2),
+            open_files_per_user: arguments.open_files_per_user,
+            open_files: arguments.open_files,
         },
+    };
+    let (clients, warning) = needs.share_out(files, asked)?;
+    warnings.extend(warning);
+    Ok(Limits {
+        cache,
+        buffers,
+        buffers_per_user: share("--buffers-per-user", arguments.buffers_per_user, buffers)?,
+        in_flight_per_user: share("--in-flight-per-user", arguments.in_flight_per_user, cache)?,
+        strangers: clients.strangers,
+        caps: clients.caps,
         ..defaults
     })
 }
@@ -203,6 +255,41 @@ fn address_rules(arguments: &Daemon) -> Result<Rules, String> {
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
     Rules::parse(&text).map_err(|bad| format!("{}, {bad}", path.display()))
+}
+
+/// What users may do by path.
+fn rights(arguments: &Daemon) -> Result<Option<Rights>, String> {
+    lines_of(arguments.rights.as_deref(), Rights::parse)
+}
+
+/// Which local users they act as.
+fn mapping(arguments: &Daemon) -> Result<Option<Mapping>, String> {
+    lines_of(arguments.map.as_deref(), Mapping::parse)
+}
+
+/// Who is not let in.
+fn bans(arguments: &Daemon) -> Result<Bans, String> {
+    Ok(lines_of(arguments.banned.as_deref(), Bans::parse)?.unwrap_or_default())
+}
+
+/// What single users may have.
+fn user_limits(arguments: &Daemon, service: &Service) -> Result<UserLimits, String> {
+    let caps = service.quotas.caps();
+    let parse = |text: &[u8]| UserLimits::parse(text, caps);
+    Ok(lines_of(arguments.user_limits.as_deref(), parse)?.unwrap_or_default())
+}
+
+/// What a file says that nobody else may change.
+fn lines_of<T>(
+    path: Option<&Path>,
+    parse: impl Fn(&[u8]) -> Result<T, BadLine>,
+) -> Result<Option<T>, String> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let text = read_unchanged(path).map_err(|bad| bad.to_string())?;
+    let parsed = parse(&text).map_err(|bad| format!("{}, {bad}", path.display()))?;
+    Ok(Some(parsed))
 }
 
 fn local_users(arguments: &Daemon) -> LocalUsers {
@@ -243,7 +330,7 @@ fn layout(arguments: &Daemon) -> Layout {
         greeting: Duration::from_secs(arguments.greeting_timeout),
         stall: Duration::from_secs(arguments.stall_timeout),
         vanish: Duration::from_secs(arguments.vanish_timeout),
-        ..Deadlines::default()
+        stop: Duration::from_secs(arguments.stop_timeout),
     };
     layout
 }
@@ -255,26 +342,4 @@ fn any_address(port: u16) -> SocketAddr {
         Ok(_) => both,
         Err(_) => SocketAddr::from(([0, 0, 0, 0], port)),
     }
-}
-
-/// Lets the process have as many files open as the system allows it; how many that is.
-pub fn raise_file_limit() -> io::Result<usize> {
-    let most = getrlimit(Resource::Nofile).maximum;
-    let raised = Rlimit {
-        current: most,
-        maximum: most,
-    };
-    setrlimit(Resource::Nofile, raised)?;
-    Ok(files(most))
-}
-
-/// Files that the process may have open as it is.
-pub fn file_limit() -> usize {
-    files(getrlimit(Resource::Nofile).current)
-}
-
-fn files(limit: Option<u64>) -> usize {
-    limit
-        .and_then(|limit| usize::try_from(limit).ok())
-        .unwrap_or(usize::MAX)
 }

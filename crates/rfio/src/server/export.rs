@@ -5,15 +5,26 @@
 //! by `..`, by an absolute symbolic link, or by a link that is swapped in while the walk is under way. The operations
 //! for which Linux has no such call (unlink, rename, ...) open the parent in this way and then act on one name in it.
 
-use std::ffi::OsStr;
+//!
+//! Rights by user and path are judged here, by the real path of what was opened ([`Permit`]). It is
+//! taken from the descriptor, so no link and no rename during the walk makes it another one.
+
+mod root;
+
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path as LocalPath, PathBuf};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path as LocalPath;
+use std::sync::Arc;
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use verbena_rfio_protocol::types::Path;
+
+use super::rights::{Need, Operations, Rights, components};
+use root::Pin;
+pub use root::Root;
 
 /// What clients may do below an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +39,80 @@ pub enum Access {
 #[derive(Debug)]
 pub struct Export {
     name: Vec<u8>,
-    root: OwnedFd,
-    directory: PathBuf,
+    pin: Pin,
     access: Access,
-    /// Whether the kernel knows the attributes of what it has looked up, without asking a server or a process.
-    is_local: bool,
-    /// Whether its file system has no storage but memory.
-    is_of_memory: bool,
+}
+
+/// An error that has words for the client.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+pub struct Told {
+    /// Its number.
+    pub errno: Errno,
+    /// The words.
+    pub words: &'static str,
+}
+
+fn told(errno: Errno, words: &'static str) -> io::Error {
+    io::Error::other(Told { errno, words })
+}
+
+fn denied() -> io::Error {
+    told(Errno::ACCESS, "this user has no right to do that here")
+}
+
+/// What a request may do by path: all that the kernel allows, or what the rights of its user cover.
+#[derive(Debug)]
+pub struct Permit<'a> {
+    rights: Option<(Arc<Rights>, &'a str)>,
+    need: Need,
+}
+
+impl<'a> Permit<'a> {
+    /// A request of a user who needs this.
+    pub fn new(rights: Option<Arc<Rights>>, user: &'a str, need: Need) -> Self {
+        let rights = rights.map(|rights| (rights, user));
+        Self { rights, need }
+    }
+
+    /// Everything.
+    pub const FREE: Permit<'static> = Permit {
+        rights: None,
+        need: Need::Look,
+    };
+
+    /// Fails unless the rights cover what has this real path.
+    pub fn check(&self, path: &[u8]) -> io::Result<()> {
+        match &self.rights {
+            Some((rights, user)) if !rights.allow(user, path, self.need) => Err(denied()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The result, where a failure tells nothing of what the user may not look at.
+    fn conceal<T>(&self, path: &Path, result: io::Result<T>) -> io::Result<T> {
+        match (&self.rights, result) {
+            (Some(_), Err(error)) => {
+                self.check(&lexical(path))?;
+                Err(error)
+            }
+            (_, result) => result,
+        }
+    }
+}
+
+/// The path as it is written, without `..`.
+fn lexical(path: &Path) -> Vec<u8> {
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in components(path.as_bytes()) {
+        match part {
+            b".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join(&b'/')
 }
 
 /// A file that was opened by what the kernel remembers: on the export's own, local file system.
@@ -48,33 +126,22 @@ pub struct Remembered {
     pub is_of_memory: bool,
 }
 
-/// File systems whose attributes the kernel keeps itself (statfs(2)).
-const LOCAL: [libc::c_long; 8] = [
-    libc::EXT4_SUPER_MAGIC,
-    libc::XFS_SUPER_MAGIC,
-    libc::BTRFS_SUPER_MAGIC,
-    libc::F2FS_SUPER_MAGIC,
-    libc::TMPFS_MAGIC,
-    libc::OVERLAYFS_SUPER_MAGIC,
-    RAMFS,
-    ZFS,
-];
-const RAMFS: libc::c_long = 0x8584_58f6;
-const ZFS: libc::c_long = 0x2fc1_2fc1;
-
 impl Export {
     /// Opens `directory` for export under `name`; the empty name makes it the root of the service.
     pub fn open(name: &str, directory: &LocalPath, access: Access) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(directory, flags, Mode::empty())?;
-        let kind = rustix::fs::fstatfs(&root).map(|system| system.f_type as libc::c_long);
+        Self::pinned(name, Pin::open(directory, false)?, access)
+    }
+
+    /// The same of a directory that must be a mount point, now and whenever it is used.
+    pub fn open_mounted(name: &str, directory: &LocalPath, access: Access) -> io::Result<Self> {
+        Self::pinned(name, Pin::open(directory, true)?, access)
+    }
+
+    fn pinned(name: &str, pin: Pin, access: Access) -> io::Result<Self> {
         Ok(Self {
             name: name.as_bytes().to_vec(),
-            root,
-            directory: directory.to_owned(),
+            pin,
             access,
-            is_local: kind.is_ok_and(|kind| LOCAL.contains(&kind)),
-            is_of_memory: kind == Ok(libc::TMPFS_MAGIC),
         })
     }
 
@@ -85,7 +152,12 @@ impl Export {
 
     /// The directory on this host, for logs.
     pub fn directory(&self) -> &LocalPath {
-        &self.directory
+        self.pin.path()
+    }
+
+    /// Whether this process notices when the path leads elsewhere.
+    pub fn is_watched(&self) -> bool {
+        self.pin.is_watched()
     }
 }
 
@@ -137,7 +209,64 @@ pub struct Named {
     /// The parent.
     pub parent: OwnedFd,
     /// The name.
-    pub name: std::ffi::OsString,
+    pub name: OsString,
+    /// The exported directory that it is in, if it was found by a path of a request.
+    pub root: Option<Arc<Root>>,
+    /// The real path, where rights are judged by it.
+    path: Option<Vec<u8>>,
+}
+
+impl Named {
+    /// A name in a directory that no client has named.
+    pub fn of(parent: OwnedFd, name: OsString) -> Self {
+        Self {
+            parent,
+            name,
+            root: None,
+            path: None,
+        }
+    }
+
+    /// Fails if what was done by this name is not where clients look for it.
+    pub fn confirm(&self) -> io::Result<()> {
+        match &self.root {
+            Some(root) => root.must_be_at_its_path(),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails unless what has this name may have another one as well, or instead.
+    pub fn may_become(&self, to: &Self, permit: &Permit<'_>, takes: Takes) -> io::Result<()> {
+        let (Some((rights, user)), Some(from), Some(to)) = (&permit.rights, &self.path, &to.path)
+        else {
+            return Ok(());
+        };
+        let is_same_directory = parent_of(from) == parent_of(to);
+        let needs = match takes {
+            Takes::Away if !is_same_directory => Operations::DELETE,
+            // The data are the new name's as well.
+            Takes::Shared => Operations::READ.and(Operations::WRITE),
+            Takes::Away => Operations::WRITE,
+        };
+        match rights.allow(user, from, Need::All(needs)) && rights.may_move(user, from, to) {
+            true => Ok(()),
+            false => Err(denied()),
+        }
+    }
+}
+
+/// What becomes of the old name of something that gets a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// It is gone.
+    Away,
+    /// It stays.
+    Shared,
+}
+
+fn parent_of(path: &[u8]) -> &[u8] {
+    let slash = path.iter().rposition(|&byte| byte == b'/');
+    &path[..slash.unwrap_or(0)]
 }
 
 /// All exports of a service.
@@ -195,10 +324,27 @@ impl Exports {
     }
 
     /// Names of the exports, for the directory above them.
-    pub fn names(&self) -> impl Iterator<Item = (&[u8], BorrowedFd<'_>)> {
+    pub fn names(&self) -> impl Iterator<Item = (&[u8], Arc<Root>)> {
         self.exports
             .iter()
-            .map(|export| (&export.name[..], export.root.as_fd()))
+            .map(|export| (&export.name[..], export.pin.last()))
+    }
+
+    /// Looks again where the paths of the exports lead, as when they were opened.
+    ///
+    /// # Errors
+    /// One of them cannot be exported. Then none is changed.
+    pub fn reopen(&self) -> Result<(), String> {
+        let found = self.exports.iter().map(|export| {
+            let pin = &export.pin;
+            let root = pin.look_again();
+            root.map_err(|error| format!("export {}: {error}", pin.path().display()))
+        });
+        let found: Vec<_> = found.collect::<Result<_, _>>()?;
+        for (export, root) in self.exports.iter().zip(found) {
+            export.pin.take(root);
+        }
+        Ok(())
     }
 
     /// Finds the export that a path names. Purely textual: nothing is looked up yet.
@@ -229,61 +375,57 @@ impl Exports {
     }
 
     /// Opens what a path names.
-    pub fn open(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    pub fn open(
+        &self,
+        path: &Path,
+        flags: OFlags,
+        mode: Mode,
+        permit: &Permit<'_>,
+    ) -> io::Result<OwnedFd> {
         let (export, beneath) = self.within(path)?;
-        let changes =
-            OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND;
-        if flags.intersects(changes) && !flags.contains(OFlags::PATH) {
+        if flags.intersects(CHANGES) && !flags.contains(OFlags::PATH) {
             export.must_be_writable()?;
         }
-        export.open_beneath(&beneath, flags, mode)
+        let root = export.pin.current()?;
+        let opened = root.open_beneath(&beneath, flags, mode);
+        let opened = opened.and_then(|opened| export.permitted(&root, opened, permit));
+        permit.conceal(path, opened)
     }
 
     /// Opens a regular file. What else a path names is refused without being opened: to open a FIFO or a device is to do
     /// something to it.
-    pub fn open_file(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    pub fn open_file(
+        &self,
+        path: &Path,
+        flags: OFlags,
+        mode: Mode,
+        permit: &Permit<'_>,
+    ) -> io::Result<(OwnedFd, Arc<Root>)> {
         let (export, beneath) = self.within(path)?;
-        let changes =
-            OFlags::WRONLY | OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND;
-        if flags.intersects(changes) {
+        if flags.intersects(CHANGES) {
             export.must_be_writable()?;
         }
-        // A file that must not be there is not opened but made.
-        if flags.contains(OFlags::CREATE | OFlags::EXCL) {
-            return export.open_beneath(&beneath, flags, mode);
-        }
-        // Made or removed in between: tried again.
-        for _ in 0..64 {
-            let look = OFlags::PATH | (flags & OFlags::NOFOLLOW);
-            match export.open_beneath(&beneath, look, Mode::empty()) {
-                Ok(seen) => {
-                    let about = rustix::fs::fstat(&seen)?;
-                    return open_seen(&seen, &about, flags - OFlags::CREATE - OFlags::NOFOLLOW);
-                }
-                Err(error)
-                    if flags.contains(OFlags::CREATE)
-                        && error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) =>
-                {
-                    match export.open_beneath(&beneath, flags | OFlags::EXCL, mode) {
-                        Err(error) if error.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => {
-                        }
-                        other => return other,
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        // A link that leads to nothing is there and is not.
-        Err(Errno::NOENT.into())
+        let root = export.pin.current()?;
+        let opened = export.open_file(&root, &beneath, flags, mode, permit);
+        permit.conceal(path, opened).map(|file| (file, root))
     }
 
     /// Opens a regular file that is there for reading, as [`Exports::open_file`] does, by what the kernel remembers alone;
     /// `None` where it would have to ask storage, or somebody who has the file to himself.
-    pub fn open_file_at_once(&self, path: &Path) -> io::Result<Option<Remembered>> {
+    pub fn open_file_at_once(
+        &self,
+        path: &Path,
+        permit: &Permit<'_>,
+    ) -> io::Result<Option<Remembered>> {
         let (export, beneath) = self.within(path)?;
-        let Some(seen) = export.look_beneath_at_once(&beneath, OFlags::PATH)? else {
+        let Some(root) = export.pin.recent() else {
             return Ok(None);
         };
+        let seen = root.look_beneath_at_once(&beneath, OFlags::PATH);
+        let Some(seen) = permit.conceal(path, seen)? else {
+            return Ok(None);
+        };
+        let seen = permit.conceal(path, export.permitted(&root, seen, permit))?;
         let about = rustix::fs::fstat(&seen)?;
         match open_seen(
             &seen,
@@ -295,35 +437,43 @@ impl Exports {
             opened => Ok(Some(Remembered {
                 file: opened?,
                 about,
-                is_of_memory: export.is_of_memory,
+                is_of_memory: root.is_of_memory,
             })),
         }
     }
 
     /// Opens what a path names without the right to do anything but ask about it. A final symbolic link is not followed
     /// when `flags` has `NOFOLLOW`.
-    pub fn look(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-        let (export, beneath) = self.within(path)?;
-        export.open_beneath(&beneath, OFlags::PATH | flags, Mode::empty())
+    pub fn look(&self, path: &Path, flags: OFlags, permit: &Permit<'_>) -> io::Result<OwnedFd> {
+        self.open(path, OFlags::PATH | flags, Mode::empty(), permit)
     }
 
     /// As [`Exports::look`], by what the kernel remembers alone; `None` where it would have to ask storage.
-    pub fn look_at_once(&self, path: &Path, flags: OFlags) -> io::Result<Option<OwnedFd>> {
+    pub fn look_at_once(
+        &self,
+        path: &Path,
+        flags: OFlags,
+        permit: &Permit<'_>,
+    ) -> io::Result<Option<OwnedFd>> {
         let (export, beneath) = self.within(path)?;
-        export.look_beneath_at_once(&beneath, OFlags::PATH | flags)
+        let Some(root) = export.pin.recent() else {
+            return Ok(None);
+        };
+        let seen = root.look_beneath_at_once(&beneath, OFlags::PATH | flags);
+        let seen = seen.and_then(|seen| {
+            let permitted = seen.map(|seen| export.permitted(&root, seen, permit));
+            permitted.transpose()
+        });
+        permit.conceal(path, seen)
     }
 
     /// Opens the parent of a path of which the last name is to be made, changed or removed.
-    pub fn name(&self, path: &Path) -> io::Result<Named> {
+    pub fn name(&self, path: &Path, permit: &Permit<'_>) -> io::Result<Named> {
         let (export, beneath) = self.within(path)?;
         export.must_be_writable()?;
-        let (parent, name) = beneath.split().ok_or(io::Error::from(Errno::BUSY))?;
-        let parent =
-            export.open_beneath(&parent, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-        Ok(Named {
-            parent,
-            name: name.to_owned(),
-        })
+        let root = export.pin.current()?;
+        let named = export.name(&root, &beneath, permit);
+        permit.conceal(path, named)
     }
 
     /// Fails with EROFS unless what a path names may be changed.
@@ -339,6 +489,13 @@ impl Exports {
     }
 }
 
+/// What a file is opened with to be changed.
+const CHANGES: OFlags = OFlags::WRONLY
+    .union(OFlags::RDWR)
+    .union(OFlags::CREATE)
+    .union(OFlags::TRUNC)
+    .union(OFlags::APPEND);
+
 impl Export {
     fn must_be_writable(&self) -> io::Result<()> {
         match self.access {
@@ -347,12 +504,142 @@ impl Export {
         }
     }
 
+    fn open_file(
+        &self,
+        root: &Root,
+        beneath: &Beneath,
+        flags: OFlags,
+        mode: Mode,
+        permit: &Permit<'_>,
+    ) -> io::Result<OwnedFd> {
+        // A file that must not be there is not opened but made.
+        if flags.contains(OFlags::CREATE | OFlags::EXCL) {
+            return self.make_file(root, beneath, flags, mode, permit);
+        }
+        // Made or removed in between: tried again.
+        for _ in 0..64 {
+            let look = OFlags::PATH | (flags & OFlags::NOFOLLOW);
+            match root.open_beneath(beneath, look, Mode::empty()) {
+                Ok(seen) => {
+                    let seen = self.permitted(root, seen, permit)?;
+                    let about = rustix::fs::fstat(&seen)?;
+                    return open_seen(&seen, &about, flags - OFlags::CREATE - OFlags::NOFOLLOW);
+                }
+                Err(error)
+                    if flags.contains(OFlags::CREATE)
+                        && error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) =>
+                {
+                    match self.make_file(root, beneath, flags | OFlags::EXCL, mode, permit) {
+                        Err(error) if error.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => {
+                        }
+                        other => return other,
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // A link that leads to nothing is there and is not.
+        Err(Errno::NOENT.into())
+    }
+
+    /// Makes a file, in a directory that was opened and judged before.
+    fn make_file(
+        &self,
+        root: &Root,
+        beneath: &Beneath,
+        flags: OFlags,
+        mode: Mode,
+        permit: &Permit<'_>,
+    ) -> io::Result<OwnedFd> {
+        if beneath.split().is_none() {
+            return Err(Errno::ISDIR.into());
+        }
+        let (parent, name) = self.open_parent(root, beneath, permit)?;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let flags = flags | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat2(&parent.0, name, flags, mode, resolve)?)
+    }
+
+    /// The parent of a path, with the real path of the name where that is judged, and the name.
+    #[allow(clippy::type_complexity)]
+    fn open_parent<'a>(
+        &self,
+        root: &Root,
+        beneath: &'a Beneath,
+        permit: &Permit<'_>,
+    ) -> io::Result<((OwnedFd, Option<Vec<u8>>), &'a OsStr)> {
+        let (parent, name) = beneath.split().ok_or(io::Error::from(Errno::BUSY))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let parent = root.open_beneath(&parent, flags, Mode::empty())?;
+        let path = match permit.rights {
+            None => None,
+            Some(_) => {
+                let parent = self.real_path(root, &parent)?;
+                let path = [&parent[..], b"/", name.as_bytes()].concat();
+                permit.check(&path)?;
+                Some(path)
+            }
+        };
+        Ok(((parent, path), name))
+    }
+
+    fn name(&self, root: &Arc<Root>, beneath: &Beneath, permit: &Permit<'_>) -> io::Result<Named> {
+        let ((parent, path), name) = self.open_parent(root, beneath, permit)?;
+        Ok(Named {
+            parent,
+            name: name.to_owned(),
+            root: Some(Arc::clone(root)),
+            path,
+        })
+    }
+
+    /// What was opened, if the user has the rights for it.
+    fn permitted(&self, root: &Root, opened: OwnedFd, permit: &Permit<'_>) -> io::Result<OwnedFd> {
+        if permit.rights.is_some() {
+            permit.check(&self.real_path(root, &opened)?)?;
+        }
+        Ok(opened)
+    }
+
+    /// Where something that was opened beneath the root is now, seen from the service's root.
+    fn real_path(&self, root: &Root, opened: &OwnedFd) -> io::Result<Vec<u8>> {
+        /// What the kernel puts behind the path of what has lost its name.
+        const LOST: &[u8] = b" (deleted)";
+        // The root may get another name between two looks.
+        for _ in 0..8 {
+            let (above, path) = (path_of(root)?, path_of(opened)?);
+            if path.ends_with(LOST) {
+                return Err(told(
+                    Errno::NOENT,
+                    "it was removed meanwhile (nor can a name end in ' (deleted)' where rights \
+                     are by path)",
+                ));
+            }
+            let above = above.strip_suffix(b"/").unwrap_or(&above);
+            match path.strip_prefix(above) {
+                Some(rest) if rest.is_empty() || rest[0] == b'/' => {
+                    return Ok([b"/", &self.name[..], rest].concat());
+                }
+                _ => {}
+            }
+        }
+        Err(denied())
+    }
+}
+
+/// The path of what a descriptor names.
+fn path_of(opened: impl AsFd) -> io::Result<Vec<u8>> {
+    let link = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
+    Ok(std::fs::read_link(link)?.into_os_string().into_vec())
+}
+
+impl Root {
     fn open_beneath(&self, beneath: &Beneath, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let flags = flags | OFlags::CLOEXEC;
         // EAGAIN: the kernel saw a rename race with a `..` and asks to try again (openat2(2)).
         for _ in 0..64 {
-            match rustix::fs::openat2(&self.root, beneath.as_os_str(), flags, mode, resolve) {
+            match rustix::fs::openat2(self, beneath.as_os_str(), flags, mode, resolve) {
                 Err(Errno::AGAIN) => {}
                 // The kernel's EXDEV would puzzle the user of a copy tool: what happened is a refusal.
                 Err(Errno::XDEV) => return Err(Errno::ACCESS.into()),
@@ -376,13 +663,7 @@ impl Export {
             | ResolveFlags::NO_XDEV
             | ResolveFlags::CACHED;
         let flags = flags | OFlags::CLOEXEC;
-        match rustix::fs::openat2(
-            &self.root,
-            beneath.as_os_str(),
-            flags,
-            Mode::empty(),
-            resolve,
-        ) {
+        match rustix::fs::openat2(self, beneath.as_os_str(), flags, Mode::empty(), resolve) {
             // Not remembered, or not within this file system; or a kernel before 5.12, which does not know the question.
             Err(Errno::AGAIN | Errno::XDEV | Errno::INVAL) => Ok(None),
             other => Ok(Some(other?)),
@@ -414,6 +695,8 @@ mod tests {
     use crate::scratch::Scratch;
     use std::os::unix::fs::symlink;
 
+    const FREE: &Permit<'static> = &Permit::FREE;
+
     fn path(text: &str) -> Path {
         Path::new(text).unwrap()
     }
@@ -429,7 +712,7 @@ mod tests {
     }
 
     fn read(exports: &Exports, name: &str) -> io::Result<String> {
-        let file = exports.open(&path(name), OFlags::RDONLY, Mode::empty())?;
+        let file = exports.open(&path(name), OFlags::RDONLY, Mode::empty(), FREE)?;
         io::read_to_string(std::fs::File::from(file))
     }
 
@@ -463,23 +746,27 @@ mod tests {
         for flags in [OFlags::RDONLY, OFlags::WRONLY, create] {
             let flags = flags | OFlags::NONBLOCK;
             let mode = Mode::from_raw_mode(0o600);
-            assert!(exports.open_file(&path("/fifo"), flags, mode).is_err());
+            assert!(
+                exports
+                    .open_file(&path("/fifo"), flags, mode, FREE)
+                    .is_err()
+            );
         }
         let seen = rustix::io::read(&watch, &mut [0u8; 256]);
         assert_eq!(seen.unwrap_err(), Errno::AGAIN, "the FIFO was opened");
         assert!(
             exports
-                .open_file(&path("/sub"), OFlags::RDONLY, Mode::empty())
+                .open_file(&path("/sub"), OFlags::RDONLY, Mode::empty(), FREE)
                 .is_err()
         );
         for name in ["/new", "/sub/file", "/new"] {
             let mode = Mode::from_raw_mode(0o600);
-            exports.open_file(&path(name), create, mode).unwrap();
+            exports.open_file(&path(name), create, mode, FREE).unwrap();
         }
         symlink("nowhere", scratch.path("root/dangling")).unwrap();
         assert!(
             exports
-                .open_file(&path("/dangling"), create, Mode::empty())
+                .open_file(&path("/dangling"), create, Mode::empty(), FREE)
                 .is_err()
         );
     }
@@ -508,11 +795,11 @@ mod tests {
             );
             // Nor does a name below such a path.
             assert!(
-                exports.name(&path(&format!("{name}/new"))).is_err(),
+                exports.name(&path(&format!("{name}/new")), FREE).is_err(),
                 "{name}"
             );
         }
-        assert!(exports.name(&path("/../new")).is_err());
+        assert!(exports.name(&path("/../new"), FREE).is_err());
     }
 
     #[test]
@@ -557,16 +844,116 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_becomes_a_link_during_the_walk_never_leads_to_other_rights() {
+        let scratch = Scratch::new();
+        let exports = exports(&scratch, Access::ReadWrite);
+        for name in ["ann", "ann/d", "bob"] {
+            std::fs::create_dir(scratch.path("root").join(name)).unwrap();
+        }
+        std::fs::write(scratch.path("root/ann/d/f"), "own").unwrap();
+        std::fs::write(scratch.path("root/bob/f"), "secret").unwrap();
+        symlink("../bob", scratch.path("root/ann/evil")).unwrap();
+        let rights = Arc::new(Rights::parse(b"ann all /ann").unwrap());
+        let permit =
+            |operation| Permit::new(Some(Arc::clone(&rights)), "ann", Need::All(operation));
+        let (may_read, may_write) = (permit(Operations::READ), permit(Operations::WRITE));
+        let (dir, evil) = (scratch.path("root/ann/d"), scratch.path("root/ann/evil"));
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let mut opened = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let exchange = rustix::fs::RenameFlags::EXCHANGE;
+                let here = rustix::fs::CWD;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    rustix::fs::renameat_with(here, &dir, here, &evil, exchange).unwrap();
+                }
+            });
+            for number in 0..5_000 {
+                let file =
+                    exports.open_file(&path("/ann/d/f"), OFlags::RDONLY, Mode::empty(), &may_read);
+                if let Ok((file, _)) = file {
+                    let text = io::read_to_string(std::fs::File::from(file)).unwrap();
+                    assert_eq!(text, "own");
+                    opened += 1;
+                }
+                let (new, mode) = (format!("/ann/d/{number}"), Mode::from_raw_mode(0o600));
+                let make = OFlags::WRONLY | OFlags::CREATE;
+                let _ = exports.open_file(&path(&new), make, mode, &may_write);
+                if let Ok(named) = exports.name(&path("/ann/d/f"), &may_write) {
+                    let at = std::fs::File::from(named.parent);
+                    let about = rustix::fs::statat(&at, "f", rustix::fs::AtFlags::empty());
+                    let size = about.map(|about| about.st_size);
+                    assert_eq!(size, Ok(3), "a name in another directory");
+                }
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert!(opened > 0);
+        assert_eq!(
+            std::fs::read_dir(scratch.path("root/bob")).unwrap().count(),
+            1
+        );
+    }
+
+    #[test]
+    fn what_takes_the_place_of_the_directory_is_exported_and_the_old_one_told_of() {
+        let scratch = Scratch::new();
+        let exports = exports(&scratch, Access::ReadWrite);
+        let named = exports.name(&path("/sub/new"), FREE).unwrap();
+        let (file, root) = exports
+            .open_file(&path("/sub/file"), OFlags::RDWR, Mode::empty(), FREE)
+            .unwrap();
+        named.confirm().unwrap();
+        std::fs::rename(scratch.path("root"), scratch.path("aside")).unwrap();
+        let told = |error: io::Error| {
+            let told = error.get_ref().and_then(|inner| inner.downcast_ref());
+            told.map(|Told { errno, .. }| *errno)
+        };
+        let gone = exports.name(&path("/sub/new"), FREE).unwrap_err();
+        assert_eq!(told(gone), Some(Errno::STALE));
+        std::fs::create_dir_all(scratch.path("root/sub")).unwrap();
+        let now = exports.name(&path("/sub/new"), FREE).unwrap();
+        now.confirm().unwrap();
+        for old in [
+            named.confirm(),
+            root.must_not_be_replaced(),
+            root.must_be_at_its_path(),
+        ] {
+            assert_eq!(told(old.unwrap_err()), Some(Errno::STALE));
+        }
+        assert!(
+            read(&exports, "/sub/file").is_err(),
+            "it is in the directory of before"
+        );
+        assert_eq!(
+            io::read_to_string(std::fs::File::from(file)).unwrap(),
+            "inside"
+        );
+        std::fs::rename(scratch.path("root"), scratch.path("other")).unwrap();
+        std::fs::rename(scratch.path("aside"), scratch.path("root")).unwrap();
+        assert_eq!(read(&exports, "/sub/file").unwrap(), "inside");
+        assert_eq!(exports.reopen(), Ok(()));
+    }
+
+    #[test]
+    fn a_directory_that_is_no_mount_point_is_not_taken_for_one() {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("d")).unwrap();
+        let opened = Export::open_mounted("", &scratch.path("d"), Access::ReadOnly);
+        assert!(opened.unwrap_err().to_string().contains("no mount point"));
+    }
+
+    #[test]
     fn a_read_only_export_refuses_changes() {
         let scratch = Scratch::new();
         let exports = exports(&scratch, Access::ReadOnly);
         let flags = OFlags::WRONLY | OFlags::CREATE;
         assert!(
             exports
-                .open(&path("/new"), flags, Mode::from_raw_mode(0o600))
+                .open(&path("/new"), flags, Mode::from_raw_mode(0o600), FREE)
                 .is_err()
         );
-        assert!(exports.name(&path("/new")).is_err());
+        assert!(exports.name(&path("/new"), FREE).is_err());
         assert!(!scratch.path("root/new").exists());
     }
 

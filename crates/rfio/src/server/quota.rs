@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::user_limits::UserLimits;
+
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource {
@@ -32,8 +34,20 @@ pub struct Caps {
     pub open_files: usize,
 }
 
+impl Caps {
+    /// What one user and what all users may have of a resource.
+    pub(super) fn of(&self, resource: Resource) -> (usize, usize) {
+        match resource {
+            Resource::Session => (self.sessions_per_user, self.sessions),
+            Resource::QueuePair => (self.queue_pairs_per_user, self.queue_pairs),
+            Resource::OpenFile => (self.open_files_per_user, self.open_files),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Counts {
+    limits: UserLimits,
     users: HashMap<(String, Resource), usize>,
     all: HashMap<Resource, usize>,
 }
@@ -113,8 +127,24 @@ pub enum Exhausted {
     #[error("user has {0} already, the limit per user")]
     User(usize),
     /// The service's.
-    #[error("service has {0} already, its limit")]
+    #[error("service has {0} already, and no more for this user")]
     Service(usize),
+}
+
+impl Counts {
+    fn of(&self, user: &str, resource: Resource) -> usize {
+        let key = (user.to_owned(), resource);
+        self.users.get(&key).copied().unwrap_or(0)
+    }
+
+    /// Units that are free and kept for other users.
+    fn kept_from(&self, user: &str, resource: Resource) -> usize {
+        let reserves = self.limits.reserves(resource).iter();
+        reserves
+            .filter(|(other, _)| other != user)
+            .map(|(other, reserve)| reserve.saturating_sub(self.of(other, resource)))
+            .sum()
+    }
 }
 
 impl Quotas {
@@ -126,27 +156,39 @@ impl Quotas {
         })
     }
 
+    /// The caps.
+    pub fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    /// Other caps and reserves of single users, from now on. Who has more already keeps it.
+    pub fn replace_limits(&self, limits: UserLimits) {
+        let mut counts = self
+            .counts
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner());
+        counts.limits = limits;
+    }
+
     /// One unit for a user.
     pub fn take(self: &Arc<Self>, user: &str, resource: Resource) -> Result<Share, Exhausted> {
-        let (per_user, in_all) = match resource {
-            Resource::Session => (self.caps.sessions_per_user, self.caps.sessions),
-            Resource::QueuePair => (self.caps.queue_pairs_per_user, self.caps.queue_pairs),
-            Resource::OpenFile => (self.caps.open_files_per_user, self.caps.open_files),
-        };
+        let (per_user, in_all) = self.caps.of(resource);
         let mut counts = self
             .counts
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
         let all = counts.all.get(&resource).copied().unwrap_or(0);
-        let own = counts
-            .users
-            .get(&(user.to_owned(), resource))
-            .copied()
-            .unwrap_or(0);
-        if own >= per_user {
+        let own = counts.of(user, resource);
+        let terms = counts.limits.of(user, resource);
+        if own >= terms.most.unwrap_or(per_user) {
             return Err(Exhausted::User(own));
         }
-        if all >= in_all {
+        // A user's own reserve is kept by the others.
+        let kept = match own < terms.reserve {
+            true => 0,
+            false => counts.kept_from(user, resource),
+        };
+        if all + kept >= in_all {
             return Err(Exhausted::Service(all));
         }
         counts.all.insert(resource, all + 1);
@@ -216,5 +258,32 @@ mod tests {
         );
         drop(a);
         assert!(quotas.take("cy", Resource::Session).is_ok());
+    }
+
+    #[test]
+    fn a_reserve_is_kept_from_others_and_a_users_own_cap_holds() {
+        let caps = Caps {
+            sessions_per_user: 8,
+            sessions: 8,
+            queue_pairs_per_user: 1,
+            queue_pairs: 1,
+            open_files_per_user: 1,
+            open_files: 1,
+        };
+        let quotas = Quotas::new(caps);
+        let limits = b"ann reserve-sessions=2\nbob sessions=1\n";
+        quotas.replace_limits(UserLimits::parse(limits, &caps).unwrap());
+        let take = |user: &str| quotas.take(user, Resource::Session);
+        let _bob = take("bob").unwrap();
+        assert_eq!(take("bob").unwrap_err(), Exhausted::User(1));
+        let mut others: Vec<_> = (0..5).map(|_| take("cy").unwrap()).collect();
+        assert_eq!(take("cy").unwrap_err(), Exhausted::Service(6));
+        let _ann = (take("ann").unwrap(), take("ann").unwrap());
+        assert_eq!(take("ann").unwrap_err(), Exhausted::Service(8));
+        others.pop();
+        assert!(
+            take("cy").is_ok(),
+            "the reserve is in use, so nothing is kept"
+        );
     }
 }

@@ -3,8 +3,9 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -84,7 +85,7 @@ impl AsFd for Listener {
 pub struct Server {
     context: Arc<Context>,
     addresses: Vec<SocketAddr>,
-    local: Option<PathBuf>,
+    local: Option<LocalSocket>,
     inboxes: Vec<Arc<Inbox>>,
     stop: Arc<OwnedFd>,
     threads: Vec<JoinHandle<()>>,
@@ -104,15 +105,18 @@ impl Server {
             addresses.push(listener.local_addr()?);
             listeners.push(Listener::Tcp(listener));
         }
+        let mut local = None;
         if let Some(path) = &layout.local {
-            let listener = bind_local(path).map_err(|error| {
+            let socket = LocalSocket::bind(path).map_err(|error| {
                 io::Error::new(
                     error.kind(),
                     format!("listen on {}: {error}", path.display()),
                 )
             })?;
+            let listener = socket.listener()?;
             listener.set_nonblocking(true)?;
             listeners.push(Listener::Unix(listener));
+            local = Some(socket);
         }
         let workers = Arc::new(Workers::start(layout.workers)?);
         let strangers = context
@@ -158,7 +162,7 @@ impl Server {
         Ok(Self {
             context,
             addresses,
-            local: layout.local.clone(),
+            local,
             inboxes,
             stop,
             threads,
@@ -175,7 +179,8 @@ impl Server {
         &self.context
     }
 
-    /// Accepts nothing more, finishes what is under way, and ends.
+    /// Accepts nothing more, answers what is under way, refuses what comes meanwhile, and ends.
+    /// Sessions last for [`Deadlines::stop`] at most; what a worker has begun is waited for.
     pub fn stop(mut self) {
         self.end();
     }
@@ -184,15 +189,15 @@ impl Server {
         if self.threads.is_empty() {
             return;
         }
+        // A new service may listen here before the last session has ended.
+        drop(self.local.take());
+        self.context.service.begin_to_stop();
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
         for inbox in &self.inboxes {
             inbox.post(Message::Stop);
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
-        }
-        if let Some(path) = &self.local {
-            let _ = std::fs::remove_file(path);
         }
     }
 }
@@ -209,8 +214,42 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// Binds a Unix socket; one that a dead server left behind is replaced, one that answers is not.
-fn bind_local(path: &std::path::Path) -> io::Result<UnixListener> {
+/// A listening Unix socket, whose name goes with it.
+#[derive(Debug)]
+pub struct LocalSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    file: (u64, u64),
+}
+
+impl LocalSocket {
+    /// Binds it; one that a dead server left behind is replaced, one that answers is not.
+    pub(super) fn bind(path: &Path) -> io::Result<Self> {
+        let listener = bind_local(path)?;
+        let about = std::fs::symlink_metadata(path)?;
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+            file: (about.dev(), about.ino()),
+        })
+    }
+
+    pub(super) fn listener(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
+}
+
+impl Drop for LocalSocket {
+    fn drop(&mut self) {
+        // Another service may have taken the name meanwhile.
+        let is_own = |about: std::fs::Metadata| (about.dev(), about.ino()) == self.file;
+        if std::fs::symlink_metadata(&self.path).is_ok_and(is_own) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn bind_local(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             if std::os::unix::net::UnixStream::connect(path).is_ok() {

@@ -2,17 +2,24 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use verbena_rfio_protocol::Status;
+use verbena_rfio_protocol::reply::Refusal;
 
 use super::addresses::Addresses;
 use super::audit::Audit;
+use super::bans::Bans;
 use super::budget::{Bounds, Budget};
 use super::cache::Cache;
 use super::export::Exports;
 use super::fabric::{ServerFabric, registered};
+use super::identity::Identities;
 use super::metrics::{Gauge, Metrics};
 use super::quota::{Caps, Quotas, Resource, Room};
+use super::rights::Rights;
+use super::sessions::Sessions;
 use super::storage::Storage;
 use crate::fabric::{Adapter, FabricError};
 
@@ -83,6 +90,16 @@ pub struct Service {
     pub quotas: Arc<Quotas>,
     /// Limits by address.
     pub addresses: Arc<Addresses>,
+    /// What users may do by path, if that is configured.
+    rights: RwLock<Option<Arc<Rights>>>,
+    /// Which users of this host the users act as, if they do not act as the daemon's own.
+    pub identities: Option<Identities>,
+    /// Who is not let in.
+    bans: RwLock<Arc<Bans>>,
+    /// The sessions that stand.
+    pub standing: Arc<Sessions>,
+    /// Whether nothing new is begun any more.
+    is_stopping: AtomicBool,
     /// Who waits to be let in.
     pub room: Room,
     /// Who did what.
@@ -154,6 +171,11 @@ impl Service {
             }),
             quotas: Quotas::new(limits.caps),
             addresses: Arc::default(),
+            rights: RwLock::default(),
+            identities: None,
+            bans: RwLock::default(),
+            standing: Arc::default(),
+            is_stopping: AtomicBool::new(false),
             room: Room::default(),
             audit,
             metrics: Metrics::default(),
@@ -161,6 +183,55 @@ impl Service {
             sole_writers: Arc::default(),
             sessions: AtomicU64::new(0),
             limits,
+        }
+    }
+
+    /// What users may do by path, if that is configured.
+    pub fn rights(&self) -> Option<Arc<Rights>> {
+        let rights = self.rights.read();
+        rights.unwrap_or_else(|poison| poison.into_inner()).clone()
+    }
+
+    /// These rights from now on, for sessions that stand as well. What is open stays open.
+    pub fn replace_rights(&self, rights: Option<Rights>) {
+        let mut now = self
+            .rights
+            .write()
+            .unwrap_or_else(|poison| poison.into_inner());
+        *now = rights.map(Arc::new);
+    }
+
+    /// Whether a user is banned.
+    pub fn is_banned(&self, user: &str) -> bool {
+        let bans = self.bans.read();
+        bans.unwrap_or_else(|poison| poison.into_inner()).has(user)
+    }
+
+    /// Bans these users from now on, and ends their sessions; how many.
+    pub fn replace_bans(&self, bans: Bans) -> usize {
+        // A session is listed before it looks at the bans: it finds itself banned, or is found.
+        *self
+            .bans
+            .write()
+            .unwrap_or_else(|poison| poison.into_inner()) = Arc::new(bans);
+        self.standing.end("the user was banned", |session| {
+            self.is_banned(&session.user)
+        })
+    }
+
+    /// Begins nothing new from now on.
+    pub fn begin_to_stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Why nothing new is begun, if the service is stopping.
+    pub fn refuse_if_stopping(&self) -> Result<(), Refusal> {
+        match self.is_stopping.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Refusal::new(
+                Status::errno(libc::ESHUTDOWN),
+                "the service is stopping; try again in a moment, on a new connection",
+            )),
         }
     }
 

@@ -144,6 +144,10 @@ const IDLE: Duration = Duration::from_secs(2);
 /// How long the sessions of one user together keep the loop from those of another.
 const TURN: Duration = Duration::from_millis(1);
 
+/// How long a session that is idle when the service stops is kept, for requests that are on their
+/// way to be refused in words.
+const LINGER: Duration = Duration::from_millis(500);
+
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -448,17 +452,24 @@ impl Shard {
     fn enforce_deadlines(&mut self, now: Instant) {
         self.make_room(now);
         let deadlines = self.deadlines;
-        let mut late = Vec::new();
+        let (mut late, mut ended) = (Vec::new(), Vec::new());
         for (&token, entry) in &mut self.entries {
             let conversation = &mut entry.conversation;
             conversation.follow_limits(now);
             let silent = conversation.is_stranger()
                 && now.duration_since(conversation.begun()) > deadlines.greeting;
             let stopped = self.stopping.is_some_and(|since| {
-                conversation.is_idle() || now.duration_since(since) > deadlines.stop
+                let lasts = now.duration_since(since);
+                lasts > deadlines.stop
+                    || (lasts > LINGER && conversation.is_idle() && conversation.is_delivered())
             });
             if silent || stopped {
                 late.push(token);
+            } else if let Some(why) = conversation.is_to_end() {
+                let details = json!({ "reason": why });
+                let service = &self.context.service;
+                service.audit.record(conversation.who(), "ended", details);
+                ended.push(token);
             } else if let Some(what) = conversation.stall(now, deadlines.stall) {
                 let service = &self.context.service;
                 count(&service.metrics.stalls, 1);
@@ -469,6 +480,9 @@ impl Shard {
         }
         for token in late {
             self.turn_away(token);
+        }
+        for token in ended {
+            self.entries.remove(&token);
         }
     }
 }

@@ -67,7 +67,7 @@ impl<'a> Arriving<'a> {
 
     /// Gives the file its name, in place of what has it now.
     pub fn rename(mut self) -> Result<(), Errno> {
-        let Named { parent, name } = self.destination;
+        let Named { parent, name, .. } = self.destination;
         if self.hidden.is_none() {
             if nameless::link(&self.file, parent, name.as_bytes())? {
                 return Ok(());
@@ -180,10 +180,8 @@ mod tests {
 
     fn named(scratch: &Scratch) -> Named {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        Named {
-            parent: rustix::fs::open(scratch.path(""), flags, Mode::empty()).unwrap(),
-            name: "f".into(),
-        }
+        let parent = rustix::fs::open(scratch.path(""), flags, Mode::empty()).unwrap();
+        Named::of(parent, "f".into())
     }
 
     fn names(scratch: &Scratch) -> Vec<String> {
@@ -228,9 +226,9 @@ mod tests {
     #[test]
     fn files_of_one_session_whose_names_begin_alike_have_a_file_each() {
         let scratch = Scratch::new();
-        let long = |end: &str| Named {
-            name: ("f".repeat(KEPT) + end).into(),
-            ..named(&scratch)
+        let long = |end: &str| {
+            let name = "f".repeat(KEPT) + end;
+            Named::of(named(&scratch).parent, name.into())
         };
         let destinations = ["one", "two", "three", "four"].map(long);
         let arriving: Vec<_> = destinations

@@ -15,6 +15,7 @@ use super::write::{settable, timespec, write_fully};
 use super::{Engine, Failure, Outcome, Patience, Segment, plain};
 use crate::checksum;
 use crate::server::metrics::count;
+use crate::server::rights::{Need, Operations};
 use crate::server::storage::read_fully;
 use crate::writers;
 
@@ -24,9 +25,10 @@ type Read = fn(BorrowedFd<'_>, &mut [u8]) -> Result<usize, Failure>;
 impl Engine {
     pub(super) fn fetch(&self, fetch: &Fetch, patience: Patience) -> Outcome {
         let exports = &self.service.exports;
+        let permit = self.permit(Need::All(Operations::READ));
         let (file, about, read): (_, _, Read) = match patience {
             Patience::None => {
-                let found = exports.open_file_at_once(&fetch.path)?;
+                let found = exports.open_file_at_once(&fetch.path, &permit)?;
                 let found = found.ok_or(Failure::WouldBlock)?;
                 let writers = writers::of_local(found.file.as_fd());
                 let read: Read = match found.is_of_memory {
@@ -37,7 +39,8 @@ impl Engine {
             }
             Patience::Unlimited => {
                 let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-                let file = exports.open_file(&fetch.path, flags, Mode::empty())?;
+                let (file, _root) =
+                    exports.open_file(&fetch.path, flags, Mode::empty(), &permit)?;
                 let about = attributes_of(&file)?;
                 (file, about, |file, bytes| Ok(read_fully(file, 0, bytes)?))
             }
@@ -85,7 +88,7 @@ impl Engine {
                 "data damaged on the way; nothing was written",
             ));
         }
-        let named = self.service.exports.name(&store.path)?;
+        let named = self.name(&store.path)?;
         let arriving = Arriving::begin(&named, self.who.session)?;
         let file = arriving.file();
         write_fully(file, 0, incoming)?;
@@ -116,6 +119,7 @@ impl Engine {
         }
         let attributes = attributes(&rustix::fs::fstat(file)?);
         arriving.rename()?;
+        named.confirm()?;
         plain(Reply::Stored(About { attributes }))
     }
 }

@@ -10,6 +10,7 @@ use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::Handle;
 
 use super::Failure;
+use crate::server::export::Root;
 use crate::server::quota::Share;
 use crate::server::service::SoleWriter;
 
@@ -29,6 +30,8 @@ pub struct OpenFile {
     pub body: Body,
     /// How it was opened.
     pub flags: OpenFlags,
+    /// The exported directory that it is in, if it is in one.
+    pub root: Option<Arc<Root>>,
     /// Kept only to be dropped with the file.
     pub _sole_writer: Option<SoleWriter>,
     /// The user's share of open files.
@@ -127,8 +130,12 @@ impl Handles {
 
     /// A file that was opened for writing.
     pub fn find_writable(&self, handle: Handle) -> Result<Stored, Failure> {
-        if !self.find(handle)?.flags.has(OpenFlags::WRITE) {
+        let file = self.find(handle)?;
+        if !file.flags.has(OpenFlags::WRITE) {
             return Err(Errno::BADF.into());
+        }
+        if let Some(root) = &file.root {
+            root.must_not_be_replaced()?;
         }
         self.find_stored(handle)
     }

@@ -14,7 +14,8 @@ use verbena_rfio_protocol::{Reply, Status};
 use super::handles::Body;
 use super::write::{group, owner, settable, timespec};
 use super::{Engine, Failure, Outcome, plain};
-use crate::server::export::Named;
+use crate::server::export::{Named, Takes};
+use crate::server::rights::{Need, Operations};
 
 /// Extents of one reply.
 const MOST_EXTENTS: u32 = 4096;
@@ -74,13 +75,17 @@ impl Engine {
 
     pub(super) fn synchronise_directory(&self, path: &Path) -> Outcome {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let directory = self.service.exports.open(path, flags, Mode::empty())?;
+        let permit = self.permit(Need::Look);
+        let directory = self
+            .service
+            .exports
+            .open(path, flags, Mode::empty(), &permit)?;
         rustix::fs::fsync(&directory)?;
         plain(Reply::DirectorySynchronised(Done {}))
     }
 
     pub(super) fn change_times(&self, times: &PathTimes) -> Outcome {
-        let named = self.service.exports.name(&times.path)?;
+        let named = self.name(&times.path)?;
         let timestamps = Timestamps {
             last_access: timespec(times.accessed),
             last_modification: timespec(times.modified),
@@ -95,8 +100,7 @@ impl Engine {
     }
 
     pub(super) fn make_hard_link(&self, two: &TwoPaths) -> Outcome {
-        let from = self.service.exports.name(&two.from)?;
-        let to = self.service.exports.name(&two.to)?;
+        let (from, to) = self.two_names(two, Takes::Shared)?;
         rustix::fs::linkat(
             &from.parent,
             &from.name,
@@ -104,14 +108,14 @@ impl Engine {
             &to.name,
             AtFlags::empty(),
         )?;
+        to.confirm()?;
         plain(Reply::HardLinkMade(Done {}))
     }
 
     /// Renames a file onto another one, whose owner, permissions, ACL and user attributes it takes
     /// first.
     pub(super) fn replace(&self, two: &TwoPaths) -> Outcome {
-        let from = self.service.exports.name(&two.from)?;
-        let to = self.service.exports.name(&two.to)?;
+        let (from, to) = self.two_names(two, Takes::Away)?;
         let look = |named: &Named| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(&named.parent, &named.name, flags, Mode::empty())
@@ -122,12 +126,14 @@ impl Engine {
             Err(errno) => return Err(errno.into()),
         }
         rustix::fs::renameat(&from.parent, &from.name, &to.parent, &to.name)?;
+        to.confirm()?;
         plain(Reply::Replaced(Done {}))
     }
 
     /// A file system without extended attributes has none.
     pub(super) fn extended(&self, path: &Path) -> Outcome {
-        let file = self.service.exports.look(path, OFlags::NOFOLLOW)?;
+        let permit = self.permit(Need::All(Operations::READ));
+        let file = self.service.exports.look(path, OFlags::NOFOLLOW, &permit)?;
         let mut entries = Vec::new();
         let mut sum = 0;
         for name in names(&file)? {
@@ -153,7 +159,11 @@ impl Engine {
 
     pub(super) fn set_extended(&self, set: &SetExtended) -> Outcome {
         self.service.exports.must_be_writable(&set.path)?;
-        let file = self.service.exports.look(&set.path, OFlags::NOFOLLOW)?;
+        let permit = self.permit(Need::All(Operations::WRITE));
+        let file = self
+            .service
+            .exports
+            .look(&set.path, OFlags::NOFOLLOW, &permit)?;
         for Extended { name, value } in &set.entries {
             if !name.as_bytes().starts_with(NAME_SPACE) {
                 return Err(Errno::PERM.into());

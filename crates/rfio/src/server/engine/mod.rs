@@ -18,7 +18,7 @@ mod source;
 mod write;
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use serde_json::json;
@@ -28,6 +28,9 @@ use verbena_rfio_protocol::{Reply, Request, Status};
 
 use super::audit::Who;
 use super::cache::Pinned;
+use super::export::{Permit, Told};
+use super::identity::{self, Identity, Mapping};
+use super::rights::Need;
 use super::service::Service;
 use crate::checksum;
 use handles::Handles;
@@ -147,7 +150,12 @@ pub(crate) enum Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self::System(error)
+        match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(Told { errno, words }) => {
+                Self::Refused(Status::errno(errno.raw_os_error()), words)
+            }
+            None => Self::System(error),
+        }
     }
 }
 
@@ -172,23 +180,61 @@ pub(super) const MEAGRE: usize = 64 << 10;
 /// Ranges of a vector that an event loop reads while others wait; a longer one is a worker's.
 const QUICK_RANGES: usize = 1024;
 
+/// Whom a session acts as, and the mapping that says so.
+type Local = (Arc<Mapping>, Result<Arc<Identity>, String>);
+
 /// One session's engine.
 #[derive(Debug)]
 pub struct Engine {
     service: Arc<Service>,
     who: Who,
+    /// Whose rights the session has: without the address that tells anonymous sessions apart.
+    user: String,
+    local: Mutex<Option<Local>>,
     handles: Handles,
 }
 
 impl Engine {
-    /// An engine with no file open.
-    pub fn new(service: Arc<Service>, who: Who) -> Self {
+    /// An engine with no file open, for a session of `user`; `who` is for logs and shares.
+    pub fn new(service: Arc<Service>, who: Who, user: String) -> Self {
         let handles = Handles::new(service.limits.handles);
         Self {
             service,
             who,
+            user,
+            local: Mutex::default(),
             handles,
         }
+    }
+
+    /// What a request may do by path that needs this.
+    fn permit(&self, need: Need) -> Permit<'_> {
+        Permit::new(self.service.rights(), &self.user, need)
+    }
+
+    /// Makes this thread act as the session's local user, if users are mapped to such.
+    fn act_as_local_user(&self) -> Result<(), Refusal> {
+        let Some(identities) = &self.service.identities else {
+            return Ok(());
+        };
+        let refusal = |why| Refusal::new(Status::errno(libc::EACCES), why);
+        let mapping = identities.now();
+        let mut local = self
+            .local
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner());
+        let is_of_now = |(known, _): &Local| Arc::ptr_eq(known, &mapping);
+        if !local.as_ref().is_some_and(is_of_now) {
+            let identity = identity::as_daemon(|| mapping.identity(&self.user));
+            *local = Some((mapping, identity));
+        }
+        let identity = match local.as_ref() {
+            Some((_, Ok(identity))) => Arc::clone(identity),
+            Some((_, Err(why))) => return Err(refusal(why.clone())),
+            None => return Err(refusal("no local user was looked for".into())),
+        };
+        drop(local);
+        identity::assume(&identity).map_err(|error| refusal(format!("act as local user: {error}")))
     }
 
     /// Whether no file is open.
@@ -203,6 +249,7 @@ impl Engine {
 
     /// Answers if that needs nothing but memory; `None` asks for [`Engine::execute`] on a thread that may wait.
     pub fn execute_quickly(&self, request: &Request) -> Option<Answer> {
+        let by_path = self.service.identities.is_none();
         let outcome = match request {
             Request::Ping(_) => plain(Reply::Pong(Done {})),
             Request::Read(read) => self.read(read, Patience::None),
@@ -210,10 +257,11 @@ impl Engine {
                 self.read_vector(vector, Patience::None)
             }
             Request::Examine(on) => self.examine(on.handle),
-            Request::Status(on) => self.status(&on.path, Patience::None),
-            Request::LinkStatus(on) => self.link_status(&on.path, Patience::None),
-            Request::Access(access) => self.access(access, Patience::None),
-            Request::Fetch(fetch) => self.fetch(fetch, Patience::None),
+            // What is looked up by path as a local user is a worker's, which can act as one.
+            Request::Status(on) if by_path => self.status(&on.path, Patience::None),
+            Request::LinkStatus(on) if by_path => self.link_status(&on.path, Patience::None),
+            Request::Access(access) if by_path => self.access(access, Patience::None),
+            Request::Fetch(fetch) if by_path => self.fetch(fetch, Patience::None),
             _ => return None,
         };
         match outcome {
@@ -224,6 +272,13 @@ impl Engine {
 
     /// Carries a request out. `incoming` is the data that came with it. May wait for storage.
     pub fn execute(&self, request: &Request, incoming: &[u8]) -> Answer {
+        if let Err(refusal) = self.act_as_local_user() {
+            let outcome = Answer {
+                outcome: Err(refusal),
+                data: Vec::new(),
+            };
+            return self.record(request, outcome);
+        }
         let outcome = self.dispatch(request, incoming);
         self.conclude(request, outcome)
     }
@@ -335,6 +390,11 @@ impl Engine {
                 Answer::refusal(status, format!("{}{subject}{what}", request.name()))
             }
         };
+        self.record(request, answer)
+    }
+
+    /// Counts and writes down what became of a request.
+    fn record(&self, request: &Request, answer: Answer) -> Answer {
         let status = answer
             .outcome
             .as_ref()

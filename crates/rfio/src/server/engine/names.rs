@@ -4,15 +4,16 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
-use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::reply::{About, Capacity, Done, Listing, Target};
 use verbena_rfio_protocol::request::{Access, ChangeOwner, List, PathMode, TwoPaths};
 use verbena_rfio_protocol::types::{Entry, Path};
+use verbena_rfio_protocol::{Reply, Status};
 
 use super::attributes::attributes;
 use super::write::{group, owner, settable};
 use super::{Engine, Failure, Outcome, Patience, plain};
-use crate::server::export::Place;
+use crate::server::export::{Named, Place, Takes};
+use crate::server::rights::{Need, Operations};
 use crate::server::sys;
 
 /// Most entries of one reply: with names of 255 bytes they fit a body.
@@ -27,14 +28,47 @@ pub(super) fn page(count: u32) -> usize {
 }
 
 impl Engine {
-    fn look(&self, path: &Path, flags: OFlags, patience: Patience) -> Result<OwnedFd, Failure> {
+    fn look(
+        &self,
+        path: &Path,
+        flags: OFlags,
+        patience: Patience,
+        need: Need,
+    ) -> Result<OwnedFd, Failure> {
         let exports = &self.service.exports;
+        let permit = self.permit(need);
         match patience {
-            Patience::Unlimited => Ok(exports.look(path, flags)?),
+            Patience::Unlimited => Ok(exports.look(path, flags, &permit)?),
             Patience::None => exports
-                .look_at_once(path, flags)?
+                .look_at_once(path, flags, &permit)?
                 .ok_or(Failure::WouldBlock),
         }
+    }
+
+    /// The name of something that is made or changed.
+    pub(super) fn name(&self, path: &Path) -> Result<Named, Failure> {
+        let permit = self.permit(Need::All(Operations::WRITE));
+        Ok(self.service.exports.name(path, &permit)?)
+    }
+
+    /// The name of something that is removed.
+    fn name_to_remove(&self, path: &Path) -> Result<Named, Failure> {
+        let permit = self.permit(Need::All(Operations::DELETE));
+        Ok(self.service.exports.name(path, &permit)?)
+    }
+
+    /// The name of something, and one that it gets.
+    pub(super) fn two_names(
+        &self,
+        two: &TwoPaths,
+        takes: Takes,
+    ) -> Result<(Named, Named), Failure> {
+        let may_change = Operations::WRITE.and(Operations::DELETE);
+        let permit = self.permit(Need::AnyOf(may_change));
+        let from = self.service.exports.name(&two.from, &permit)?;
+        let to = self.name(&two.to)?;
+        from.may_become(&to, &permit, takes)?;
+        Ok((from, to))
     }
 
     fn is_above(&self, path: &Path) -> bool {
@@ -43,6 +77,7 @@ impl Engine {
 
     /// The directory above several exports looks like the first of them.
     fn first_root(&self) -> Result<About, Failure> {
+        self.permit(Need::Look).check(b"/")?;
         let (_, root) = self
             .service
             .exports
@@ -58,7 +93,7 @@ impl Engine {
         if self.is_above(path) {
             return plain(Reply::Status(self.first_root()?));
         }
-        let stat = rustix::fs::fstat(self.look(path, OFlags::empty(), patience)?)?;
+        let stat = rustix::fs::fstat(self.look(path, OFlags::empty(), patience, Need::Look)?)?;
         plain(Reply::Status(About {
             attributes: attributes(&stat),
         }))
@@ -68,13 +103,14 @@ impl Engine {
         if self.is_above(path) {
             return plain(Reply::LinkStatus(self.first_root()?));
         }
-        let stat = rustix::fs::fstat(self.look(path, OFlags::NOFOLLOW, patience)?)?;
+        let stat = rustix::fs::fstat(self.look(path, OFlags::NOFOLLOW, patience, Need::Look)?)?;
         plain(Reply::LinkStatus(About {
             attributes: attributes(&stat),
         }))
     }
 
     pub(super) fn access(&self, access: &Access, patience: Patience) -> Outcome {
+        const READ: u32 = 4;
         const WRITE: u32 = 2;
         if access.mode > 7 {
             return Err(Errno::INVAL.into());
@@ -86,48 +122,70 @@ impl Engine {
                 Err(Errno::ROFS.into())
             };
         }
-        let file = self.look(&access.path, OFlags::empty(), patience)?;
+        let read = Operations::READ.and(Operations::LIST);
+        let need = match (access.mode & READ != 0, access.mode & WRITE != 0) {
+            (_, true) => Need::All(Operations::WRITE),
+            (true, false) => Need::AnyOf(read),
+            (false, false) => Need::Look,
+        };
+        let file = self.look(&access.path, OFlags::empty(), patience, need)?;
         if access.mode & WRITE != 0 {
             self.service.exports.must_be_writable(&access.path)?;
+            if access.mode & READ != 0 {
+                self.look(&access.path, OFlags::empty(), patience, Need::AnyOf(read))?;
+            }
         }
         sys::access(file.as_fd(), access.mode)?;
         plain(Reply::Accessible(Done {}))
     }
 
     pub(super) fn make_directory(&self, make: &PathMode) -> Outcome {
-        let named = self.service.exports.name(&make.path)?;
+        let named = match self.name(&make.path) {
+            // As mkdir(2) has it: `mkdir -p` goes on below what others have made.
+            Err(Failure::Refused(status, _))
+                if status == Status::errno(libc::EACCES)
+                    && self.status(&make.path, Patience::Unlimited).is_ok() =>
+            {
+                return Err(Errno::EXIST.into());
+            }
+            named => named?,
+        };
         rustix::fs::mkdirat(&named.parent, &named.name, settable(make.mode))?;
+        named.confirm()?;
         plain(Reply::DirectoryMade(Done {}))
     }
 
     pub(super) fn remove_directory(&self, path: &Path) -> Outcome {
-        let named = self.service.exports.name(path)?;
+        let named = self.name_to_remove(path)?;
         rustix::fs::unlinkat(&named.parent, &named.name, AtFlags::REMOVEDIR)?;
+        named.confirm()?;
         plain(Reply::DirectoryRemoved(Done {}))
     }
 
     pub(super) fn unlink(&self, path: &Path) -> Outcome {
-        let named = self.service.exports.name(path)?;
+        let named = self.name_to_remove(path)?;
         rustix::fs::unlinkat(&named.parent, &named.name, AtFlags::empty())?;
+        named.confirm()?;
         plain(Reply::Unlinked(Done {}))
     }
 
     pub(super) fn rename(&self, two: &TwoPaths) -> Outcome {
-        let from = self.service.exports.name(&two.from)?;
-        let to = self.service.exports.name(&two.to)?;
+        let (from, to) = self.two_names(two, Takes::Away)?;
         rustix::fs::renameat(&from.parent, &from.name, &to.parent, &to.name)?;
+        to.confirm()?;
         plain(Reply::Renamed(Done {}))
     }
 
     /// The link's text is the client's; where it leads is judged when somebody follows it.
     pub(super) fn make_link(&self, two: &TwoPaths) -> Outcome {
-        let named = self.service.exports.name(&two.to)?;
+        let named = self.name(&two.to)?;
         rustix::fs::symlinkat(two.from.as_bytes(), &named.parent, &named.name)?;
+        named.confirm()?;
         plain(Reply::LinkMade(Done {}))
     }
 
     pub(super) fn read_link(&self, path: &Path) -> Outcome {
-        let link = self.look(path, OFlags::NOFOLLOW, Patience::Unlimited)?;
+        let link = self.look(path, OFlags::NOFOLLOW, Patience::Unlimited, Need::Look)?;
         let target = match rustix::fs::readlinkat(&link, c"", Vec::new()) {
             Err(Errno::NOENT) => return Err(Errno::INVAL.into()),
             other => other?,
@@ -138,7 +196,8 @@ impl Engine {
 
     pub(super) fn change_mode(&self, change: &PathMode) -> Outcome {
         self.service.exports.must_be_writable(&change.path)?;
-        let file = self.look(&change.path, OFlags::empty(), Patience::Unlimited)?;
+        let need = Need::All(Operations::WRITE);
+        let file = self.look(&change.path, OFlags::empty(), Patience::Unlimited, need)?;
         // fchmod(2) does not take such a descriptor; its name in /proc leads to exactly this file.
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         rustix::fs::chmodat(CWD, name, settable(change.mode), AtFlags::empty())?;
@@ -147,7 +206,8 @@ impl Engine {
 
     pub(super) fn change_owner(&self, change: &ChangeOwner) -> Outcome {
         self.service.exports.must_be_writable(&change.path)?;
-        let file = self.look(&change.path, OFlags::empty(), Patience::Unlimited)?;
+        let need = Need::All(Operations::WRITE);
+        let file = self.look(&change.path, OFlags::empty(), Patience::Unlimited, need)?;
         rustix::fs::chownat(
             &file,
             c"",
@@ -159,7 +219,8 @@ impl Engine {
     }
 
     pub(super) fn space(&self, path: &Path) -> Outcome {
-        let space = rustix::fs::fstatvfs(self.look(path, OFlags::empty(), Patience::Unlimited)?)?;
+        let space = self.look(path, OFlags::empty(), Patience::Unlimited, Need::Look)?;
+        let space = rustix::fs::fstatvfs(space)?;
         plain(Reply::Capacity(Capacity {
             block: space.f_frsize,
             blocks: space.f_blocks,
@@ -173,11 +234,12 @@ impl Engine {
         if self.is_above(&list.path) {
             return self.list_exports();
         }
+        let permit = self.permit(Need::All(Operations::LIST));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let directory = self
             .service
             .exports
-            .open(&list.path, flags, Mode::empty())?;
+            .open(&list.path, flags, Mode::empty(), &permit)?;
         if list.cookie != 0 {
             rustix::fs::seek(&directory, SeekFrom::Start(list.cookie))?;
         }
@@ -211,6 +273,7 @@ impl Engine {
     }
 
     fn list_exports(&self) -> Outcome {
+        self.permit(Need::All(Operations::LIST)).check(b"/")?;
         let mut entries = Vec::new();
         for (name, root) in self.service.exports.names() {
             let name = Path::new(name).ok_or(Failure::from(Errno::NAMETOOLONG))?;

@@ -44,6 +44,7 @@ fn engine_reading(scratch: &Scratch, limits: Limits, storage: Storage) -> Engine
             peer: "test".into(),
             session: 0,
         },
+        "test".into(),
     )
 }
 
@@ -385,7 +386,7 @@ fn a_user_s_open_files_are_bounded_over_all_sessions() {
             peer: "test".into(),
             session: 1,
         };
-        Engine::new(Arc::clone(&service), who)
+        Engine::new(Arc::clone(&service), who, "test".into())
     };
     let (mut second, mut other) = (another("test"), another("other"));
     let request = Request::Open(Open {

@@ -19,6 +19,7 @@ use super::{Engine, Failure, Outcome, plain};
 use crate::checksum;
 use crate::server::metrics::count;
 use crate::server::quota::{Exhausted, Resource};
+use crate::server::rights::{Need, Operations};
 use crate::server::sys;
 
 /// Permission bits that a client may set. Set-user-id and set-group-id would lend the service's own identity to whoever
@@ -61,6 +62,19 @@ fn system_flags(flags: OpenFlags) -> OFlags {
     system | OFlags::NONBLOCK | OFlags::NOCTTY
 }
 
+/// The rights that opening takes.
+fn needed(flags: OpenFlags) -> Need {
+    let reads = flags.has(OpenFlags::READ) || !flags.has(OpenFlags::WRITE);
+    let mut operations = Operations::NONE;
+    if reads {
+        operations = operations.and(Operations::READ);
+    }
+    if flags.changes() || flags.has(OpenFlags::WRITE) {
+        operations = operations.and(Operations::WRITE);
+    }
+    Need::All(operations)
+}
+
 impl Engine {
     pub(super) fn open(&self, open: &Open) -> Outcome {
         let flags = OpenFlags::checked(open.flags).ok_or(Failure::from(Errno::INVAL))?;
@@ -89,6 +103,7 @@ impl Engine {
             let handle = self.handles.insert(OpenFile {
                 body: Body::Unfilled(size),
                 flags,
+                root: None,
                 _sole_writer: None,
                 _share: share,
             })?;
@@ -108,7 +123,11 @@ impl Engine {
         } else {
             Mode::empty()
         };
-        let file = self.service.exports.open_file(&open.path, system, mode)?;
+        let permit = self.permit(needed(flags));
+        let (file, root) = self
+            .service
+            .exports
+            .open_file(&open.path, system, mode, &permit)?;
         let stat = rustix::fs::fstat(&file)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {}
@@ -135,6 +154,7 @@ impl Engine {
         let handle = self.handles.insert(OpenFile {
             body: Body::File(file),
             flags,
+            root: Some(root),
             _sole_writer: sole_writer,
             _share: share,
         })?;
@@ -142,7 +162,10 @@ impl Engine {
     }
 
     pub(super) fn close(&self, handle: Handle) -> Outcome {
-        self.handles.remove(handle)?;
+        let file = self.handles.remove(handle)?;
+        if let (true, Some(root)) = (file.flags.has(OpenFlags::WRITE), &file.root) {
+            root.must_be_at_its_path()?;
+        }
         plain(Reply::Closed(Done {}))
     }
 

@@ -100,6 +100,13 @@ impl Channel {
         }
     }
 
+    /// Whether the client's host has acknowledged all that was sent.
+    pub fn is_delivered(&self) -> bool {
+        match self {
+            Self::Plain(socket) | Self::Tls(socket, ..) => socket.is_delivered(),
+        }
+    }
+
     /// Pushes out what was taken earlier; `true` when nothing is left.
     pub fn flush(&mut self) -> io::Result<bool> {
         match self {

@@ -237,6 +237,20 @@ impl Conversation {
         self.output.waiting() == 0 && self.held.is_none() && !busy
     }
 
+    /// Whether the client's host has all that was sent: what has not arrived is lost when a
+    /// connection ends that has requests waiting.
+    pub fn is_delivered(&self) -> bool {
+        self.channel.as_ref().is_none_or(Channel::is_delivered)
+    }
+
+    /// Why the session is to end, if an administrator or a ban wants that.
+    pub fn is_to_end(&self) -> Option<String> {
+        match &self.stage {
+            Stage::Standing(standing) => standing.is_to_end().map(str::to_owned),
+            _ => None,
+        }
+    }
+
     /// Since when the session does nothing and holds nothing, if it stands. One whose rate holds it back may have asked for
     /// something.
     pub fn idle_since(&self) -> Option<Instant> {

@@ -19,6 +19,7 @@ use crate::server::engine::{Answer, Engine};
 use crate::server::export::Access;
 use crate::server::metrics::count;
 use crate::server::quota::{Resource, Share};
+use crate::server::sessions::Listed;
 
 /// How long somebody who is known waits for room.
 const FOR_ROOM: Duration = Duration::from_secs(3);
@@ -39,7 +40,11 @@ impl Conversation {
             (Stage::Greeting, Request::Hello(hello)) => {
                 self.who.user = format!("claimed:{}", hello.user.as_str());
                 let bearer = channel.bearer();
-                let greeted = self.arrive(context).and_then(|()| {
+                let service = &context.service;
+                let arrived = service
+                    .refuse_if_stopping()
+                    .and_then(|()| self.arrive(context));
+                let greeted = arrived.and_then(|()| {
                     let authenticator = &context.authenticator;
                     let greeted = authenticator.welcome(hello, &self.origin, bearer);
                     greeted.inspect_err(|refusal| {
@@ -111,6 +116,10 @@ impl Conversation {
         asked: Asked,
         known: Result<Known, Refusal>,
     ) -> Result<(), NoFrame> {
+        let known = known.and_then(|known| {
+            refuse_banned(context, &known)?;
+            Ok(known)
+        });
         match known {
             Ok(known) => self.stage = Stage::Waiting(Box::new(known), asked, Instant::now()),
             Err(refusal) => {
@@ -167,14 +176,16 @@ impl Conversation {
             unreachable!("looked at by the caller")
         };
         let payer = self.payer_of(&known);
-        let outcome = match service.quotas.take(&payer, Resource::Session) {
-            Ok(share) => Ok(self.accept(context, *known, payer, share)),
-            Err(exhausted) if now.duration_since(since) < FOR_ROOM => {
+        let share = service.quotas.take(&payer, Resource::Session);
+        let outcome = match (service.refuse_if_stopping(), share) {
+            (Err(refusal), _) => Err(refusal),
+            (Ok(()), Ok(share)) => self.enter(context, *known, payer, share),
+            (Ok(()), Err(exhausted)) if now.duration_since(since) < FOR_ROOM => {
                 service.room.ask(self.who.session, &payer, exhausted);
                 self.stage = Stage::Waiting(known, asked, since);
                 return Some(Next::Starved);
             }
-            Err(exhausted) => {
+            (Ok(()), Err(exhausted)) => {
                 count(&service.metrics.caps, 1);
                 let reason = format!("sessions: {exhausted}");
                 Err(Refusal::new(Status::errno(libc::EBUSY), reason))
@@ -195,7 +206,28 @@ impl Conversation {
         }
     }
 
-    fn accept(&mut self, context: &Context, known: Known, payer: String, share: Share) -> Reply {
+    /// Lets somebody in who is known and for whom there is room, and who is not banned.
+    fn enter(
+        &mut self,
+        context: &Context,
+        known: Known,
+        payer: String,
+        share: Share,
+    ) -> Result<Reply, Refusal> {
+        let listed = context.service.standing.begin(&self.who, &known.user);
+        refuse_banned(context, &known)
+            .inspect_err(|refusal| self.note_refusal(context, refusal))?;
+        Ok(self.accept(context, known, payer, share, listed))
+    }
+
+    fn accept(
+        &mut self,
+        context: &Context,
+        known: Known,
+        payer: String,
+        share: Share,
+        listed: Listed,
+    ) -> Reply {
         let service = &context.service;
         self.account = service.buffers.account(&payer);
         self.who.user = payer;
@@ -213,7 +245,7 @@ impl Conversation {
         }
         let accepted = Accepted {
             proof: known.proof,
-            user: Text::new(known.user),
+            user: Text::new(known.user.clone()),
             most_payload: service.limits.payload as u32,
             most_ranges: service.limits.ranges as u32,
             block: service.limits.block as u32,
@@ -221,17 +253,29 @@ impl Conversation {
             fabric: service.fabric.is_some(),
             writable: known.rights == Access::ReadWrite && service.exports.any_writable(),
         };
-        let engine = Engine::new(Arc::clone(service), self.who.clone());
+        let engine = Engine::new(Arc::clone(service), self.who.clone(), known.user);
         self.stage = Stage::Standing(Box::new(Standing::new(
             engine,
             known.rights,
             known.confinement,
             share,
             known.version,
+            listed,
         )));
         match is_by_ticket {
             true => Reply::Redeemed(accepted),
             false => Reply::Accepted(accepted),
+        }
+    }
+}
+
+/// Fails for a user who is banned.
+fn refuse_banned(context: &Context, known: &Known) -> Result<(), Refusal> {
+    match context.service.is_banned(&known.user) {
+        false => Ok(()),
+        true => {
+            let reason = "not let in: this user is banned from this service";
+            Err(Refusal::new(Status::errno(libc::EACCES), reason))
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::server::export::Access;
 use crate::server::fabric::{self, Arrived, DataPair};
 use crate::server::metrics::{Carrier, count};
 use crate::server::quota::{Resource, Share};
+use crate::server::sessions::Listed;
 
 /// Data up to this size go with the reply even when the client offered a window: the reply goes anyway.
 const WITH_THE_REPLY: usize = 16 << 10;
@@ -116,6 +117,7 @@ pub(super) struct Standing {
     served: Arc<Served>,
     rights: Access,
     confinement: Option<Confinement>,
+    listed: Listed,
 }
 
 /// What the queue pair is for.
@@ -134,6 +136,7 @@ impl Standing {
         confinement: Option<Confinement>,
         share: Share,
         version: u16,
+        listed: Listed,
     ) -> Self {
         let served = Served {
             engine,
@@ -149,7 +152,12 @@ impl Standing {
             served: Arc::new(served),
             rights,
             confinement,
+            listed,
         }
+    }
+
+    pub(super) fn is_to_end(&self) -> Option<&str> {
+        self.listed.is_to_end()
     }
 
     pub(super) fn holds_nothing(&self) -> bool {
@@ -243,6 +251,17 @@ impl Conversation {
         let asked = task.asked;
         if let Request::Cancel(cancel) = &task.request {
             return self.cancel(context, asked, cancel.id).map(|()| None);
+        }
+        // What gives something back is no beginning.
+        if !matches!(task.request, Request::Close(_))
+            && let Err(refusal) = context.service.refuse_if_stopping()
+        {
+            let answer = Answer {
+                outcome: Err(refusal),
+                data: Vec::new(),
+            };
+            self.send(context, asked, answer, None);
+            return Ok(None);
         }
         let standing = self.standing();
         if standing.rights == Access::ReadOnly && task.request.changes() {

@@ -1,0 +1,54 @@
+//! Users who are not let in, and whose sessions end.
+
+use std::collections::HashSet;
+
+use super::fields::{BadLine, lines};
+
+/// The users.
+#[derive(Debug, Default)]
+pub struct Bans(HashSet<String>);
+
+impl Bans {
+    /// Reads text: a user a line.
+    ///
+    /// # Errors
+    /// The first line that is not one user.
+    pub fn parse(text: &[u8]) -> Result<Self, BadLine> {
+        let mut users = HashSet::new();
+        for line in lines(text) {
+            let (line, fields) = line?;
+            let bad = |what| BadLine { line, what };
+            match &fields[..] {
+                [user] if !user.is_everybody() => users.insert(user.user().map_err(bad)?),
+                [_] => {
+                    return Err(bad(
+                        "'*' would ban everybody; stop the service instead".into()
+                    ));
+                }
+                _ => {
+                    let what = "expected one user; a space in a name is written \\040";
+                    return Err(bad(what.into()));
+                }
+            };
+        }
+        Ok(Self(users))
+    }
+
+    /// Whether a user is banned.
+    pub fn has(&self, user: &str) -> bool {
+        self.0.contains(user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_is_a_user() {
+        let bans = Bans::parse(b"# x\nann\nb\\040c # why\n").unwrap();
+        assert!(bans.has("ann") && bans.has("b c") && !bans.has("b") && !bans.has("*"));
+        assert_eq!(Bans::parse(b"ann\nbob cy").unwrap_err().line, 2);
+        assert_eq!(Bans::parse(b"*").unwrap_err().line, 1);
+    }
+}

@@ -1,0 +1,130 @@
+//! Files of one line an entry, whose fields are separated by blanks: rights, local users, bans.
+//!
+//! A field is bytes, as names are. What would end it is written as in fstab(5): `\040` is a space,
+//! `\043` a `#`, `\134` a backslash. A field that begins with `#` begins a comment.
+
+/// A line that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct BadLine {
+    /// Its number, from 1.
+    pub line: usize,
+    /// Why.
+    pub what: String,
+}
+
+/// A field as it stands in the file, and what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) raw: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Field {
+    /// Whether the line is for everybody. A user of that name is written `\052`.
+    pub(super) fn is_everybody(&self) -> bool {
+        self.raw == b"*"
+    }
+
+    /// A user's name. Users are text everywhere in the service.
+    pub(super) fn user(&self) -> Result<String, String> {
+        String::from_utf8(self.bytes.clone())
+            .map_err(|_| format!("user '{}' is not UTF-8", self.bytes.escape_ascii()))
+    }
+}
+
+/// The fields of every line that has some, with the line's number.
+pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = Result<(usize, Vec<Field>), BadLine>> {
+    text.split(|&byte| byte == b'\n')
+        .enumerate()
+        .filter_map(|(index, line)| {
+            let line_number = index + 1;
+            let words = line
+                .split(u8::is_ascii_whitespace)
+                .filter(|word| !word.is_empty())
+                .take_while(|word| word[0] != b'#');
+            let fields: Result<Vec<_>, String> = words.map(field).collect();
+            match fields {
+                Ok(fields) if fields.is_empty() => None,
+                Ok(fields) => Some(Ok((line_number, fields))),
+                Err(what) => Some(Err(BadLine {
+                    line: line_number,
+                    what,
+                })),
+            }
+        })
+}
+
+fn field(raw: &[u8]) -> Result<Field, String> {
+    let mut bytes = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        if first != b'\\' {
+            bytes.push(first);
+            continue;
+        }
+        let byte = behind.get(..3).and_then(octal).ok_or_else(|| {
+            format!(
+                "'{}': a backslash takes three octal digits from 001 to 377, as in \\040",
+                raw.escape_ascii()
+            )
+        })?;
+        bytes.push(byte);
+        rest = &behind[3..];
+    }
+    Ok(Field {
+        raw: raw.to_vec(),
+        bytes,
+    })
+}
+
+fn octal(digits: &[u8]) -> Option<u8> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    let is_octal = digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    let byte = u8::from_str_radix(digits, 8).ok()?;
+    (is_octal && byte != 0).then_some(byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &[u8]) -> Result<Vec<(usize, Vec<Vec<u8>>)>, BadLine> {
+        lines(text)
+            .map(|line| {
+                let (number, fields) = line?;
+                Ok((
+                    number,
+                    fields.into_iter().map(|field| field.bytes).collect(),
+                ))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn blanks_separate_and_octal_digits_stand_for_bytes() {
+        let text = b"# comment\n\n ann\t/a\\040b  # more\r\n\\043x\\134 \xff\n";
+        let expected = vec![
+            (3, vec![b"ann".to_vec(), b"/a b".to_vec()]),
+            (4, vec![b"#x\\".to_vec(), vec![0xff]]),
+        ];
+        assert_eq!(read(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn bad_escapes_are_named_with_their_line() {
+        for bad in [&b"\\"[..], b"a\\04", b"\\400", b"\\000", b"\\0x1", b"\\+77"] {
+            let text = [b"good\n", bad].concat();
+            assert_eq!(read(&text).unwrap_err().line, 2, "{}", bad.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_star_is_everybody_unless_it_is_written_in_octal() {
+        let fields = |text: &'static [u8]| lines(text).next().unwrap().unwrap().1;
+        assert!(fields(b"*")[0].is_everybody());
+        let named = &fields(b"\\052")[0];
+        assert!(!named.is_everybody() && named.user().unwrap() == "*");
+    }
+}

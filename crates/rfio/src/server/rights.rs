@@ -1,0 +1,439 @@
+//! Rights by user, path and operation.
+//!
+//! # Rules
+//!
+//! - A line gives a user, or everybody, rights on a path and on all below it, up to the next deeper
+//!   line of the same user or of everybody.
+//! - A user has the rights of the deepest line of their own and of the deepest one for everybody,
+//!   together. Where no line reaches, there are none.
+//! - The path that is judged is the real one of what was opened, never the one in the request: the
+//!   export finds it after the kernel's walk, so links and `..` lead to no other rights.
+//! - A directory or file that has a line, or has one below it, keeps its name: with another name
+//!   the line would no longer be about it. Nor does anything take a name that has lines below it.
+//! - What moves or gets another name has no more rights there than here ([`Rights::may_move`]).
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use super::fields::{BadLine, Field, lines};
+
+/// Most components of a line's path: what a line costs in memory is bounded.
+const DEEPEST: usize = 64;
+
+/// A set of operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Operations(u8);
+
+impl Operations {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// Read files.
+    pub const READ: Self = Self(1);
+    /// Create, change and replace, and rename within a directory.
+    pub const WRITE: Self = Self(2);
+    /// List directories.
+    pub const LIST: Self = Self(4);
+    /// Remove, and move to another directory.
+    pub const DELETE: Self = Self(8);
+    /// All of them.
+    pub const ALL: Self = Self(15);
+
+    const NAMES: [(&'static str, Self); 4] = [
+        ("read", Self::READ),
+        ("write", Self::WRITE),
+        ("list", Self::LIST),
+        ("delete", Self::DELETE),
+    ];
+
+    /// Both together.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are among these.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Those that are not in `other`.
+    const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Reads `read,list`, `all` or `none`.
+    fn parse(field: &Field) -> Result<Self, String> {
+        match &field.raw[..] {
+            b"all" => return Ok(Self::ALL),
+            b"none" => return Ok(Self::NONE),
+            _ => {}
+        }
+        field
+            .raw
+            .split(|&byte| byte == b',')
+            .try_fold(Self::NONE, |all, name| {
+                let found = Self::NAMES
+                    .iter()
+                    .find(|(known, _)| known.as_bytes() == name);
+                let (_, one) = found.ok_or_else(|| {
+                    format!(
+                        "'{}' is none of read, write, list, delete, all, none",
+                        name.escape_ascii()
+                    )
+                })?;
+                Ok(all.and(*one))
+            })
+    }
+}
+
+impl fmt::Display for Operations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Self::NAMES.iter().filter(|(_, one)| self.has(*one));
+        let names: Vec<_> = names.map(|(name, _)| *name).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+/// What a request needs on a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Its attributes: any right there, or on something below it.
+    Look,
+    /// Any of these.
+    AnyOf(Operations),
+    /// All of these.
+    All(Operations),
+}
+
+/// Whose line it is.
+type UserNumber = u32;
+
+/// A component of the paths that lines name.
+#[derive(Debug, Default)]
+struct Node {
+    children: HashMap<Box<[u8]>, usize>,
+    everybody: Option<Operations>,
+    users: HashMap<UserNumber, Operations>,
+    /// Whether a line below gives everybody something, and whom else.
+    leads_everybody: bool,
+    leads: HashSet<UserNumber>,
+}
+
+/// All lines.
+#[derive(Debug)]
+pub struct Rights {
+    nodes: Vec<Node>,
+    users: HashMap<String, UserNumber>,
+}
+
+impl Rights {
+    /// Reads text: lines `USER OPERATIONS PATH`.
+    ///
+    /// # Errors
+    /// The first line that makes no sense, or that says again what an earlier one says.
+    pub fn parse(text: &[u8]) -> Result<Self, BadLine> {
+        let mut rights = Self {
+            nodes: vec![Node::default()],
+            users: HashMap::new(),
+        };
+        for line in lines(text) {
+            let (number, fields) = line?;
+            rights
+                .add(&fields)
+                .map_err(|what| BadLine { line: number, what })?;
+        }
+        Ok(rights)
+    }
+
+    fn add(&mut self, fields: &[Field]) -> Result<(), String> {
+        let [user, operations, path] = fields else {
+            let expected = "expected USER OPERATIONS PATH, as in 'ann read,list /data'; a space \
+                            in a name is written \\040";
+            return Err(expected.into());
+        };
+        let operations = Operations::parse(operations)?;
+        if path.bytes.first() != Some(&b'/') {
+            let shown = path.bytes.escape_ascii();
+            return Err(format!("path '{shown}' does not begin with a slash"));
+        }
+        let parts: Vec<&[u8]> = components(&path.bytes).collect();
+        if parts.contains(&&b".."[..]) {
+            return Err("a path has no '..' here".into());
+        }
+        if parts.len() > DEEPEST {
+            return Err(format!("a path has at most {DEEPEST} components here"));
+        }
+        let user = match user.is_everybody() {
+            true => None,
+            false => {
+                let next = self.users.len() as UserNumber;
+                Some(*self.users.entry(user.user()?).or_insert(next))
+            }
+        };
+        let mut at = 0;
+        for part in parts {
+            if operations != Operations::NONE {
+                match user {
+                    Some(user) => {
+                        self.nodes[at].leads.insert(user);
+                    }
+                    None => self.nodes[at].leads_everybody = true,
+                }
+            }
+            at = match self.nodes[at].children.get(part) {
+                Some(&child) => child,
+                None => {
+                    let child = self.nodes.len();
+                    self.nodes.push(Node::default());
+                    self.nodes[at].children.insert(part.into(), child);
+                    child
+                }
+            };
+        }
+        let node = &mut self.nodes[at];
+        let earlier = match user {
+            Some(user) => node.users.insert(user, operations),
+            None => node.everybody.replace(operations),
+        };
+        match earlier {
+            Some(_) => Err("this user has a line for this path already".into()),
+            None => Ok(()),
+        }
+    }
+
+    /// What a user may do with what has this real path, from the service's root.
+    pub fn of(&self, user: &str, path: &[u8]) -> Operations {
+        let user = self.users.get(user);
+        let mut own = None;
+        let mut everybody = None;
+        for node in self.walk(path) {
+            own = user.and_then(|user| node.users.get(user)).or(own);
+            everybody = node.everybody.as_ref().or(everybody);
+        }
+        let or_none = |found: Option<&Operations>| found.copied().unwrap_or_default();
+        or_none(own).and(or_none(everybody))
+    }
+
+    /// Whether a user's rights on a path are enough.
+    pub fn allow(&self, user: &str, path: &[u8], need: Need) -> bool {
+        let has = self.of(user, path);
+        match need {
+            Need::All(all) => has.has(all),
+            Need::AnyOf(some) => has.0 & some.0 != 0,
+            Need::Look => has != Operations::NONE || self.leads(user, path),
+        }
+    }
+
+    /// Whether a user, who has WRITE there and may take it away here, may move something from here
+    /// to there, or give it another name there.
+    pub fn may_move(&self, user: &str, from: &[u8], to: &[u8]) -> bool {
+        let gained = self
+            .of(user, to)
+            .without(Operations::DELETE)
+            .without(self.of(user, from));
+        let is_named = self.node(from).is_some();
+        let leads_on = self.node(to).is_some_and(|node| !node.children.is_empty());
+        gained == Operations::NONE && !is_named && !leads_on
+    }
+
+    /// Whether the path is above one on which the user has rights.
+    fn leads(&self, user: &str, path: &[u8]) -> bool {
+        let Some(node) = self.node(path) else {
+            return false;
+        };
+        let own = self.users.get(user);
+        node.leads_everybody || own.is_some_and(|user| node.leads.contains(user))
+    }
+
+    fn node(&self, path: &[u8]) -> Option<&Node> {
+        let depth = components(path).count();
+        self.walk(path).nth(depth)
+    }
+
+    /// The nodes from the root towards a path, as far as there are some.
+    fn walk<'a>(&'a self, path: &[u8]) -> impl Iterator<Item = &'a Node> {
+        let mut parts = components(path);
+        std::iter::successors(Some(&self.nodes[0]), move |node| {
+            let child = node.children.get(parts.next()?)?;
+            Some(&self.nodes[*child])
+        })
+    }
+}
+
+/// The components of a path, without those that mean nothing.
+pub(super) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/')
+        .filter(|part| !part.is_empty() && *part != b".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rights(text: &str) -> Rights {
+        Rights::parse(text.as_bytes()).unwrap()
+    }
+
+    fn said(rights: &Rights, user: &str, path: &str) -> String {
+        rights.of(user, path.as_bytes()).to_string()
+    }
+
+    #[test]
+    fn the_deepest_line_decides_for_each_of_user_and_everybody() {
+        let rights = rights(
+            "* read,list /\n* none /private\nann all /home/ann\nann read /home/ann/old\n\
+             bob none /\n",
+        );
+        for (user, path, expected) in [
+            ("cy", "/", "read,list"),
+            ("cy", "/private", ""),
+            ("cy", "/private/deep/er", ""),
+            ("cy", "/privateer", "read,list"),
+            ("ann", "/home/ann/x", "read,write,list,delete"),
+            // Everybody's line gives what the user's own deeper one does not take away.
+            ("ann", "/home/ann/old/x", "read,list"),
+            ("ann", "/home", "read,list"),
+            ("bob", "/home", "read,list"),
+            ("bob", "/private", ""),
+        ] {
+            assert_eq!(said(&rights, user, path), expected, "{user} {path}");
+        }
+    }
+
+    #[test]
+    fn what_no_line_reaches_is_refused() {
+        let rights = rights("ann read /a/b\n");
+        assert_eq!(said(&rights, "ann", "/a"), "");
+        assert!(!rights.allow("ann", b"/a", Need::All(Operations::LIST)));
+        // But the way there can be looked at, by whom it leads somewhere.
+        assert!(rights.allow("ann", b"/a", Need::Look) && rights.allow("ann", b"/", Need::Look));
+        assert!(!rights.allow("bob", b"/a", Need::Look));
+        assert!(!rights.allow("ann", b"/c", Need::Look));
+        assert_eq!(
+            Rights::parse(b"").unwrap().of("ann", b"/"),
+            Operations::NONE
+        );
+    }
+
+    #[test]
+    fn nothing_gains_rights_by_another_name() {
+        let rights = rights(
+            "ann all /ann\nann read,list /pub\nann list /secret\n* none /ann/own\n\
+             ann list /ann/box\nann all /ann/box/in\n",
+        );
+        let may = |from: &str, to: &str| rights.may_move("ann", from.as_bytes(), to.as_bytes());
+        assert!(may("/ann/a", "/ann/b"));
+        assert!(
+            may("/ann/a", "/pub/b"),
+            "it loses rights, which is not for this to refuse"
+        );
+        assert!(!may("/secret/a", "/ann/a"), "it could be read there");
+        assert!(!may("/pub/a", "/ann/a"), "it could be written there");
+        assert!(!may("/ann/own", "/ann/other"), "a line names it");
+        assert!(!may("/ann", "/pub/ann"), "lines are about what is below it");
+        assert!(
+            may("/ann/a", "/ann/own"),
+            "a line for the new name alone is judged as any"
+        );
+        assert!(
+            !may("/secret/a", "/ann/box"),
+            "what is in it could be read as /ann/box/in"
+        );
+    }
+
+    #[test]
+    fn bad_lines_are_named() {
+        for (text, line, words) in [
+            ("ann read", 1, "expected USER"),
+            ("# x\nann reed /a", 2, "'reed' is none of"),
+            ("ann read,, /a", 1, "'' is none of"),
+            ("ann read a", 1, "begin with a slash"),
+            ("ann read /a/../b", 1, "no '..'"),
+            ("ann read /a\nann list //a/./", 2, "already"),
+            ("* read /\n* read /", 2, "already"),
+            ("\\377 read /", 1, "not UTF-8"),
+        ] {
+            let bad = Rights::parse(text.as_bytes()).unwrap_err();
+            assert!(
+                bad.line == line && bad.what.contains(words),
+                "{text}: {bad}"
+            );
+        }
+        let deep = format!("ann read {}", "/x".repeat(DEEPEST + 1));
+        assert!(Rights::parse(deep.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn users_and_paths_are_bytes() {
+        let rights = Rights::parse(b"a\\040b\\012c read /x\\040y/\xff\n").unwrap();
+        assert_eq!(rights.of("a b\nc", b"/x y/\xff"), Operations::READ);
+        assert_eq!(rights.of("a b\nc", b"/x y"), Operations::NONE);
+    }
+
+    #[test]
+    fn a_hundred_thousand_lines_are_read_and_asked_in_bounded_time() {
+        use std::fmt::Write;
+        let mut text = String::new();
+        for number in 0..100_000 {
+            let _ = writeln!(text, "u{number} all /home/{}/u{number}/data", number % 100);
+        }
+        let begun = std::time::Instant::now();
+        let rights = rights(&text);
+        let deep = ["/home/7/u7/data", &"/y".repeat(2000)].concat();
+        for _ in 0..1000 {
+            assert!(rights.allow("u7", deep.as_bytes(), Need::All(Operations::ALL)));
+            assert!(!rights.allow("u8", deep.as_bytes(), Need::Look));
+        }
+        let took = begun.elapsed();
+        assert!(took.as_secs() < 10, "{took:?}");
+    }
+
+    /// The rules, written without a tree.
+    fn expected(lines: &[(Option<u8>, u8, Vec<u8>)], user: u8, path: &[u8]) -> u8 {
+        let deepest = |whose: Option<u8>| {
+            let covers =
+                |line: &&(Option<u8>, u8, Vec<u8>)| line.0 == whose && path.starts_with(&line.2);
+            let line = lines.iter().filter(covers).max_by_key(|line| line.2.len());
+            line.map_or(0, |line| line.1)
+        };
+        deepest(Some(user)) | deepest(None)
+    }
+
+    fn spelled(path: &[u8]) -> String {
+        path.iter()
+            .map(|part| format!("/{part}"))
+            .collect::<String>()
+            + "/"
+    }
+
+    proptest! {
+        #[test]
+        fn the_tree_says_what_the_rules_say(
+            lines in proptest::collection::vec(
+                (prop::option::of(0u8..3), 0u8..16, proptest::collection::vec(0u8..3, 0..4)),
+                0..12,
+            ),
+            user in 0u8..4, path in proptest::collection::vec(0u8..3, 0..6),
+        ) {
+            let mut seen = HashSet::new();
+            let lines: Vec<_> = lines
+                .into_iter()
+                .filter(|line| seen.insert((line.0, line.2.clone())))
+                .collect();
+            let text: String = lines
+                .iter()
+                .map(|(whose, operations, path)| {
+                    let whose = whose.map_or("*".into(), |user| format!("u{user}"));
+                    let operations = match operations {
+                        0 => "none".into(),
+                        some => Operations(*some).to_string(),
+                    };
+                    format!("{whose} {operations} {}\n", spelled(path))
+                })
+                .collect();
+            let found = rights(&text).of(&format!("u{user}"), spelled(&path).as_bytes());
+            prop_assert_eq!(found.0, expected(&lines, user, &path), "{}", text);
+        }
+    }
+}

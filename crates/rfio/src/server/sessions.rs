@@ -1,0 +1,128 @@
+//! The sessions that stand: who they are, for administrators, and which of them are to end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::audit::Who;
+
+/// A session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its number in this run of the service.
+    pub number: u64,
+    /// Whose it is.
+    pub user: String,
+    peer: String,
+    since: SystemTime,
+    /// Why it is to end, once somebody wants that.
+    end: OnceLock<String>,
+}
+
+impl Session {
+    /// As JSON.
+    pub fn describe(&self) -> Value {
+        let since = self.since.duration_since(UNIX_EPOCH).unwrap_or_default();
+        json!({
+            "session": self.number,
+            "user": self.user,
+            "peer": self.peer,
+            "since": since.as_secs(),
+        })
+    }
+}
+
+/// All sessions that stand.
+#[derive(Debug, Default)]
+pub struct Sessions(Mutex<HashMap<u64, Arc<Session>>>);
+
+/// A session's place among them, until it is dropped.
+#[derive(Debug)]
+pub struct Listed {
+    sessions: Arc<Sessions>,
+    session: Arc<Session>,
+}
+
+impl Sessions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Session>>> {
+        self.0.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Adds a session of `user`.
+    pub fn begin(self: &Arc<Self>, who: &Who, user: &str) -> Listed {
+        let session = Arc::new(Session {
+            number: who.session,
+            user: user.to_owned(),
+            peer: who.peer.clone(),
+            since: SystemTime::now(),
+            end: OnceLock::new(),
+        });
+        self.lock().insert(who.session, Arc::clone(&session));
+        Listed {
+            sessions: Arc::clone(self),
+            session,
+        }
+    }
+
+    /// Has sessions end: their event loops do it within half a second. How many are newly to end.
+    pub fn end(&self, why: &str, which: impl Fn(&Session) -> bool) -> usize {
+        let sessions = self.lock();
+        let chosen = sessions.values().filter(|session| which(session));
+        chosen
+            .filter(|session| session.end.set(why.to_owned()).is_ok())
+            .count()
+    }
+
+    /// All, the oldest first.
+    pub fn all(&self) -> Vec<Arc<Session>> {
+        let mut all: Vec<_> = self.lock().values().cloned().collect();
+        all.sort_by_key(|session| session.number);
+        all
+    }
+}
+
+impl Listed {
+    /// Why the session is to end, if it is.
+    pub fn is_to_end(&self) -> Option<&str> {
+        self.session.end.get().map(String::as_str)
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.sessions.lock().remove(&self.session.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(session: u64) -> Who {
+        Who {
+            user: "ann@192.0.2.1".into(),
+            peer: "192.0.2.1:9".into(),
+            session,
+        }
+    }
+
+    #[test]
+    fn sessions_are_listed_while_they_stand_and_told_once_to_end() {
+        let sessions = Arc::new(Sessions::default());
+        let (ann, bob) = (
+            sessions.begin(&who(7), "ann"),
+            sessions.begin(&who(3), "bob"),
+        );
+        let numbers = |all: Vec<Arc<Session>>| -> Vec<u64> {
+            all.iter().map(|session| session.number).collect()
+        };
+        assert_eq!(numbers(sessions.all()), [3, 7]);
+        assert_eq!(sessions.end("so", |session| session.user == "ann"), 1);
+        assert_eq!(sessions.end("again", |session| session.user == "ann"), 0);
+        assert_eq!((ann.is_to_end(), bob.is_to_end()), (Some("so"), None));
+        drop(ann);
+        assert_eq!(numbers(sessions.all()), [3]);
+    }
+}

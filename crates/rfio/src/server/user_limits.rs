@@ -1,0 +1,169 @@
+//! Caps and reserves of single users, beside those that hold for everybody.
+
+use std::collections::HashMap;
+
+use super::fields::{BadLine, Field, lines};
+use super::quota::{Caps, Resource};
+
+/// Most users that have a reserve: it is looked at each time that something is taken.
+const MOST_RESERVES: usize = 1000;
+
+/// What a user may have of a resource in place of what others may, and what is kept free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Terms {
+    /// At most; as others, if it is not said.
+    pub most: Option<usize>,
+    /// At least, whatever others have.
+    pub reserve: usize,
+}
+
+/// All users that have terms of their own.
+#[derive(Debug, Default)]
+pub struct UserLimits {
+    terms: HashMap<String, HashMap<Resource, Terms>>,
+    /// The users that have a reserve, and how much.
+    reserves: HashMap<Resource, Vec<(String, usize)>>,
+}
+
+/// The names of resources in the file.
+const RESOURCES: [(&str, Resource); 3] = [
+    ("sessions", Resource::Session),
+    ("files", Resource::OpenFile),
+    ("queue-pairs", Resource::QueuePair),
+];
+
+impl UserLimits {
+    /// Reads text: lines `USER [sessions=N] [files=N] [queue-pairs=N]`, each also as `reserve-`.
+    ///
+    /// # Errors
+    /// The first line that makes no sense, or with which more is kept than half of what there is.
+    pub fn parse(text: &[u8], caps: &Caps) -> Result<Self, BadLine> {
+        let mut limits = Self::default();
+        for line in lines(text) {
+            let (line, fields) = line?;
+            let bad = |what| BadLine { line, what };
+            let [user, words @ ..] = &fields[..] else {
+                continue;
+            };
+            if user.is_everybody() {
+                let what = "'*' has no line: options of the daemon say what everybody may have";
+                return Err(bad(what.into()));
+            }
+            let name = user.user().map_err(bad)?;
+            let terms = terms(words).map_err(bad)?;
+            for (&resource, term) in terms.iter().filter(|(_, term)| term.reserve > 0) {
+                let reserves = limits.reserves.entry(resource).or_default();
+                reserves.push((name.clone(), term.reserve));
+                let most = caps.of(resource).1 / 2;
+                let sum = reserves
+                    .iter()
+                    .fold(0usize, |sum, (_, one)| sum.saturating_add(*one));
+                if sum > most {
+                    let what = format!(
+                        "reserves are {sum} in all, and {most} may be kept: half of what there is"
+                    );
+                    return Err(bad(what));
+                }
+                if reserves.len() > MOST_RESERVES {
+                    return Err(bad(format!(
+                        "at most {MOST_RESERVES} users may have a reserve"
+                    )));
+                }
+            }
+            if limits.terms.insert(name, terms).is_some() {
+                return Err(bad("this user has a line already".into()));
+            }
+        }
+        Ok(limits)
+    }
+
+    /// A user's terms.
+    pub(super) fn of(&self, user: &str, resource: Resource) -> Terms {
+        let terms = self.terms.get(user).and_then(|terms| terms.get(&resource));
+        terms.copied().unwrap_or_default()
+    }
+
+    /// Who has a reserve of a resource.
+    pub(super) fn reserves(&self, resource: Resource) -> &[(String, usize)] {
+        self.reserves.get(&resource).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn terms(words: &[Field]) -> Result<HashMap<Resource, Terms>, String> {
+    let mut terms: HashMap<Resource, Terms> = HashMap::new();
+    for word in words {
+        let shown = word.raw.escape_ascii().to_string();
+        let unknown = || {
+            format!(
+                "'{shown}' is none of sessions=N, files=N, queue-pairs=N, with or without \
+                 reserve- before it"
+            )
+        };
+        let (name, value) = shown.split_once('=').ok_or_else(unknown)?;
+        let number = value.parse::<usize>().ok().filter(|&number| number > 0);
+        let number = number.ok_or_else(|| format!("'{shown}' has no number from 1 on"))?;
+        let is_reserve = name.starts_with("reserve-");
+        let name = name.strip_prefix("reserve-").unwrap_or(name);
+        let found = RESOURCES.iter().find(|(known, _)| *known == name);
+        let (_, resource) = found.ok_or_else(unknown)?;
+        let term = terms.entry(*resource).or_default();
+        match is_reserve {
+            true => term.reserve = number,
+            false => term.most = Some(number),
+        }
+    }
+    match terms
+        .values()
+        .find(|term| term.most.is_some_and(|most| most < term.reserve))
+    {
+        Some(term) => Err(format!(
+            "the reserve of {} is more than the user may have",
+            term.reserve
+        )),
+        None if terms.is_empty() => Err("this user has no limit".into()),
+        None => Ok(terms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::service::Limits;
+
+    #[test]
+    fn lines_are_read_and_bad_ones_are_named() {
+        let caps = Limits::default().caps;
+        let parse = |text: &str| UserLimits::parse(text.as_bytes(), &caps);
+        let limits = parse("ann sessions=3 reserve-sessions=2\nb\\040b files=7\n").unwrap();
+        let expected = Terms {
+            most: Some(3),
+            reserve: 2,
+        };
+        assert_eq!(limits.of("ann", Resource::Session), expected);
+        assert_eq!(limits.of("ann", Resource::OpenFile), Terms::default());
+        assert_eq!(limits.of("b b", Resource::OpenFile).most, Some(7));
+        for (text, line, words) in [
+            ("ann", 1, "no limit"),
+            ("# x\nann sesions=1", 2, "'sesions=1' is none of"),
+            ("ann sessions=0", 1, "no number"),
+            (
+                "ann sessions=1 reserve-sessions=2",
+                1,
+                "more than the user may have",
+            ),
+            (
+                "ann reserve-sessions=2048\nbob reserve-sessions=1",
+                2,
+                "2049 in all",
+            ),
+            ("ann files=1\nann files=2", 2, "already"),
+            ("* files=1", 1, "'*'"),
+        ] {
+            let bad = parse(text).unwrap_err();
+            assert!(
+                bad.line == line && bad.what.contains(words),
+                "{text}: {bad}"
+            );
+        }
+    }
+}
