@@ -31,6 +31,9 @@ SMALL = ("--buffers", "32M", "--cache", "32M")
 class Service:
     """An export of its own in memory, a daemon, and a way to run tools against it."""
 
+    #: What the daemon is started by.
+    wrapper: tuple[str, ...] = ()
+
     def __init__(self, place: Place, fabric: str, *options: str, export: Optional[Path] = None,
                  limits: tuple[str, ...] = SMALL):
         self.place = place
@@ -76,7 +79,7 @@ class Service:
     def start(self) -> None:
         """Starts the daemon, on the same port as before if there was one."""
         command = on_its_host(list(map(str, [
-            TOOLS / "rfiod", "--export", self.export, "--listen", f"{HOST}:{self.port}", "--fabric",
+            *self.wrapper, TOOLS / "rfiod", "--export", self.export, "--listen", f"{HOST}:{self.port}", "--fabric",
             self.fabric, "--audit", self.audit, "--metrics", f"{HOST}:0", *self.options])), self.fabric)
         environment = self.environment()
         if ELSEWHERE:

@@ -8,8 +8,8 @@ from typing import Iterator
 from harness import tiers
 from harness.case import Case
 
-from . import (across, addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
-               libraries, mirrored, misfortunes, order, promises, python_package, resuming, scan, storage, tickets, traps)
+from . import (across, addresses, administration, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
+               libraries, mirrored, misfortunes, order, promises, python_package, replaced, resuming, rights, scan, storage, tickets, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -121,6 +121,12 @@ def cases() -> Iterator[Case]:
         yield Case(f"limits by address: {name}", "server", function)
     for name, function in certificates.CASES.items():
         yield Case(f"certificates: {name}", "server", function)
+    for name, function in replaced.CASES.items():
+        yield Case(f"an export: {name}", "server", function)
+    for name, function in rights.CASES.items():
+        yield Case(f"rights: {name}", "server", function)
+    for name, function in administration.CASES.items():
+        yield Case(f"administration: {name}", "server", function)
     for name, function in tickets.CASES.items():
         yield Case(name, "ticket", function)
 
