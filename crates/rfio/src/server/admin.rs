@@ -88,9 +88,14 @@ fn carry_out(service: &Service, line: &str, user: u32) -> Value {
 pub fn ask(path: &Path, request: &Value) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(format!("{request}\n").as_bytes())?;
+    // A service that refuses does so without reading, so its answer counts for more than this.
+    let sent = stream.write_all(format!("{request}\n").as_bytes());
     let mut reply = String::new();
-    stream.read_to_string(&mut reply)?;
+    match BufReader::new(&stream).read_line(&mut reply) {
+        Ok(1..) => {}
+        Ok(0) => return Err(sent.err().unwrap_or(io::ErrorKind::UnexpectedEof.into())),
+        Err(error) => return Err(error),
+    }
     let reply: Value = serde_json::from_str(&reply)?;
     match reply.get("error") {
         Some(error) => Err(io::Error::other(

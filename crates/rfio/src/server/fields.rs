@@ -90,7 +90,10 @@ fn octal(digits: &[u8]) -> Option<u8> {
 mod tests {
     use super::*;
 
-    fn read(text: &[u8]) -> Result<Vec<(usize, Vec<Vec<u8>>)>, BadLine> {
+    /// A line's number and the bytes of its fields.
+    type Read = (usize, Vec<Vec<u8>>);
+
+    fn read(text: &[u8]) -> Result<Vec<Read>, BadLine> {
         lines(text)
             .map(|line| {
                 let (number, fields) = line?;
