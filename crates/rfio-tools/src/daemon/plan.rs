@@ -9,7 +9,9 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use verbena_rfio::auth::secrets::Secrets;
 use verbena_rfio::auth::tls::{self, ClientRules};
+use verbena_rfio::auth::token::Issuers;
 use verbena_rfio::fabric::Adapter;
+use verbena_rfio::server::accounting::Accounting;
 use verbena_rfio::server::addresses::{Addresses, Rules};
 use verbena_rfio::server::audit::Audit;
 use verbena_rfio::server::export::{Access, Export, Exports};
@@ -21,6 +23,7 @@ use verbena_rfio::server::session::greeting::{Authenticator, LocalUsers};
 use verbena_rfio::server::shard::Deadlines;
 use verbena_rfio::server::storage::{Storage, Wish};
 use verbena_rfio::server::tickets::Tickets;
+use verbena_rfio::server::users::Users;
 
 use super::memory::default_cache;
 use crate::arguments::{Anonymous, Daemon, FabricChoice, StorageChoice};
@@ -53,6 +56,11 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
             .map_err(|error| error.to_string())?,
         None => Service::new(exports, limits, audit).map_err(|error| format!("memory: {error}"))?,
     };
+    if let Some(path) = &arguments.accounting {
+        service.accounting = Accounting::to_file(path)
+            .map_err(|error| format!("accounting log {}: {error}", path.display()))?;
+    }
+    service.users = Users::at_most(arguments.metrics_users);
     service.unfilled = arguments.unfilled;
     service.storage = storage(arguments.storage)?;
     service.addresses = Addresses::of(address_rules(arguments)?);
@@ -70,20 +78,26 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
         tls: RwLock::new(certificates(arguments)?),
         tls_only: arguments.tls_only,
     };
+    context
+        .authenticator
+        .replace_issuers(token_issuers(arguments)?);
     Ok(Plan {
         context,
         layout: layout(arguments),
     })
 }
 
-/// Reads again what may be replaced while the service runs: secrets, those of tickets too, limits by address, certificate and
-/// key, and what is taken of clients' certificates. Sessions that stand go on; if anything is wrong, everything stays as it was.
+/// Reads again what may be replaced while the service runs: secrets, those of tickets too, issuers
+/// of tokens and their keys, limits by address, certificate and key, and what is taken of clients'
+/// certificates. Sessions that stand go on; if anything is wrong, everything stays as it was.
 pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     let (secrets, issuers) = (secrets(arguments)?, issuers(arguments)?);
     let (rules, tls) = (address_rules(arguments)?, certificates(arguments)?);
+    let token_issuers = token_issuers(arguments)?;
     context.authenticator.replace_secrets(secrets);
     context.authenticator.tickets.replace_issuers(issuers);
     context.service.addresses.replace(rules);
+    context.authenticator.replace_issuers(token_issuers);
     context.replace_tls(tls);
     Ok(())
 }
@@ -193,6 +207,14 @@ fn issuers(arguments: &Daemon) -> Result<Secrets, String> {
     match &arguments.tickets {
         Some(path) => Secrets::load(path).map_err(|bad| bad.to_string()),
         None => Ok(Secrets::default()),
+    }
+}
+
+/// Whose tokens are taken.
+fn token_issuers(arguments: &Daemon) -> Result<Issuers, String> {
+    match &arguments.tokens {
+        Some(path) => Issuers::load(path).map_err(|bad| bad.to_string()),
+        None => Ok(Issuers::default()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! User ids and names, and the kernel's word about who is at the other end of a Unix socket.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
+use std::io;
 use std::os::fd::AsFd;
 
 /// The name of a user id, or `uid-N` where the system knows none.
@@ -25,6 +26,26 @@ pub fn name_of(uid: u32) -> String {
     // SAFETY: on success the name is a C string inside `buffer`, which lives.
     let name = unsafe { CStr::from_ptr(entry.pw_name) };
     name.to_string_lossy().into_owned()
+}
+
+/// User and group id of a name.
+///
+/// # Errors
+/// No user has the name, or the system's user database does not answer.
+pub fn ids_of(name: &str) -> io::Result<(u32, u32)> {
+    let name = CString::new(name)?;
+    let mut buffer = vec![0u8; 16 << 10];
+    let mut found: *mut libc::passwd = std::ptr::null_mut();
+    // SAFETY: `passwd` is pointers and integers, for which zero is a value.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let (start, length) = (buffer.as_mut_ptr().cast(), buffer.len());
+    // SAFETY: every pointer is to live memory of the stated length.
+    let result = unsafe { libc::getpwnam_r(name.as_ptr(), &mut entry, start, length, &mut found) };
+    match (result, found.is_null()) {
+        (0, false) => Ok((entry.pw_uid, entry.pw_gid)),
+        (0, true) => Err(io::Error::new(io::ErrorKind::NotFound, "no such user")),
+        (error, _) => Err(io::Error::from_raw_os_error(error)),
+    }
 }
 
 /// The name of the user who runs this.

@@ -437,6 +437,7 @@ impl Shard {
             {
                 let service = &self.context.service;
                 count(&service.metrics.made_room, 1);
+                entry.conversation.ends("idle");
                 let who = entry.conversation.who();
                 service
                     .audit
@@ -458,10 +459,12 @@ impl Shard {
                 conversation.is_idle() || now.duration_since(since) > deadlines.stop
             });
             if silent || stopped {
+                conversation.ends("stopped");
                 late.push(token);
             } else if let Some(what) = conversation.stall(now, deadlines.stall) {
                 let service = &self.context.service;
                 count(&service.metrics.stalls, 1);
+                conversation.ends("stalled");
                 let details = json!({ "what": what });
                 service.audit.record(conversation.who(), "stalled", details);
                 late.push(token);

@@ -15,6 +15,7 @@ use super::write::{settable, timespec, write_fully};
 use super::{Engine, Failure, Outcome, Patience, Segment, plain};
 use crate::checksum;
 use crate::server::metrics::count;
+use crate::server::session::scopes::Existing;
 use crate::server::storage::read_fully;
 use crate::writers;
 
@@ -76,7 +77,7 @@ impl Engine {
         Ok((Reply::Fetched(fetched), data))
     }
 
-    pub(super) fn store(&self, store: &Store, incoming: &[u8]) -> Outcome {
+    pub(super) fn store(&self, store: &Store, incoming: &[u8], existing: Existing) -> Outcome {
         let care = StoreCare::checked(store.care).ok_or(Failure::from(Errno::INVAL))?;
         if checksum::crc32c(incoming) != store.checksum {
             count(&self.service.metrics.checksum_failures, 1);
@@ -115,7 +116,10 @@ impl Engine {
             rustix::fs::fsync(file)?;
         }
         let attributes = attributes(&rustix::fs::fstat(file)?);
-        arriving.rename()?;
+        match existing {
+            Existing::Replaced => arriving.rename()?,
+            Existing::Kept => arriving.rename_to_new()?,
+        }
         plain(Reply::Stored(About { attributes }))
     }
 }

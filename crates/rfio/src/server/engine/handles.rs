@@ -10,6 +10,7 @@ use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::Handle;
 
 use super::Failure;
+use crate::server::accounting::FileAccount;
 use crate::server::quota::Share;
 use crate::server::service::SoleWriter;
 
@@ -29,6 +30,8 @@ pub struct OpenFile {
     pub body: Body,
     /// How it was opened.
     pub flags: OpenFlags,
+    /// What is read and written.
+    pub account: FileAccount,
     /// Kept only to be dropped with the file.
     pub _sole_writer: Option<SoleWriter>,
     /// The user's share of open files.
@@ -131,6 +134,11 @@ impl Handles {
             return Err(Errno::BADF.into());
         }
         self.find_stored(handle)
+    }
+
+    /// Takes all files out.
+    pub fn take_all(&self) -> impl Iterator<Item = Arc<OpenFile>> {
+        std::mem::take(&mut self.lock().files).into_values()
     }
 
     /// Takes a file out. It is closed when nothing uses it any more.

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, SeekFrom};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, SeekFrom};
 use rustix::io::Errno;
 use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::reply::{About, Capacity, Done, Listing, Target};
@@ -117,6 +117,15 @@ impl Engine {
         let to = self.service.exports.name(&two.to)?;
         rustix::fs::renameat(&from.parent, &from.name, &to.parent, &to.name)?;
         plain(Reply::Renamed(Done {}))
+    }
+
+    /// Fails with EEXIST if the name is taken.
+    pub(super) fn rename_to_new(&self, two: &TwoPaths) -> Result<(), Failure> {
+        let from = self.service.exports.name(&two.from)?;
+        let to = self.service.exports.name(&two.to)?;
+        let flags = RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(&from.parent, &from.name, &to.parent, &to.name, flags)?;
+        Ok(())
     }
 
     /// The link's text is the client's; where it leads is judged when somebody follows it.

@@ -17,6 +17,7 @@ use super::handles::{Body, OpenFile};
 use super::source::unfilled_attributes;
 use super::{Engine, Failure, Outcome, plain};
 use crate::checksum;
+use crate::server::accounting::FileAccount;
 use crate::server::metrics::count;
 use crate::server::quota::{Exhausted, Resource};
 use crate::server::sys;
@@ -89,6 +90,7 @@ impl Engine {
             let handle = self.handles.insert(OpenFile {
                 body: Body::Unfilled(size),
                 flags,
+                account: FileAccount::begin(&self.service.accounting, &open.path, flags),
                 _sole_writer: None,
                 _share: share,
             })?;
@@ -135,6 +137,7 @@ impl Engine {
         let handle = self.handles.insert(OpenFile {
             body: Body::File(file),
             flags,
+            account: FileAccount::begin(&self.service.accounting, &open.path, flags),
             _sole_writer: sole_writer,
             _share: share,
         })?;
@@ -142,7 +145,10 @@ impl Engine {
     }
 
     pub(super) fn close(&self, handle: Handle) -> Outcome {
-        self.handles.remove(handle)?;
+        let file = self.handles.remove(handle)?;
+        let log = &self.service.accounting;
+        self.account
+            .end_file(log, &self.who, &file.account, "closed");
         plain(Reply::Closed(Done {}))
     }
 
