@@ -336,7 +336,7 @@ mod tests {
         assert!(serde_json::from_str::<Value>(found[1]).is_ok());
     }
 
-    const IS_CHILD: &str = "RFIO_TEST_LOG_CHILD";
+    const IS_CHILD: &str = "FULL_DISK_TEST_CHILD";
 
     /// The disk fills and is emptied again, many times, with every amount of room left over. The
     /// limit that stands for the disk's size is a process's, so a child process does it.
