@@ -12,7 +12,7 @@ export CARGO
 
 RELEASE   := $(or $(CARGO_TARGET_DIR),target)/release
 LIBRARIES := $(RELEASE)/lib
-RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat
+RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat rfsrr
 
 .PHONY: build testable xrootd install wheel deb rpm dist sbom site check test bench evaluate nightly clean
 
@@ -51,6 +51,9 @@ install: build
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local|$(PREFIX)|' crates/rfio-tools/packaging/rfiod.service \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/rfiod.service
+	install -d $(DESTDIR)$(PREFIX)/share/rfio
+	install -m 644 $(addprefix crates/rfio-tools/packaging/rfiod,.logrotate -alerts.yml -dashboard.json) \
+		$(DESTDIR)$(PREFIX)/share/rfio/
 	install -d $(DESTDIR)$(PREFIX)/lib/rfio/python/rfio_fsspec
 	install -m 644 $(wildcard python/rfio_fsspec/*.py) python/rfio_fsspec/_native.pyi python/rfio_fsspec/py.typed \
 		$(DESTDIR)$(PREFIX)/lib/rfio/python/rfio_fsspec/

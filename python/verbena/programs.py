@@ -14,7 +14,7 @@ from typing import Callable, NoReturn
 
 PREFIX = Path(__file__).resolve().parent
 # The commands that the package installs.
-NAMES = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat")
+NAMES = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat", "rfsrr")
 
 
 def program(name: str = "verbena") -> Path:

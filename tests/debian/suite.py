@@ -27,7 +27,8 @@ HOLDS = {
                 "usr/share/man/man1/verbena-run.1.gz", "usr/share/man/man1/rfcp.1.gz",
                 "usr/share/bash-completion/completions/verbena.bash", "usr/share/zsh/vendor-completions/_verbena"},
     "rfiod": {"usr/sbin/rfiod", "lib/systemd/system/rfiod.service", "etc/rfio/rfiod.conf", "usr/lib/sysusers.d/rfiod.conf",
-              "usr/lib/tmpfiles.d/rfiod.conf", "usr/share/man/man8/rfiod.8.gz"},
+              "usr/lib/tmpfiles.d/rfiod.conf", "usr/share/man/man8/rfiod.8.gz", "etc/logrotate.d/rfiod",
+              "usr/share/rfio/rfiod-alerts.yml", "usr/share/rfio/rfiod-dashboard.json"},
     "librfio2": {"usr/lib/MULTIARCH/librfio.so.2", "usr/lib/MULTIARCH/libshift.so.2"},
     "verbena-dev": {"usr/include/rfio_api.h", "usr/lib/MULTIARCH/librfio.so", "usr/lib/MULTIARCH/libshift.so"},
 }
@@ -106,8 +107,8 @@ def service(files: dict[str, Path], place: Place) -> Outcome:
     directories are made when it is installed, and it is neither enabled nor started before it exports anything."""
     root = place.directory / "rfiod"
     subprocess.run(["dpkg-deb", "--raw-extract", files["rfiod"], root], check=True)
-    if (root / "DEBIAN/conffiles").read_text().split() != ["/etc/rfio/rfiod.conf"]:
-        return failed("the configuration is no conffile")
+    if set((root / "DEBIAN/conffiles").read_text().split()) != {"/etc/rfio/rfiod.conf", "/etc/logrotate.d/rfiod"}:
+        return failed("the configuration is no conffile, or something else is")
     unit = (root / "lib/systemd/system/rfiod.service").read_text()
     if "\nExecStart=/usr/sbin/rfiod " not in unit or "\nEnvironmentFile=/etc/rfio/rfiod.conf\n" not in unit:
         return failed("the unit starts something else", unit)

@@ -24,7 +24,7 @@ TITLE = "what the documents say of links, options and variables"
 REQUIRES: list = []
 
 DOCUMENTS = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
-PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat")
+PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat", "rfsrr")
 # Variables that `verbena` sets for its own processes, and that only `verbena help environment` names.
 INTERNAL = {"VERBENA_PLANTED", "VERBENA_PROCESS_PLAN"}
 # What looks like a variable and is none: the adapter's board identifier.

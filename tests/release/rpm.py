@@ -21,7 +21,8 @@ HOLDS = {
                 "/usr/lib/verbena/libverbena_tracer.so", "/usr/share/man/man1/verbena-run.1.gz", "/usr/share/man/man1/rfcp.1.gz",
                 "/usr/share/licenses/verbena/LICENSE-MIT"},
     "rfiod": {"/usr/bin/rfiod", "/usr/lib/systemd/system/rfiod.service", "/etc/rfio/rfiod.conf", "/usr/lib/sysusers.d/rfiod.conf",
-              "/usr/lib/tmpfiles.d/rfiod.conf", "/usr/share/man/man8/rfiod.8.gz"},
+              "/usr/lib/tmpfiles.d/rfiod.conf", "/usr/share/man/man8/rfiod.8.gz", "/etc/logrotate.d/rfiod",
+              "/usr/share/rfio/rfiod-alerts.yml", "/usr/share/rfio/rfiod-dashboard.json"},
     "librfio": {"/usr/lib64/librfio.so.2", "/usr/lib64/libshift.so.2"},
     "librfio-devel": {"/usr/include/rfio_api.h", "/usr/lib64/librfio.so", "/usr/lib64/libshift.so"},
 }
@@ -78,7 +79,7 @@ def relations(files: dict[str, Path], _place: Place) -> Outcome:
         return failed("librfio.so.2 is not offered", query(files["librfio"], "--provides"))
     if not re.search(r"^librfio = \S+-1$", query(files["librfio-devel"], "--requires"), re.M):
         return failed("librfio-devel does not require its librfio", query(files["librfio-devel"], "--requires"))
-    if "/etc/rfio/rfiod.conf" not in query(files["rfiod"], "--configfiles"):
+    if set(query(files["rfiod"], "--configfiles").split()) != {"/etc/rfio/rfiod.conf", "/etc/logrotate.d/rfiod"}:
         return failed("what an administrator edits is not kept")
     scripts = query(files["rfiod"], "--scripts")
     if lacking := [tool for tool in ("systemd-sysusers", "systemd-tmpfiles", "disable --now") if tool not in scripts]:

@@ -12,7 +12,7 @@ from harness.build_tree import ROOT, TARGET, VERBENA
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 
-PROGRAMS = ("rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat")
+PROGRAMS = ("rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat", "rfsrr")
 PROGRAM = """
 #include <rfio_api.h>
 #include <stdio.h>
@@ -65,6 +65,9 @@ def everything(place: Place) -> Outcome:
         return failed("the unit starts another rfiod", unit)
     if "ProtectSystem=strict" in unit and "ReadWritePaths" not in unit:
         return failed("the unit makes every export read-only", unit)
+    for name in ("rfiod.logrotate", "rfiod-alerts.yml", "rfiod-dashboard.json"):
+        if not (at / "share/rfio" / name).is_file():
+            return failed(f"share/rfio/{name} is missing")
     python = at / "lib/rfio/python"
     ended = place.run("python", [sys.executable, "-c", "import _native; _native.examine('rfio:///f')"], 20,
                       PYTHONPATH=str(python / "rfio_fsspec"))

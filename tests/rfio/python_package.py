@@ -105,10 +105,10 @@ def module(place: Place, fabric: str) -> Outcome:
         return problem
     with Service(place, fabric) as service:
         (service.export / "f").write_bytes(noise(6_000_000))
-        before = service.metric("rfio_sessions_total")
+        before = service.metric("rfio_sessions_authenticated_total")
         outcome = script(place, service, fabric, SCRIPTS / "compiled_module.py", f"rfio://127.0.0.1:{service.port}", service.export,
                          service.daemon.pid)
-        made = service.metric("rfio_sessions_total") - before
+        made = service.metric("rfio_sessions_authenticated_total") - before
         if outcome == passed() and made != 1:
             return failed(f"the threads and files of one process took {made} connections")
         return outcome

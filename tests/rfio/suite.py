@@ -9,7 +9,7 @@ from harness import tiers
 from harness.case import Case
 
 from . import (across, addresses, administration, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
-               libraries, mirrored, misfortunes, order, promises, python_package, replaced, resuming, rights, scan, storage, tickets, traps)
+               libraries, mirrored, misfortunes, operations, order, promises, python_package, replaced, resuming, rights, scan, storage, tickets, tokens, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -129,6 +129,12 @@ def cases() -> Iterator[Case]:
         yield Case(f"administration: {name}", "server", function)
     for name, function in tickets.CASES.items():
         yield Case(name, "ticket", function)
+    for fabric in FABRICS:
+        yield Case("accounting", fabric, partial(operations.accounting, fabric=fabric))
+    for name, function in operations.CASES.items():
+        yield Case(name, "operations", function)
+    for name, function in tokens.CASES.items():
+        yield Case(f"tokens: {name}", "server", function)
 
 
 def both_ways(place, fabric, size):

@@ -22,7 +22,7 @@ REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), T
 SECONDS = 60
 # What is followed step by step; the first page with its evaluation by night.
 CHAPTERS = ("docs/python.md", "docs/testing-rdma-code.md", *(("README.md", ) if tiers.by_night() else ()))
-PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat")
+PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat", "rfsrr")
 
 
 def cases() -> list[Case]:

@@ -23,6 +23,9 @@ impl Methods {
     /// The certificate that the client has shown when TLS began, which the server knows whose it is. There is nothing more to prove: the
     /// key was used for this very channel.
     pub const CERTIFICATE: u32 = 16;
+    /// A JSON Web Token of an issuer whom the server trusts, on an encrypted channel only: the
+    /// client sends [`crate::request::Present`] in place of a proof.
+    pub const TOKEN: u32 = 32;
 
     /// Whether a method is among these.
     pub fn has(self, method: u32) -> bool {

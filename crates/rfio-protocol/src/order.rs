@@ -39,9 +39,11 @@ impl Order {
     pub fn of(request: &Request) -> Self {
         let subject = match request {
             Request::Ping(_) | Request::Cancel(_) => Subject::Nothing,
-            Request::Hello(_) | Request::Prove(_) | Request::Redeem(_) | Request::Connect(_) => {
-                Subject::Session
-            }
+            Request::Hello(_)
+            | Request::Prove(_)
+            | Request::Redeem(_)
+            | Request::Present(_)
+            | Request::Connect(_) => Subject::Session,
             Request::Close(OnHandle { handle })
             | Request::Examine(OnHandle { handle })
             | Request::Synchronise(OnHandle { handle }) => Subject::File(*handle),

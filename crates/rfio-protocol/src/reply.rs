@@ -260,6 +260,8 @@ catalogue! {
         49 ExtendedSet(Done),
         /// To Replace.
         50 Replaced(Done),
+        /// To Present.
+        60 Presented(Accepted),
     }
 }
 
@@ -346,7 +348,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_accepted_encodes_to_the_same_bytes(operation in 0u16..51, body in proptest::collection::vec(any::<u8>(), 0..200), ok: bool) {
+        fn whatever_is_accepted_encodes_to_the_same_bytes(operation in 0u16..61, body in proptest::collection::vec(any::<u8>(), 0..200), ok: bool) {
             let mut body = body;
             if ok && body.len() >= 4 {
                 body[..4].fill(0);

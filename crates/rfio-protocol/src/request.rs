@@ -6,7 +6,7 @@
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::{catalogue, message};
 use crate::ticket::Claims;
-use crate::types::{Endpoint, Extended, Handle, Path, Range, Text, Window};
+use crate::types::{Endpoint, Extended, Handle, Path, Range, Text, Token, Window};
 
 message! {
     /// The greeting: the first frame of every session.
@@ -37,6 +37,13 @@ message! {
         claims: Claims,
         /// See [`crate::handshake`].
         proof: [u8; 32],
+    }
+}
+message! {
+    /// The client's half of the handshake by a token.
+    Present {
+        /// The token.
+        token: Token,
     }
 }
 message! {
@@ -396,6 +403,8 @@ catalogue! {
         49 SetExtended(SetExtended),
         /// Renames onto a file, whose attributes are kept (version 4).
         50 Replace(TwoPaths),
+        /// The token that lets the client in.
+        60 Present(Present),
     }
 }
 
@@ -422,6 +431,7 @@ impl Request {
             Self::Hello(_)
             | Self::Prove(_)
             | Self::Redeem(_)
+            | Self::Present(_)
             | Self::Connect(_)
             | Self::Ping(_)
             | Self::Cancel(_)
@@ -619,7 +629,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_accepted_encodes_to_the_same_bytes(operation in 0u16..51, body in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn whatever_is_accepted_encodes_to_the_same_bytes(operation in 0u16..61, body in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(request) = Request::decode(operation, &body) {
                 prop_assert_eq!(request.encode(), body);
             }

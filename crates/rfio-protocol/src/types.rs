@@ -85,6 +85,44 @@ impl Field for Bytes {
     }
 }
 
+/// Longest token: with its length it is the largest body that a stranger may send.
+pub const MOST_TOKEN: usize = crate::frame::MOST_BODY_UNAUTHENTICATED - 4;
+
+/// A JSON Web Token, limited. Whoever has it is its user, so no log and no message shows it.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Token(Vec<u8>);
+
+impl Token {
+    /// The token, unless it is too long.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Option<Self> {
+        let bytes = bytes.into();
+        (bytes.len() <= MOST_TOKEN).then_some(Self(bytes))
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "token of {} bytes", self.0.len())
+    }
+}
+
+impl Field for Token {
+    const SMALLEST: usize = 4;
+    fn put(&self, writer: &mut Writer) {
+        writer.put_count(self.0.len());
+        writer.put(&self.0);
+    }
+    fn take(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let count = reader.take_count(MOST_TOKEN, 1, "token")?;
+        Ok(Self(reader.take(count, "token")?.to_vec()))
+    }
+}
+
 /// Text for people and names of users: UTF-8, limited.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Text(String);
@@ -304,6 +342,14 @@ pub mod arbitrary {
         fn any() -> BoxedStrategy<Self> {
             proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64)
                 .prop_map(|bytes| Bytes::new(bytes).unwrap())
+                .boxed()
+        }
+    }
+
+    impl Any for Token {
+        fn any() -> BoxedStrategy<Self> {
+            proptest::collection::vec(proptest::prelude::any::<u8>(), 0..64)
+                .prop_map(|bytes| Token::new(bytes).unwrap())
                 .boxed()
         }
     }

@@ -11,6 +11,7 @@ use verbena_rfio::client::options::{Checksums, Fabric, load_secrets};
 use verbena_rfio::client::{Error, Options};
 
 use crate::size;
+use crate::storage_report::Share;
 
 const PLACES: &str = "A place on a server is HOST:/PATH or rfio://HOST[:PORT]/PATH. HOST may be an IPv6 address or the \
 path of a service's Unix socket, in brackets. Anything without ':/' is a local path. The environment variables \
@@ -310,6 +311,34 @@ pub struct Status {
     pub connection: Connection,
 }
 
+/// Report storage as WLCG's Storage Resource Reporting has it
+#[derive(Debug, Parser)]
+#[command(name = "rfsrr", version, after_help = PLACES)]
+pub struct StorageReport {
+    /// Part of the storage, with the virtual organisations that it is for
+    #[arg(long, required = true, value_name = "NAME:VO[,VO...]=PLACE")]
+    pub share: Vec<Share>,
+    /// Name of the service
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Identifier of the service, by custom its host's name
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    /// Quality level of the service
+    #[arg(long, value_name = "LEVEL", default_value = "production",
+          value_parser = ["development", "testing", "pre-production", "production"])]
+    pub quality: String,
+    /// URL at which users reach the service [default: the place's]
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+    /// File that is replaced by the report [default: standard output]
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Connection
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
 /// Serve directories to RFIO's tools and libraries
 #[derive(Debug, Parser)]
 #[command(
@@ -382,6 +411,9 @@ pub struct Daemon {
     /// Unix socket to answer 'rfiod sessions' and 'rfiod end' at
     #[arg(long, value_name = "PATH")]
     pub admin: Option<PathBuf>,
+    /// File of issuers whose SciTokens and WLCG tokens are taken under TLS
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tokens: Option<PathBuf>,
     /// How data may travel
     #[arg(long, value_enum, default_value_t = FabricChoice::Auto)]
     pub fabric: FabricChoice,
@@ -391,9 +423,15 @@ pub struct Daemon {
     /// Append a line of JSON for every session, open and change
     #[arg(long, value_name = "FILE")]
     pub audit: Option<PathBuf>,
+    /// Append a line of JSON at the end of every file and session
+    #[arg(long, value_name = "FILE")]
+    pub accounting: Option<PathBuf>,
     /// Serve metrics for Prometheus on this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<SocketAddr>,
+    /// Users that have metrics of their own; the rest is 'other'
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub metrics_users: usize,
     /// Memory for blocks of files [default: a sixteenth of the memory, from 256M to 4G]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub cache: Option<u64>,
@@ -533,6 +571,7 @@ pub fn all() -> Vec<Command> {
         Rename::command(),
         ChangeMode::command(),
         Status::command(),
+        StorageReport::command(),
         Daemon::command(),
     ]
 }

@@ -7,3 +7,4 @@ pub mod display;
 pub mod exit;
 pub mod remote;
 pub mod size;
+pub mod storage_report;

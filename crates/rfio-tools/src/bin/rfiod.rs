@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use verbena_rfio::auth::peer;
 use verbena_rfio::server::running::Server;
 use verbena_rfio::server::service::Service;
 use verbena_rfio::server::{admin, exposition};
@@ -42,6 +43,7 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
         );
         descriptors::limit()
     });
+    ignore_file_size_signal();
     let plan = plan::prepare(arguments, files)?;
     for warning in &plan.warnings {
         exit::report("rfiod", format_args!("warning: {warning}"));
@@ -50,6 +52,7 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| format!("signals: {error}"))?;
     let service = Arc::clone(&plan.context.service);
+    service.accounting.mark("start");
     let server = Server::start(plan.context, &plan.layout).map_err(|error| error.to_string())?;
     if let Some(address) = arguments.metrics {
         let address = exposition::start(Arc::clone(&service), address)
@@ -64,6 +67,7 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
         None => None,
     };
     if let Some(name) = &arguments.user {
+        give_logs(&service, name)?;
         privileges::become_user(name).map_err(|error| format!("become user {name}: {error}"))?;
     }
     warn_of_root(&service);
@@ -100,12 +104,14 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
             }
             Err(what) => exit::report("rfiod", format_args!("nothing is reloaded: {what}")),
         }
+        reopen_logs(&service);
     }
     ready::notify("STOPPING=1");
     say!("rfiod: stopping");
     end_anyway(signals, Duration::from_secs(arguments.stop_timeout));
     drop(administrators);
     server.stop();
+    service.accounting.mark("stop");
     Ok(())
 }
 
@@ -135,4 +141,35 @@ fn end_anyway(mut signals: Signals, patience: Duration) {
             end("told again to stop");
         }
     });
+}
+
+/// Opens the logs again, for whoever has renamed them, whatever else is reloaded or not.
+fn reopen_logs(service: &Service) {
+    for log in service.logs() {
+        let path = log.path().display();
+        match log.reopen() {
+            Ok(()) => say!("rfiod: {path} opened again"),
+            Err(error) => exit::report(
+                "rfiod",
+                format_args!("{path} is not opened again, the old file is written on: {error}"),
+            ),
+        }
+    }
+}
+
+/// Gives the logs to the user that the daemon becomes, who opens them again at SIGHUP.
+fn give_logs(service: &Service, name: &str) -> Result<(), String> {
+    let (user, group) = peer::ids_of(name).map_err(|error| format!("user {name}: {error}"))?;
+    for log in service.logs() {
+        log.give_to(user, group)
+            .map_err(|error| format!("give {} to {name}: {error}", log.path().display()))?;
+    }
+    Ok(())
+}
+
+/// Has a file that reaches RLIMIT_FSIZE be an error of the request, or of the log, and not the
+/// daemon's end.
+fn ignore_file_size_signal() {
+    // SAFETY: ignoring a signal installs no handler.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use verbena_rfio::auth::files::read_unchanged;
 use verbena_rfio::auth::secrets::Secrets;
 use verbena_rfio::auth::tls::{self, ClientRules};
+use verbena_rfio::auth::token::Issuers;
 use verbena_rfio::fabric::Adapter;
+use verbena_rfio::server::accounting::Accounting;
 use verbena_rfio::server::addresses::{Addresses, Rules};
 use verbena_rfio::server::audit::Audit;
 use verbena_rfio::server::bans::Bans;
@@ -25,6 +27,7 @@ use verbena_rfio::server::shard::Deadlines;
 use verbena_rfio::server::storage::{Storage, Wish};
 use verbena_rfio::server::tickets::Tickets;
 use verbena_rfio::server::user_limits::UserLimits;
+use verbena_rfio::server::users::Users;
 
 use super::descriptors::{Clients, Needs};
 use super::memory::default_cache;
@@ -62,6 +65,11 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
             .map_err(|error| error.to_string())?,
         None => Service::new(exports, limits, audit).map_err(|error| format!("memory: {error}"))?,
     };
+    if let Some(path) = &arguments.accounting {
+        service.accounting = Accounting::to_file(path)
+            .map_err(|error| format!("accounting log {}: {error}", path.display()))?;
+    }
+    service.users = Users::at_most(arguments.metrics_users);
     service.unfilled = arguments.unfilled;
     service.storage = storage(arguments.storage)?;
     service.addresses = Addresses::of(address_rules(arguments)?);
@@ -88,6 +96,9 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
         tls: RwLock::new(certificates(arguments)?),
         tls_only: arguments.tls_only,
     };
+    context
+        .authenticator
+        .replace_issuers(token_issuers(arguments)?);
     Ok(Plan {
         context,
         layout,
@@ -96,14 +107,15 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
 }
 
 /// Reads again what may be replaced while the service runs: where the exports' paths lead, rights,
-/// local users, bans, limits by user and address, secrets, those of tickets too, certificate and
-/// key, and what is taken of clients' certificates. Sessions that stand go on, but those of users
+/// local users, bans, limits by user and address, secrets, those of tickets too, issuers of tokens
+/// and their keys, certificate and key, and what is taken of clients' certificates. Sessions that stand go on, but those of users
 /// who are banned; if anything is wrong, everything stays as it was.
 pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     let (secrets, issuers) = (secrets(arguments)?, issuers(arguments)?);
     let (rules, tls) = (address_rules(arguments)?, certificates(arguments)?);
     let (rights, mapping, bans) = (rights(arguments)?, mapping(arguments)?, bans(arguments)?);
     let user_limits = user_limits(arguments, &context.service)?;
+    let token_issuers = token_issuers(arguments)?;
     context.service.exports.reopen()?;
     // What takes something from users before what lets users in.
     context.service.replace_bans(bans);
@@ -115,6 +127,7 @@ pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     context.authenticator.replace_secrets(secrets);
     context.authenticator.tickets.replace_issuers(issuers);
     context.service.addresses.replace(rules);
+    context.authenticator.replace_issuers(token_issuers);
     context.replace_tls(tls);
     Ok(())
 }
@@ -245,6 +258,14 @@ fn issuers(arguments: &Daemon) -> Result<Secrets, String> {
     match &arguments.tickets {
         Some(path) => Secrets::load(path).map_err(|bad| bad.to_string()),
         None => Ok(Secrets::default()),
+    }
+}
+
+/// Whose tokens are taken.
+fn token_issuers(arguments: &Daemon) -> Result<Issuers, String> {
+    match &arguments.tokens {
+        Some(path) => Issuers::load(path).map_err(|bad| bad.to_string()),
+        None => Ok(Issuers::default()),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Knowing each other: shared secrets, certificates, tickets, tags on frames, TLS, and the kernel's word on one host.
+//! Authentication: shared secrets, certificates, tickets, tokens, tags on frames, TLS, and the
+//! kernel's word on one host.
 
 pub mod certificate;
 pub mod compare;
@@ -9,3 +10,4 @@ pub mod secrets;
 pub mod tags;
 pub mod ticket;
 pub mod tls;
+pub mod token;

@@ -1,8 +1,11 @@
 //! How a client connects.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+use verbena_rfio_protocol::types::{MOST_TOKEN, Token};
 
 use super::error::Error;
 use crate::auth::peer;
@@ -43,6 +46,8 @@ pub struct Options {
     pub secrets: Secrets,
     /// What lets the client in instead of a secret. It is good for one session.
     pub ticket: Option<Ticket>,
+    /// What lets the client in under TLS instead of a secret: a SciToken or a WLCG token.
+    pub token: Option<Token>,
     /// TLS, with the certificate that the client shows if it has one; no plain connection is made when it is set.
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// How data travel.
@@ -64,7 +69,7 @@ pub enum Checksums {
 
 impl Options {
     /// From the environment: `RFIO_USER`, `RFIO_SECRETS`, `RFIO_TLS_CA`, `RFIO_TLS_CERTIFICATE`, `RFIO_TLS_KEY`, `RFIO_FABRIC`,
-    /// `RFIO_TIMEOUT` (seconds).
+    /// `RFIO_TIMEOUT` (seconds), `BEARER_TOKEN`, `BEARER_TOKEN_FILE`.
     pub fn from_environment() -> Result<Self, Error> {
         Self::with_tls(&ClientFiles::from_environment())
     }
@@ -95,12 +100,36 @@ impl Options {
             user,
             secrets,
             ticket: None,
+            token: token_from_environment()?,
             tls,
             fabric,
             patience,
             checksums: Checksums::On,
         })
     }
+}
+
+/// The token that `BEARER_TOKEN` has, or the file that `BEARER_TOKEN_FILE` names.
+fn token_from_environment() -> Result<Option<Token>, Error> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let (source, bytes) = match (set("BEARER_TOKEN"), set("BEARER_TOKEN_FILE")) {
+        (Some(token), _) => ("BEARER_TOKEN".to_owned(), token.into_encoded_bytes()),
+        (None, Some(file)) => {
+            let source = format!("BEARER_TOKEN_FILE {}", Path::new(&file).display());
+            let read = std::fs::File::open(&file).and_then(|file| {
+                let mut bytes = Vec::new();
+                // No more than shows that it is too long.
+                file.take(MOST_TOKEN as u64 + 2).read_to_end(&mut bytes)?;
+                Ok(bytes)
+            });
+            let bytes = read.map_err(|error| Error::Setup(format!("{source}: {error}")))?;
+            (source, bytes)
+        }
+        (None, None) => return Ok(None),
+    };
+    let token = Token::new(bytes.trim_ascii());
+    let too_long = || Error::Setup(format!("{source}: a token has at most {MOST_TOKEN} bytes"));
+    token.map(Some).ok_or_else(too_long)
 }
 
 /// A file of secrets, or why not.

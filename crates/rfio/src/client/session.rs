@@ -13,7 +13,7 @@ use std::time::Duration;
 use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD, TAG};
 use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{self, Accepted, Welcome};
-use verbena_rfio_protocol::request::{Hello, Prove, Redeem};
+use verbena_rfio_protocol::request::{Hello, Present, Prove, Redeem};
 use verbena_rfio_protocol::types::Text;
 use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, NEWEST, Reply, Request};
 
@@ -178,6 +178,9 @@ impl Session {
             .as_ref()
             .map_or([0; 32], |handshake| handshake.proof(Purpose::Client));
         let proved = match &options.ticket {
+            None if method == Methods::TOKEN => Request::Present(Present {
+                token: options.token.clone().unwrap_or_default(),
+            }),
             Some(ticket) => Request::Redeem(Redeem {
                 claims: ticket.claims.clone(),
                 proof,
@@ -185,7 +188,9 @@ impl Session {
             None => Request::Prove(Prove { proof }),
         };
         let accepted = match self.call(&proved)? {
-            Reply::Accepted(accepted) | Reply::Redeemed(accepted) => accepted,
+            Reply::Accepted(accepted) | Reply::Redeemed(accepted) | Reply::Presented(accepted) => {
+                accepted
+            }
             other => return Err(unexpected(&other)),
         };
         if let Some(handshake) = handshake {
@@ -223,6 +228,9 @@ impl Session {
         let tls = options.tls.as_ref().filter(|_| self.stream.is_encrypted());
         if tls.is_some_and(|tls| tls.client_auth_cert_resolver.has_certs()) {
             methods |= Methods::CERTIFICATE;
+        }
+        if options.token.is_some() && self.stream.is_encrypted() {
+            methods |= Methods::TOKEN;
         }
         if options.secrets.of(&options.user).is_some() {
             methods |= Methods::SECRET;
@@ -524,6 +532,7 @@ mod tests {
             user: "nobody".into(),
             secrets: Secrets::default(),
             ticket: None,
+            token: None,
             tls: None,
             fabric: Fabric::Tcp,
             patience: Duration::from_secs(600),

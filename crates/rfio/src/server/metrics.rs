@@ -1,10 +1,11 @@
-//! Counters, and their text for Prometheus (exposition format 0.0.4).
+//! Counters, and the page of metrics that they make.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use verbena_rfio_protocol::Request;
 
+use super::accounting::Flow;
+use super::exposition::page::{Format, Kind, Page};
 use super::request_times::RequestTimes;
 
 const OPERATIONS: usize = 64;
@@ -42,10 +43,10 @@ macro_rules! counters {
         }
 
         impl Metrics {
-            fn render_counters(&self, text: &mut String) {
+            fn render_counters(&self, page: &mut Page) {
                 $(
-                    let _ = writeln!(text, concat!("# HELP ", $name, " ", $help, "\n# TYPE ", $name, " counter"));
-                    let _ = writeln!(text, concat!($name, " {}"), self.$field.load(Ordering::Relaxed));
+                    page.family($name, Kind::Counter, $help);
+                    page.sample($name, &[], self.$field.load(Ordering::Relaxed));
                 )*
             }
         }
@@ -58,13 +59,18 @@ counters! {
     /// Connections that were turned away.
     turned_away = "rfio_connections_turned_away_total", "Connections closed before authentication, for limits or deadlines.";
     /// Sessions that were authenticated.
-    sessions = "rfio_sessions_total", "Sessions authenticated.";
+    sessions = "rfio_sessions_authenticated_total", "Sessions authenticated.";
     /// Proofs that were wrong.
     authentication_failures = "rfio_authentication_failures_total", "Proofs of identity that failed.";
     /// Tickets that opened a session.
     tickets_redeemed = "rfio_tickets_redeemed_total", "Sessions opened by a ticket.";
     /// Tickets that did not.
     tickets_refused = "rfio_tickets_refused_total", "Tickets refused: forged, used, expired, or by a clock that differs.";
+    /// Tokens that opened a session.
+    tokens_accepted = "rfio_tokens_accepted_total", "Sessions opened by a token.";
+    /// Tokens that did not.
+    tokens_refused = "rfio_tokens_refused_total",
+        "Tokens refused: forged, expired, for others, or allowing nothing.";
     /// Protocol violations.
     violations = "rfio_protocol_violations_total", "Connections ended because the peer broke the protocol.";
     /// Bytes sent in the control connection.
@@ -129,26 +135,21 @@ impl Metrics {
         }
     }
 
-    /// Counts file data that went to a client.
-    pub fn sent(&self, carrier: Carrier, bytes: u64) {
-        match carrier {
-            Carrier::Stream => count(&self.stream_sent, bytes),
-            Carrier::Fabric => count(&self.fabric_sent, bytes),
-        }
+    /// Counts file data.
+    pub fn moved(&self, flow: Flow, carrier: Carrier, bytes: u64) {
+        let counter = match (flow, carrier) {
+            (Flow::Sent, Carrier::Stream) => &self.stream_sent,
+            (Flow::Sent, Carrier::Fabric) => &self.fabric_sent,
+            (Flow::Received, Carrier::Stream) => &self.stream_received,
+            (Flow::Received, Carrier::Fabric) => &self.fabric_received,
+        };
+        count(counter, bytes);
     }
 
-    /// Counts file data that came from a client.
-    pub fn received(&self, carrier: Carrier, bytes: u64) {
-        match carrier {
-            Carrier::Stream => count(&self.stream_received, bytes),
-            Carrier::Fabric => count(&self.fabric_received, bytes),
-        }
-    }
-
-    /// Everything as text.
-    pub fn render(&self, gauges: &[Gauge]) -> String {
-        let mut text = String::new();
-        self.render_counters(&mut text);
+    /// A page with everything; the caller may add to it.
+    pub fn render(&self, format: Format, gauges: &[Gauge]) -> Page {
+        let mut page = Page::new(format);
+        self.render_counters(&mut page);
         for (name, help, table) in [
             (
                 "rfio_requests_total",
@@ -161,21 +162,19 @@ impl Metrics {
                 &self.refusals,
             ),
         ] {
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter");
+            page.family(name, Kind::Counter, help);
             for &operation in Request::OPERATIONS {
                 let value = table[usize::from(operation)].load(Ordering::Relaxed);
                 let label = Request::name_of(operation).unwrap_or("unknown");
-                let _ = writeln!(text, "{name}{{operation=\"{label}\"}} {value}");
+                page.sample(name, &[("operation", label)], value);
             }
         }
-        self.times.render(&mut text);
+        self.times.render(&mut page);
         for Gauge { name, help, value } in gauges {
-            let _ = writeln!(
-                text,
-                "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"
-            );
+            page.family(name, Kind::Gauge, help);
+            page.sample(name, &[], value);
         }
-        text
+        page
     }
 }
 
@@ -197,12 +196,13 @@ mod tests {
         let metrics = Metrics::default();
         metrics.request(12, false);
         metrics.request(12, true);
-        metrics.sent(Carrier::Fabric, 77);
-        let text = metrics.render(&[Gauge {
+        metrics.moved(Flow::Sent, Carrier::Fabric, 77);
+        let gauge = Gauge {
             name: "rfio_x",
             help: "X.",
             value: 5,
-        }]);
+        };
+        let text = metrics.render(Format::Prometheus, &[gauge]).finish();
         assert!(text.contains("rfio_requests_total{operation=\"Read\"} 2\n"));
         assert!(text.contains("rfio_refusals_total{operation=\"Read\"} 1\n"));
         assert!(text.contains("rfio_fabric_sent_bytes_total 77\n"));

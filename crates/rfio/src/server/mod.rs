@@ -1,5 +1,6 @@
 //! The server: one process, a few threads, each with an event loop.
 
+pub mod accounting;
 pub mod addresses;
 pub mod admin;
 pub mod audit;
@@ -12,6 +13,7 @@ pub mod exposition;
 pub mod fabric;
 pub mod fields;
 pub mod identity;
+pub mod log;
 pub mod metrics;
 pub mod quota;
 pub mod request_times;
@@ -25,4 +27,5 @@ pub mod storage;
 mod sys;
 pub mod tickets;
 pub mod user_limits;
+pub mod users;
 pub mod workers;

@@ -2,11 +2,12 @@
 //! reply is handed to the connection. Waiting for memory, for a worker, for storage and for the adapter is in it; the
 //! client's own slowness in taking the reply is not.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use verbena_rfio_protocol::Request;
+
+use super::exposition::page::{Kind as Family, Page};
 
 /// What requests have in common that take about as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,7 @@ impl Kind {
             Request::Hello(_)
             | Request::Prove(_)
             | Request::Redeem(_)
+            | Request::Present(_)
             | Request::Connect(_)
             | Request::Ping(_)
             | Request::Cancel(_) => Self::Session,
@@ -114,8 +116,8 @@ const BUCKETS: [(u64, &str); 12] = [
     (30_000_000, "0.03"),
     (100_000_000, "0.1"),
     (300_000_000, "0.3"),
-    (1_000_000_000, "1"),
-    (10_000_000_000, "10"),
+    (1_000_000_000, "1.0"),
+    (10_000_000_000, "10.0"),
 ];
 
 /// One kind's requests. The last bucket has no upper end.
@@ -144,11 +146,17 @@ impl RequestTimes {
     }
 
     /// The exposition: buckets that count everything up to their end, the sum, the count.
-    pub fn render(&self, text: &mut String) {
+    pub fn render(&self, page: &mut Page) {
         const NAME: &str = "rfio_request_seconds";
-        let _ = writeln!(
-            text,
-            "# HELP {NAME} From a whole request to its reply, by kind of request.\n# TYPE {NAME} histogram"
+        page.family(
+            NAME,
+            Family::Histogram,
+            "From a whole request to its reply, by kind of request.",
+        );
+        let (bucket_of, sum_of, count_of) = (
+            format!("{NAME}_bucket"),
+            format!("{NAME}_sum"),
+            format!("{NAME}_count"),
         );
         for kind in Kind::ALL {
             let (histogram, label) = (&self.kinds[kind as usize], kind.label());
@@ -156,14 +164,11 @@ impl RequestTimes {
             let ends = BUCKETS.iter().map(|&(_, end)| end).chain(["+Inf"]);
             for (bucket, end) in histogram.buckets.iter().zip(ends) {
                 count += bucket.load(Ordering::Relaxed);
-                let _ = writeln!(
-                    text,
-                    "{NAME}_bucket{{kind=\"{label}\",le=\"{end}\"}} {count}"
-                );
+                page.sample(&bucket_of, &[("kind", label), ("le", end)], count);
             }
             let seconds = histogram.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
-            let _ = writeln!(text, "{NAME}_sum{{kind=\"{label}\"}} {seconds}");
-            let _ = writeln!(text, "{NAME}_count{{kind=\"{label}\"}} {count}");
+            page.sample(&sum_of, &[("kind", label)], seconds);
+            page.sample(&count_of, &[("kind", label)], count);
         }
     }
 }
@@ -171,6 +176,7 @@ impl RequestTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::exposition::page::Format;
 
     #[test]
     fn buckets_count_everything_up_to_their_end() {
@@ -178,14 +184,15 @@ mod tests {
         for micros in [5, 10, 11, 900, 60_000_000] {
             times.observe(Kind::Read, Duration::from_micros(micros));
         }
-        let mut text = String::new();
-        times.render(&mut text);
+        let mut page = Page::new(Format::Prometheus);
+        times.render(&mut page);
+        let text = page.finish();
         for (end, count) in [
             ("1e-05", 2),
             ("3e-05", 3),
             ("0.0003", 3),
             ("0.001", 4),
-            ("10", 4),
+            ("10.0", 4),
             ("+Inf", 5),
         ] {
             let line =

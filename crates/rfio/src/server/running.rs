@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
+use super::log::complain;
 use super::session::conversation::Context;
 use super::session::greeting::Origin;
 use super::shard::{Deadlines, Inbox, Message, Shard};
@@ -138,7 +139,7 @@ impl Server {
             inboxes.push(inbox);
             let run = move || {
                 if let Err(error) = shard.run() {
-                    eprintln!("rfiod: event loop {number} ended: {error}");
+                    complain(format_args!("rfiod: event loop {number} ended: {error}"));
                 }
             };
             threads.push(

@@ -8,19 +8,23 @@ use std::sync::{Arc, Mutex, RwLock};
 use verbena_rfio_protocol::Status;
 use verbena_rfio_protocol::reply::Refusal;
 
+use super::accounting::Accounting;
 use super::addresses::Addresses;
 use super::audit::Audit;
 use super::bans::Bans;
 use super::budget::{Bounds, Budget};
 use super::cache::Cache;
 use super::export::Exports;
+use super::exposition::page::{Format, Kind};
 use super::fabric::{ServerFabric, registered};
 use super::identity::Identities;
+use super::log::Log;
 use super::metrics::{Gauge, Metrics};
 use super::quota::{Caps, Quotas, Resource, Room};
 use super::rights::Rights;
 use super::sessions::Sessions;
 use super::storage::Storage;
+use super::users::Users;
 use crate::fabric::{Adapter, FabricError};
 
 /// Sizes and caps, all from the configuration.
@@ -104,8 +108,12 @@ pub struct Service {
     pub room: Room,
     /// Who did what.
     pub audit: Audit,
+    /// What each session and each file moved.
+    pub accounting: Accounting,
     /// Counters.
     pub metrics: Metrics,
+    /// Counters by user.
+    pub users: Users,
     /// Sizes and caps.
     pub limits: Limits,
     /// A file of this many bytes without any storage behind it, at `/.rfio-unfilled`, for measurements.
@@ -178,7 +186,9 @@ impl Service {
             is_stopping: AtomicBool::new(false),
             room: Room::default(),
             audit,
+            accounting: Accounting::none(),
             metrics: Metrics::default(),
+            users: Users::default(),
             unfilled: None,
             sole_writers: Arc::default(),
             sessions: AtomicU64::new(0),
@@ -253,8 +263,13 @@ impl Service {
         })
     }
 
-    /// The text for Prometheus.
-    pub fn render_metrics(&self) -> String {
+    /// The logs that are kept.
+    pub fn logs(&self) -> impl Iterator<Item = &Log> {
+        self.audit.log().into_iter().chain(self.accounting.log())
+    }
+
+    /// The page of metrics.
+    pub fn render_metrics(&self, format: Format) -> String {
         let (ready, pinned) = self.cache.occupancy();
         let staging = self
             .fabric
@@ -266,7 +281,7 @@ impl Service {
             help,
             value: value as u64,
         };
-        self.metrics.render(&[
+        let gauges = [
             gauge(
                 "rfio_sessions",
                 "Sessions that stand.",
@@ -305,7 +320,25 @@ impl Service {
             ),
             gauge("rfio_staging_slots", "Staging slots for RDMA.", slots),
             gauge("rfio_staging_slots_used", "Staging slots in use.", taken),
-        ])
+        ];
+        let mut page = self.metrics.render(format, &gauges);
+        for (name, help, log) in [
+            (
+                "rfio_audit_lost_records_total",
+                "Records that could not be written to the audit log.",
+                self.audit.log(),
+            ),
+            (
+                "rfio_accounting_lost_records_total",
+                "Records that could not be written to the accounting log.",
+                self.accounting.log(),
+            ),
+        ] {
+            page.family(name, Kind::Counter, help);
+            page.sample(name, &[], log.map_or(0, Log::lost));
+        }
+        self.users.render(&mut page);
+        page.finish()
     }
 }
 

@@ -441,6 +441,7 @@ impl Shard {
             {
                 let service = &self.context.service;
                 count(&service.metrics.made_room, 1);
+                entry.conversation.ends("idle");
                 let who = entry.conversation.who();
                 service
                     .audit
@@ -464,8 +465,10 @@ impl Shard {
                     || (lasts > LINGER && conversation.is_idle() && conversation.is_delivered())
             });
             if silent || stopped {
+                conversation.ends("stopped");
                 late.push(token);
             } else if let Some(why) = conversation.is_to_end() {
+                conversation.ends("ended");
                 let details = json!({ "reason": why });
                 let service = &self.context.service;
                 service.audit.record(conversation.who(), "ended", details);
@@ -473,6 +476,7 @@ impl Shard {
             } else if let Some(what) = conversation.stall(now, deadlines.stall) {
                 let service = &self.context.service;
                 count(&service.metrics.stalls, 1);
+                conversation.ends("stalled");
                 let details = json!({ "what": what });
                 service.audit.record(conversation.who(), "stalled", details);
                 late.push(token);

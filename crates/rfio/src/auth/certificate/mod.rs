@@ -6,11 +6,13 @@
 mod der;
 mod kind;
 mod name;
+mod public_key;
 mod shown;
 mod users;
 mod written;
 
 pub use name::Name;
+pub use public_key::PublicKey;
 pub use shown::{Fingerprint, Shown};
 pub use users::{BadUsers, Users};
 pub use written::BadName;

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use crate::nameless;
@@ -63,6 +63,21 @@ impl<'a> Arriving<'a> {
     /// The file.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// Gives the file its name, unless the name is taken.
+    pub fn rename_to_new(mut self) -> Result<(), Errno> {
+        let Named { parent, name, .. } = self.destination;
+        match &self.hidden {
+            None if nameless::link(&self.file, parent, name.as_bytes())? => Ok(()),
+            None => Err(Errno::EXIST),
+            Some(hidden) => {
+                let flags = RenameFlags::NOREPLACE;
+                rustix::fs::renameat_with(parent, &hidden[..], parent, name, flags)?;
+                self.hidden = None;
+                Ok(())
+            }
+        }
     }
 
     /// Gives the file its name, in place of what has it now.

@@ -16,6 +16,7 @@ use super::{Engine, Failure, Outcome, Patience, Segment, plain};
 use crate::checksum;
 use crate::server::metrics::count;
 use crate::server::rights::{Need, Operations};
+use crate::server::session::scopes::Existing;
 use crate::server::storage::read_fully;
 use crate::writers;
 
@@ -79,7 +80,7 @@ impl Engine {
         Ok((Reply::Fetched(fetched), data))
     }
 
-    pub(super) fn store(&self, store: &Store, incoming: &[u8]) -> Outcome {
+    pub(super) fn store(&self, store: &Store, incoming: &[u8], existing: Existing) -> Outcome {
         let care = StoreCare::checked(store.care).ok_or(Failure::from(Errno::INVAL))?;
         if checksum::crc32c(incoming) != store.checksum {
             count(&self.service.metrics.checksum_failures, 1);
@@ -118,7 +119,10 @@ impl Engine {
             rustix::fs::fsync(file)?;
         }
         let attributes = attributes(&rustix::fs::fstat(file)?);
-        arriving.rename()?;
+        match existing {
+            Existing::Replaced => arriving.rename()?,
+            Existing::Kept => arriving.rename_to_new()?,
+        }
         named.confirm()?;
         plain(Reply::Stored(About { attributes }))
     }

@@ -10,6 +10,7 @@ use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::Handle;
 
 use super::Failure;
+use crate::server::accounting::FileAccount;
 use crate::server::export::Root;
 use crate::server::quota::Share;
 use crate::server::service::SoleWriter;
@@ -32,6 +33,8 @@ pub struct OpenFile {
     pub flags: OpenFlags,
     /// The exported directory that it is in, if it is in one.
     pub root: Option<Arc<Root>>,
+    /// What is read and written.
+    pub account: FileAccount,
     /// Kept only to be dropped with the file.
     pub _sole_writer: Option<SoleWriter>,
     /// The user's share of open files.
@@ -138,6 +141,11 @@ impl Handles {
             root.must_not_be_replaced()?;
         }
         self.find_stored(handle)
+    }
+
+    /// Takes all files out.
+    pub fn take_all(&self) -> impl Iterator<Item = Arc<OpenFile>> {
+        std::mem::take(&mut self.lock().files).into_values()
     }
 
     /// Takes a file out. It is closed when nothing uses it any more.

@@ -23,15 +23,20 @@ use std::sync::{Arc, Mutex};
 use rustix::io::Errno;
 use serde_json::json;
 use verbena_rfio_protocol::reply::{Done, Refusal};
-use verbena_rfio_protocol::types::Range;
+use verbena_rfio_protocol::request::OpenFlags;
+use verbena_rfio_protocol::types::{Handle, Path, Range};
 use verbena_rfio_protocol::{Reply, Request, Status};
 
+use super::accounting::{Flow, SessionAccount};
 use super::audit::Who;
 use super::cache::Pinned;
 use super::export::{Permit, Told};
 use super::identity::{self, Identity, Mapping};
+use super::log::{object, put_name};
+use super::metrics::Carrier;
 use super::rights::Need;
 use super::service::Service;
+use super::session::scopes::Existing;
 use crate::checksum;
 use handles::Handles;
 
@@ -192,18 +197,35 @@ pub struct Engine {
     user: String,
     local: Mutex<Option<Local>>,
     handles: Handles,
+    account: SessionAccount,
 }
 
 impl Engine {
     /// An engine with no file open, for a session of `user`; `who` is for logs and shares.
     pub fn new(service: Arc<Service>, who: Who, user: String) -> Self {
         let handles = Handles::new(service.limits.handles);
+        let account = SessionAccount::begin(service.users.of(&who.user));
         Self {
             service,
             who,
             user,
             local: Mutex::default(),
             handles,
+            account,
+        }
+    }
+
+    /// Says why the session ends, for its record; the first reason counts.
+    pub fn ends(&self, why: &'static str) {
+        self.account.ends(why);
+    }
+
+    /// Counts file data that a request moved: for the service, the session, its user and the file.
+    pub fn moved(&self, request: &Request, flow: Flow, carrier: Carrier, bytes: u64) {
+        self.service.metrics.moved(flow, carrier, bytes);
+        self.account.add(flow, carrier, bytes);
+        if let Some(file) = handle_of(request).and_then(|on| self.handles.find(on).ok()) {
+            file.account.add(flow, carrier, bytes);
         }
     }
 
@@ -266,21 +288,51 @@ impl Engine {
         };
         match outcome {
             Err(Failure::WouldBlock) => None,
-            other => Some(self.conclude(request, other)),
+            other => Some(self.conclude(request, 0, other)),
         }
     }
 
     /// Carries a request out. `incoming` is the data that came with it. May wait for storage.
     pub fn execute(&self, request: &Request, incoming: &[u8]) -> Answer {
+        self.as_local_user(request, incoming, || self.dispatch(request, incoming))
+    }
+
+    /// The same for somebody who may not replace what is there: what would is refused with EEXIST.
+    pub fn execute_on_new(&self, request: &Request, incoming: &[u8]) -> Answer {
+        self.as_local_user(request, incoming, || match request {
+            Request::Rename(two) => self
+                .rename_to_new(two)
+                .and_then(|()| plain(Reply::Renamed(Done {}))),
+            Request::Replace(two) => self
+                .rename_to_new(two)
+                .and_then(|()| plain(Reply::Replaced(Done {}))),
+            Request::Store(store) => self.store(store, incoming, Existing::Kept),
+            other => self.dispatch(other, incoming),
+        })
+    }
+
+    /// Carries a request out with the permissions of the session's local user.
+    fn as_local_user(
+        &self,
+        request: &Request,
+        incoming: &[u8],
+        carry_out: impl FnOnce() -> Outcome,
+    ) -> Answer {
+        let length = incoming.len();
         if let Err(refusal) = self.act_as_local_user() {
-            let outcome = Answer {
+            let answer = Answer {
                 outcome: Err(refusal),
                 data: Vec::new(),
             };
-            return self.record(request, outcome);
+            return self.record(request, length, answer);
         }
-        let outcome = self.dispatch(request, incoming);
-        self.conclude(request, outcome)
+        self.conclude(request, length, carry_out())
+    }
+
+    /// Whether a file is open for writing.
+    pub fn is_writable(&self, handle: Handle) -> bool {
+        let file = self.handles.find(handle);
+        file.is_ok_and(|file| file.flags.has(OpenFlags::WRITE))
     }
 
     /// The most memory outside the cache that carrying a request out can need. Zero for what needs next to nothing.
@@ -323,6 +375,7 @@ impl Engine {
             Request::Hello(_)
             | Request::Prove(_)
             | Request::Redeem(_)
+            | Request::Present(_)
             | Request::Connect(_)
             | Request::Cancel(_) => Err(Failure::Refused(
                 Status::COMMUNICATION,
@@ -357,7 +410,7 @@ impl Engine {
             Request::Space(on) => self.space(&on.path),
             Request::List(list) => self.list(list),
             Request::Fetch(fetch) => self.fetch(fetch, Patience::Unlimited),
-            Request::Store(store) => self.store(store, incoming),
+            Request::Store(store) => self.store(store, incoming, Existing::Replaced),
             Request::Extents(extents) => self.extents(extents),
             Request::SynchroniseDirectory(on) => self.synchronise_directory(&on.path),
             Request::ChangeTimes(times) => self.change_times(times),
@@ -368,7 +421,7 @@ impl Engine {
         }
     }
 
-    fn conclude(&self, request: &Request, outcome: Outcome) -> Answer {
+    fn conclude(&self, request: &Request, incoming: usize, outcome: Outcome) -> Answer {
         let answer = match outcome {
             Ok((reply, data)) => Answer {
                 outcome: Ok(reply),
@@ -390,11 +443,11 @@ impl Engine {
                 Answer::refusal(status, format!("{}{subject}{what}", request.name()))
             }
         };
-        self.record(request, answer)
+        self.record(request, incoming, answer)
     }
 
     /// Counts and writes down what became of a request.
-    fn record(&self, request: &Request, answer: Answer) -> Answer {
+    fn record(&self, request: &Request, incoming: usize, answer: Answer) -> Answer {
         let status = answer
             .outcome
             .as_ref()
@@ -403,13 +456,41 @@ impl Engine {
         self.service
             .metrics
             .request(request.operation(), !status.is_ok());
+        self.account.request(status);
+        if !status.is_ok()
+            && let Some(file) = handle_of(request).and_then(|on| self.handles.find(on).ok())
+        {
+            file.account.fail();
+        }
+        if let Some((path, moved)) = small_file(request, incoming, &answer) {
+            let log = &self.service.accounting;
+            self.account
+                .end_small_file(log, &self.who, path, moved, status);
+        }
         if self.service.audit.is_kept() && is_audited(request) {
-            let details = json!({"subject": subject(request).trim_start(), "status": status.0});
+            let mut details = object(json!({ "status": status.0 }));
+            let (path, to) = names_of(request);
+            for (key, name) in [("path", path), ("to", to)] {
+                if let Some(name) = name {
+                    put_name(&mut details, key, name.as_bytes());
+                }
+            }
             self.service
                 .audit
-                .record(&self.who, request.name(), details);
+                .record(&self.who, request.name(), details.into());
         }
         answer
+    }
+}
+
+impl Drop for Engine {
+    /// The session and the last of its requests have ended: files that are still open were cut.
+    fn drop(&mut self) {
+        let log = &self.service.accounting;
+        for file in self.handles.take_all() {
+            self.account.end_file(log, &self.who, &file.account, "cut");
+        }
+        self.account.end(log, &self.who);
     }
 }
 
@@ -426,8 +507,19 @@ fn shortened(request: &Request, most: usize) -> Option<Request> {
 
 /// What a request acts on, for messages: begins with a space, or is empty.
 fn subject(request: &Request) -> String {
-    match request {
-        Request::Open(open) => format!(" {}", open.path),
+    let (path, to) = names_of(request);
+    [path, to]
+        .into_iter()
+        .flatten()
+        .map(|name| format!(" {name}"))
+        .collect()
+}
+
+/// The names that a request acts on; of a rename and of a link, the old one or the link's text
+/// first.
+fn names_of(request: &Request) -> (Option<&Path>, Option<&Path>) {
+    let path = match request {
+        Request::Open(open) => &open.path,
         Request::Status(on)
         | Request::LinkStatus(on)
         | Request::RemoveDirectory(on)
@@ -435,20 +527,50 @@ fn subject(request: &Request) -> String {
         | Request::ReadLink(on)
         | Request::SynchroniseDirectory(on)
         | Request::Extended(on)
-        | Request::Space(on) => format!(" {}", on.path),
-        Request::Access(access) => format!(" {}", access.path),
-        Request::MakeDirectory(change) | Request::ChangeMode(change) => format!(" {}", change.path),
-        Request::ChangeOwner(change) => format!(" {}", change.path),
-        Request::ChangeTimes(times) => format!(" {}", times.path),
-        Request::SetExtended(set) => format!(" {}", set.path),
+        | Request::Space(on) => &on.path,
+        Request::Access(access) => &access.path,
+        Request::MakeDirectory(change) | Request::ChangeMode(change) => &change.path,
+        Request::ChangeOwner(change) => &change.path,
+        Request::ChangeTimes(times) => &times.path,
+        Request::SetExtended(set) => &set.path,
         Request::Rename(two)
         | Request::Replace(two)
         | Request::MakeLink(two)
-        | Request::MakeHardLink(two) => format!(" {} {}", two.from, two.to),
-        Request::List(list) => format!(" {}", list.path),
-        Request::Fetch(fetch) => format!(" {}", fetch.path),
-        Request::Store(store) => format!(" {}", store.path),
-        _ => String::new(),
+        | Request::MakeHardLink(two) => return (Some(&two.from), Some(&two.to)),
+        Request::List(list) => &list.path,
+        Request::Fetch(fetch) => &fetch.path,
+        Request::Store(store) => &store.path,
+        _ => return (None, None),
+    };
+    (Some(path), None)
+}
+
+/// The open file that a request is about, for its account.
+fn handle_of(request: &Request) -> Option<Handle> {
+    Some(match request {
+        Request::Read(read) => read.handle,
+        Request::ReadVector(vector) => vector.handle,
+        Request::Write(write) => write.handle,
+        Request::Truncate(truncate) => truncate.handle,
+        Request::Synchronise(on) => on.handle,
+        Request::Checksum(checksum) => checksum.handle,
+        Request::Copy(copy) => copy.to,
+        _ => return None,
+    })
+}
+
+/// A file that one request moved whole, or tried to: its name, which way, and its bytes.
+fn small_file<'a>(
+    request: &'a Request,
+    incoming: usize,
+    answer: &Answer,
+) -> Option<(&'a Path, (Flow, u64))> {
+    match (request, &answer.outcome) {
+        (Request::Fetch(fetch), Ok(Reply::Fetched(fetched))) if fetched.whole => {
+            Some((&fetch.path, (Flow::Sent, answer.length() as u64)))
+        }
+        (Request::Store(store), _) => Some((&store.path, (Flow::Received, incoming as u64))),
+        _ => None,
     }
 }
 

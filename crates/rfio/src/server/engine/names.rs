@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, SeekFrom};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, SeekFrom};
 use rustix::io::Errno;
 use verbena_rfio_protocol::reply::{About, Capacity, Done, Listing, Target};
 use verbena_rfio_protocol::request::{Access, ChangeOwner, List, PathMode, TwoPaths};
@@ -174,6 +174,14 @@ impl Engine {
         rustix::fs::renameat(&from.parent, &from.name, &to.parent, &to.name)?;
         to.confirm()?;
         plain(Reply::Renamed(Done {}))
+    }
+
+    /// Fails with EEXIST if the name is taken.
+    pub(super) fn rename_to_new(&self, two: &TwoPaths) -> Result<(), Failure> {
+        let (from, to) = self.two_names(two, Takes::Away)?;
+        let flags = RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(&from.parent, &from.name, &to.parent, &to.name, flags)?;
+        Ok(to.confirm()?)
     }
 
     /// The link's text is the client's; where it leads is judged when somebody follows it.

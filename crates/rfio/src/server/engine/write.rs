@@ -17,6 +17,7 @@ use super::handles::{Body, OpenFile};
 use super::source::unfilled_attributes;
 use super::{Engine, Failure, Outcome, plain};
 use crate::checksum;
+use crate::server::accounting::FileAccount;
 use crate::server::metrics::count;
 use crate::server::quota::{Exhausted, Resource};
 use crate::server::rights::{Need, Operations};
@@ -104,6 +105,7 @@ impl Engine {
                 body: Body::Unfilled(size),
                 flags,
                 root: None,
+                account: FileAccount::begin(&self.service.accounting, &open.path, flags),
                 _sole_writer: None,
                 _share: share,
             })?;
@@ -155,6 +157,7 @@ impl Engine {
             body: Body::File(file),
             flags,
             root: Some(root),
+            account: FileAccount::begin(&self.service.accounting, &open.path, flags),
             _sole_writer: sole_writer,
             _share: share,
         })?;
@@ -163,6 +166,9 @@ impl Engine {
 
     pub(super) fn close(&self, handle: Handle) -> Outcome {
         let file = self.handles.remove(handle)?;
+        let log = &self.service.accounting;
+        self.account
+            .end_file(log, &self.who, &file.account, "closed");
         if let (true, Some(root)) = (file.flags.has(OpenFlags::WRITE), &file.root) {
             root.must_be_at_its_path()?;
         }

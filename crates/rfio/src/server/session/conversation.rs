@@ -25,6 +25,7 @@ use super::output::Output;
 use super::serving::{Finished, Job, Standing, Task};
 use crate::auth::tags::Tagger;
 use crate::auth::tls;
+use crate::server::accounting::Flow;
 use crate::server::addresses::Presence;
 use crate::server::audit::Who;
 use crate::server::budget::{Account, Grant};
@@ -271,6 +272,13 @@ impl Conversation {
         }
     }
 
+    /// Says why the session ends, for its record; the first reason counts.
+    pub fn ends(&self, why: &'static str) {
+        if let Stage::Standing(standing) = &self.stage {
+            standing.ends(why);
+        }
+    }
+
     /// Who this is, for logs.
     pub fn who(&self) -> &Who {
         &self.who
@@ -443,8 +451,10 @@ impl Conversation {
                 NoFrame::Violation(format!("{} does not bring data", request.name())),
             ),
             Ok(request) if matches!(self.stage, Stage::Standing(_)) => {
-                let metrics = &context.service.metrics;
-                metrics.received(Carrier::Stream, frame.header.payload.into());
+                if let Stage::Standing(standing) = &self.stage {
+                    let bytes = frame.header.payload.into();
+                    standing.moved(&request, Flow::Received, Carrier::Stream, bytes);
+                }
                 if let Some(presence) = &self.presence {
                     presence.has_asked();
                 }
@@ -581,7 +591,6 @@ impl Conversation {
             .map(Arc::new);
         self.output.push_frame(bytes, grant.clone());
         let metrics = &context.service.metrics;
-        metrics.sent(Carrier::Stream, payload as u64);
         metrics.times.observe(asked.kind, asked.whole.elapsed());
         for segment in answer.data {
             self.output.push_data(segment, grant.clone());
@@ -590,6 +599,11 @@ impl Conversation {
 
     fn end(&mut self, context: &Context, why: NoFrame) -> Next {
         let metrics = &context.service.metrics;
+        self.ends(match &why {
+            NoFrame::Violation(_) => "violation",
+            NoFrame::Broken(_) => "broken",
+            _ => "left",
+        });
         match why {
             NoFrame::Violation(what) => {
                 count(&metrics.violations, 1);

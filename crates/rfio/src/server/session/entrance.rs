@@ -39,14 +39,14 @@ impl Conversation {
         let outcome = match (std::mem::replace(&mut self.stage, Stage::Ending), request) {
             (Stage::Greeting, Request::Hello(hello)) => {
                 self.who.user = format!("claimed:{}", hello.user.as_str());
-                let bearer = channel.bearer();
+                let (bearer, is_encrypted) = (channel.bearer(), channel.is_encrypted());
                 let service = &context.service;
                 let arrived = service
                     .refuse_if_stopping()
                     .and_then(|()| self.arrive(context));
                 let greeted = arrived.and_then(|()| {
                     let authenticator = &context.authenticator;
-                    let greeted = authenticator.welcome(hello, &self.origin, bearer);
+                    let greeted = authenticator.welcome(hello, &self.origin, bearer, is_encrypted);
                     greeted.inspect_err(|refusal| {
                         // An older version is nobody's attempt to get in.
                         if refusal.status == Status::errno(libc::EACCES) {
@@ -73,6 +73,17 @@ impl Conversation {
                 let counter = match &known {
                     Ok(_) => &metrics.tickets_redeemed,
                     Err(_) => &metrics.tickets_refused,
+                };
+                count(counter, 1);
+                return self.admit(context, asked, known);
+            }
+            (Stage::Proving(pending), Request::Present(present)) => {
+                self.who.user = "claimed:by a token".into();
+                let known = context.authenticator.present(&pending, &present);
+                let metrics = &context.service.metrics;
+                let counter = match &known {
+                    Ok(_) => &metrics.tokens_accepted,
+                    Err(_) => &metrics.tokens_refused,
                 };
                 count(counter, 1);
                 return self.admit(context, asked, known);
@@ -232,10 +243,15 @@ impl Conversation {
         self.account = service.buffers.account(&payer);
         self.who.user = payer;
         count(&service.metrics.sessions, 1);
-        let is_by_ticket = known.confinement.is_some();
-        let details = match &known.confinement {
-            Some(confinement) => json!({ "ticket": confinement.path().to_string() }),
-            None => json!({}),
+        let reply = match (&known.confinement, &known.scopes) {
+            (Some(_), _) => Reply::Redeemed,
+            (None, Some(_)) => Reply::Presented,
+            (None, None) => Reply::Accepted,
+        };
+        let details = match (&known.confinement, &known.scopes) {
+            (Some(confinement), _) => json!({ "ticket": confinement.path().to_string() }),
+            (None, Some(scopes)) => scopes.details(),
+            (None, None) => json!({}),
         };
         let details = self.with_certificate(details);
         service.audit.record(&self.who, "session", details);
@@ -258,14 +274,12 @@ impl Conversation {
             engine,
             known.rights,
             known.confinement,
+            known.scopes,
             share,
             known.version,
             listed,
         )));
-        match is_by_ticket {
-            true => Reply::Redeemed(accepted),
-            false => Reply::Accepted(accepted),
-        }
+        reply(accepted)
     }
 }
 

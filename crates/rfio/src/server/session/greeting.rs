@@ -4,15 +4,17 @@ use std::sync::{Arc, RwLock};
 
 use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{Refusal, Welcome};
-use verbena_rfio_protocol::request::{Hello, OpenFlags, Prove, Redeem};
+use verbena_rfio_protocol::request::{Hello, OpenFlags, Present, Prove, Redeem};
 use verbena_rfio_protocol::status::Status;
 use verbena_rfio_protocol::{IN_ORDER, NEWEST, common_version};
 
 use super::bearer::Bearer;
 use super::confinement::Confinement;
+use super::scopes::Scopes;
 use crate::auth::proof::{Handshake, random};
 use crate::auth::secrets::Secrets;
 use crate::auth::ticket::Ticket;
+use crate::auth::token::Issuers;
 use crate::auth::{peer, tags::Tagger, ticket};
 use crate::server::export::Access;
 use crate::server::tickets::{Tickets, Untimely};
@@ -42,6 +44,8 @@ pub struct Authenticator {
     pub anonymous: Option<Access>,
     /// Whose tickets are taken.
     pub tickets: Tickets,
+    /// Whose tokens are taken.
+    issuers: RwLock<Arc<Issuers>>,
     /// Used for users that do not exist, so that they cannot be told from users that do.
     decoy: [u8; 32],
 }
@@ -84,6 +88,8 @@ pub struct Known {
     pub is_nobody: bool,
     /// All that may be done, for who was let in by a ticket.
     pub confinement: Option<Confinement>,
+    /// What may be done, for who was let in by a token.
+    pub scopes: Option<Scopes>,
     /// What the user may do at most.
     pub rights: Access,
     /// The server's proof.
@@ -119,6 +125,7 @@ impl Authenticator {
             local,
             anonymous,
             tickets: Tickets::none(),
+            issuers: RwLock::default(),
             decoy: random(),
         }
     }
@@ -126,6 +133,19 @@ impl Authenticator {
     /// The same, which takes tickets.
     pub fn taking(self, tickets: Tickets) -> Self {
         Self { tickets, ..self }
+    }
+
+    /// Whose tokens are taken from now on; sessions that stand go on.
+    pub fn replace_issuers(&self, issuers: Issuers) {
+        *self
+            .issuers
+            .write()
+            .unwrap_or_else(|poison| poison.into_inner()) = Arc::new(issuers);
+    }
+
+    fn issuers(&self) -> Arc<Issuers> {
+        let issuers = self.issuers.read();
+        Arc::clone(&issuers.unwrap_or_else(|poison| poison.into_inner()))
     }
 
     fn believes(&self, uid: u32) -> bool {
@@ -138,12 +158,14 @@ impl Authenticator {
         }
     }
 
-    /// Answers a greeting. `bearer` is who has shown a certificate under TLS.
+    /// Answers a greeting. `bearer` is who has shown a certificate under TLS; tokens are taken on
+    /// encrypted channels alone.
     pub fn welcome(
         &self,
         hello: Hello,
         origin: &Origin,
         bearer: Option<Bearer>,
+        is_encrypted: bool,
     ) -> Result<(Welcome, Pending), Refusal> {
         let Some(version) = common_version(hello.lowest, hello.highest) else {
             let spoken = format!(
@@ -164,6 +186,8 @@ impl Authenticator {
             Methods::PEER
         } else if offered.has(Methods::TICKET) && self.tickets.are_taken() {
             Methods::TICKET
+        } else if offered.has(Methods::TOKEN) && is_encrypted && !self.issuers().is_empty() {
+            Methods::TOKEN
         } else if offered.has(Methods::CERTIFICATE) && is_somebodys {
             Methods::CERTIFICATE
         } else if offered.has(Methods::SECRET) && !self.secrets().is_empty() {
@@ -220,6 +244,7 @@ impl Authenticator {
                     user: user.ok_or_else(denied)?,
                     is_nobody: false,
                     confinement: None,
+                    scopes: None,
                     rights: Access::ReadWrite,
                     proof: [0; 32],
                     taggers: None,
@@ -232,6 +257,7 @@ impl Authenticator {
                     user: ANONYMOUS.into(),
                     is_nobody: true,
                     confinement: None,
+                    scopes: None,
                     rights,
                     proof: [0; 32],
                     taggers: None,
@@ -250,6 +276,7 @@ impl Authenticator {
                     user: user.to_owned(),
                     is_nobody: false,
                     confinement: None,
+                    scopes: None,
                     rights: Access::ReadWrite,
                     proof: handshake.proof(Purpose::Server),
                     taggers: taggers(&handshake),
@@ -299,9 +326,38 @@ impl Authenticator {
             },
             is_nobody: user.is_empty(),
             confinement: Some(Confinement::new(claims)),
+            scopes: None,
             rights,
             proof: handshake.proof(Purpose::Server),
             taggers: taggers(&handshake),
+            version: pending.version,
+        })
+    }
+}
+
+impl Authenticator {
+    /// Judges a token.
+    pub fn present(&self, pending: &Pending, present: &Present) -> Result<Known, Refusal> {
+        if pending.method != Methods::TOKEN {
+            return Err(out_of_place("Present"));
+        }
+        let judged = self.issuers().judge(present.token.as_slice());
+        let bearer = judged.map_err(|bad| {
+            let reason = format!("not let in: the token is refused: {bad}");
+            Refusal::new(Status::errno(libc::EACCES), reason)
+        })?;
+        let scopes = Scopes::new(bearer);
+        Ok(Known {
+            user: scopes.user().to_owned(),
+            is_nobody: false,
+            confinement: None,
+            rights: match scopes.may_change() {
+                true => Access::ReadWrite,
+                false => Access::ReadOnly,
+            },
+            scopes: Some(scopes),
+            proof: [0; 32],
+            taggers: None,
             version: pending.version,
         })
     }
@@ -415,7 +471,7 @@ mod tests {
             ("", "", false),
         ] {
             let (_, pending) = authenticator
-                .welcome(hello(user, Methods::SECRET), &remote(), None)
+                .welcome(hello(user, Methods::SECRET), &remote(), None, false)
                 .unwrap();
             let verdict = authenticator.judge(&pending, &prove(&pending, secret), b"");
             assert_eq!(verdict.is_ok(), accepted, "{user}");
@@ -426,10 +482,10 @@ mod tests {
     fn a_proof_does_not_fit_another_greeting() {
         let authenticator = authenticator(None);
         let (_, first) = authenticator
-            .welcome(hello("ann", Methods::SECRET), &remote(), None)
+            .welcome(hello("ann", Methods::SECRET), &remote(), None, false)
             .unwrap();
         let (_, second) = authenticator
-            .welcome(hello("ann", Methods::SECRET), &remote(), None)
+            .welcome(hello("ann", Methods::SECRET), &remote(), None, false)
             .unwrap();
         assert!(
             authenticator
@@ -443,12 +499,12 @@ mod tests {
         let everything = Methods::PEER | Methods::ANONYMOUS;
         assert!(
             authenticator(None)
-                .welcome(hello("root", everything), &remote(), None)
+                .welcome(hello("root", everything), &remote(), None, false)
                 .is_err()
         );
         let open = authenticator(Some(Access::ReadOnly));
         let (welcome, pending) = open
-            .welcome(hello("root", everything), &remote(), None)
+            .welcome(hello("root", everything), &remote(), None, false)
             .unwrap();
         assert_eq!(welcome.method, Methods::ANONYMOUS);
         let known = open
@@ -465,7 +521,12 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         let authenticator = authenticator(None);
         let (welcome, pending) = authenticator
-            .welcome(hello("somebody", Methods::PEER), &Origin::Local(own), None)
+            .welcome(
+                hello("somebody", Methods::PEER),
+                &Origin::Local(own),
+                None,
+                false,
+            )
             .unwrap();
         assert_eq!(welcome.method, Methods::PEER);
         let known = authenticator
@@ -474,7 +535,12 @@ mod tests {
         assert_eq!(known.user, peer::own_name());
         assert!(
             authenticator
-                .welcome(hello("x", Methods::PEER), &Origin::Local(4_000_000), None)
+                .welcome(
+                    hello("x", Methods::PEER),
+                    &Origin::Local(4_000_000),
+                    None,
+                    false
+                )
                 .is_err()
         );
     }
@@ -484,7 +550,7 @@ mod tests {
         let mut old = hello("ann", Methods::SECRET);
         old.highest = 1;
         let refusal = authenticator(None)
-            .welcome(old, &remote(), None)
+            .welcome(old, &remote(), None, false)
             .unwrap_err();
         assert_eq!(refusal.status, Status::BAD_VERSION);
     }
@@ -494,7 +560,7 @@ mod tests {
     fn the_proof_covers_the_version() {
         let authenticator = authenticator(None);
         let (welcome, pending) = authenticator
-            .welcome(hello("ann", Methods::SECRET), &remote(), None)
+            .welcome(hello("ann", Methods::SECRET), &remote(), None, false)
             .unwrap();
         assert_eq!(welcome.version, NEWEST);
         let known = authenticator
@@ -535,7 +601,8 @@ mod tests {
             (certificate, bearer(None), None),
             (certificate, None, None),
         ] {
-            let greeted = authenticator(None).welcome(hello("x", offered), &remote(), bearer);
+            let greeted =
+                authenticator(None).welcome(hello("x", offered), &remote(), bearer, false);
             let method = greeted.ok().map(|(welcome, _)| welcome.method);
             assert_eq!(method, chosen, "{offered}");
         }
@@ -546,7 +613,7 @@ mod tests {
         let authenticator = authenticator(None);
         let hello = hello("root", Methods::CERTIFICATE);
         let (_, pending) = authenticator
-            .welcome(hello, &remote(), bearer(Some("ann")))
+            .welcome(hello, &remote(), bearer(Some("ann")), false)
             .unwrap();
         let known = authenticator
             .judge(&pending, &Prove { proof: [0; 32] }, b"key")
@@ -565,7 +632,7 @@ mod tests {
     fn a_certificate_that_is_nobodys_is_named_to_whoever_has_shown_it() {
         let secrets = authenticator(None);
         for offered in [Methods::CERTIFICATE, Methods::CERTIFICATE | Methods::SECRET] {
-            let greeted = secrets.welcome(hello("ann", offered), &remote(), bearer(None));
+            let greeted = secrets.welcome(hello("ann", offered), &remote(), bearer(None), false);
             let refusal = match greeted {
                 Err(refusal) => refusal,
                 Ok((_, pending)) => secrets

@@ -9,4 +9,5 @@ pub mod greeting;
 pub mod input;
 mod lane;
 pub mod output;
+pub mod scopes;
 pub mod serving;

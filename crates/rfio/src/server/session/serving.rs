@@ -23,7 +23,9 @@ use super::confinement::Confinement;
 use super::conversation::{Asked, Context, Conversation, Next, Progress, Stage, pinned, settle};
 use super::input::{Frame, NoFrame};
 use super::lane::{Entry, Key, Lane};
+use super::scopes::{Existing, Scopes};
 use crate::fabric::FabricError;
+use crate::server::accounting::Flow;
 use crate::server::budget::Grant;
 use crate::server::engine::{Answer, Engine, FRUGAL, MEAGRE};
 use crate::server::export::Access;
@@ -40,6 +42,8 @@ const WITH_THE_REPLY: usize = 16 << 10;
 pub struct Task {
     asked: Asked,
     request: Request,
+    /// Whether it may take the place of what has its name.
+    existing: Existing,
     frame: Frame,
     grant: Option<Grant>,
 }
@@ -51,6 +55,7 @@ impl Task {
         Self {
             asked,
             request,
+            existing: Existing::Replaced,
             frame,
             grant: None,
         }
@@ -93,7 +98,10 @@ impl Job {
         let incoming = arrived
             .as_ref()
             .map_or(&task.frame.payload[..], Arrived::bytes);
-        let answer = served.engine.execute(&task.request, incoming);
+        let answer = match task.existing {
+            Existing::Replaced => served.engine.execute(&task.request, incoming),
+            Existing::Kept => served.engine.execute_on_new(&task.request, incoming),
+        };
         // The data are written; their memory goes back before the reply waits for a slow client.
         drop(arrived);
         task.frame.payload = Vec::new();
@@ -118,6 +126,7 @@ pub(super) struct Standing {
     rights: Access,
     confinement: Option<Confinement>,
     listed: Listed,
+    scopes: Option<Scopes>,
 }
 
 /// What the queue pair is for.
@@ -134,6 +143,7 @@ impl Standing {
         engine: Engine,
         rights: Access,
         confinement: Option<Confinement>,
+        scopes: Option<Scopes>,
         share: Share,
         version: u16,
         listed: Listed,
@@ -152,12 +162,23 @@ impl Standing {
             served: Arc::new(served),
             rights,
             confinement,
+            scopes,
             listed,
         }
     }
 
     pub(super) fn is_to_end(&self) -> Option<&str> {
         self.listed.is_to_end()
+    }
+
+    /// Counts file data that a request moved.
+    pub(super) fn moved(&self, request: &Request, flow: Flow, carrier: Carrier, bytes: u64) {
+        self.served.engine.moved(request, flow, carrier, bytes);
+    }
+
+    /// Says why the session ends, for its record; the first reason counts.
+    pub(super) fn ends(&self, why: &'static str) {
+        self.served.engine.ends(why);
     }
 
     pub(super) fn holds_nothing(&self) -> bool {
@@ -280,6 +301,20 @@ impl Conversation {
             return Ok(None);
         }
         let served = Arc::clone(&standing.served);
+        if let Some(scopes) = &standing.scopes {
+            let is_writable = |handle| served.engine.is_writable(handle);
+            match scopes.admit(&mut task.request, is_writable) {
+                Ok(existing) => task.existing = existing,
+                Err(refusal) => {
+                    let answer = Answer {
+                        outcome: Err(refusal),
+                        data: Vec::new(),
+                    };
+                    self.send(context, asked, answer, None);
+                    return Ok(None);
+                }
+            }
+        }
         if self.account.has_too_much_pinned()
             && let Some(meagre) = Engine::meagre(&task.request)
         {
@@ -549,7 +584,8 @@ impl Conversation {
         let length = answer.length();
         match data.send(std::mem::take(&mut answer.data), slot, window, notice) {
             Ok(()) => {
-                context.service.metrics.sent(Carrier::Fabric, length as u64);
+                let request = &task.request;
+                standing.moved(request, Flow::Sent, Carrier::Fabric, length as u64);
                 standing.transfer = Some(Transfer::Out(key, task, answer));
                 standing.looked = false;
             }
@@ -564,6 +600,9 @@ impl Conversation {
             true => taken_back(),
             false => answer,
         };
+        let bytes = answer.length() as u64;
+        self.standing()
+            .moved(&task.request, Flow::Sent, Carrier::Stream, bytes);
         self.send(context, task.asked, answer, task.grant);
     }
 
@@ -577,10 +616,8 @@ impl Conversation {
         };
         match (result, standing.transfer.take()?) {
             (Ok(Some(fabric::Finished::Arrived(arrived))), Transfer::In(key, task)) => {
-                context
-                    .service
-                    .metrics
-                    .received(Carrier::Fabric, arrived.bytes().len() as u64);
+                let bytes = arrived.bytes().len() as u64;
+                standing.moved(&task.request, Flow::Received, Carrier::Fabric, bytes);
                 self.work(key, task, Some(arrived));
             }
             (Ok(Some(fabric::Finished::Sent)), Transfer::Out(key, mut task, answer)) => {

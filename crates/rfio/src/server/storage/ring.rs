@@ -9,6 +9,7 @@ use io_uring::{IoUring, Probe, opcode, types};
 use rustix::io::Errno;
 
 use super::Part;
+use crate::server::log::complain;
 
 /// Most reads that are under way at once.
 const DEPTH: u32 = 64;
@@ -89,7 +90,9 @@ impl Ring {
 
 /// Ends the process: whatever is under way writes to memory that would be given back.
 fn give_up(what: impl Display) -> ! {
-    eprintln!("rfiod: io_uring cannot be relied on any more: {what}");
+    complain(format_args!(
+        "rfiod: io_uring cannot be relied on any more: {what}"
+    ));
     std::process::abort();
 }
 

@@ -1,5 +1,7 @@
 //! The metrics over HTTP: one page, for Prometheus, on an address of its own.
 
+pub mod page;
+
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::service::Service;
+use page::Format;
 
 /// Connections at once; the oldest goes when one more comes.
 const MOST: usize = 64;
@@ -15,8 +18,8 @@ const MOST: usize = 64;
 /// How long a request and the taking of its answer may last together.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Longest request that is looked at.
-const LONGEST: usize = 1024;
+/// Longest request that is looked at: Prometheus names many formats that it accepts.
+const LONGEST: usize = 4096;
 
 /// Serves the metrics from a thread of their own; the address, with the port that the system chose.
 ///
@@ -116,13 +119,23 @@ impl Scraper {
 
 fn answer(request: &[u8], service: &Service) -> Vec<u8> {
     let wanted = request.starts_with(b"GET /metrics") || request.starts_with(b"GET / ");
-    let (status, body) = match wanted {
-        true => ("200 OK", service.render_metrics()),
-        false => ("404 Not Found", "the page is /metrics\n".to_owned()),
+    let format = Format::wanted_by(request);
+    let (status, media_type, body) = match wanted {
+        true => (
+            "200 OK",
+            format.media_type(),
+            service.render_metrics(format),
+        ),
+        false => (
+            "404 Not Found",
+            "text/plain",
+            "the page is /metrics\n".to_owned(),
+        ),
     };
+    let length = body.len();
     format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-        body.len()
+        "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
     )
     .into_bytes()
 }

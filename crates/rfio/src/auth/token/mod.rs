@@ -1,0 +1,167 @@
+//! SciTokens and tokens of the WLCG profile: JSON Web Tokens whose issuer is trusted, with what
+//! their bearer may do.
+
+pub mod issuer;
+pub mod scope;
+mod verifier;
+
+use std::path::Path;
+
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{DecodingKey, Validation, dangerous, decode, decode_header};
+use serde_json::Value;
+
+use issuer::{BadIssuers, Issuer};
+use scope::{BadScope, Scopes};
+use verifier::algorithm_of;
+
+/// Longest subject: with the issuer's name it is a user's name.
+const MOST_SUBJECT: usize = 255;
+
+/// Whose tokens are taken.
+#[derive(Debug, Default)]
+pub struct Issuers(Vec<Issuer>);
+
+/// Who has shown a token, and what it allows.
+#[derive(Debug, Clone)]
+pub struct Bearer {
+    /// The user here: `SUBJECT@NAME`, or what the issuer's line says.
+    pub user: String,
+    /// The token's subject.
+    pub subject: String,
+    /// The issuer's name here.
+    pub issuer: String,
+    /// What is allowed.
+    pub scopes: Scopes,
+    /// Seconds since 1970 after which nothing is allowed any more, by this host's clock.
+    pub expires: u64,
+}
+
+/// Why a token is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadToken {
+    /// It is none.
+    #[error("it is no JSON Web Token")]
+    Form,
+    /// Nobody is known who issues such.
+    #[error("its issuer '{0}' is not known here")]
+    Issuer(String),
+    /// The header asks for something else.
+    #[error("it is not signed by RS256 or ES256 with a key of its issuer")]
+    Signature,
+    /// It was good.
+    #[error("it has expired; get another one")]
+    Expired,
+    /// It will be good.
+    #[error("it is not valid yet: the clocks of its issuer and of this server differ")]
+    Early,
+    /// It is for another service.
+    #[error("its audience is another service")]
+    Audience,
+    /// A claim is missing or of the wrong type.
+    #[error("its claim '{0}' is missing or malformed")]
+    Claim(&'static str),
+    /// Its scopes make no sense.
+    #[error(transparent)]
+    Scope(#[from] BadScope),
+    /// It allows nothing here.
+    #[error("it allows nothing here: no scope is storage.read, .create, .modify, read or write")]
+    Nothing,
+}
+
+impl Issuers {
+    /// Reads the file of issuers, with their keys.
+    pub fn load(path: &Path) -> Result<Self, BadIssuers> {
+        verifier::install();
+        Issuer::load_all(path).map(Self)
+    }
+
+    /// Whether nobody's tokens are taken.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Judges a token by this host's clock.
+    pub fn judge(&self, token: &[u8]) -> Result<Bearer, BadToken> {
+        let header = decode_header(token).map_err(|_| BadToken::Form)?;
+        if header.crit.is_some() {
+            // RFC 7515, 4.1.11: extensions that are not understood make the token invalid.
+            return Err(BadToken::Form);
+        }
+        // Not believed: it only says whose keys the token must be signed with.
+        let claimed: Value =
+            dangerous::insecure_decode_claims(token).map_err(|_| BadToken::Form)?;
+        let url = claimed["iss"].as_str().ok_or(BadToken::Claim("iss"))?;
+        let issuer = self
+            .0
+            .iter()
+            .find(|issuer| issuer.url == url)
+            .ok_or_else(|| BadToken::Issuer(url.chars().take(200).collect()))?;
+        let named = header.kid.as_deref();
+        let fits = |id: Option<&str>| named.is_none() || id.is_none() || id == named;
+        let mut verdict = Err(BadToken::Signature);
+        for key in issuer.keys.iter().filter(|key| fits(key.id.as_deref())) {
+            verdict = verify(token, &key.key, issuer);
+            if !matches!(verdict, Err(BadToken::Signature)) {
+                break;
+            }
+        }
+        bearer(&verdict?, issuer)
+    }
+}
+
+/// The claims of a token that one of an issuer's keys has signed and that is good now.
+fn verify(token: &[u8], key: &DecodingKey, issuer: &Issuer) -> Result<Value, BadToken> {
+    // The key says which algorithm it is for, never the token.
+    let algorithm = algorithm_of(key).ok_or(BadToken::Signature)?;
+    let mut validation = Validation::new(algorithm);
+    validation.leeway = issuer.skew;
+    validation.validate_nbf = true;
+    validation.set_issuer(&[&issuer.url]);
+    validation.set_audience(&issuer.audience);
+    validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+    decode(token, key, &validation)
+        .map(|verified| verified.claims)
+        .map_err(|error| match error.kind() {
+            ErrorKind::ExpiredSignature => BadToken::Expired,
+            ErrorKind::ImmatureSignature => BadToken::Early,
+            ErrorKind::InvalidAudience => BadToken::Audience,
+            ErrorKind::MissingRequiredClaim(claim) | ErrorKind::InvalidClaimFormat(claim) => {
+                let known = ["exp", "nbf", "iss", "aud", "sub"];
+                let name = known.into_iter().find(|known| *known == claim.as_str());
+                BadToken::Claim(name.unwrap_or("exp"))
+            }
+            ErrorKind::Json(_) | ErrorKind::Utf8(_) | ErrorKind::InvalidToken => BadToken::Form,
+            _ => BadToken::Signature,
+        })
+}
+
+fn bearer(claims: &Value, issuer: &Issuer) -> Result<Bearer, BadToken> {
+    if claims["iss"].as_str() != Some(&issuer.url) {
+        return Err(BadToken::Claim("iss"));
+    }
+    let subject = claims["sub"]
+        .as_str()
+        .filter(|subject| (1..=MOST_SUBJECT).contains(&subject.len()))
+        .ok_or(BadToken::Claim("sub"))?;
+    let expires = claims["exp"].as_f64().ok_or(BadToken::Claim("exp"))?;
+    let scope = claims["scope"].as_str().ok_or(BadToken::Claim("scope"))?;
+    let scopes = Scopes::parse(scope, &issuer.base)?;
+    if scopes.is_empty() {
+        return Err(BadToken::Nothing);
+    }
+    Ok(Bearer {
+        user: match &issuer.user {
+            Some(user) => user.clone(),
+            None => format!("{subject}@{}", issuer.name),
+        },
+        subject: subject.to_owned(),
+        issuer: issuer.name.clone(),
+        scopes,
+        // A float beyond u64 becomes its largest value.
+        expires: (expires as u64).saturating_add(issuer.skew),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! What a token allows: rights on subtrees, from the words of its `scope` claim.
+//!
+//! `storage.read:/path`, `storage.create:/path` and `storage.modify:/path` of the WLCG profile,
+//! `read:/path` and `write:/path` of SciTokens. Other words allow nothing here.
+
+/// What may be done below a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Right {
+    /// Read files and list directories.
+    Read,
+    /// Make files and directories under names that are free, and rename to such names.
+    Create,
+    /// Change everything, which includes Create.
+    Modify,
+}
+
+/// A path's components.
+pub type Components = Vec<Vec<u8>>;
+
+/// Splits a path. Empty components and `.` mean nothing; a path with `..` is none, for where it
+/// leads only the file system could say.
+pub fn components(path: &[u8]) -> Option<Components> {
+    let parts = path.split(|&byte| byte == b'/');
+    let mut found = Vec::new();
+    for part in parts.filter(|part| !part.is_empty() && *part != b".") {
+        if part == b".." {
+            return None;
+        }
+        found.push(part.to_vec());
+    }
+    Some(found)
+}
+
+/// One right on one subtree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    right: Right,
+    subtree: Components,
+}
+
+/// All that a token allows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scopes(Vec<Scope>);
+
+/// Why a scope claim makes its token worthless.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadScope {
+    /// A storage scope has no path; the WLCG profile demands that such a token is refused.
+    #[error("its scope '{0}' has no path; the issuer must write {0}:/PATH")]
+    Pathless(String),
+    /// The path is not absolute or has `..`.
+    #[error("the path of its scope '{0}' is not absolute, or has '..'")]
+    Path(String),
+}
+
+impl Scopes {
+    /// Reads a scope claim. Its paths are below `base`, a path of this service.
+    pub fn parse(claim: &str, base: &Components) -> Result<Self, BadScope> {
+        let mut scopes = Vec::new();
+        for word in claim.split_ascii_whitespace() {
+            let (name, path) = match word.split_once(':') {
+                Some((name, path)) => (name, Some(path)),
+                None => (word, None),
+            };
+            let right = match name {
+                "storage.read" | "read" => Right::Read,
+                "storage.create" => Right::Create,
+                "storage.modify" | "write" => Right::Modify,
+                _ => continue,
+            };
+            let path = match path {
+                Some(path) => path,
+                None if name.starts_with("storage.") => {
+                    return Err(BadScope::Pathless(word.into()));
+                }
+                // As likely another service's word as a SciToken's.
+                None => continue,
+            };
+            let below = path
+                .starts_with('/')
+                .then(|| components(path.as_bytes()))
+                .flatten()
+                .ok_or_else(|| BadScope::Path(word.into()))?;
+            let subtree = base.iter().cloned().chain(below).collect();
+            scopes.push(Scope { right, subtree });
+        }
+        Ok(Self(scopes))
+    }
+
+    /// Whether nothing is allowed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether anything may be changed anywhere.
+    pub fn may_change(&self) -> bool {
+        self.0.iter().any(|scope| scope.right != Right::Read)
+    }
+
+    /// Whether a right holds for a path.
+    pub fn has(&self, right: Right, path: &Components) -> bool {
+        self.0.iter().any(|scope| {
+            let fits = match right {
+                Right::Read => scope.right == Right::Read,
+                change => scope.right >= change,
+            };
+            fits && path.starts_with(&scope.subtree)
+        })
+    }
+
+    /// Whether any right holds for a path.
+    pub fn covers(&self, path: &Components) -> bool {
+        self.0.iter().any(|scope| path.starts_with(&scope.subtree))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parts(path: &str) -> Components {
+        components(path.as_bytes()).unwrap()
+    }
+
+    fn scopes(claim: &str) -> Scopes {
+        Scopes::parse(claim, &Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn a_right_holds_below_its_path_and_nowhere_else() {
+        let scopes = scopes("openid storage.read:/data storage.create:/new/ storage.modify:/mine");
+        for (right, path, holds) in [
+            (Right::Read, "/data", true),
+            (Right::Read, "//data/./x", true),
+            (Right::Read, "/data2", false),
+            (Right::Read, "/data2/x", false),
+            (Right::Read, "/dat", false),
+            (Right::Read, "/", false),
+            (Right::Create, "/data/x", false),
+            (Right::Modify, "/data/x", false),
+            (Right::Create, "/new/x", true),
+            (Right::Modify, "/new/x", false),
+            (Right::Read, "/new/x", false),
+            (Right::Create, "/mine/x", true),
+            (Right::Modify, "/mine/x", true),
+            (Right::Read, "/mine/x", false),
+        ] {
+            assert_eq!(scopes.has(right, &parts(path)), holds, "{right:?} {path}");
+        }
+    }
+
+    #[test]
+    fn scitokens_have_words_of_their_own() {
+        let scopes = scopes("read:/a write:/b compute.read read");
+        assert!(scopes.has(Right::Read, &parts("/a")));
+        assert!(scopes.has(Right::Modify, &parts("/b")));
+        assert!(!scopes.has(Right::Read, &parts("/b")));
+    }
+
+    #[test]
+    fn a_token_with_a_storage_scope_without_a_path_or_with_a_crooked_one_is_worthless() {
+        for claim in [
+            "storage.read",
+            "storage.modify storage.read:/a",
+            "storage.read:",
+            "storage.read:data",
+            "storage.read:/data/..",
+            "read:../x",
+        ] {
+            assert!(Scopes::parse(claim, &Vec::new()).is_err(), "{claim}");
+        }
+        assert!(
+            Scopes::parse("openid profile", &Vec::new())
+                .unwrap()
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn paths_are_below_the_issuers_base() {
+        let scopes = Scopes::parse("storage.read:/x storage.modify:/", &parts("/atlas")).unwrap();
+        assert!(scopes.has(Right::Read, &parts("/atlas/x/y")));
+        assert!(scopes.has(Right::Modify, &parts("/atlas/z")));
+        for outside in ["/x", "/", "/atlas2", "/cms"] {
+            assert!(!scopes.covers(&parts(outside)), "{outside}");
+        }
+    }
+
+    proptest! {
+        /// The oracle: a path is covered if, written out, it is the scope's or continues it after
+        /// a slash.
+        #[test]
+        fn covered_is_what_text_says(scope in "(/[ab]{1,2}){0,3}", path in "(/[ab.]{1,2}){0,4}") {
+            let scopes = scopes(&format!("read:/{scope}"));
+            if let Some(parts) = components(path.as_bytes()) {
+                let text: String = parts.iter()
+                    .map(|part| format!("/{}", String::from_utf8_lossy(part)))
+                    .collect();
+                let expected = text == scope || text.starts_with(&format!("{scope}/"));
+                prop_assert_eq!(scopes.has(Right::Read, &parts), expected);
+            } else {
+                prop_assert!(path.contains(".."));
+            }
+        }
+    }
+}

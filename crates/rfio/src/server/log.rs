@@ -1,0 +1,430 @@
+//! A log of records, one JSON object a line, that loses nothing silently.
+//!
+//! Invariants: every line of the file is a whole record, and the records that could not be written
+//! are counted in a record (`"event":"lost"`) before the next one, on standard error and in the
+//! metrics. Nothing is buffered: a record is written, by one write(2), before the call returns.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+
+/// An open log.
+#[derive(Debug)]
+pub struct Log {
+    /// What is in it, for messages.
+    what: &'static str,
+    path: PathBuf,
+    sink: Mutex<Sink>,
+    lost: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Sink {
+    file: File,
+    /// Whether the file ends in half a line, which the next write must end first.
+    is_torn: bool,
+    /// Records that were lost since the last one that was written, and since when.
+    gap: Option<Gap>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    records: u64,
+    since: u64,
+}
+
+/// Microseconds since 1970, by this host's clock.
+pub fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .ok()
+        .and_then(|since| u64::try_from(since.as_micros()).ok())
+        .unwrap_or(0)
+}
+
+/// Says something on standard error, which may be a file on a full disk, or closed.
+pub fn complain(what: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "{what}");
+}
+
+impl Log {
+    /// Appends to a file, which is created with mode 0600 if it is missing.
+    pub fn open(what: &'static str, path: &Path) -> io::Result<Self> {
+        let sink = Sink {
+            file: open(path)?,
+            is_torn: false,
+            gap: None,
+        };
+        let log = Self {
+            what,
+            path: path.to_owned(),
+            sink: Mutex::new(sink),
+            lost: AtomicU64::new(0),
+        };
+        log.sink().look_at_end(path);
+        Ok(log)
+    }
+
+    /// Opens the file again under its name, for whoever has renamed it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened; the log then stays with the file that it has.
+    pub fn reopen(&self) -> io::Result<()> {
+        let file = open(&self.path)?;
+        let mut sink = self.sink();
+        sink.file = file;
+        sink.look_at_end(&self.path);
+        Ok(())
+    }
+
+    /// Gives the file to the user that the process is about to become, who must be able to open it
+    /// again.
+    pub fn give_to(&self, user: u32, group: u32) -> io::Result<()> {
+        let sink = self.sink();
+        // A device or a pipe is not the log's own.
+        if !sink.file.metadata()?.is_file() {
+            return Ok(());
+        }
+        std::os::unix::fs::fchown(&sink.file, Some(user), Some(group))
+    }
+
+    /// The file's name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Records that were lost since the start.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn sink(&self) -> MutexGuard<'_, Sink> {
+        self.sink
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Writes a record. One that cannot be written is counted and stops nothing.
+    pub fn record(&self, record: Map<String, Value>) {
+        let line = line_of(record);
+        let mut sink = self.sink();
+        match sink.write(&line) {
+            Ok(None) => {}
+            Ok(Some(gap)) => complain(format_args!(
+                "rfiod: {} {}: written again; {} records were lost",
+                self.what,
+                self.path.display(),
+                gap.records
+            )),
+            Err(error) => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+                if sink.lose() {
+                    complain(format_args!(
+                        "rfiod: {} {}: {error}; records are lost until it can be written",
+                        self.what,
+                        self.path.display()
+                    ));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if let Some(gap) = self.sink().gap {
+            complain(format_args!(
+                "rfiod: {} {}: the last {} records are lost",
+                self.what,
+                self.path.display(),
+                gap.records
+            ));
+        }
+    }
+}
+
+/// Never waits: a FIFO that nobody empties loses records like a full disk.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+}
+
+impl Sink {
+    /// Finds out whether a writer that was killed, or a power cut, left half a line.
+    fn look_at_end(&mut self, path: &Path) {
+        let Ok(about) = self.file.metadata() else {
+            return;
+        };
+        self.is_torn = about.is_file() && about.len() > 0 && {
+            let mut last = [0];
+            let is_read = File::open(path).is_ok_and(|file| {
+                file.metadata().is_ok_and(|it| it.ino() == about.ino())
+                    && file.read_exact_at(&mut last, about.len() - 1).is_ok()
+            });
+            !is_read || last != *b"\n"
+        };
+    }
+
+    /// Writes a line, and before it a record of those that were lost: both or neither. What the
+    /// gap was.
+    fn write(&mut self, line: &str) -> io::Result<Option<Gap>> {
+        let mut text = String::with_capacity(line.len() + 128);
+        if self.is_torn {
+            text.push('\n');
+        }
+        if let Some(gap) = self.gap {
+            text += &line_of(object(json!({
+                "time_us": now(), "event": "lost",
+                "records": gap.records, "since_us": gap.since,
+            })));
+        }
+        text += line;
+        let before = self.file.metadata().map_or(0, |about| about.len());
+        let mut written = 0;
+        while written < text.len() {
+            match self.file.write(&text.as_bytes()[written..]) {
+                Ok(0) => break,
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.take_back(before, written as u64);
+                    return Err(error);
+                }
+            }
+        }
+        self.is_torn = false;
+        Ok(self.gap.take())
+    }
+
+    /// Removes a half line, if nobody else has written behind it; else the next line ends it.
+    fn take_back(&mut self, before: u64, written: u64) {
+        if written == 0 {
+            return;
+        }
+        let end = self.file.metadata().map(|about| about.len());
+        let is_last = end.is_ok_and(|end| end == before + written);
+        if !is_last || rustix::fs::ftruncate(self.file.as_fd(), before).is_err() {
+            self.is_torn = true;
+        }
+    }
+
+    /// Counts a lost record; whether it is the first of a gap.
+    fn lose(&mut self) -> bool {
+        let is_first = self.gap.is_none();
+        let gap = self.gap.get_or_insert(Gap {
+            records: 0,
+            since: now(),
+        });
+        gap.records += 1;
+        is_first
+    }
+}
+
+/// The fields of a JSON object.
+pub fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// Adds a name from a client. One that is not UTF-8 is told with replacement characters, and its
+/// bytes in hexadecimal digits in a second field, `KEY_hex`.
+pub fn put_name(record: &mut Map<String, Value>, key: &str, name: &[u8]) {
+    record.insert(key.into(), String::from_utf8_lossy(name).into());
+    if std::str::from_utf8(name).is_err() {
+        let hex: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        record.insert(format!("{key}_hex"), hex.into());
+    }
+}
+
+/// A record as one line. All but printable ASCII is escaped, which JSON allows: some readers end
+/// lines at U+0085 or U+2028, and terminals obey control characters and turn text around.
+fn line_of(record: Map<String, Value>) -> String {
+    let text = Value::Object(record).to_string();
+    let mut line = String::with_capacity(text.len() + 1);
+    for letter in text.chars() {
+        match letter {
+            ' '..='~' => line.push(letter),
+            _ => {
+                let mut units = [0; 2];
+                for unit in letter.encode_utf16(&mut units) {
+                    line += &format!("\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn record(number: u64) -> Map<String, Value> {
+        object(json!({"event": "test", "number": number, "filling": "x".repeat(100)}))
+    }
+
+    fn lines(path: &Path) -> Vec<Value> {
+        let text = fs::read_to_string(path).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect(line))
+            .collect()
+    }
+
+    #[test]
+    fn a_renamed_file_keeps_its_records_and_the_new_one_gets_what_follows() {
+        let scratch = Scratch::new();
+        let path = scratch.path("log");
+        let log = Log::open("log", &path).unwrap();
+        log.record(record(1));
+        fs::rename(&path, scratch.path("log.1")).unwrap();
+        log.record(record(2));
+        log.reopen().unwrap();
+        log.record(record(3));
+        let numbers = |path: &Path| -> Vec<u64> {
+            let lines = lines(path);
+            lines
+                .iter()
+                .map(|l| l["number"].as_u64().unwrap())
+                .collect()
+        };
+        assert_eq!(numbers(&scratch.path("log.1")), [1, 2]);
+        assert_eq!(numbers(&path), [3]);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_reopened_stays_with_its_file() {
+        let scratch = Scratch::new();
+        fs::create_dir(scratch.path("d")).unwrap();
+        let log = Log::open("log", &scratch.path("d/log")).unwrap();
+        fs::rename(scratch.path("d"), scratch.path("e")).unwrap();
+        assert!(log.reopen().is_err());
+        log.record(record(1));
+        assert_eq!(lines(&scratch.path("e/log")).len(), 1);
+    }
+
+    #[test]
+    fn half_a_line_that_somebody_left_is_ended_before_the_next() {
+        let scratch = Scratch::new();
+        let path = scratch.path("log");
+        fs::write(&path, "{\"event\":\"ha").unwrap();
+        let log = Log::open("log", &path).unwrap();
+        log.record(record(1));
+        log.record(record(2));
+        let text = fs::read_to_string(&path).unwrap();
+        let found: Vec<&str> = text.lines().collect();
+        assert_eq!((found.len(), found[0]), (3, "{\"event\":\"ha"));
+        assert!(serde_json::from_str::<Value>(found[1]).is_ok());
+    }
+
+    const IS_CHILD: &str = "FULL_DISK_TEST_CHILD";
+
+    /// The disk fills and is emptied again, many times, with every amount of room left over. The
+    /// limit that stands for the disk's size is a process's, so a child process does it.
+    #[test]
+    fn a_full_disk_leaves_whole_lines_and_a_count_of_what_was_lost() {
+        if std::env::var_os(IS_CHILD).is_some() {
+            return fill_a_disk();
+        }
+        let ended = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg("server::log::tests::a_full_disk_leaves_whole_lines_and_a_count_of_what_was_lost")
+            .env(IS_CHILD, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(
+            ended.status.success() && said.contains("1 passed"),
+            "{ended:?}"
+        );
+    }
+
+    fn fill_a_disk() {
+        // SAFETY: ignoring a signal installs no handler.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        let scratch = Scratch::new();
+        let path = scratch.path("log");
+        let log = Log::open("log", &path).unwrap();
+        let mut number = 0;
+        let mut write = |log: &Log| {
+            number += 1;
+            log.record(record(number));
+        };
+        for room in 0..600 {
+            write(&log);
+            limit_files(Some(fs::metadata(&path).unwrap().len() + room));
+            for _ in 0..6 {
+                write(&log);
+            }
+            limit_files(None);
+        }
+        write(&log);
+        let (mut next, mut lost) = (1, 0);
+        for line in lines(&path) {
+            if line["event"] == "lost" {
+                lost += line["records"].as_u64().unwrap();
+                next += line["records"].as_u64().unwrap();
+            } else {
+                assert_eq!(line["number"], next, "every record is there or counted");
+                next += 1;
+            }
+        }
+        assert_eq!(next, number + 1);
+        assert_eq!(lost, log.lost());
+        assert!(lost > 1000, "{lost}");
+    }
+
+    fn limit_files(size: Option<u64>) {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let maximum = getrlimit(Resource::Fsize).maximum;
+        let current = size.or(maximum);
+        setrlimit(Resource::Fsize, Rlimit { current, maximum }).unwrap();
+    }
+
+    #[test]
+    fn any_name_is_one_line_of_json_that_gives_it_back() {
+        for name in [
+            &b"plain"[..],
+            b"a\nb\r\t\0\x07\x1b[31m\x7f",
+            "\u{85}\u{2028}\u{2029}\u{202e}evil\u{feff}\u{1f600}".as_bytes(),
+            b"\"},{\"event\":\"forged\"",
+            b"\xff\xfe not UTF-8 \n",
+        ] {
+            let mut record = Map::new();
+            put_name(&mut record, "path", name);
+            let line = line_of(record);
+            assert!(
+                line.trim_end()
+                    .bytes()
+                    .all(|byte| (b' '..=b'~').contains(&byte))
+            );
+            let read: Value = serde_json::from_str(&line).unwrap();
+            let bytes = match read["path_hex"].as_str() {
+                Some(hex) => (0..hex.len() / 2)
+                    .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap())
+                    .collect(),
+                None => read["path"].as_str().unwrap().as_bytes().to_vec(),
+            };
+            assert_eq!(bytes, name);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Tokens of strangers, the scopes in them, and the files of keys: whatever the bytes, an answer.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use verbena_rfio::auth::certificate::PublicKey;
+use verbena_rfio::auth::token::Issuers;
+use verbena_rfio::auth::token::scope::{Right, Scopes, components};
+
+fuzz_target!(|input: &[u8]| {
+    assert!(Issuers::default().judge(input).is_err(), "nobody is trusted");
+    let _ = PublicKey::read(input);
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    let (claim, path) = text.split_once('\n').unwrap_or((text, "/"));
+    let base = vec![b"base".to_vec()];
+    if let (Ok(scopes), Some(path)) = (Scopes::parse(claim, &base), components(path.as_bytes())) {
+        for right in [Right::Read, Right::Create, Right::Modify] {
+            if scopes.has(right, &path) {
+                assert!(scopes.covers(&path) && path.starts_with(&base));
+            }
+        }
+    }
+});
