@@ -8,7 +8,7 @@ from typing import Iterator
 from harness import tiers
 from harness.case import Case
 
-from . import (across, addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
+from . import (across, addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, hostile, installed, intruders,
                libraries, mirrored, misfortunes, order, promises, python_package, resuming, scan, storage, tickets, traps)
 from .service import FABRICS, PATHS
 
@@ -114,6 +114,8 @@ def cases() -> Iterator[Case]:
             "a vanished writer": hoarders.vanished_writer, "idle scrapers": hoarders.idle_scrapers,
             "FIFOs": hoarders.fifos_and_devices}.items():
         yield Case(name, "hoarder", function)
+    for name, function in hostile.CASES.items():
+        yield Case(name, "hostile server", function)
     if WHOLE:
         for kind in ("intruder", "hoarder"):
             yield Case("attacks from another host", f"{kind}s", partial(across.attacks, kind=kind))

@@ -2,6 +2,7 @@
 
 pub mod address;
 mod area;
+pub mod bounds;
 pub mod copy;
 mod data;
 pub mod error;

@@ -13,9 +13,10 @@ use rustix::io::Errno;
 
 use super::directory::Directory;
 use super::failure::here;
-use super::pipeline::{Ending, ExtendedAttributes, Facts, Put, Reader, Sink, Source, Writer};
+use super::pipeline::{Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer};
 use super::resume::{Work, block_checksums};
 use super::{CHUNK, Earlier, Extras, Stable};
+use crate::client::bounds::EXTENTS;
 use crate::client::error::Error;
 use crate::{settled, writers};
 
@@ -169,12 +170,12 @@ impl Source for LocalSource {
         BLOCK
     }
 
-    fn data(&self) -> Result<Vec<(u64, u64)>, Error> {
-        extents(&self.file).map_err(here)
+    fn data(&self, segment: (u64, u64)) -> Result<Extents, Error> {
+        extents(&self.file, segment).map_err(here)
     }
 
-    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
-        block_checksums(block, size, |offset, bytes| self.read_at(offset, bytes))
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
+        block_checksums(block, segment, |offset, bytes| self.read_at(offset, bytes))
     }
 
     fn reader(&self, _: usize) -> Result<Box<dyn Reader + '_>, Error> {
@@ -200,22 +201,30 @@ impl Reader for &LocalSource {
     }
 }
 
-/// Where the data of a file are (lseek(2)).
-fn extents(file: &File) -> io::Result<Vec<(u64, u64)>> {
+/// Where the data of a segment of a file are (lseek(2)).
+fn extents(file: &File, (from, to): (u64, u64)) -> io::Result<Extents> {
     let seek = |from| match rustix::fs::seek(file, from) {
         Ok(at) => Ok(Some(at)),
         Err(Errno::NXIO) => Ok(None),
         Err(errno) => Err(errno),
     };
-    let (mut found, mut at) = (Vec::new(), 0);
-    while let Some(start) = seek(SeekFrom::Data(at))? {
-        let Some(end) = seek(SeekFrom::Hole(start))?.filter(|&end| end > start) else {
-            break;
+    let (mut data, mut at) = (Vec::new(), from);
+    while at < to && data.len() < EXTENTS {
+        let start = seek(SeekFrom::Data(at))?;
+        let end = match start {
+            Some(start) => seek(SeekFrom::Hole(start))?.filter(|&end| end > start),
+            None => None,
         };
-        found.push((start, end - start));
+        let (Some(start), Some(end)) = (start, end) else {
+            return Ok(Extents {
+                data,
+                until: u64::MAX,
+            });
+        };
+        data.push((start, end - start));
         at = end;
     }
-    Ok(found)
+    Ok(Extents { data, until: at })
 }
 
 /// The extended attributes of the users' name space; none where the file system has none.
@@ -367,8 +376,8 @@ impl Sink for LocalSink {
         BLOCK
     }
 
-    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
-        block_checksums(block, size, |offset, bytes| {
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
+        block_checksums(block, segment, |offset, bytes| {
             read_fully_at(&self.file, offset, bytes).map_err(here)
         })
     }

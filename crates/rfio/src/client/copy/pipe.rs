@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use super::failure::{About, CopyError};
 use super::pipeline::{Ending, Sink, Source};
 use super::progress::Progress;
-use super::resume::Work;
+use super::resume::{Work, segments};
 use super::{CHUNK, Manner};
 use crate::client::error::Error;
 
@@ -26,9 +26,10 @@ pub fn to_stream(
         Ok(())
     };
     let mut reader = source.reader(0).about(source.name())?;
-    reader
-        .read(&Work::whole(size), &mut put)
-        .about(source.name())?;
+    for segment in segments(size, CHUNK) {
+        let read = reader.read(&Work::whole(segment), &mut put);
+        read.about(source.name())?;
+    }
     drop(reader);
     source.unchanged().about(source.name())?;
     sink.flush().about("standard output")?;

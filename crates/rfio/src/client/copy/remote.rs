@@ -5,18 +5,19 @@ use std::time::{Duration, Instant};
 
 use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::request::{
-    ChangeModeOf, Checksum, Extents, OnPath, OpenFlags, Request, SetExtended, TwoPaths,
+    self, ChangeModeOf, Checksum, OnPath, OpenFlags, Request, SetExtended, TwoPaths,
 };
 use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Handle, Path};
 
 use super::directory::split;
 use super::local::{SETTLING, partial_name};
-use super::pipeline::{Ending, ExtendedAttributes, Facts, Put, Reader, Sink, Source, Writer};
+use super::pipeline::{Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer};
 use super::progress::{Progress, Route};
 use super::resume::Work;
 use super::{CHUNK, Earlier, Extras, Stable, connect};
 use crate::checksum;
 use crate::client::address::Address;
+use crate::client::bounds::EXTENTS;
 use crate::client::error::Error;
 use crate::client::file::{RemoteFile, SharedSession, lock};
 use crate::client::options::Options;
@@ -147,12 +148,12 @@ impl Source for RemoteSource<'_> {
         lock(&self.own.0).terms().block
     }
 
-    fn data(&self) -> Result<Vec<(u64, u64)>, Error> {
-        extents(&mut lock(&self.own.0), self.own.1.handle())
+    fn data(&self, segment: (u64, u64)) -> Result<Extents, Error> {
+        extents(&mut lock(&self.own.0), self.own.1.handle(), segment)
     }
 
-    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
-        remote_checksums(&self.own, block, size)
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
+        remote_checksums(&self.own, block, segment)
     }
 
     fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error> {
@@ -221,53 +222,66 @@ fn read_ranges(
     }
 }
 
-fn extents(session: &mut Session, handle: Handle) -> Result<Vec<(u64, u64)>, Error> {
-    let (mut found, mut offset): (Vec<(u64, u64)>, u64) = (Vec::new(), 0);
-    loop {
-        let request = Request::Extents(Extents {
+/// Where the data of a segment of a remote file are.
+fn extents(
+    session: &mut Session,
+    handle: Handle,
+    (from, to): (u64, u64),
+) -> Result<Extents, Error> {
+    let (mut data, mut until): (Vec<(u64, u64)>, u64) = (Vec::new(), from);
+    while until < to && data.len() < EXTENTS {
+        let request = Request::Extents(request::Extents {
             handle,
-            offset,
+            offset: until,
             count: 4096,
         });
-        let data = match session.call(&request)? {
-            Reply::Data(data) => data,
+        let found = match session.call(&request)? {
+            Reply::Data(found) => found,
             other => return Err(unexpected(&other)),
         };
-        for extent in &data.extents {
-            let behind = found
-                .last()
-                .is_none_or(|&(at, length)| at + length <= extent.offset);
-            if !behind || extent.offset.checked_add(extent.length).is_none() {
+        for extent in &found.extents {
+            let end = extent.offset.checked_add(extent.length);
+            let Some(end) = end.filter(|&end| extent.offset >= until && end > until) else {
                 return Err(Error::Protocol("extents are out of order".into()));
-            }
-            found.push((extent.offset, extent.length));
+            };
+            data.push((extent.offset, extent.length));
+            until = end;
         }
-        match data.next {
-            0 => return Ok(found),
-            next if next > offset => offset = next,
+        match (found.next, found.extents.is_empty()) {
+            (0, _) => {
+                until = u64::MAX;
+                break;
+            }
+            (next, false) if next >= until => until = next,
             _ => return Err(Error::Protocol("extents without end".into())),
         }
     }
+    Ok(Extents { data, until })
 }
 
-/// Checksums of the blocks of a remote file, from the front to `size` or its end.
-fn remote_checksums((session, file): &Lane, block: u32, size: u64) -> Result<Vec<u32>, Error> {
+/// Checksums of the blocks of a segment of a remote file that begins with a block, up to the segment's end or the file's.
+fn remote_checksums(
+    (session, file): &Lane,
+    block: u32,
+    (from, to): (u64, u64),
+) -> Result<Vec<u32>, Error> {
     const BATCH: u32 = 256;
     // The server's last block ends with the file; one that ends before is computed here.
     let length = file.examine()?.size;
-    let tail = if length > size {
-        size % u64::from(block)
+    let tail = if length > to {
+        to % u64::from(block)
     } else {
         0
     };
-    let count = (size.min(length) - tail).div_ceil(u64::from(block)) as usize;
-    let mut all = Vec::with_capacity(count);
+    let bytes = (to.min(length) - tail.min(length)).saturating_sub(from);
+    let count = bytes.div_ceil(u64::from(block)) as usize;
+    let mut all = Vec::new();
     let mut locked = lock(session);
     while all.len() < count {
         let wanted = BATCH.min((count - all.len()) as u32);
         let request = Request::Checksum(Checksum {
             handle: file.handle(),
-            offset: all.len() as u64 * u64::from(block),
+            offset: from + all.len() as u64 * u64::from(block),
             block,
             count: wanted,
         });
@@ -284,7 +298,7 @@ fn remote_checksums((session, file): &Lane, block: u32, size: u64) -> Result<Vec
     drop(locked);
     if tail > 0 {
         let mut bytes = vec![0; tail as usize];
-        let read = file.read_at(size - tail, &mut bytes)?;
+        let read = file.read_at(to - tail, &mut bytes)?;
         all.push(checksum::crc32c(&bytes[..read]));
     }
     Ok(all)
@@ -342,8 +356,8 @@ impl Sink for RemoteSink<'_> {
         lock(&self.own.0).terms().block
     }
 
-    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
-        remote_checksums(&self.own, block, size)
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
+        remote_checksums(&self.own, block, segment)
     }
 
     fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error> {

@@ -107,9 +107,10 @@ impl Origin for LocalTree<'_> {
         Ok(item(b"", &local(self.root.about())?))
     }
 
-    fn list(&self, at: &[u8]) -> Result<Vec<Item>, Error> {
+    fn list(&self, at: &[u8], _: u64) -> Result<(Vec<Item>, u64), Error> {
         let found = local(self.root.list(at))?;
-        Ok(found.iter().map(|(name, stat)| item(name, stat)).collect())
+        let items = found.iter().map(|(name, stat)| item(name, stat));
+        Ok((items.collect(), 0))
     }
 
     fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error> {
@@ -282,7 +283,7 @@ impl LocalStorer<'_> {
                 // What an earlier attempt left may be longer.
                 sink.resize(whole.bytes.len() as u64)?;
             }
-            self.verify(whole, |block, size| sink.checksums(block, size))?;
+            self.verify(whole, |block, segment| sink.checksums(block, segment))?;
             sink.complete(&self.ending(whole))
         })();
         // It is sent again as a whole, so a part of it is of no use.
@@ -296,8 +297,8 @@ impl LocalStorer<'_> {
         };
         let file = &File::from(file);
         local(file.write_all_at(&whole.bytes, 0))?;
-        self.verify(whole, |block, size| {
-            block_checksums(block, size, |offset, bytes| {
+        self.verify(whole, |block, segment| {
+            block_checksums(block, segment, |offset, bytes| {
                 local(read_fully_at(file, offset, bytes))
             })
         })?;
@@ -313,12 +314,12 @@ impl LocalStorer<'_> {
     fn verify(
         &self,
         whole: &Whole,
-        checksums: impl FnOnce(u32, u64) -> Result<Vec<u32>, Error>,
+        checksums: impl FnOnce(u32, (u64, u64)) -> Result<Vec<u32>, Error>,
     ) -> Result<(), Error> {
         if self.tree.manner.verification != Verification::Written {
             return Ok(());
         }
-        let found = checksums(SMALL as u32, SMALL)?;
+        let found = checksums(SMALL as u32, (0, SMALL))?;
         let found = found.first().copied().unwrap_or_default();
         match found == whole.checksum {
             true => Ok(()),

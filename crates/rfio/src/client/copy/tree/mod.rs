@@ -5,6 +5,7 @@
 //! lost connection stops the tree, with one message.
 
 mod local;
+mod names;
 mod remote;
 mod small;
 mod standing;
@@ -12,22 +13,26 @@ mod standing;
 use std::collections::{HashMap, HashSet};
 use std::io;
 
+use verbena_rfio_protocol::reply::Listing;
 use verbena_rfio_protocol::request::List;
 use verbena_rfio_protocol::types::{Entry, Path};
 use verbena_rfio_protocol::{Reply, Request};
 
 use super::choice::Existing;
-use super::directory::{is_plain_name, join};
+use super::directory::{join, split};
 use super::failure::{About, CopyError, here};
 use super::local::partial_name;
 use super::pipeline::{self, Facts, Sink, Source};
 use super::progress::Progress;
+use super::resume::segments;
 use super::{Earlier, Manner, Stable, Verification};
 use crate::client::address::Location;
+use crate::client::bounds::{self, HELD, ListingBounds};
 use crate::client::error::Error;
 use crate::client::session::unexpected;
 
 use local::LocalTree;
+use names::Names;
 use remote::RemoteTree;
 use small::{Fetcher, Storer};
 
@@ -78,7 +83,8 @@ struct Item {
 trait Origin: Sync {
     fn name(&self, at: &[u8]) -> String;
     fn root(&self) -> Result<Item, Error>;
-    fn list(&self, at: &[u8]) -> Result<Vec<Item>, Error>;
+    /// Part of a directory, from a cookie on, and the next cookie; both are 0 at the ends.
+    fn list(&self, at: &[u8], cookie: u64) -> Result<(Vec<Item>, u64), Error>;
     fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error>;
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error>;
     fn fetcher(&self) -> Result<Box<dyn Fetcher + '_>, Error>;
@@ -141,8 +147,12 @@ pub fn copy_tree(
         on_error,
         small: Vec::new(),
         large: Vec::new(),
+        open: Vec::new(),
+        unfinished: Vec::new(),
         second_names: Vec::new(),
         first_names: HashMap::new(),
+        held: 0,
+        held_before: 0,
     }
     .run(made)
 }
@@ -158,35 +168,65 @@ struct Walk<'a> {
     on_error: OnError<'a>,
     small: Vec<Wanted>,
     large: Vec<Wanted>,
+    /// Directories that are still to be entered, the next one last.
+    open: Vec<Vec<u8>>,
+    /// Directories that are there and get their attributes when all that is below them is done; their parents come before
+    /// them. None: the tree's root, if it was there before.
+    unfinished: Vec<(Vec<u8>, Option<Facts>)>,
     /// Further names of files that have several: the first, and the other.
     second_names: Vec<(Vec<u8>, Vec<u8>)>,
     first_names: HashMap<(u64, u64), Vec<u8>>,
+    /// Bytes of memory of the names that are come back to, about; and after they were counted last.
+    held: usize,
+    held_before: usize,
 }
+
+/// Bytes that a name takes beside its own.
+const EACH: usize = 64;
 
 impl Walk<'_> {
     fn run(mut self, made_root: bool) -> Result<(), CopyError> {
         let root = self.origin.root().about(self.origin.name(b""))?;
-        let mut open = vec![Vec::new()];
-        let mut finished: Vec<(Vec<u8>, Option<Facts>)> = Vec::new();
         // What the root was before is the user's, if it was there.
-        finished.push((Vec::new(), made_root.then_some(root.facts)));
-        while let Some(at) = open.pop() {
-            let items = match self.origin.list(&at).about(self.origin.name(&at)) {
-                Ok(items) => items,
-                Err(error) if error.is_loss() => return Err(error),
-                Err(error) => {
-                    (self.on_error)(error);
-                    continue;
-                }
-            };
-            let there = self.what_is_there(&at)?;
-            let mut seen = HashSet::new();
+        self.unfinished
+            .push((Vec::new(), made_root.then_some(root.facts)));
+        self.open.push(Vec::new());
+        while let Some(at) = self.open.pop() {
+            self.held = self.held.saturating_sub(at.len() + EACH);
+            let entered = self.enter(&at);
+            self.survive(entered)?;
+            if self.held > HELD {
+                return Err(Error::TooMuch(format!(
+                    "the names of its directories and hard links take more than {} MiB of memory; copy it in parts",
+                    HELD >> 20
+                )))
+                .about(self.origin.name(b""));
+            }
+        }
+        self.move_and_finish(None)?;
+        if self.manner.stable == Stable::First {
+            let done = self.target.synchronise_above();
+            self.survive(done.about(self.target.name(b"")))?;
+        }
+        Ok(())
+    }
+
+    /// Takes what is in a directory.
+    fn enter(&mut self, at: &[u8]) -> Result<(), CopyError> {
+        bounds::depth(at).about(self.origin.name(at))?;
+        let there = self.what_is_there(at)?;
+        let mut names = Names::default();
+        let mut cookie = 0;
+        loop {
+            let page = self.origin.list(at, cookie);
+            let (items, next) = page.about(self.origin.name(at))?;
             for item in items {
-                if let Err(error) = self.is_sound(&at, &item.name, &mut seen) {
+                if let Err(error) = names.take(&item.name).about(self.origin.name(at)) {
                     (self.on_error)(error);
+                    names.may_go_on().about(self.origin.name(at))?;
                     continue;
                 }
-                let path = join(&at, &item.name);
+                let path = join(at, &item.name);
                 if !self
                     .manner
                     .choice
@@ -194,13 +234,35 @@ impl Walk<'_> {
                 {
                     continue;
                 }
-                let done = self.take(path, item, &there, &mut open, &mut finished);
+                let done = self.take(path, item, &there);
                 self.survive(done)?;
             }
-            if self.small.len() >= BATCH {
-                self.move_small()?;
+            let is_much = self.held > self.held_before + HELD / 16;
+            if self.small.len() + self.large.len() >= BATCH || is_much {
+                self.move_and_finish(Some(at))?;
             }
+            names.are_few().about(self.origin.name(at))?;
+            if next == 0 || self.held > HELD {
+                return Ok(());
+            }
+            cookie = next;
         }
+    }
+
+    /// Counts the memory of the names that are come back to.
+    fn count_held(&mut self) {
+        let open = self.open.iter().map(|at| at.len() + EACH);
+        let unfinished = self.unfinished.iter().map(|(at, _)| at.len() + 3 * EACH);
+        let firsts = self.first_names.values().map(|at| at.len() + 2 * EACH);
+        let seconds = self.second_names.iter();
+        let seconds = seconds.map(|(one, other)| one.len() + other.len() + EACH);
+        self.held = open.chain(unfinished).chain(firsts).chain(seconds).sum();
+        self.held_before = self.held;
+    }
+
+    /// Moves all that was found so far, and finishes the directories below which nothing is left to be found: those that are
+    /// neither `within`, whose names are just being taken, nor above what is open.
+    fn move_and_finish(&mut self, within: Option<&[u8]>) -> Result<(), CopyError> {
         self.move_small()?;
         for path in std::mem::take(&mut self.large) {
             let moved = self.move_large(&path);
@@ -214,8 +276,20 @@ impl Walk<'_> {
             }
             self.survive(made)?;
         }
+        let mut needed = HashSet::new();
+        for at in self.open.iter().map(Vec::as_slice).chain(within) {
+            let mut above = at;
+            while needed.insert(above.to_vec()) && !above.is_empty() {
+                above = split(above).0;
+            }
+        }
         // The innermost first: what is done in a directory changes its time.
-        for (at, facts) in finished.into_iter().rev() {
+        let mut kept = Vec::new();
+        for (at, facts) in std::mem::take(&mut self.unfinished).into_iter().rev() {
+            if needed.contains(&at) {
+                kept.push((at, facts));
+                continue;
+            }
             let done = match facts {
                 Some(facts) => self
                     .target
@@ -225,10 +299,9 @@ impl Walk<'_> {
             };
             self.survive(done.about(self.target.name(&at)))?;
         }
-        if self.manner.stable == Stable::First {
-            let done = self.target.synchronise_above();
-            self.survive(done.about(self.target.name(b"")))?;
-        }
+        kept.reverse();
+        self.unfinished = kept;
+        self.count_held();
         Ok(())
     }
 
@@ -244,32 +317,31 @@ impl Walk<'_> {
         }
     }
 
-    /// A name that leads elsewhere, or comes twice, is an attack or a bug.
-    fn is_sound(
-        &self,
-        at: &[u8],
-        name: &[u8],
-        seen: &mut HashSet<Vec<u8>>,
-    ) -> Result<(), CopyError> {
-        let what = match (is_plain_name(name), seen.insert(name.to_vec())) {
-            (true, true) => return Ok(()),
-            (false, _) => "a name that is none",
-            (true, false) => "a name twice",
-        };
-        let shown = String::from_utf8_lossy(name).escape_debug().to_string();
-        Err(Error::Protocol(format!("it lists {what}: '{shown}'"))).about(self.origin.name(at))
-    }
-
     /// What is in a directory of the target, if it matters.
     fn what_is_there(&self, at: &[u8]) -> Result<HashMap<Vec<u8>, Item>, CopyError> {
         if self.manner.earlier == Earlier::Discard && self.manner.existing == Existing::Replace {
             return Ok(HashMap::new());
         }
-        let items = self.target.list(at).about(self.target.name(at))?;
-        Ok(items
-            .into_iter()
-            .map(|item| (item.name.clone(), item))
-            .collect())
+        let (mut found, mut cookie, mut bytes) = (HashMap::new(), 0, 0);
+        loop {
+            let page = self.target.list(at, cookie);
+            let (items, next) = page.about(self.target.name(at))?;
+            for item in items {
+                bytes += 2 * item.name.len() + size_of::<Item>() + 64;
+                found.insert(item.name.clone(), item);
+            }
+            if next == 0 {
+                return Ok(found);
+            }
+            if bytes > HELD {
+                return Err(Error::TooMuch(format!(
+                    "the names in it take more than {} MiB of memory",
+                    HELD >> 20
+                )))
+                .about(self.target.name(at));
+            }
+            cookie = next;
+        }
     }
 
     fn take(
@@ -277,8 +349,6 @@ impl Walk<'_> {
         path: Vec<u8>,
         item: Item,
         there: &HashMap<Vec<u8>, Item>,
-        open: &mut Vec<Vec<u8>>,
-        finished: &mut Vec<(Vec<u8>, Option<Facts>)>,
     ) -> Result<(), CopyError> {
         if let Some(have) = there.get(&item.name)
             && self.stays(&item, have)
@@ -292,8 +362,9 @@ impl Walk<'_> {
                 self.target
                     .make_directory(&path, item.facts.mode | 0o700)
                     .about(self.target.name(&path))?;
-                finished.push((path.clone(), Some(item.facts)));
-                open.push(path);
+                self.held += 2 * path.len() + 4 * EACH;
+                self.unfinished.push((path.clone(), Some(item.facts)));
+                self.open.push(path);
             }
             Kind::Link => {
                 let text = self
@@ -307,9 +378,11 @@ impl Walk<'_> {
             Kind::File => {
                 if item.links > 1 {
                     if let Some(first) = self.first_names.get(&item.identity) {
+                        self.held += first.len() + path.len() + EACH;
                         self.second_names.push((first.clone(), path));
                         return Ok(());
                     }
+                    self.held += path.len() + 2 * EACH;
                     self.first_names.insert(item.identity, path.clone());
                 }
                 if there
@@ -362,8 +435,12 @@ impl Walk<'_> {
     fn has_same_bytes(&self, path: &[u8]) -> Result<bool, Error> {
         let (one, other) = (self.origin.open(path)?, self.target.open(path)?);
         let (block, size) = (one.block().min(other.block()), one.facts().size);
-        let same = one.checksums(block, size)? == other.checksums(block, size)?;
-        Ok(same && one.unchanged().is_ok() && other.unchanged().is_ok())
+        for segment in segments(size, block) {
+            if one.checksums(block, segment)? != other.checksums(block, segment)? {
+                return Ok(false);
+            }
+        }
+        Ok(one.unchanged().is_ok() && other.unchanged().is_ok())
     }
 
     fn move_small(&mut self) -> Result<(), CopyError> {
@@ -380,28 +457,41 @@ impl Walk<'_> {
     }
 }
 
-/// Everything in a directory of a service, which `call` asks.
+/// Everything in a directory of a service, which `call` asks, within the client's bounds.
 pub fn list(
     mut call: impl FnMut(&Request) -> Result<Reply, Error>,
     path: &Path,
 ) -> Result<Vec<Entry>, Error> {
     let (mut entries, mut cookie) = (Vec::new(), 0);
+    let mut bounds = ListingBounds::default();
     loop {
-        let request = Request::List(List {
-            path: path.clone(),
-            cookie,
-            count: 4096,
-        });
-        match call(&request)? {
-            Reply::Listing(mut listing) => {
-                entries.append(&mut listing.entries);
-                if listing.cookie == 0 {
-                    return Ok(entries);
-                }
-                cookie = listing.cookie;
-            }
-            other => return Err(unexpected(&other)),
+        let mut page = list_page(&mut call, path, cookie)?;
+        bounds.take(&page.entries, page.cookie != 0)?;
+        entries.append(&mut page.entries);
+        if page.cookie == 0 {
+            return Ok(entries);
         }
+        cookie = page.cookie;
+    }
+}
+
+/// The part of a directory of a service that begins at a cookie.
+fn list_page(
+    mut call: impl FnMut(&Request) -> Result<Reply, Error>,
+    path: &Path,
+    cookie: u64,
+) -> Result<Listing, Error> {
+    let request = Request::List(List {
+        path: path.clone(),
+        cookie,
+        count: 4096,
+    });
+    match call(&request)? {
+        Reply::Listing(listing) => {
+            bounds::page_ends(listing.entries.len(), listing.cookie != 0)?;
+            Ok(listing)
+        }
+        other => Err(unexpected(&other)),
     }
 }
 

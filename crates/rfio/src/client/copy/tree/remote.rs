@@ -17,7 +17,7 @@ use super::super::remote::{
 };
 use super::super::{Extras, Manner, Stable, Verification};
 use super::small::{Fetched, Fetcher, Storer, Whole};
-use super::{Item, Kind, Origin, SMALL, Target, list};
+use super::{Item, Kind, Origin, SMALL, Target, list_page};
 use crate::checksum;
 use crate::client::address::Address;
 use crate::client::error::Error;
@@ -122,14 +122,11 @@ impl Origin for RemoteTree<'_> {
         }
     }
 
-    fn list(&self, at: &[u8]) -> Result<Vec<Item>, Error> {
-        let path = self.path(at)?;
-        let mut session = self.session();
-        let entries = list(|request| session.call(request), &path)?;
-        Ok(entries
-            .iter()
-            .map(|entry| item(entry.name.as_bytes(), &entry.attributes))
-            .collect())
+    fn list(&self, at: &[u8], cookie: u64) -> Result<(Vec<Item>, u64), Error> {
+        let page = list_page(|request| self.call(request), &self.path(at)?, cookie)?;
+        let entries = page.entries.iter();
+        let items = entries.map(|entry| item(entry.name.as_bytes(), &entry.attributes));
+        Ok((items.collect(), page.cookie))
     }
 
     fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error> {
