@@ -68,7 +68,8 @@ def cases() -> Iterator[Case]:
         for name, function in {
                 "what is there stays": choices.what_is_there_stays, "a rate": choices.a_rate, "rules, against rsync": choices.rules,
                 "torn small files": promises.torn_small_files, "kept attributes": promises.kept_attributes,
-                "continued trees": promises.continued_trees}.items():
+                "continued trees": promises.continued_trees,
+                "begun trees": resuming.begun_trees}.items():
             yield Case(name, direction, partial(function, direction=direction))
         for misfortune in misfortunes.MISFORTUNES:
             for fabric in FABRICS:

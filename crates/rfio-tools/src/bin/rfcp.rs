@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 use verbena_rfio::client::copy::choice::{Choice, Existing};
 use verbena_rfio::client::copy::{
     CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Stable, Verification, copy_file,
-    copy_tree,
+    copy_tree, is_begun,
 };
 use verbena_rfio::client::{Error, Location};
 use verbena_rfio_tools::arguments::{self, Copy};
@@ -143,7 +143,15 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
         .split_last()
         .expect("the command line has two places at least");
     let mut destination = parse(last)?;
-    let into = is_directory(&destination, manner);
+    let mut into = is_directory(&destination, manner);
+    // A tree that an earlier attempt has begun there is continued there, and not below it.
+    if let (true, true, [only]) = (into, arguments.recursive, sources) {
+        let source = parse(only)?;
+        let continues = manner.earlier == Earlier::Continue && is_directory(&source, manner);
+        if continues && is_begun(&source, &destination, manner).map_err(|error| error.error)? {
+            into = false;
+        }
+    }
     // The way to the directory is the user's, with its links; what is below is the copy's, which follows none.
     if let (true, Location::Local(path)) = (into, &mut destination) {
         *path = path

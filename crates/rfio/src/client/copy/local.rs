@@ -314,11 +314,6 @@ impl LocalSink {
         }
     }
 
-    /// Removes the partial file: what is in it is of no use.
-    pub fn discard(&self) {
-        let _ = rustix::fs::unlinkat(&*self.directory, &self.partial[..], AtFlags::empty());
-    }
-
     fn finish(&self, ending: &Ending<'_>) -> io::Result<()> {
         dress(&self.file, ending)?;
         let directory = &*self.directory;
@@ -388,6 +383,11 @@ impl Sink for LocalSink {
 
     fn resize(&self, length: u64) -> Result<(), Error> {
         self.file.set_len(length).map_err(here)
+    }
+
+    fn discard(&self) -> Result<(), Error> {
+        rustix::fs::unlinkat(&*self.directory, &self.partial[..], AtFlags::empty())
+            .map_err(|errno| here(errno.into()))
     }
 
     fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {

@@ -47,7 +47,7 @@ use remote::{RemoteSink, RemoteSource, There};
 pub use failure::CopyError;
 pub use pace::Pace;
 pub use progress::{Progress, Report, Route};
-pub use tree::{copy_tree, list};
+pub use tree::{copy_tree, is_begun, list};
 
 /// Bytes of one request of a copy.
 pub(crate) const CHUNK: u32 = 1 << 20;

@@ -98,6 +98,8 @@ pub trait Sink: Sync {
     fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error>;
     /// Sets its length: cuts off what is too much, and makes a hole of what is missing at the end.
     fn resize(&self, length: u64) -> Result<(), Error>;
+    /// Removes it: what is in it is of no use any more.
+    fn discard(&self) -> Result<(), Error>;
     /// Gives the file its attributes and name.
     fn complete(&self, ending: &Ending<'_>) -> Result<(), Error>;
 }

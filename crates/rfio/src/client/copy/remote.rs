@@ -304,6 +304,18 @@ fn remote_checksums(
     Ok(all)
 }
 
+/// The path of the partial file of a destination.
+pub(crate) fn partial_path(destination: &Path) -> Result<Path, Error> {
+    let (parent, name) = split(destination.as_bytes());
+    let slash: &[u8] = if destination.as_bytes().contains(&b'/') {
+        b"/"
+    } else {
+        b""
+    };
+    Path::new([parent, slash, &partial_name(name)].concat())
+        .ok_or_else(|| Error::Setup("path too long".into()))
+}
+
 /// A partial file on a service.
 pub struct RemoteSink<'a> {
     there: There<'a>,
@@ -316,14 +328,7 @@ impl<'a> RemoteSink<'a> {
     /// Opens or makes the partial file of a destination.
     pub fn open(there: There<'a>, destination: &Path, earlier: Earlier) -> Result<Self, Error> {
         let session = connect(there.address, there.options)?;
-        let (parent, name) = split(destination.as_bytes());
-        let slash: &[u8] = if destination.as_bytes().contains(&b'/') {
-            b"/"
-        } else {
-            b""
-        };
-        let path = Path::new([parent, slash, &partial_name(name)].concat())
-            .ok_or_else(|| Error::Setup("path too long".into()))?;
+        let path = partial_path(destination)?;
         let mut flags = OpenFlags::READ
             | OpenFlags::WRITE
             | OpenFlags::CREATE
@@ -381,6 +386,18 @@ impl Sink for RemoteSink<'_> {
 
     fn resize(&self, length: u64) -> Result<(), Error> {
         self.own.1.truncate(length)
+    }
+
+    fn discard(&self) -> Result<(), Error> {
+        let request = Request::Unlink(OnPath {
+            path: self.path.clone(),
+        });
+        // The connection may have been lost since, and the file is there all the same.
+        if lock(&self.own.0).is_broken() {
+            let mut session = Session::connect(self.there.address, self.there.options)?;
+            return session.call(&request).map(|_| ());
+        }
+        self.own.1.call(&request)
     }
 
     fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {

@@ -287,7 +287,7 @@ impl LocalStorer<'_> {
             sink.complete(&self.ending(whole))
         })();
         // It is sent again as a whole, so a part of it is of no use.
-        written.inspect_err(|_| sink.discard())
+        written.inspect_err(|_| drop(sink.discard()))
     }
 
     /// Makes a file that has no name before it is whole; false if the name is taken or the file system has no such files.

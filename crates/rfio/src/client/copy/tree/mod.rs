@@ -5,6 +5,7 @@
 //! lost connection stops the tree, with one message.
 
 mod local;
+mod mark;
 mod names;
 mod remote;
 mod small;
@@ -12,6 +13,7 @@ mod standing;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use verbena_rfio_protocol::reply::Listing;
 use verbena_rfio_protocol::request::List;
@@ -32,10 +34,12 @@ use crate::client::error::Error;
 use crate::client::session::unexpected;
 
 use local::LocalTree;
+use mark::Mark;
 use names::Names;
 use remote::RemoteTree;
 use small::{Fetcher, Storer};
 
+pub use mark::is_begun;
 pub(super) use standing::stays;
 
 /// Largest file that travels whole.
@@ -123,6 +127,12 @@ pub fn copy_tree(
             Box::new(tree.about(address)?)
         }
     };
+    // The same place again, which an earlier attempt has made.
+    let begun = manner.earlier == Earlier::Continue && is_begun(from, to, manner)?;
+    let mark = match begun || standing::is_free(to, manner)? {
+        true => Mark::set(from, to, manner)?,
+        false => None,
+    };
     let made;
     let target: Box<dyn Target + '_> = match to {
         Location::Local(path) => {
@@ -139,12 +149,17 @@ pub fn copy_tree(
             Box::new(tree)
         }
     };
+    let has_failed = AtomicBool::new(false);
+    let on_error = |error| {
+        has_failed.store(true, Ordering::Relaxed);
+        on_error(error);
+    };
     Walk {
         origin: &*origin,
         target: &*target,
         manner,
         progress,
-        on_error,
+        on_error: &on_error,
         small: Vec::new(),
         large: Vec::new(),
         open: Vec::new(),
@@ -154,7 +169,11 @@ pub fn copy_tree(
         held: 0,
         held_before: 0,
     }
-    .run(made)
+    .run(made || begun)?;
+    match mark {
+        Some(mark) if !has_failed.load(Ordering::Relaxed) => mark.clear(),
+        _ => Ok(()),
+    }
 }
 
 /// A file that is to be copied: its path, and what it was when it was listed.
