@@ -9,7 +9,7 @@ from harness import tiers
 from harness.case import Case
 
 from . import (across, addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, hostile, installed, intruders,
-               libraries, mirrored, misfortunes, order, promises, python_package, resuming, scan, storage, tickets, traps)
+               kinds, libraries, mirrored, misfortunes, order, promises, python_package, resuming, scan, storage, tickets, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -69,7 +69,8 @@ def cases() -> Iterator[Case]:
                 "what is there stays": choices.what_is_there_stays, "a rate": choices.a_rate, "rules, against rsync": choices.rules,
                 "torn small files": promises.torn_small_files, "kept attributes": promises.kept_attributes,
                 "continued trees": promises.continued_trees,
-                "begun trees": resuming.begun_trees}.items():
+                "begun trees": resuming.begun_trees, "special files": kinds.special_files,
+                "bits and times of every kind": kinds.bits_and_times}.items():
             yield Case(name, direction, partial(function, direction=direction))
         for misfortune in misfortunes.MISFORTUNES:
             for fabric in FABRICS:
@@ -82,6 +83,7 @@ def cases() -> Iterator[Case]:
     yield Case("secrets reloaded", "server", faults.reloaded)
     yield Case("between services", "copy", promises.between_services)
     yield Case("a lost server", "copy", promises.lost_server)
+    yield Case("a directory into itself", "copy", kinds.into_itself)
     yield Case("links that become directories", "trap", traps.links_that_become_directories)
     yield Case("names listed twice", "trap", traps.names_listed_twice)
     # The same daemon and adapter or not, silence is silence; with the adapter there is more to lose.

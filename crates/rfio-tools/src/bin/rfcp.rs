@@ -53,8 +53,16 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
     let progress = Progress::default();
     let begun = Instant::now();
     let code = Mutex::new(exit::OK);
+    let left_out = Mutex::new(Vec::new());
     let note = |error: CopyError| {
         exit::report("rfcp", &error);
+        if error.is_left_out() {
+            let mut names = left_out.lock().unwrap_or_else(|poison| poison.into_inner());
+            if names.len() < NAMES_TOLD {
+                names.push(error.subject);
+            }
+            return;
+        }
         let mut code = code.lock().unwrap_or_else(|poison| poison.into_inner());
         if *code == exit::OK {
             *code = exit::code(error.status());
@@ -79,9 +87,15 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
     let code = code
         .into_inner()
         .unwrap_or_else(|poison| poison.into_inner());
-    summarise(arguments, &progress, begun.elapsed(), code);
+    let left_out = left_out
+        .into_inner()
+        .unwrap_or_else(|poison| poison.into_inner());
+    summarise(arguments, &progress, begun.elapsed(), code, &left_out);
     Ok(code)
 }
+
+/// Most names of what is left out that the summary has; their count is of all.
+const NAMES_TOLD: usize = 1000;
 
 fn manner(arguments: &Copy) -> Result<Manner, Error> {
     Ok(Manner {
@@ -272,7 +286,13 @@ fn path(report: &Report) -> &'static str {
     }
 }
 
-fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
+fn summarise(
+    arguments: &Copy,
+    progress: &Progress,
+    took: Duration,
+    code: u8,
+    left_out: &[String],
+) {
     if arguments.quiet {
         return;
     }
@@ -284,6 +304,8 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
         serde_json::json!({
             "files": report.files,
             "files_left": report.left,
+            "special_files": report.left_out,
+            "special_file_names": left_out,
             "bytes": report.moved + report.kept,
             "moved_bytes": report.moved,
             "kept_bytes": report.kept,
@@ -305,8 +327,13 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
             1 => ", 1 file was left as it is".into(),
             several => format!(", {several} files were left as they are"),
         };
+        let special = match report.left_out {
+            0 => String::new(),
+            1 => ", 1 special file was left out".into(),
+            several => format!(", {several} special files were left out"),
+        };
         format!(
-            "{} bytes in {seconds:.3} s ({}/s) by {}, CPU {cpu:.3} s{kept}{left}",
+            "{} bytes in {seconds:.3} s ({}/s) by {}, CPU {cpu:.3} s{kept}{left}{special}",
             report.moved,
             display::bytes(rate as u64),
             path(&report)

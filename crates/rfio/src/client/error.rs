@@ -57,6 +57,9 @@ pub enum Error {
     /// The server says more than this client takes.
     #[error("{0}")]
     TooMuch(String),
+    /// It is not copied, because it is none of what a copy takes.
+    #[error("left out: {0} is not copied")]
+    LeftOut(&'static str),
     /// Something here failed.
     #[error("{0}: {1}")]
     Local(String, io::Error),
@@ -83,6 +86,7 @@ impl Error {
             Self::Impostor | Self::CertificateRefused(_) => Status::errno(libc::EACCES),
             Self::Damaged { .. } => Status::CHECKSUM,
             Self::Changed => Status::errno(libc::ESTALE),
+            Self::LeftOut(_) => Status::NOT_SUPPORTED,
             Self::TooMuch(_) => Status::errno(libc::EOVERFLOW),
             Self::Local(_, error) => of_io(error, Status::INTERNAL),
             Self::Setup(_) => Status::errno(libc::EINVAL),
@@ -114,6 +118,7 @@ impl Error {
                 found: *found,
             },
             Self::Changed => Self::Changed,
+            Self::LeftOut(what) => Self::LeftOut(what),
             Self::TooMuch(what) => Self::TooMuch(what.clone()),
             Self::Forked => Self::Forked,
             Self::Local(what, error) => Self::Local(what.clone(), io(error)),

@@ -22,6 +22,11 @@ impl CopyError {
         self.error.status()
     }
 
+    /// Whether it is no failure: what it is about is left out of a copy, as it is no data.
+    pub fn is_left_out(&self) -> bool {
+        matches!(self.error, Error::LeftOut(_))
+    }
+
     /// Whether the connection is lost, so that nothing else can be copied over it.
     pub fn is_loss(&self) -> bool {
         matches!(

@@ -12,6 +12,7 @@ pub struct Progress {
     kept: AtomicU64,
     files: AtomicU64,
     left: AtomicU64,
+    left_out: AtomicU64,
     streamed: AtomicBool,
     by_rdma: AtomicBool,
 }
@@ -48,6 +49,8 @@ pub struct Report {
     pub files: u64,
     /// Files that were there and stay as they are.
     pub left: u64,
+    /// FIFOs, sockets and devices, which are not copied.
+    pub left_out: u64,
     /// Ways that data travelled, in the order of [`Route`].
     pub routes: [bool; 2],
 }
@@ -78,6 +81,11 @@ impl Progress {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A FIFO, socket or device is not copied.
+    pub fn left_out(&self) {
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Data travelled this way.
     pub fn went(&self, route: Route) {
         match route {
@@ -95,6 +103,7 @@ impl Progress {
             kept: self.kept.load(Ordering::Relaxed),
             files: self.files.load(Ordering::Relaxed),
             left: self.left.load(Ordering::Relaxed),
+            left_out: self.left_out.load(Ordering::Relaxed),
             routes: [
                 self.streamed.load(Ordering::Relaxed),
                 self.by_rdma.load(Ordering::Relaxed),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, Stat, Timestamps};
+use verbena_rfio_protocol::shown;
 
 use super::super::directory::{Directory, is_plain_name, split};
 use super::super::failure::here;
@@ -17,7 +18,7 @@ use super::super::pipeline::{Ending, Facts, Sink, Source};
 use super::super::resume::block_checksums;
 use super::super::{Earlier, Extras, Manner, Stable, Verification};
 use super::small::{Fetched, Fetcher, Storer, Whole};
-use super::{Item, Kind, Origin, SMALL, Target, local};
+use super::{Item, Kind, Origin, SMALL, Target, kept_bits, local};
 use crate::checksum;
 use crate::client::error::Error;
 use crate::nameless;
@@ -61,7 +62,7 @@ impl<'a> LocalTree<'a> {
             true => self.path.clone(),
             false => self.path.join(std::ffi::OsStr::from_bytes(at)),
         };
-        path.display().to_string()
+        shown::bytes(path.as_os_str().as_bytes())
     }
 
     fn sink(&self, at: &[u8]) -> std::io::Result<LocalSink> {
@@ -86,12 +87,13 @@ pub fn item(name: &[u8], stat: &Stat) -> Item {
         kind: Kind::of_mode(stat.st_mode),
         facts: Facts {
             size: stat.st_size.max(0) as u64,
-            mode: stat.st_mode & 0o777,
+            mode: kept_bits(stat.st_mode),
             modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
             allocated: (stat.st_blocks.max(0) as u64).saturating_mul(512),
             extended: Vec::new(),
         },
         identity: (stat.st_dev, stat.st_ino),
+        changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64),
         // 32 bits on some machines.
         #[allow(clippy::useless_conversion)]
         links: stat.st_nlink.into(),
@@ -105,6 +107,11 @@ impl Origin for LocalTree<'_> {
 
     fn root(&self) -> Result<Item, Error> {
         Ok(item(b"", &local(self.root.about())?))
+    }
+
+    fn directory(&self, at: &[u8]) -> Result<Item, Error> {
+        let directory = local(self.root.below(at))?;
+        Ok(item(b"", &local(directory.about())?))
     }
 
     fn list(&self, at: &[u8], _: u64) -> Result<(Vec<Item>, u64), Error> {
@@ -138,7 +145,9 @@ impl Target for LocalTree<'_> {
 
     fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
         let directory = local(self.root.below(at))?;
-        let mode = Mode::from_raw_mode(facts.mode & 0o777);
+        // A directory whose group passes to what is in it keeps that, whether it has it from the source or from above.
+        let inherited = local(directory.about())?.st_mode & libc::S_ISGID;
+        let mode = Mode::from_raw_mode(kept_bits(libc::S_IFDIR | facts.mode) | inherited);
         rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
         let time = timespec(facts.modified);
         let times = Timestamps {
@@ -152,8 +161,9 @@ impl Target for LocalTree<'_> {
         }
     }
 
-    fn make_link(&self, at: &[u8], text: &[u8]) -> Result<(), Error> {
-        local(self.root.make_link(at, text))
+    fn make_link(&self, at: &[u8], text: &[u8], modified: i64) -> Result<(), Error> {
+        local(self.root.make_link(at, text))?;
+        local(self.root.set_link_time(at, timespec(modified)))
     }
 
     fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error> {

@@ -10,6 +10,7 @@ mod names;
 mod remote;
 mod small;
 mod standing;
+mod within;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -57,8 +58,8 @@ enum Kind {
     Directory,
     Link,
     File,
-    /// Devices, sockets and FIFOs are not data.
-    Other,
+    /// Devices, sockets and FIFOs are not data; which of them it is.
+    Other(&'static str),
 }
 
 impl Kind {
@@ -67,8 +68,21 @@ impl Kind {
             libc::S_IFDIR => Self::Directory,
             libc::S_IFLNK => Self::Link,
             libc::S_IFREG => Self::File,
-            _ => Self::Other,
+            libc::S_IFIFO => Self::Other("a FIFO"),
+            libc::S_IFSOCK => Self::Other("a socket"),
+            libc::S_IFCHR => Self::Other("a character device"),
+            libc::S_IFBLK => Self::Other("a block device"),
+            _ => Self::Other("a file of unknown type"),
         }
+    }
+}
+
+/// The bits of a mode that a copy keeps: the permission bits, and of a directory those for sticky and set-group-ID, which say
+/// what becomes of names in it. A file that a copy brings runs with nobody else's rights.
+fn kept_bits(mode: u32) -> u32 {
+    match Kind::of_mode(mode) {
+        Kind::Directory => mode & 0o3777,
+        _ => mode & 0o777,
     }
 }
 
@@ -78,8 +92,10 @@ struct Item {
     name: Vec<u8>,
     kind: Kind,
     facts: Facts,
-    /// Tells files apart, for hard links.
+    /// Tells files of one system apart.
     identity: (u64, u64),
+    /// Last change of the inode, nanoseconds since 1970.
+    changed: i64,
     links: u64,
 }
 
@@ -87,6 +103,8 @@ struct Item {
 trait Origin: Sync {
     fn name(&self, at: &[u8]) -> String;
     fn root(&self) -> Result<Item, Error>;
+    /// What a directory below is.
+    fn directory(&self, at: &[u8]) -> Result<Item, Error>;
     /// Part of a directory, from a cookie on, and the next cookie; both are 0 at the ends.
     fn list(&self, at: &[u8], cookie: u64) -> Result<(Vec<Item>, u64), Error>;
     fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error>;
@@ -100,7 +118,8 @@ trait Target: Origin {
     fn make_directory(&self, at: &[u8], mode: u32) -> Result<bool, Error>;
     /// Gives a directory its permission bits and time, and puts its names on stable storage if that is wanted.
     fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error>;
-    fn make_link(&self, at: &[u8], text: &[u8]) -> Result<(), Error>;
+    /// Makes a symbolic link and gives it the time of the one that it is a copy of.
+    fn make_link(&self, at: &[u8], text: &[u8], modified: i64) -> Result<(), Error>;
     fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error>;
     fn create(&self, at: &[u8]) -> Result<Box<dyn Sink + '_>, Error>;
     /// Largest file that it takes whole.
@@ -127,6 +146,7 @@ pub fn copy_tree(
             Box::new(tree.about(address)?)
         }
     };
+    within::must_be_apart(from, to, &*origin, manner)?;
     // The same place again, which an earlier attempt has made.
     let begun = manner.earlier == Earlier::Continue && is_begun(from, to, manner)?;
     let mark = match begun || standing::is_free(to, manner)? {
@@ -150,8 +170,8 @@ pub fn copy_tree(
         }
     };
     let has_failed = AtomicBool::new(false);
-    let on_error = |error| {
-        has_failed.store(true, Ordering::Relaxed);
+    let on_error = |error: CopyError| {
+        has_failed.fetch_or(!error.is_left_out(), Ordering::Relaxed);
         on_error(error);
     };
     Walk {
@@ -168,6 +188,7 @@ pub fn copy_tree(
         first_names: HashMap::new(),
         held: 0,
         held_before: 0,
+        target_root: target.root().about(target.name(b""))?.identity,
     }
     .run(made || begun)?;
     match mark {
@@ -198,6 +219,8 @@ struct Walk<'a> {
     /// Bytes of memory of the names that are come back to, about; and after they were counted last.
     held: usize,
     held_before: usize,
+    /// The target's root, as its system tells it from other directories.
+    target_root: (u64, u64),
 }
 
 /// Bytes that a name takes beside its own.
@@ -377,6 +400,10 @@ impl Walk<'_> {
         }
         match item.kind {
             Kind::Directory => {
+                let is_target = || within::are_one(self.origin, &path, self.target);
+                if item.identity == self.target_root && is_target().about(self.origin.name(&path))? {
+                    return Err(within::into_itself()).about(self.origin.name(&path));
+                }
                 // Until everything is in it, its owner must be able to put it there.
                 self.target
                     .make_directory(&path, item.facts.mode | 0o700)
@@ -391,7 +418,7 @@ impl Walk<'_> {
                     .read_link(&path)
                     .about(self.origin.name(&path))?;
                 self.target
-                    .make_link(&path, &text)
+                    .make_link(&path, &text, item.facts.modified)
                     .about(self.target.name(&path))?;
             }
             Kind::File => {
@@ -425,7 +452,11 @@ impl Walk<'_> {
                     self.large.push(path);
                 }
             }
-            Kind::Other => {}
+            Kind::Other(what) => {
+                self.progress.left_out();
+                let left_out = Err(Error::LeftOut(what));
+                return left_out.about(self.origin.name(&path));
+            }
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use super::super::remote::{
 };
 use super::super::{Extras, Manner, Stable, Verification};
 use super::small::{Fetched, Fetcher, Storer, Whole};
-use super::{Item, Kind, Origin, SMALL, Target, list_page};
+use super::{Item, Kind, Origin, SMALL, Target, kept_bits, list_page};
 use crate::checksum;
 use crate::client::address::Address;
 use crate::client::error::Error;
@@ -98,12 +98,13 @@ pub fn item(name: &[u8], about: &Attributes) -> Item {
         kind: Kind::of_mode(about.mode),
         facts: Facts {
             size: about.size,
-            mode: about.mode & 0o777,
+            mode: kept_bits(about.mode),
             modified: about.modified,
             allocated: about.blocks.saturating_mul(512),
             extended: Vec::new(),
         },
         identity: (about.device, about.inode),
+        changed: about.changed,
         links: about.links,
     }
 }
@@ -120,6 +121,10 @@ impl Origin for RemoteTree<'_> {
             Reply::Status(about) => Ok(item(b"", &about.attributes)),
             other => Err(unexpected(&other)),
         }
+    }
+
+    fn directory(&self, at: &[u8]) -> Result<Item, Error> {
+        self.about(at).map(|about| item(b"", &about))
     }
 
     fn list(&self, at: &[u8], cookie: u64) -> Result<(Vec<Item>, u64), Error> {
@@ -179,7 +184,7 @@ impl Target for RemoteTree<'_> {
         let path = self.path(at)?;
         self.call(&Request::ChangeMode(PathMode {
             path: path.clone(),
-            mode: facts.mode & 0o777,
+            mode: kept_bits(libc::S_IFDIR | facts.mode),
         }))?;
         self.call(&Request::ChangeTimes(PathTimes {
             path: path.clone(),
@@ -192,8 +197,13 @@ impl Target for RemoteTree<'_> {
         }
     }
 
-    fn make_link(&self, at: &[u8], text: &[u8]) -> Result<(), Error> {
+    fn make_link(&self, at: &[u8], text: &[u8], modified: i64) -> Result<(), Error> {
         let to = self.path(at)?;
+        let times = Request::ChangeTimes(PathTimes {
+            path: to.clone(),
+            accessed: modified,
+            modified,
+        });
         let from = Path::new(text).ok_or_else(|| Error::Setup("link too long".into()))?;
         let request = Request::MakeLink(TwoPaths {
             from,
@@ -201,14 +211,14 @@ impl Target for RemoteTree<'_> {
         });
         match self.call(&request) {
             Err(error) if error.errno() == Some(libc::EEXIST) => {
-                if self.read_link(at).is_ok_and(|there| there == text) {
-                    return Ok(());
+                if !self.read_link(at).is_ok_and(|there| there == text) {
+                    self.call(&Request::Unlink(OnPath { path: to }))?;
+                    self.call(&request)?;
                 }
-                self.call(&Request::Unlink(OnPath { path: to }))?;
-                self.call(&request).map(|_| ())
             }
-            other => other.map(|_| ()),
+            other => drop(other?),
         }
+        self.call(&times).map(|_| ())
     }
 
     fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error> {
