@@ -8,7 +8,7 @@ from typing import Iterator
 from harness import tiers
 from harness.case import Case
 
-from . import (across, addresses, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, hostile, installed, intruders,
+from . import (across, addresses, byte_names, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, hostile, installed, intruders,
                kinds, libraries, mirrored, misfortunes, order, promises, python_package, resuming, scan, storage, tickets, traps)
 from .service import FABRICS, PATHS
 
@@ -84,6 +84,7 @@ def cases() -> Iterator[Case]:
     yield Case("between services", "copy", promises.between_services)
     yield Case("a lost server", "copy", promises.lost_server)
     yield Case("a directory into itself", "copy", kinds.into_itself)
+    yield Case("names that are not UTF-8", "copy", byte_names.everywhere)
     yield Case("links that become directories", "trap", traps.links_that_become_directories)
     yield Case("names listed twice", "trap", traps.names_listed_twice)
     # The same daemon and adapter or not, silence is silence; with the adapter there is more to lose.

@@ -1,12 +1,15 @@
 //! The command lines of all tools, as typed.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use verbena_rfio::auth::tls::ClientFiles;
 use verbena_rfio::client::copy::choice::{Rule, Verdict};
-use verbena_rfio::client::copy::pattern::Pattern;
+use verbena_rfio::client::copy::pattern::{BadPattern, Pattern};
 use verbena_rfio::client::options::{Checksums, Fabric, load_secrets};
 use verbena_rfio::client::{Error, Options};
 
@@ -102,7 +105,7 @@ impl Connection {
 pub struct Copy {
     /// Sources, then the destination; '-' is standard input or output
     #[arg(required = true, num_args = 2.., value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Copy only so many bytes from the front
     #[arg(short = 's', value_name = "BYTES", value_parser = size::parse)]
     pub size: Option<u64>,
@@ -174,9 +177,10 @@ impl Args for Rules {
                     .value_name("PATTERN")
                     .action(clap::ArgAction::Append)
                     .requires("recursive")
-                    .value_parser(move |text: &str| {
-                        Pattern::new(text).map(|pattern| Rule { verdict, pattern })
-                    })
+                    .value_parser(OsStringValueParser::new().try_map(move |text| {
+                        let pattern = Pattern::new(text.as_bytes())?;
+                        Ok::<_, BadPattern>(Rule { verdict, pattern })
+                    }))
                     .help(help);
                 command.arg(rule)
             })
@@ -213,7 +217,7 @@ impl FromArgMatches for Rules {
 pub struct Directory {
     /// What to list
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// And everything below
     #[arg(short = 'R', long)]
     pub recursive: bool,
@@ -228,7 +232,7 @@ pub struct Directory {
 pub struct Concatenate {
     /// What to write
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Connection
     #[command(flatten)]
     pub connection: Connection,
@@ -240,7 +244,7 @@ pub struct Concatenate {
 pub struct Remove {
     /// What to remove
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Directories with everything in them
     #[arg(short = 'r', long)]
     pub recursive: bool,
@@ -255,7 +259,7 @@ pub struct Remove {
 pub struct MakeDirectory {
     /// What to make
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Permission bits, octal
     #[arg(short = 'm', value_name = "MODE", value_parser = octal, default_value = "777")]
     pub mode: u32,
@@ -272,9 +276,9 @@ pub struct MakeDirectory {
 #[command(name = "rfrename", version, after_help = PLACES)]
 pub struct Rename {
     /// The old name
-    pub from: String,
+    pub from: OsString,
     /// The new name, on the same server
-    pub to: String,
+    pub to: OsString,
     /// Connection
     #[command(flatten)]
     pub connection: Connection,
@@ -289,7 +293,7 @@ pub struct ChangeMode {
     pub mode: u32,
     /// Of what
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Connection
     #[command(flatten)]
     pub connection: Connection,
@@ -301,7 +305,7 @@ pub struct ChangeMode {
 pub struct Status {
     /// What to show
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Show a symbolic link itself
     #[arg(short = 'P', long)]
     pub no_follow: bool,

@@ -1,6 +1,8 @@
 //! `rfcp`: copies files to, from and between servers.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,6 +16,7 @@ use verbena_rfio::client::copy::{
     copy_tree, is_begun,
 };
 use verbena_rfio::client::{Error, Location};
+use verbena_rfio_protocol::shown;
 use verbena_rfio_tools::arguments::{self, Copy};
 use verbena_rfio_tools::remote::{Sessions, below, status};
 use verbena_rfio_tools::{display, exit, say};
@@ -151,7 +154,9 @@ fn pace(arguments: &Copy) -> Result<Option<Arc<Pace>>, Error> {
 
 /// Each source with its own destination: a directory receives sources under their names.
 fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>, Error> {
-    let parse = |text: &String| Location::parse(text).map_err(|bad| Error::Setup(bad.to_string()));
+    let parse = |text: &OsString| {
+        Location::parse(text.as_bytes()).map_err(|bad| Error::Setup(bad.to_string()))
+    };
     let (last, sources) = arguments
         .places
         .split_last()
@@ -170,11 +175,12 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
     if let (true, Location::Local(path)) = (into, &mut destination) {
         *path = path
             .canonicalize()
-            .map_err(|error| Error::Local(last.clone(), error))?;
+            .map_err(|error| Error::Local(shown::bytes(last.as_bytes()), error))?;
     }
     if sources.len() > 1 && !into {
         return Err(Error::Setup(format!(
-            "several sources need a directory as destination, which '{last}' is not"
+            "several sources need a directory as destination, which '{}' is not",
+            shown::bytes(last.as_bytes())
         )));
     }
     sources
@@ -182,7 +188,7 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
         .map(|text| {
             let source = parse(text)?;
             let to = if into {
-                inside(&destination, &source, text)?
+                inside(&destination, &source, text.as_bytes())?
             } else {
                 destination.clone()
             };
@@ -191,10 +197,11 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
         .collect()
 }
 
-fn inside(directory: &Location, source: &Location, text: &str) -> Result<Location, Error> {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let last = text.rsplit('/').find(|part| !part.is_empty());
-    if matches!(last, Some("." | "..")) {
+fn inside(directory: &Location, source: &Location, text: &[u8]) -> Result<Location, Error> {
+    use std::os::unix::ffi::OsStringExt;
+    let mut parts = text.rsplit(|&byte| byte == b'/');
+    let last = parts.find(|part| !part.is_empty());
+    if matches!(last, Some(b"." | b"..")) {
         return Ok(directory.clone());
     }
     let name = match source {
@@ -209,10 +216,13 @@ fn inside(directory: &Location, source: &Location, text: &str) -> Result<Locatio
         // The root of a service: its content goes into the directory itself.
         (directory, None) => Ok(directory.clone()),
         (_, Some(name)) if name == b"-" && matches!(source, Location::Local(_)) => Err(
-            Error::Setup(format!("'{text}' has no name to use in a directory")),
+            Error::Setup(format!(
+                "'{}' has no name to use in a directory",
+                shown::bytes(text)
+            )),
         ),
         (Location::Local(directory), Some(name)) => Ok(Location::Local(
-            directory.join(std::ffi::OsString::from_vec(name)),
+            directory.join(OsString::from_vec(name)),
         )),
         (Location::Remote(address, directory), Some(name)) => {
             Ok(Location::Remote(address.clone(), below(directory, &name)?))

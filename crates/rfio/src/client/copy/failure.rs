@@ -1,8 +1,10 @@
 //! Why a copy failed, and of which file.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use verbena_rfio_protocol::Status;
+use verbena_rfio_protocol::{Status, shown};
 
 use crate::client::error::Error;
 
@@ -58,6 +60,11 @@ impl<T> About<T> for io::Result<T> {
     fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError> {
         self.map_err(here).about(subject)
     }
+}
+
+/// A path of this host, for people.
+pub(crate) fn shown_path(path: &Path) -> String {
+    shown::bytes(path.as_os_str().as_bytes())
 }
 
 /// A failure of something on this host.

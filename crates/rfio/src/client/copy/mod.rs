@@ -39,7 +39,7 @@ use super::options::Options;
 use super::session::Session;
 use choice::{Choice, Existing};
 use directory::Directory;
-use failure::{About, here};
+use failure::{About, here, shown_path};
 use local::{LocalSink, LocalSource, is_special};
 use pipeline::{Facts, Sink, Source};
 use remote::{RemoteSink, RemoteSource, There};
@@ -178,8 +178,8 @@ pub fn stream_file(
     let (address, path) = match from {
         Location::Remote(address, path) => (address, path),
         Location::Local(path) => {
-            let mut file = std::fs::File::open(path).about(path.display())?;
-            std::io::copy(&mut file, sink).about(path.display())?;
+            let mut file = std::fs::File::open(path).about(shown_path(path))?;
+            std::io::copy(&mut file, sink).about(shown_path(path))?;
             return sink.flush().about("standard output");
         }
     };
@@ -210,11 +210,11 @@ fn stream_of(path: &LocalPath) -> Result<Option<Stream>, CopyError> {
     if path.as_os_str() == "-" {
         return Ok(Some((Box::new(std::io::stdin()), 0o644)));
     }
-    let about = std::fs::metadata(path).about(path.display())?;
+    let about = std::fs::metadata(path).about(shown_path(path))?;
     if about.is_file() || about.is_dir() {
         return Ok(None);
     }
-    let file = std::fs::File::open(path).about(path.display())?;
+    let file = std::fs::File::open(path).about(shown_path(path))?;
     Ok(Some((Box::new(file), about.permissions().mode() & 0o777)))
 }
 
@@ -226,7 +226,7 @@ fn special(to: &Location) -> Result<Option<Box<dyn Write>>, CopyError> {
             let file = std::fs::OpenOptions::new()
                 .write(true)
                 .open(path)
-                .about(path.display())?;
+                .about(shown_path(path))?;
             Ok(Some(Box::new(file)))
         }
         _ => Ok(None),
@@ -240,7 +240,7 @@ fn source<'a>(
 ) -> Result<Box<dyn Source + 'a>, CopyError> {
     match from {
         Location::Local(path) => {
-            let name = path.display().to_string();
+            let name = shown_path(path);
             let file = std::fs::File::open(path).about(&name)?;
             if file.metadata().about(&name)?.is_dir() {
                 return Err(here(std::io::Error::from_raw_os_error(libc::EISDIR))).about(&name);
@@ -267,7 +267,7 @@ fn sink<'a>(
 ) -> Result<Box<dyn Sink + 'a>, CopyError> {
     match to {
         Location::Local(path) => {
-            let name = path.display().to_string();
+            let name = shown_path(path);
             let (directory, last) = Directory::above(path).about(&name)?;
             let sink = LocalSink::open(Arc::new(directory), &last, name.clone(), manner.earlier);
             Ok(Box::new(sink.about(&name)?))

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, Stat, Timestamps};
-use verbena_rfio_protocol::shown;
 
 use super::super::directory::{Directory, is_plain_name, split};
-use super::super::failure::here;
+use super::super::failure::{here, shown_path};
 use super::super::local::{
     Identity, LocalSink, LocalSource, dress, extended_of, nanoseconds, read_fully_at, timespec,
 };
@@ -62,7 +61,7 @@ impl<'a> LocalTree<'a> {
             true => self.path.clone(),
             false => self.path.join(std::ffi::OsStr::from_bytes(at)),
         };
-        shown::bytes(path.as_os_str().as_bytes())
+        shown_path(&path)
     }
 
     fn sink(&self, at: &[u8]) -> std::io::Result<LocalSink> {

@@ -12,7 +12,7 @@ use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::Path;
 
 use super::super::directory::{Directory, is_plain_name, split};
-use super::super::failure::{About, CopyError, here};
+use super::super::failure::{About, CopyError, here, shown_path};
 use super::super::local::{LocalSink, partial_name};
 use super::super::pipeline::Sink;
 use super::super::progress::Progress;
@@ -63,7 +63,7 @@ impl<'a> Mark<'a> {
                 if path.file_name().is_none() {
                     return Ok(None);
                 }
-                let name = path.display().to_string();
+                let name = shown_path(path);
                 let (above, last) = Directory::above(path).about(&name)?;
                 let sink = LocalSink::open(Arc::new(above), &last, name.clone(), Earlier::Discard);
                 Box::new(sink.about(name)?)
@@ -100,7 +100,7 @@ pub fn is_begun(from: &Location, to: &Location, manner: &Manner) -> Result<bool,
     let wanted = content(from);
     let mut found = vec![0; wanted.len() + 1];
     let read = match to {
-        Location::Local(path) => read_here(path, &mut found).about(path.display()),
+        Location::Local(path) => read_here(path, &mut found).about(shown_path(path)),
         Location::Remote(address, path) => match marked(path) {
             Some(path) => read_there(address, &path, manner, &mut found)
                 .about(format_args!("{address}{path}")),

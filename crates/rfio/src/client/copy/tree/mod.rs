@@ -23,7 +23,7 @@ use verbena_rfio_protocol::{Reply, Request};
 
 use super::choice::Existing;
 use super::directory::{join, split};
-use super::failure::{About, CopyError, here};
+use super::failure::{About, CopyError, here, shown_path};
 use super::local::partial_name;
 use super::pipeline::{self, Facts, Sink, Source};
 use super::progress::Progress;
@@ -140,7 +140,7 @@ pub fn copy_tree(
     on_error: OnError<'_>,
 ) -> Result<(), CopyError> {
     let origin: Box<dyn Origin + '_> = match from {
-        Location::Local(path) => Box::new(LocalTree::named(path, manner).about(path.display())?),
+        Location::Local(path) => Box::new(LocalTree::named(path, manner).about(shown_path(path))?),
         Location::Remote(address, path) => {
             let tree = RemoteTree::connect(address, path, manner, progress);
             Box::new(tree.about(address)?)
@@ -156,7 +156,7 @@ pub fn copy_tree(
     let made;
     let target: Box<dyn Target + '_> = match to {
         Location::Local(path) => {
-            let (tree, fresh) = LocalTree::made(path, manner).about(path.display())?;
+            let (tree, fresh) = LocalTree::made(path, manner).about(shown_path(path))?;
             made = fresh;
             Box::new(tree)
         }

@@ -5,7 +5,7 @@ use verbena_rfio_protocol::{Reply, Request};
 
 use super::super::Manner;
 use super::super::choice::Existing;
-use super::super::failure::{About, CopyError, here};
+use super::super::failure::{About, CopyError, here, shown_path};
 use super::super::pipeline::Facts;
 use super::{local, remote};
 use crate::client::address::Location;
@@ -31,7 +31,7 @@ fn facts(to: &Location, manner: &Manner) -> Result<Option<Facts>, CopyError> {
         Location::Local(path) => match rustix::fs::lstat(path) {
             Ok(stat) => Ok(Some(local::item(b"", &stat).facts)),
             Err(rustix::io::Errno::NOENT) => Ok(None),
-            Err(errno) => Err(here(errno.into())).about(path.display()),
+            Err(errno) => Err(here(errno.into())).about(shown_path(path)),
         },
         Location::Remote(address, path) => {
             let name = || format!("{address}{path}");

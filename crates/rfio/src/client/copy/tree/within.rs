@@ -11,7 +11,7 @@ use verbena_rfio_protocol::{Reply, Request, request::OnPath};
 
 use super::super::Manner;
 use super::super::directory::{Directory, split};
-use super::super::failure::{About, CopyError};
+use super::super::failure::{About, CopyError, shown_path};
 use super::{Kind, Origin, Target, remote};
 use crate::client::address::Location;
 use crate::client::error::Error;
@@ -35,7 +35,7 @@ pub fn must_be_apart(
     };
     let (is_within, name) = match (from, to) {
         (Location::Local(_), Location::Local(path)) => {
-            (is_within_here(path, source()?), path.display().to_string())
+            (is_within_here(path, source()?), shown_path(path))
         }
         (Location::Remote(one, _), Location::Remote(other, path)) if one == other => {
             let name = format!("{other}{path}");
