@@ -256,7 +256,7 @@ def dripping_replies(place: Place) -> Outcome:
         library = {"RFIO_LIBRARY": str(LIBRARIES / "librfio.so.2"), "RFIO_TIMEOUT": "2", "RFIO_FABRIC": "tcp"}
         commands: dict[str, Callable[[], Process]] = {
             "rfstat": lambda: service.begin("rfstat", "--timeout", 2, service.at("f")),
-            "rfcp": lambda: service.begin("rfcp", "-q", "--timeout", 2, service.at("f"), "/dev/null"),
+            "rfcp": lambda: service.begin("rfcp", "-q", "--retry", 0, "--timeout", 2, service.at("f"), "/dev/null"),
             "the library": lambda: place.start("python", [str(PYTHON), str(script), service.at("f")],
                                                **{**service.environment(), **library})}
         for what, begin in commands.items():

@@ -61,7 +61,7 @@ def ended_and_continued(place: Place, fabric: str, direction: str, victim: str) 
             final.unlink(missing_ok=True)
             partial.unlink(missing_ok=True)
             point = chance.randrange(SIZE)
-            copy = service.begin("rfcp", "-q", *pair)
+            copy = service.begin("rfcp", "-q", "--retry", 0, *pair)
             while copy.running and length(partial) < point:
                 pass
             if victim == "daemon":

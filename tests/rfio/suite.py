@@ -9,7 +9,7 @@ from harness import tiers
 from harness.case import Case
 
 from . import (across, addresses, byte_names, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, hostile, installed, intruders,
-               kinds, libraries, mirrored, misfortunes, order, promises, python_package, resuming, scan, storage, tickets, traps)
+               kinds, libraries, mirrored, misfortunes, order, promises, python_package, reconnecting, resuming, scan, storage, tickets, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -27,7 +27,8 @@ def cases() -> Iterator[Case]:
                 "pipes": copies.pipes, "trees": copies.trees, "names and exit codes": copies.names,
                 "summary": copies.summary, "a damaged part": resuming.a_damaged_part,
                 "disk full": faults.disk_full, "slow readers": faults.slow_readers,
-                "server restarted": faults.server_restarted, "two writers": faults.two_writers}.items():
+                "server restarted": faults.server_restarted, "two writers": faults.two_writers,
+                "restarts during copies of a file": reconnecting.files, "restarts during copies of a tree": reconnecting.trees}.items():
             yield Case(name, fabric, partial(function, fabric=fabric))
         for how in ("truncated", "replaced"):
             yield Case(f"{how} while read", fabric,
@@ -83,6 +84,7 @@ def cases() -> Iterator[Case]:
     yield Case("secrets reloaded", "server", faults.reloaded)
     yield Case("between services", "copy", promises.between_services)
     yield Case("a lost server", "copy", promises.lost_server)
+    yield Case("what is not tried again", "copy", reconnecting.in_vain)
     yield Case("a directory into itself", "copy", kinds.into_itself)
     yield Case("names that are not UTF-8", "copy", byte_names.everywhere)
     yield Case("links that become directories", "trap", traps.links_that_become_directories)

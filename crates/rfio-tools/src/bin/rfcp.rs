@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use verbena_rfio::client::copy::choice::{Choice, Existing};
 use verbena_rfio::client::copy::{
-    CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Stable, Verification, copy_file,
+    CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Retry, Stable, Verification, copy_file,
     copy_tree, is_begun,
 };
 use verbena_rfio::client::{Error, Location};
@@ -132,6 +132,10 @@ fn manner(arguments: &Copy) -> Result<Manner, Error> {
         },
         choice: Choice::of(arguments.rules.0.clone()),
         pace: pace(arguments)?,
+        retry: Retry {
+            patience: Duration::from_secs(arguments.retry),
+            tell: |loss| exit::report("rfcp", format_args!("{loss}; trying again")),
+        },
     })
 }
 
@@ -315,6 +319,7 @@ fn summarise(
             "files": report.files,
             "files_left": report.left,
             "special_files": report.left_out,
+            "tried_again": report.tried_again,
             "special_file_names": left_out,
             "bytes": report.moved + report.kept,
             "moved_bytes": report.moved,

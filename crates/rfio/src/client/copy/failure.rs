@@ -29,16 +29,17 @@ impl CopyError {
         matches!(self.error, Error::LeftOut(_))
     }
 
-    /// Whether the connection is lost, so that nothing else can be copied over it.
+    /// Whether the connection is lost, or the server takes nothing more, so that nothing else can be copied over it.
     pub fn is_loss(&self) -> bool {
-        matches!(
-            self.error,
+        match &self.error {
             Error::Unreachable(..)
-                | Error::Connection(_)
-                | Error::Dropped(_)
-                | Error::TimedOut
-                | Error::Impostor
-        )
+            | Error::Connection(_)
+            | Error::Dropped(_)
+            | Error::TimedOut
+            | Error::Impostor => true,
+            Error::Refused(refusal) => refusal.status == Status::errno(libc::EAGAIN),
+            _ => false,
+        }
     }
 }
 

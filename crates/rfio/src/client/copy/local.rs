@@ -182,6 +182,11 @@ impl Source for LocalSource {
         Ok(Box::new(self))
     }
 
+    /// A file here is never opened again.
+    fn state(&self) -> u64 {
+        0
+    }
+
     fn unchanged(&self) -> Result<(), Error> {
         self.identity.must_be_that_of(&self.file)
     }

@@ -23,6 +23,7 @@ mod pipeline;
 pub mod progress;
 mod remote;
 mod resume;
+mod retry;
 mod tree;
 
 use std::io::Write;
@@ -47,6 +48,7 @@ use remote::{RemoteSink, RemoteSource, There};
 pub use failure::CopyError;
 pub use pace::Pace;
 pub use progress::{Progress, Report, Route};
+pub use retry::Retry;
 pub use tree::{copy_tree, is_begun, list};
 
 /// Bytes of one request of a copy.
@@ -102,6 +104,8 @@ pub struct Manner {
     pub choice: Choice,
     /// Largest rate, of all copies together, if there is one.
     pub pace: Option<Arc<Pace>>,
+    /// How long it goes on after a lost connection.
+    pub retry: Retry,
 }
 
 impl Manner {
@@ -157,15 +161,18 @@ pub fn copy_file(
             }
         };
     }
-    let source = source(from, manner, progress)?;
-    match special(to)? {
-        Some(mut stream) => pipe::to_stream(&*source, &mut stream, manner, progress),
-        None if tree::stays(to, source.facts(), manner)? => {
-            progress.left();
-            Ok(())
-        }
-        None => pipeline::copy(&*source, &*sink(to, manner, progress)?, manner, progress),
+    if let Some(mut stream) = special(to)? {
+        let open = || source(from, manner, progress);
+        return pipe::to_stream(&open, &mut stream, manner, progress);
     }
+    retry::persist_with_file(manner, progress, |manner, is_first| {
+        let source = source(from, manner, progress)?;
+        if is_first && tree::stays(to, source.facts(), manner)? {
+            progress.left();
+            return Ok(());
+        }
+        pipeline::copy(&*source, &*sink(to, manner, progress)?, manner, progress)
+    })
 }
 
 /// Writes a file to a stream as it is read, as cat(1) does: changes meanwhile are nobody's error. What is appended after

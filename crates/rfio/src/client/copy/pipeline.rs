@@ -62,6 +62,8 @@ pub trait Source: Sync {
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error>;
     /// A way to read, beside the others that are under way.
     fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error>;
+    /// A number for its state, by which it is known when it is opened again.
+    fn state(&self) -> u64;
     /// Fails if the file is not what it was when it was opened.
     fn unchanged(&self) -> Result<(), Error>;
 }

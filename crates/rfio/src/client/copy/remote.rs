@@ -1,6 +1,6 @@
 //! A service's end of a copy: an open file there, or a partial file that gets its name in the end.
 
-use std::sync::MutexGuard;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use verbena_rfio_protocol::Reply;
@@ -14,12 +14,12 @@ use super::local::{SETTLING, partial_name};
 use super::pipeline::{Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer};
 use super::progress::{Progress, Route};
 use super::resume::Work;
-use super::{CHUNK, Earlier, Extras, Stable, connect};
+use super::{CHUNK, Earlier, Extras, Stable};
 use crate::checksum;
 use crate::client::address::Address;
 use crate::client::bounds::EXTENTS;
 use crate::client::error::Error;
-use crate::client::file::{RemoteFile, SharedSession, lock};
+use crate::client::file::{RemoteFile, SharedSession, is_missing, lock};
 use crate::client::options::Options;
 use crate::client::pull::Pull;
 use crate::client::push::Writes;
@@ -34,6 +34,20 @@ pub struct There<'a> {
     pub options: &'a Options,
     /// Where it is told by which way the data went.
     pub progress: &'a Progress,
+}
+
+impl There<'_> {
+    /// Opens a session.
+    pub fn session(&self) -> Result<Session, Error> {
+        let session = Session::connect(self.address, self.options)?;
+        self.progress.reached(self.address);
+        Ok(session)
+    }
+
+    /// Opens a session that may be shared.
+    pub fn connect(&self) -> Result<SharedSession, Error> {
+        Ok(Arc::new(Mutex::new(self.session()?)))
+    }
 }
 
 /// An open file, and the session that it is open in.
@@ -51,7 +65,7 @@ pub struct RemoteSource<'a> {
 impl<'a> RemoteSource<'a> {
     /// Opens a file, once any further change of it must show.
     pub fn open(there: There<'a>, path: &Path, extras: Extras) -> Result<Self, Error> {
-        let session = connect(there.address, there.options)?;
+        let session = there.connect()?;
         let file = RemoteFile::open(&session, path, OpenFlags::READ, 0)?;
         let about = settled(&file)?;
         let extended = match extras {
@@ -78,7 +92,7 @@ impl<'a> RemoteSource<'a> {
         if lane == 0 {
             return Ok(None);
         }
-        let session = connect(self.there.address, self.there.options)?;
+        let session = self.there.connect()?;
         let file = RemoteFile::open(&session, &self.path, OpenFlags::READ, 0)?;
         Ok(Some((session, file)))
     }
@@ -159,6 +173,10 @@ impl Source for RemoteSource<'_> {
     fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error> {
         let lane = self.lane(lane)?;
         Ok(Box::new(RemoteReader { source: self, lane }))
+    }
+
+    fn state(&self) -> u64 {
+        self.version
     }
 
     /// The last word on whether the source stayed what it was: the version covers size and times.
@@ -327,7 +345,7 @@ pub struct RemoteSink<'a> {
 impl<'a> RemoteSink<'a> {
     /// Opens or makes the partial file of a destination.
     pub fn open(there: There<'a>, destination: &Path, earlier: Earlier) -> Result<Self, Error> {
-        let session = connect(there.address, there.options)?;
+        let session = there.connect()?;
         let path = partial_path(destination)?;
         let mut flags = OpenFlags::READ
             | OpenFlags::WRITE
@@ -369,7 +387,7 @@ impl Sink for RemoteSink<'_> {
         let lane = match lane {
             0 => None,
             _ => {
-                let session = connect(self.there.address, self.there.options)?;
+                let session = self.there.connect()?;
                 let flags = OpenFlags::WRITE | OpenFlags::NO_FOLLOW;
                 let file = RemoteFile::open(&session, &self.path, flags, 0)?;
                 Some((session, file))
@@ -394,10 +412,10 @@ impl Sink for RemoteSink<'_> {
         });
         // The connection may have been lost since, and the file is there all the same.
         if lock(&self.own.0).is_broken() {
-            let mut session = Session::connect(self.there.address, self.there.options)?;
-            return session.call(&request).map(|_| ());
+            let mut session = self.there.session()?;
+            return gone(session.call(&request).map(|_| ()));
         }
-        self.own.1.call(&request)
+        gone(self.own.1.call(&request))
     }
 
     fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {
@@ -426,6 +444,14 @@ impl Sink for RemoteSink<'_> {
             synchronise_directory(&mut lock(&self.own.0), &path)?;
         }
         Ok(())
+    }
+}
+
+/// What is not there any more needs not be removed: an earlier attempt may have done it, and have lost the reply.
+fn gone(removed: Result<(), Error>) -> Result<(), Error> {
+    match removed {
+        Err(error) if is_missing(&error) => Ok(()),
+        other => other,
     }
 }
 

@@ -64,18 +64,14 @@ impl<'a> LocalTree<'a> {
         shown_path(&path)
     }
 
-    fn sink(&self, at: &[u8]) -> std::io::Result<LocalSink> {
-        let (parent, name) = self.root.parent_of(at)?;
-        self.sink_in(Arc::new(parent), name, at)
-    }
-
     fn sink_in(
         &self,
         parent: Arc<Directory>,
         name: &[u8],
         at: &[u8],
+        earlier: Earlier,
     ) -> std::io::Result<LocalSink> {
-        LocalSink::open(parent, name, self.show(at), self.manner.earlier)
+        LocalSink::open(parent, name, self.show(at), earlier)
     }
 }
 
@@ -169,8 +165,10 @@ impl Target for LocalTree<'_> {
         local(self.root.make_hard_link(existing, at))
     }
 
-    fn create(&self, at: &[u8]) -> Result<Box<dyn Sink + '_>, Error> {
-        Ok(Box::new(local(self.sink(at))?))
+    fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error> {
+        let (parent, name) = local(self.root.parent_of(at))?;
+        let sink = self.sink_in(Arc::new(parent), name, at, earlier);
+        Ok(Box::new(local(sink)?))
     }
 
     fn most_whole(&self) -> u64 {
@@ -285,7 +283,7 @@ impl LocalStorer<'_> {
                 return Ok(());
             }
         }
-        let sink = local(self.tree.sink_in(directory, name, at))?;
+        let sink = local(self.tree.sink_in(directory, name, at, self.tree.manner.earlier))?;
         let written = (|| {
             sink.writer(0)?.write(0, &whole.bytes)?;
             if self.tree.manner.earlier == Earlier::Continue {

@@ -90,7 +90,7 @@ impl<'a> Mark<'a> {
     }
 
     /// Everything is there.
-    pub fn clear(self) -> Result<(), CopyError> {
+    pub fn clear(&self) -> Result<(), CopyError> {
         self.0.discard().about(self.0.name())
     }
 }

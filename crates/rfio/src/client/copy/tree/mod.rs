@@ -28,6 +28,7 @@ use super::local::partial_name;
 use super::pipeline::{self, Facts, Sink, Source};
 use super::progress::Progress;
 use super::resume::segments;
+use super::retry::{self, Trouble};
 use super::{Earlier, Manner, Stable, Verification};
 use crate::client::address::Location;
 use crate::client::bounds::{self, HELD, ListingBounds};
@@ -121,7 +122,7 @@ trait Target: Origin {
     /// Makes a symbolic link and gives it the time of the one that it is a copy of.
     fn make_link(&self, at: &[u8], text: &[u8], modified: i64) -> Result<(), Error>;
     fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error>;
-    fn create(&self, at: &[u8]) -> Result<Box<dyn Sink + '_>, Error>;
+    fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error>;
     /// Largest file that it takes whole.
     fn most_whole(&self) -> u64;
     fn storer(&self) -> Result<Box<dyn Storer + '_>, Error>;
@@ -190,9 +191,11 @@ pub fn copy_tree(
         held_before: 0,
         target_root: target.root().about(target.name(b""))?.identity,
     }
-    .run(made || begun)?;
+    .run(made || mark.is_some())?;
     match mark {
-        Some(mark) if !has_failed.load(Ordering::Relaxed) => mark.clear(),
+        Some(mark) if !has_failed.load(Ordering::Relaxed) => {
+            retry::persist(manner, progress, || mark.clear())
+        }
         _ => Ok(()),
     }
 }
@@ -228,7 +231,7 @@ const EACH: usize = 64;
 
 impl Walk<'_> {
     fn run(mut self, made_root: bool) -> Result<(), CopyError> {
-        let root = self.origin.root().about(self.origin.name(b""))?;
+        let root = self.persist(|| self.origin.root().about(self.origin.name(b"")))?;
         // What the root was before is the user's, if it was there.
         self.unfinished
             .push((Vec::new(), made_root.then_some(root.facts)));
@@ -247,10 +250,16 @@ impl Walk<'_> {
         }
         self.move_and_finish(None)?;
         if self.manner.stable == Stable::First {
-            let done = self.target.synchronise_above();
-            self.survive(done.about(self.target.name(b"")))?;
+            let done =
+                self.persist(|| self.target.synchronise_above().about(self.target.name(b"")));
+            self.survive(done)?;
         }
         Ok(())
+    }
+
+    /// Does something until it is done, or not worth trying again.
+    fn persist<T>(&self, act: impl FnMut() -> Result<T, CopyError>) -> Result<T, CopyError> {
+        retry::persist(self.manner, self.progress, act)
     }
 
     /// Takes what is in a directory.
@@ -260,8 +269,9 @@ impl Walk<'_> {
         let mut names = Names::default();
         let mut cookie = 0;
         loop {
-            let page = self.origin.list(at, cookie);
-            let (items, next) = page.about(self.origin.name(at))?;
+            let page =
+                self.persist(|| self.origin.list(at, cookie).about(self.origin.name(at)));
+            let (items, next) = page?;
             for item in items {
                 if let Err(error) = names.take(&item.name).about(self.origin.name(at)) {
                     (self.on_error)(error);
@@ -311,8 +321,10 @@ impl Walk<'_> {
             self.survive(moved)?;
         }
         for (first, second) in std::mem::take(&mut self.second_names) {
-            let made = self.target.make_hard_link(&first, &second);
-            let made = made.about(self.target.name(&second));
+            let made = self.persist(|| {
+                let made = self.target.make_hard_link(&first, &second);
+                made.about(self.target.name(&second))
+            });
             if made.is_ok() {
                 self.progress.file();
             }
@@ -332,14 +344,14 @@ impl Walk<'_> {
                 kept.push((at, facts));
                 continue;
             }
-            let done = match facts {
-                Some(facts) => self
-                    .target
-                    .finish_directory(&at, &facts, self.manner.stable),
-                None if self.manner.stable == Stable::First => self.target.synchronise_above(),
+            let stable = self.manner.stable;
+            let finish = || match &facts {
+                Some(facts) => self.target.finish_directory(&at, facts, stable),
+                None if stable == Stable::First => self.target.synchronise_above(),
                 None => Ok(()),
             };
-            self.survive(done.about(self.target.name(&at)))?;
+            let done = self.persist(|| finish().about(self.target.name(&at)));
+            self.survive(done)?;
         }
         kept.reverse();
         self.unfinished = kept;
@@ -366,8 +378,9 @@ impl Walk<'_> {
         }
         let (mut found, mut cookie, mut bytes) = (HashMap::new(), 0, 0);
         loop {
-            let page = self.target.list(at, cookie);
-            let (items, next) = page.about(self.target.name(at))?;
+            let page =
+                self.persist(|| self.target.list(at, cookie).about(self.target.name(at)));
+            let (items, next) = page?;
             for item in items {
                 bytes += 2 * item.name.len() + size_of::<Item>() + 64;
                 found.insert(item.name.clone(), item);
@@ -400,26 +413,29 @@ impl Walk<'_> {
         }
         match item.kind {
             Kind::Directory => {
-                let is_target = || within::are_one(self.origin, &path, self.target);
-                if item.identity == self.target_root && is_target().about(self.origin.name(&path))? {
+                let is_target = || {
+                    let are_one = within::are_one(self.origin, &path, self.target);
+                    are_one.about(self.origin.name(&path))
+                };
+                if item.identity == self.target_root && self.persist(is_target)? {
                     return Err(within::into_itself()).about(self.origin.name(&path));
                 }
                 // Until everything is in it, its owner must be able to put it there.
-                self.target
-                    .make_directory(&path, item.facts.mode | 0o700)
-                    .about(self.target.name(&path))?;
+                self.persist(|| {
+                    let made = self.target.make_directory(&path, item.facts.mode | 0o700);
+                    made.about(self.target.name(&path))
+                })?;
                 self.held += 2 * path.len() + 4 * EACH;
                 self.unfinished.push((path.clone(), Some(item.facts)));
                 self.open.push(path);
             }
             Kind::Link => {
-                let text = self
-                    .origin
-                    .read_link(&path)
-                    .about(self.origin.name(&path))?;
-                self.target
-                    .make_link(&path, &text, item.facts.modified)
-                    .about(self.target.name(&path))?;
+                let text =
+                    self.persist(|| self.origin.read_link(&path).about(self.origin.name(&path)))?;
+                self.persist(|| {
+                    let made = self.target.make_link(&path, &text, item.facts.modified);
+                    made.about(self.target.name(&path))
+                })?;
             }
             Kind::File => {
                 if item.links > 1 {
@@ -436,8 +452,10 @@ impl Walk<'_> {
                     .is_some_and(|have| self.is_same(&path, &item, have))
                 {
                     if self.manner.stable == Stable::First {
-                        let done = self.target.synchronise_file(&path);
-                        done.about(self.target.name(&path))?;
+                        self.persist(|| {
+                            let done = self.target.synchronise_file(&path);
+                            done.about(self.target.name(&path))
+                        })?;
                     }
                     self.progress.expect(item.facts.size);
                     self.progress.kept(item.facts.size);
@@ -494,16 +512,26 @@ impl Walk<'_> {
     }
 
     fn move_small(&mut self) -> Result<(), CopyError> {
-        let wanted = std::mem::take(&mut self.small);
-        let mut rest = small::copy(self.origin, self.target, &wanted, self)?;
-        self.large.append(&mut rest);
-        Ok(())
+        let mut wanted = std::mem::take(&mut self.small);
+        let mut trouble = Trouble::default();
+        loop {
+            let copied = small::copy(self.origin, self.target, &wanted, self);
+            self.large.extend(copied.for_the_pipeline);
+            let Some(loss) = copied.loss else {
+                return Ok(());
+            };
+            trouble.after(loss, self.manner, self.progress)?;
+            wanted = copied.left;
+        }
     }
 
     fn move_large(&self, path: &[u8]) -> Result<(), CopyError> {
-        let source = self.origin.open(path).about(self.origin.name(path))?;
-        let sink = self.target.create(path).about(self.target.name(path))?;
-        pipeline::copy(&*source, &*sink, self.manner, self.progress)
+        retry::persist_with_file(self.manner, self.progress, |manner, _| {
+            let source = self.origin.open(path).about(self.origin.name(path))?;
+            let sink = self.target.create(path, manner.earlier);
+            let sink = sink.about(self.target.name(path))?;
+            pipeline::copy(&*source, &*sink, manner, self.progress)
+        })
     }
 }
 

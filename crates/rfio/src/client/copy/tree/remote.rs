@@ -8,14 +8,13 @@ use verbena_rfio_protocol::request::{
 use verbena_rfio_protocol::types::{Attributes, Path};
 use verbena_rfio_protocol::{Reply, Status};
 
-use super::super::connect;
 use super::super::directory::split;
 use super::super::pipeline::{ExtendedAttributes, Facts, Sink, Source};
 use super::super::progress::{Progress, Route};
 use super::super::remote::{
     RemoteSink, RemoteSource, There, extended_of, set_extended, synchronise_directory,
 };
-use super::super::{Extras, Manner, Stable, Verification};
+use super::super::{Earlier, Extras, Manner, Stable, Verification};
 use super::small::{Fetched, Fetcher, Storer, Whole};
 use super::{Item, Kind, Origin, SMALL, Target, kept_bits, list_page};
 use crate::checksum;
@@ -34,6 +33,8 @@ pub struct RemoteTree<'a> {
     manner: &'a Manner,
     /// For everything but data.
     names: Mutex<Session>,
+    /// Largest payload of a request.
+    most_payload: u32,
 }
 
 impl<'a> RemoteTree<'a> {
@@ -44,15 +45,18 @@ impl<'a> RemoteTree<'a> {
         manner: &'a Manner,
         progress: &'a Progress,
     ) -> Result<Self, Error> {
+        let there = There {
+            address,
+            options: &manner.options,
+            progress,
+        };
+        let session = there.session()?;
         Ok(Self {
-            there: There {
-                address,
-                options: &manner.options,
-                progress,
-            },
             root: root.clone(),
             manner,
-            names: Mutex::new(Session::connect(address, &manner.options)?),
+            most_payload: session.terms().most_payload,
+            names: Mutex::new(session),
+            there,
         })
     }
 
@@ -65,14 +69,18 @@ impl<'a> RemoteTree<'a> {
         Path::new([root, slash, at].concat()).ok_or_else(|| Error::Setup("path too long".into()))
     }
 
-    fn session(&self) -> MutexGuard<'_, Session> {
-        self.names
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
+    /// The session for names; another one if it was lost.
+    fn session(&self) -> Result<MutexGuard<'_, Session>, Error> {
+        let names = self.names.lock();
+        let mut session = names.unwrap_or_else(|poison| poison.into_inner());
+        if session.is_broken() {
+            *session = self.there.session()?;
+        }
+        Ok(session)
     }
 
     fn call(&self, request: &Request) -> Result<Reply, Error> {
-        self.session().call(request)
+        self.session()?.call(request)
     }
 
     fn about(&self, at: &[u8]) -> Result<Attributes, Error> {
@@ -151,7 +159,7 @@ impl Origin for RemoteTree<'_> {
         self.there.progress.went(Route::Stream);
         Ok(Box::new(RemoteFetcher {
             tree: self,
-            session: Session::connect(self.there.address, self.there.options)?,
+            session: self.there.session()?,
             asked: std::collections::VecDeque::new(),
             landing: vec![0; SMALL as usize],
         }))
@@ -192,7 +200,7 @@ impl Target for RemoteTree<'_> {
             modified: facts.modified,
         }))?;
         match stable {
-            Stable::First => synchronise_directory(&mut self.session(), &path),
+            Stable::First => synchronise_directory(&mut *self.session()?, &path),
             Stable::Later => Ok(()),
         }
     }
@@ -236,32 +244,32 @@ impl Target for RemoteTree<'_> {
         }
     }
 
-    fn create(&self, at: &[u8]) -> Result<Box<dyn Sink + '_>, Error> {
+    fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error> {
         let path = self.path(at)?;
-        let sink = RemoteSink::open(self.there.clone(), &path, self.manner.earlier)?;
+        let sink = RemoteSink::open(self.there.clone(), &path, earlier)?;
         Ok(Box::new(sink))
     }
 
     fn most_whole(&self) -> u64 {
-        SMALL.min(self.session().terms().most_payload.into())
+        SMALL.min(self.most_payload.into())
     }
 
     fn storer(&self) -> Result<Box<dyn Storer + '_>, Error> {
         self.there.progress.went(Route::Stream);
         Ok(Box::new(RemoteStorer {
             tree: self,
-            session: Session::connect(self.there.address, self.there.options)?,
+            session: self.there.session()?,
             put: std::collections::VecDeque::new(),
         }))
     }
 
     fn synchronise_file(&self, at: &[u8]) -> Result<(), Error> {
-        let session = connect(self.there.address, self.there.options)?;
+        let session = self.there.connect()?;
         RemoteFile::open(&session, &self.path(at)?, OpenFlags::READ, 0)?.synchronise()
     }
 
     fn synchronise_above(&self) -> Result<(), Error> {
-        let mut session = self.session();
+        let mut session = self.session()?;
         let (parent, _) = split(self.root.as_bytes());
         let parent = Path::new(parent).unwrap_or_default();
         for path in [&self.root, &parent] {

@@ -2,8 +2,8 @@
 //! several sessions.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use super::super::failure::{About, CopyError};
 use super::super::pipeline::ExtendedAttributes;
@@ -63,21 +63,32 @@ impl std::fmt::Display for Named<'_> {
     }
 }
 
-/// Copies small files; those that the pipeline has to copy. Fails only if the connection is lost.
+/// What came of small files.
+#[derive(Debug, Default)]
+pub struct Copied {
+    /// Those that the pipeline has to copy.
+    pub for_the_pipeline: Vec<Vec<u8>>,
+    /// Those whose outcome is not known, if the connection was lost.
+    pub left: Vec<Vec<u8>>,
+    /// The loss.
+    pub loss: Option<CopyError>,
+}
+
+/// Copies small files.
 pub(super) fn copy(
     origin: &dyn Origin,
     target: &dyn Target,
     wanted: &[Vec<u8>],
     walk: &Walk<'_>,
-) -> Result<Vec<Vec<u8>>, CopyError> {
+) -> Copied {
     let shared = Shared {
         origin,
         target,
         wanted,
         walk,
         next: AtomicUsize::new(0),
-        others: Mutex::default(),
-        loss: Mutex::default(),
+        ended: wanted.iter().map(|_| AtomicBool::new(false)).collect(),
+        copied: Mutex::default(),
     };
     let lanes = walk.manner.parallel.clamp(1, wanted.len().max(1));
     std::thread::scope(|scope| {
@@ -89,17 +100,12 @@ pub(super) fn copy(
             });
         }
     });
-    match shared
-        .loss
-        .into_inner()
-        .unwrap_or_else(|poison| poison.into_inner())
-    {
-        Some(error) => Err(error),
-        None => Ok(shared
-            .others
-            .into_inner()
-            .unwrap_or_else(|poison| poison.into_inner())),
-    }
+    let copied = shared.copied.into_inner();
+    let mut copied = copied.unwrap_or_else(|poison| poison.into_inner());
+    let ended = wanted.iter().zip(&shared.ended);
+    let left = ended.filter(|(_, ended)| !ended.load(Ordering::Relaxed));
+    copied.left = left.map(|(at, _)| at.clone()).collect();
+    copied
 }
 
 struct Shared<'a> {
@@ -108,23 +114,34 @@ struct Shared<'a> {
     wanted: &'a [Vec<u8>],
     walk: &'a Walk<'a>,
     next: AtomicUsize,
-    others: Mutex<Vec<Vec<u8>>>,
-    loss: Mutex<Option<CopyError>>,
+    /// Of each whether its outcome is known.
+    ended: Vec<AtomicBool>,
+    copied: Mutex<Copied>,
 }
 
 impl Shared<'_> {
+    fn copied(&self) -> MutexGuard<'_, Copied> {
+        self.copied
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+
     /// Notes that the connection is lost. One message says so, however many files and lanes there are.
     fn loss(&self, error: CopyError) {
         self.next.store(self.wanted.len(), Ordering::Relaxed);
-        let mut loss = self
-            .loss
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner());
-        loss.get_or_insert(error);
+        self.copied().loss.get_or_insert(error);
     }
 
-    fn next(&self) -> Option<&Vec<u8>> {
-        self.wanted.get(self.next.fetch_add(1, Ordering::Relaxed))
+    fn next(&self) -> Option<usize> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        (next < self.wanted.len()).then_some(next)
+    }
+
+    /// A file's outcome is known: it is there, or an error is reported. Fails if the connection is lost.
+    fn ends(&self, number: usize, outcome: Result<(), CopyError>) -> Result<(), CopyError> {
+        self.walk.survive(outcome)?;
+        self.ended[number].store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn run(&self) -> Result<(), CopyError> {
@@ -135,15 +152,19 @@ impl Shared<'_> {
             // Half of them at a time, both ways: what is asked for together travels together.
             if asked.len() <= fetcher.most_ahead() / 2 {
                 while asked.len() < fetcher.most_ahead()
-                    && let Some(at) = self.next()
+                    && let Some(number) = self.next()
                 {
+                    let at = &self.wanted[number];
                     match fetcher.ask(at).about(Named(self.origin, at)) {
-                        Ok(()) => asked.push_back(at),
-                        Err(error) => self.walk.survive(Err(error))?,
+                        Ok(()) => asked.push_back(number),
+                        Err(error) => self.ends(number, Err(error))?,
                     }
                 }
             }
-            let Some(at) = asked.pop_front() else { break };
+            let Some(number) = asked.pop_front() else {
+                break;
+            };
+            let at = &self.wanted[number];
             let fetched = fetcher.take().about(Named(self.origin, at));
             match fetched {
                 Ok(Fetched::Whole(whole)) => {
@@ -156,16 +177,18 @@ impl Shared<'_> {
                     self.walk.progress.expect(length);
                     self.walk.manner.keep_pace(length);
                     match storer.put(at, whole).about(Named(self.target, at)) {
-                        Ok(()) => put.push_back((at, length)),
-                        Err(error) => self.walk.survive(Err(error))?,
+                        Ok(()) => put.push_back((number, length)),
+                        Err(error) => {
+                            self.walk.progress.take_back(length, 0);
+                            self.ends(number, Err(error))?;
+                        }
                     }
                 }
-                Ok(Fetched::ForThePipeline) => self
-                    .others
-                    .lock()
-                    .unwrap_or_else(|poison| poison.into_inner())
-                    .push(at.clone()),
-                Err(error) => self.walk.survive(Err(error))?,
+                Ok(Fetched::ForThePipeline) => {
+                    self.copied().for_the_pipeline.push(at.clone());
+                    self.ends(number, Ok(()))?;
+                }
+                Err(error) => self.ends(number, Err(error))?,
             }
         }
         while !put.is_empty() {
@@ -177,16 +200,21 @@ impl Shared<'_> {
     fn settle(
         &self,
         storer: &mut dyn Storer,
-        put: &mut VecDeque<(&Vec<u8>, u64)>,
+        put: &mut VecDeque<(usize, u64)>,
     ) -> Result<(), CopyError> {
-        let Some((at, length)) = put.pop_front() else {
+        let Some((number, length)) = put.pop_front() else {
             return Ok(());
         };
+        let at = &self.wanted[number];
         let stored = storer.take().about(Named(self.target, at));
-        if stored.is_ok() {
-            self.walk.progress.moved(length);
-            self.walk.progress.file();
+        match stored {
+            Ok(()) => {
+                self.walk.progress.moved(length);
+                self.walk.progress.file();
+            }
+            // Counted again when it is tried again.
+            Err(_) => self.walk.progress.take_back(length, 0),
         }
-        self.walk.survive(stored)
+        self.ends(number, stored)
     }
 }

@@ -1,0 +1,137 @@
+//! Going on after a lost connection.
+//!
+//! What was asked for is asked for again over a new connection, after pauses that grow. All that a copy does by name may be
+//! done twice; a file goes on where its partial file is, as with `--continue`. Time without any progress is bounded.
+//!
+//! Only losses are tried again: a server that cannot be reached, ends the connection, is silent, or says that it is about to
+//! stop; and only of servers that this copy has had a session with, so a name that is wrong ends it at once, as do refusals.
+
+use std::time::{Duration, Instant};
+
+use verbena_rfio_protocol::Status;
+
+use super::failure::CopyError;
+use super::progress::Progress;
+use super::{Earlier, Manner};
+use crate::auth::proof::random;
+use crate::client::error::Error;
+
+/// The first pause, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Whether and how long a copy tries again.
+#[derive(Debug, Clone, Copy)]
+pub struct Retry {
+    /// How long without progress; zero is not at all.
+    pub patience: Duration,
+    /// Called with a loss that is tried again.
+    pub tell: fn(&CopyError),
+}
+
+/// A time in which nothing succeeds.
+#[derive(Debug, Default)]
+pub struct Trouble {
+    /// When it began, the pause that is next, and what was done until then.
+    state: Option<(Instant, Duration, u64)>,
+}
+
+impl Trouble {
+    /// Waits after a failure; gives it back if it is not worth trying again, or has been tried for too long.
+    pub fn after(
+        &mut self,
+        error: CopyError,
+        manner: &Manner,
+        progress: &Progress,
+    ) -> Result<(), CopyError> {
+        let done = progress.done();
+        let is_again = self.state.is_some();
+        // What succeeded in between ends the trouble, and this is another one.
+        let state = self.state.take().filter(|&(_, _, before)| before == done);
+        let is_new = state.is_none();
+        if !is_worth_it(&error, is_again, progress) {
+            return Err(error);
+        }
+        let (since, pause, _) = state.unwrap_or((Instant::now(), PAUSES.0, done));
+        let left = manner.retry.patience.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            return Err(error);
+        }
+        if is_new {
+            (manner.retry.tell)(&error);
+        }
+        // Many clients of one server do not all come back at once.
+        let [share, ..] = random();
+        let part = pause.mul_f64(0.5 + f64::from(share) / 512.0);
+        std::thread::sleep(part.min(left));
+        progress.tried_again();
+        self.state = Some((since, (2 * pause).min(PAUSES.1), done));
+        Ok(())
+    }
+}
+
+/// Whether another attempt may succeed where this one failed.
+fn is_worth_it(error: &CopyError, is_again: bool, progress: &Progress) -> bool {
+    let has_reached = progress.has_reached(None);
+    match &error.error {
+        Error::Unreachable(address, _) => progress.has_reached(Some(address)),
+        Error::Connection(_) | Error::Dropped(_) | Error::TimedOut => has_reached,
+        // With the server's end of a queue pair, or because of it; where none was ever made, none will be.
+        Error::Fabric(_) => has_reached && progress.has_gone_by_rdma(),
+        Error::Refused(refusal) => match (refusal.status, refusal.status.as_errno()) {
+            (Status::CONNECTION_DROPPED, _) | (_, Some(libc::EAGAIN)) => has_reached,
+            (Status::COMMUNICATION, _) => has_reached && progress.has_gone_by_rdma(),
+            // The server may not know yet that the lost connection, which writes the file, is lost.
+            (_, Some(libc::EBUSY)) => is_again,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Does something that may be done twice until it succeeds, or is not worth trying again.
+pub fn persist<T>(
+    manner: &Manner,
+    progress: &Progress,
+    mut act: impl FnMut() -> Result<T, CopyError>,
+) -> Result<T, CopyError> {
+    let mut trouble = Trouble::default();
+    loop {
+        match act() {
+            Ok(done) => return Ok(done),
+            Err(error) => trouble.after(error, manner, progress)?,
+        }
+    }
+}
+
+/// Copies a file until that succeeds, or is not worth trying again. `act` gets the manner of the attempt, and whether it is the
+/// first; what an attempt has moved is there for the next one.
+pub fn persist_with_file(
+    manner: &Manner,
+    progress: &Progress,
+    mut act: impl FnMut(&Manner, bool) -> Result<(), CopyError>,
+) -> Result<(), CopyError> {
+    let mut trouble = Trouble::default();
+    let before = progress.report();
+    let again = Manner {
+        earlier: Earlier::Continue,
+        ..manner.clone()
+    };
+    let mut moved = 0;
+    loop {
+        let is_first = trouble.state.is_none() && moved == 0;
+        let done = act(if is_first { manner } else { &again }, is_first);
+        let now = progress.report();
+        match done {
+            Ok(()) => {
+                // What earlier attempts moved is no news of before the copy.
+                progress.take_back(0, (now.kept - before.kept).min(moved));
+                return Ok(());
+            }
+            Err(error) => {
+                trouble.after(error, manner, progress)?;
+                progress.take_back(now.expected - before.expected, now.kept - before.kept);
+                moved = now.moved - before.moved;
+            }
+        }
+    }
+}
