@@ -3,13 +3,12 @@ states has a bound that the client sets (docs/rfio.md, "What a server can do to 
 
 from __future__ import annotations
 
-import os
 import stat
 import struct
 import threading
 import time
 from pathlib import Path
-from typing import Callable, Iterator, Optional
+from typing import Callable, Optional
 
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
@@ -17,8 +16,8 @@ from harness.process import Ended, Process
 
 from .libraries import LIBRARIES
 from .python_package import PYTHON
-from .service import Service, noise
-from .traps import DIRECTORY, FETCH, LINK, LINK_STATUS, LIST, READ_LINK, REGULAR, STATUS, Liar, attributes, crc32c
+from .service import Service
+from .traps import DIRECTORY, FETCH, LINK_STATUS, LIST, REGULAR, STATUS, Liar, attributes, crc32c
 from .wire import OPEN, READ, text
 
 CLOSE, EXAMINE, EXTENTS = 11, 15, 23
@@ -26,7 +25,7 @@ BLOCK = 256 << 10
 MEBIBYTE = 1 << 20
 #: What docs/rfio.md states of a tool's memory beside what its sessions have under way.
 STATED = 512
-FIFO, SOCKET, DEVICE = stat.S_IFIFO | 0o644, stat.S_IFSOCK | 0o755, stat.S_IFCHR | 0o600
+FIFO = stat.S_IFIFO | 0o644
 
 
 def path_of(body: bytes) -> bytes:

@@ -14,8 +14,9 @@ from harness.process import Ended, Process
 
 from .service import SECONDS, SECRET, USER, Service, noise, same
 
-SIZE = 12 << 20
-RATE = "4M"
+#: More than is under way at once (16 MiB) and in sockets, so that a loss is noticed while there is more to come.
+SIZE = 96 << 20
+RATE = "24M"
 
 
 def length(path: Path) -> int:
@@ -58,18 +59,19 @@ def files(place: Place, fabric: str) -> Outcome:
             lanes = ["-P", 2] if direction == "two sessions" else []
             copy = service.begin("rfcp", "--json", "--limit-rate", RATE, *lanes, *pair)
             partial = final.with_name(".copy.rfpart")
-            for point in (SIZE // 4, SIZE // 2):
+            for number, point in enumerate((SIZE // 8, SIZE // 8 * 5), 1):
                 until(copy, lambda point=point: length(partial) > point)
                 if not copy.running:
                     break
                 restart(service)
+                until(copy, lambda number=number: copy.output().count("trying again") >= number)
             ended = finish(copy)
             if not ended.succeeded or not same(final, original) or partial.exists():
                 return failed(f"{direction}: not the same file", ended.evidence())
             report = json.loads(ended.output.splitlines()[-1])
             if report["tried_again"] < 2 or ended.output.count("trying again") < 2:
                 return failed(f"{direction}: {report['tried_again']} restarts are told", ended.evidence())
-            # What was under way each time: with a rate of 4 MiB/s little of it, and never what is on the disk.
+            # What was under way each time, and never what is on the disk.
             lost = report["moved_bytes"] - SIZE
             if not 0 <= lost < SIZE // 2 or report["bytes"] != report["moved_bytes"] + report["kept_bytes"]:
                 return failed(f"{direction}: {report}", ended.evidence())
@@ -79,7 +81,7 @@ def files(place: Place, fabric: str) -> Outcome:
         os.mkfifo(fifo)
         copy = service.begin("rfcp", "-q", "--limit-rate", RATE, service.at("f"), fifo)
         with open(fifo, "rb") as pipe:
-            read = pipe.read(SIZE // 2)
+            read = pipe.read(SIZE // 8)
             restart(service)
             read += pipe.read()
         ended = finish(copy)
@@ -88,7 +90,7 @@ def files(place: Place, fabric: str) -> Outcome:
         # Another file under the name is not the rest of the first one.
         copy = service.begin("rfcp", "-q", "--limit-rate", RATE, service.at("f"), fifo)
         with open(fifo, "rb") as pipe:
-            pipe.read(SIZE // 2)
+            pipe.read(SIZE // 8)
             service.kill()
             (service.export / "f").write_bytes(noise(SIZE, 2))
             service.start()
@@ -115,7 +117,7 @@ def trees(place: Place, fabric: str) -> Outcome:
                 os.utime(tree / f"d{number}", ns=(10 ** 18, 10 ** 18 + number))
             (tree / "large").write_bytes(noise(6 << 20))
             places = ((service.at(tree.name), final) if direction == "download" else (tree, service.at(final.name)))
-            copy = service.begin("rfcp", "-r", "-P", 2, "--json", "--limit-rate", RATE, *places)
+            copy = service.begin("rfcp", "-r", "-P", 2, "--json", "--limit-rate", "4M", *places)
             # At once, with some files there, with more of them, and in the large one.
             points = (lambda: final.exists(), lambda: len(list(final.glob("d*/f*"))) > 300,
                       lambda: len(list(final.glob("d*/f*"))) > 900, lambda: length(final / ".large.rfpart") > 2 << 20)
@@ -166,6 +168,7 @@ def in_vain(place: Place) -> Outcome:
                 return failed(f"{what} takes {seconds:.1f} s", ended.evidence())
 
         def lost(retry: int, meanwhile: Callable[[], None] = lambda: None) -> tuple[Ended, float]:
+            (service.here / ".copy.rfpart").unlink(missing_ok=True)
             started = service.begin("rfcp", "-q", "--limit-rate", RATE, "--retry", retry, service.at("f"), copy)
             until(started, lambda: length(service.here / ".copy.rfpart") > SIZE // 4)
             service.kill()

@@ -139,7 +139,7 @@ pub struct Copy {
     /// Largest rate in bytes a second, of all sessions together
     #[arg(long, value_name = "RATE", value_parser = size::parse)]
     pub limit_rate: Option<u64>,
-    /// Longest time without progress in which a lost connection is made again, in seconds; 0 ends at once
+    /// Seconds to retry without progress after a lost connection; 0 never
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub retry: u64,
     /// Summary as one JSON object on standard output (standard error when copying to '-')

@@ -12,8 +12,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use verbena_rfio::client::copy::choice::{Choice, Existing};
 use verbena_rfio::client::copy::{
-    CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Retry, Stable, Verification, copy_file,
-    copy_tree, is_begun,
+    CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Retry, Stable, Verification,
+    copy_file, copy_tree, is_begun,
 };
 use verbena_rfio::client::{Error, Location};
 use verbena_rfio_protocol::shown;
@@ -219,15 +219,15 @@ fn inside(directory: &Location, source: &Location, text: &[u8]) -> Result<Locati
     match (directory, name) {
         // The root of a service: its content goes into the directory itself.
         (directory, None) => Ok(directory.clone()),
-        (_, Some(name)) if name == b"-" && matches!(source, Location::Local(_)) => Err(
-            Error::Setup(format!(
+        (_, Some(name)) if name == b"-" && matches!(source, Location::Local(_)) => {
+            Err(Error::Setup(format!(
                 "'{}' has no name to use in a directory",
                 shown::bytes(text)
-            )),
-        ),
-        (Location::Local(directory), Some(name)) => Ok(Location::Local(
-            directory.join(OsString::from_vec(name)),
-        )),
+            )))
+        }
+        (Location::Local(directory), Some(name)) => {
+            Ok(Location::Local(directory.join(OsString::from_vec(name))))
+        }
         (Location::Remote(address, directory), Some(name)) => {
             Ok(Location::Remote(address.clone(), below(directory, &name)?))
         }
@@ -300,13 +300,7 @@ fn path(report: &Report) -> &'static str {
     }
 }
 
-fn summarise(
-    arguments: &Copy,
-    progress: &Progress,
-    took: Duration,
-    code: u8,
-    left_out: &[String],
-) {
+fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8, left_out: &[String]) {
     if arguments.quiet {
         return;
     }

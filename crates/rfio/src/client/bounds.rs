@@ -47,6 +47,9 @@ pub const EXTENTS: usize = 65_536;
 /// Bytes of a file that are planned at a time: which parts of it are moved and compared.
 pub const SEGMENT: u64 = 64 << 30;
 
+/// Blocks of a file whose checksums are held at a time.
+pub const COMPARED: u64 = 256 << 10;
+
 /// Slowest rate at which an answer may come once the time limit has passed, in bytes a second.
 const SLOWEST: u32 = 64 << 10;
 

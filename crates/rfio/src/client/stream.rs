@@ -135,8 +135,8 @@ impl Stream {
         self.wait.restart();
     }
 
-    /// From now on, calls wait so long at most, and so does a frame as a whole, with a second more for each 64 KiB; zero is for
-    /// ever.
+    /// From now on, calls wait so long at most, and so does a frame as a whole, with a second more
+    /// for each 64 KiB; zero is for ever.
     pub fn set_patience(&mut self, patience: Duration) -> Result<(), Error> {
         self.wait = Wait::new(patience);
         let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;

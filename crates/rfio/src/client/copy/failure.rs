@@ -29,7 +29,8 @@ impl CopyError {
         matches!(self.error, Error::LeftOut(_))
     }
 
-    /// Whether the connection is lost, or the server takes nothing more, so that nothing else can be copied over it.
+    /// Whether the connection is lost, or the server takes nothing more, so that nothing else can
+    /// be copied over it.
     pub fn is_loss(&self) -> bool {
         match &self.error {
             Error::Unreachable(..)

@@ -13,7 +13,9 @@ use rustix::io::Errno;
 
 use super::directory::Directory;
 use super::failure::here;
-use super::pipeline::{Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer};
+use super::pipeline::{
+    Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer,
+};
 use super::resume::{Work, block_checksums};
 use super::{CHUNK, Earlier, Extras, Stable};
 use crate::client::bounds::EXTENTS;

@@ -247,7 +247,7 @@ mod tests {
         fn a_name_behind_backslashes_fits_itself_alone(name in "[a-c*?\\[\\]\\\\!{}.+-]{1,8}", other in "[a-c*?.]{1,8}") {
             let escaped: String = name.chars().flat_map(|letter| ['\\', letter]).collect();
             // Where nothing is wild, a backslash stands for itself.
-            let pattern = Pattern::new(&format!("{escaped}[x]")).unwrap();
+            let pattern = Pattern::new(format!("{escaped}[x]")).unwrap();
             let fits = pattern.fits(format!("{name}x").as_bytes(), false);
             prop_assert!(fits);
             prop_assert_eq!(pattern.fits(format!("{other}x").as_bytes(), false), name == other);

@@ -10,8 +10,9 @@ use super::retry::Trouble;
 use super::{CHUNK, Manner};
 use crate::client::error::Error;
 
-/// Data in order, to something that is not a file. `open` opens the source, and opens it again where the connection is lost:
-/// what was written cannot be written again, so it must be what it was then.
+/// Data in order, to something that is not a file. `open` opens the source, and opens it again
+/// where the connection is lost: what was written cannot be written again, so it must be what it
+/// was then.
 pub fn to_stream<'a>(
     open: &dyn Fn() -> Result<Box<dyn Source + 'a>, CopyError>,
     sink: &mut dyn Write,

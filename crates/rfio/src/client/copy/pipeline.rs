@@ -55,8 +55,8 @@ pub trait Source: Sync {
     fn facts(&self) -> &Facts;
     /// Largest block for which it gives checksums.
     fn block(&self) -> u32;
-    /// Parts of a segment that hold data, in order, and where the answer ends: before the segment's end if there are more
-    /// parts than are held at a time.
+    /// Parts of a segment that hold data, in order, and where the answer ends: before the segment's
+    /// end if there are more parts than are held at a time.
     fn data(&self, segment: (u64, u64)) -> Result<Extents, Error>;
     /// Checksums of the blocks of a segment that begins with a block; fewer where the file ends.
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error>;
@@ -216,7 +216,8 @@ fn plan(
             let last = found.data.last();
             let behind = last.map_or(from, |&(start, length)| start.saturating_add(length));
             if found.until >= to {
-                // What is a hole to the file's end belongs to the segment as well, unless it is compared.
+                // What is a hole to the file's end belongs to the segment as well, unless it is
+                // compared.
                 if found.until == u64::MAX && behind <= to && earlier <= from {
                     to = size;
                 }

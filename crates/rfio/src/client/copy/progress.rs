@@ -94,7 +94,8 @@ impl Progress {
         self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many bytes that were counted as expected, and as right already, are counted again by another attempt.
+    /// So many bytes that were counted as expected, and as right already, are counted again by
+    /// another attempt.
     pub(super) fn take_back(&self, expected: u64, kept: u64) {
         self.expected.fetch_sub(expected, Ordering::Relaxed);
         self.kept.fetch_sub(kept, Ordering::Relaxed);
@@ -103,7 +104,10 @@ impl Progress {
     /// A number that grows with everything that is done.
     pub(super) fn done(&self) -> u64 {
         let counts = [&self.moved, &self.files];
-        counts.map(|count| count.load(Ordering::Relaxed)).iter().sum()
+        counts
+            .map(|count| count.load(Ordering::Relaxed))
+            .iter()
+            .sum()
     }
 
     /// Something is tried again after a lost connection.

@@ -11,7 +11,9 @@ use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Handle, Path};
 
 use super::directory::split;
 use super::local::{SETTLING, partial_name};
-use super::pipeline::{Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer};
+use super::pipeline::{
+    Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer,
+};
 use super::progress::{Progress, Route};
 use super::resume::Work;
 use super::{CHUNK, Earlier, Extras, Stable};
@@ -109,7 +111,13 @@ fn settled(file: &RemoteFile) -> Result<Attributes, Error> {
         std::thread::sleep(Duration::from_millis(5));
         about = file.examine()?;
     }
-    Ok(about)
+    match i64::try_from(about.size) {
+        Ok(_) => Ok(about),
+        Err(_) => Err(Error::Protocol(format!(
+            "a file has {} bytes, more than any file can have",
+            about.size
+        ))),
+    }
 }
 
 /// The extended attributes of a file.
@@ -277,7 +285,8 @@ fn extents(
     Ok(Extents { data, until })
 }
 
-/// Checksums of the blocks of a segment of a remote file that begins with a block, up to the segment's end or the file's.
+/// Checksums of the blocks of a segment of a remote file that begins with a block, up to the
+/// segment's end or the file's.
 fn remote_checksums(
     (session, file): &Lane,
     block: u32,
@@ -447,7 +456,8 @@ impl Sink for RemoteSink<'_> {
     }
 }
 
-/// What is not there any more needs not be removed: an earlier attempt may have done it, and have lost the reply.
+/// What is not there any more needs not be removed: an earlier attempt may have done it, and have
+/// lost the reply.
 fn gone(removed: Result<(), Error>) -> Result<(), Error> {
     match removed {
         Err(error) if is_missing(&error) => Ok(()),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{CHUNK, Manner};
 use crate::checksum;
-use crate::client::bounds::SEGMENT;
+use crate::client::bounds::{COMPARED, SEGMENT};
 use crate::client::error::Error;
 
 /// The parts of a file of `size` bytes that are planned one after the other, so that the plan of a
@@ -21,7 +21,7 @@ pub fn segments(size: u64, block: u32) -> impl Iterator<Item = (u64, u64)> {
 /// Where the segment that begins at `from`, a multiple of `block`, ends at the latest.
 pub fn segment_end(from: u64, size: u64, block: u32) -> u64 {
     let block = u64::from(block.max(1));
-    from.saturating_add((SEGMENT / block).max(1) * block)
+    from.saturating_add((SEGMENT / block).clamp(1, COMPARED) * block)
         .min(size)
 }
 
@@ -38,9 +38,10 @@ impl Work {
         Self::of((from, to), CHUNK.into(), &[(from, to - from)], 0, |_| false)
     }
 
-    /// What is to be moved of a segment of a file whose `data` lie there, in order: the blocks of `block` bytes for which
-    /// `is_right` says no, joined to ranges of at most a chunk. Holes are left out, but not below `earlier`, where something
-    /// else may be. The segment begins with a block.
+    /// What is to be moved of a segment of a file whose `data` lie there, in order: the blocks of
+    /// `block` bytes for which `is_right` says no, joined to ranges of at most a chunk. Holes are
+    /// left out, but not below `earlier`, where something else may be. The segment begins with a
+    /// block.
     pub fn of(
         (from, to): (u64, u64),
         block: u64,
@@ -62,7 +63,7 @@ impl Work {
             let mut at = start;
             while at < end {
                 let number = at / block;
-                let until = ((number + 1) * block).min(end);
+                let until = (number + 1).saturating_mul(block).min(end);
                 if !is_right(number) {
                     work.add(at, (until - at) as u32);
                 }
@@ -125,8 +126,8 @@ pub fn share(lanes: usize, work: impl Fn(usize) -> Result<(), Error> + Sync) -> 
     })
 }
 
-/// Checksums of the blocks of a segment of something readable, up to the segment's end or its own. `read` fills a buffer at
-/// an offset and says how much it got.
+/// Checksums of the blocks of a segment of something readable, up to the segment's end or its own.
+/// `read` fills a buffer at an offset and says how much it got.
 pub fn block_checksums(
     block: u32,
     (from, to): (u64, u64),

@@ -1,10 +1,12 @@
 //! Going on after a lost connection.
 //!
-//! What was asked for is asked for again over a new connection, after pauses that grow. All that a copy does by name may be
-//! done twice; a file goes on where its partial file is, as with `--continue`. Time without any progress is bounded.
+//! What was asked for is asked for again over a new connection, after pauses that grow. All that a
+//! copy does by name may be done twice; a file goes on where its partial file is, as with
+//! `--continue`. Time without any progress is bounded.
 //!
-//! Only losses are tried again: a server that cannot be reached, ends the connection, is silent, or says that it is about to
-//! stop; and only of servers that this copy has had a session with, so a name that is wrong ends it at once, as do refusals.
+//! Only losses are tried again: a server that cannot be reached, ends the connection, is silent, or
+//! says that it is about to stop; and only of servers that this copy has had a session with, so a
+//! name that is wrong ends it at once, as do refusals.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +38,8 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// Waits after a failure; gives it back if it is not worth trying again, or has been tried for too long.
+    /// Waits after a failure; gives it back if it is not worth trying again, or has been tried for
+    /// too long.
     pub fn after(
         &mut self,
         error: CopyError,
@@ -60,7 +63,7 @@ impl Trouble {
             (manner.retry.tell)(&error);
         }
         // Many clients of one server do not all come back at once.
-        let [share, ..] = random();
+        let [share] = random::<1>();
         let part = pause.mul_f64(0.5 + f64::from(share) / 512.0);
         std::thread::sleep(part.min(left));
         progress.tried_again();
@@ -75,7 +78,8 @@ fn is_worth_it(error: &CopyError, is_again: bool, progress: &Progress) -> bool {
     match &error.error {
         Error::Unreachable(address, _) => progress.has_reached(Some(address)),
         Error::Connection(_) | Error::Dropped(_) | Error::TimedOut => has_reached,
-        // With the server's end of a queue pair, or because of it; where none was ever made, none will be.
+        // With the server's end of a queue pair, or because of it; where none was ever made, none
+        // will be.
         Error::Fabric(_) => has_reached && progress.has_gone_by_rdma(),
         Error::Refused(refusal) => match (refusal.status, refusal.status.as_errno()) {
             (Status::CONNECTION_DROPPED, _) | (_, Some(libc::EAGAIN)) => has_reached,
@@ -103,8 +107,8 @@ pub fn persist<T>(
     }
 }
 
-/// Copies a file until that succeeds, or is not worth trying again. `act` gets the manner of the attempt, and whether it is the
-/// first; what an attempt has moved is there for the next one.
+/// Copies a file until that succeeds, or is not worth trying again. `act` gets the manner of the
+/// attempt, and whether it is the first; what an attempt has moved is there for the next one.
 pub fn persist_with_file(
     manner: &Manner,
     progress: &Progress,

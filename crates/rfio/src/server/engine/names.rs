@@ -142,8 +142,8 @@ impl Engine {
         // fchmod(2) does not take such a descriptor; its name in /proc leads to exactly this file.
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut mode = settable(change.mode);
-        // Of a directory the bit gives nobody rights: its group passes to what is in it. One that is set stays, as with
-        // chmod(1).
+        // Of a directory the bit gives nobody rights: its group passes to what is in it. One that
+        // is set stays, as with chmod(1).
         let about = rustix::fs::fstat(&file)?;
         if FileType::from_raw_mode(about.st_mode) == FileType::Directory {
             mode |= Mode::from_raw_mode(change.mode | about.st_mode) & Mode::SGID;

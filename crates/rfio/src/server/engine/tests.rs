@@ -558,7 +558,8 @@ fn clients_cannot_make_set_user_id_files() {
             .mode();
         assert_eq!(mode & 0o6000, 0, "{name}: {mode:o}");
     }
-    // Of a directory one of the two bits gives nobody rights, and stays when other bits are changed.
+    // Of a directory one of the two bits gives nobody rights, and stays when other bits are
+    // changed.
     std::fs::create_dir(scratch.path("d")).unwrap();
     for (asked, set) in [(0o7775, 0o3775), (0o750, 0o2750)] {
         let change = Request::ChangeMode(PathMode {

@@ -140,7 +140,8 @@ impl Target for LocalTree<'_> {
 
     fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
         let directory = local(self.root.below(at))?;
-        // A directory whose group passes to what is in it keeps that, whether it has it from the source or from above.
+        // A directory whose group passes to what is in it keeps that, whether it has it from the
+        // source or from above.
         let inherited = local(directory.about())?.st_mode & libc::S_ISGID;
         let mode = Mode::from_raw_mode(kept_bits(libc::S_IFDIR | facts.mode) | inherited);
         rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
@@ -283,7 +284,10 @@ impl LocalStorer<'_> {
                 return Ok(());
             }
         }
-        let sink = local(self.tree.sink_in(directory, name, at, self.tree.manner.earlier))?;
+        let sink = local(
+            self.tree
+                .sink_in(directory, name, at, self.tree.manner.earlier),
+        )?;
         let written = (|| {
             sink.writer(0)?.write(0, &whole.bytes)?;
             if self.tree.manner.earlier == Earlier::Continue {

@@ -1,9 +1,11 @@
 //! The mark of a tree that is being copied to a place where nothing was.
 //!
-//! `rfcp -r SRC NEW` makes NEW when it is not there, and goes into it, to NEW/SRC, when it is. After an interruption NEW is
-//! there, so something has to tell that it is not the directory that receives SRC but the tree itself: a file with the name of
-//! NEW's partial file, beside it, that holds the source's name. It is made before NEW and removed when everything is there. As
-//! long as the copy runs it is locked as partial files are, so a second copy to the same place is told that it is busy.
+//! `rfcp -r SRC NEW` makes NEW when it is not there, and goes into it, to NEW/SRC, when it is.
+//! After an interruption NEW is there, so something has to tell that it is not the directory that
+//! receives SRC but the tree itself: a file with the name of NEW's partial file, beside it, that
+//! holds the source's name. It is made before NEW and removed when everything is there. As long as
+//! the copy runs it is locked as partial files are, so a second copy to the same place is told that
+//! it is busy.
 
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, LazyLock};
@@ -142,7 +144,6 @@ fn read_there(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_rfio_protocol::types::Path;
 
     #[test]
     fn a_mark_names_its_source_and_roots_have_none() {

@@ -1,8 +1,13 @@
 //! Directories, with everything in them.
 //!
-//! The walk is one, whatever the two ends are: an [`Origin`] lists and is read, a [`Target`] is written. Small files travel
-//! whole ([`small`]), many ahead; large ones go through the pipeline one by one. An error stops one file, not the tree; a
-//! lost connection stops the tree, with one message.
+//! The walk is one, whatever the two ends are: an [`Origin`] lists and is read, a [`Target`] is
+//! written. Small files travel whole ([`small`]), many ahead; large ones go through the pipeline
+//! one by one. An error stops one file, not the tree. After a lost connection the tree goes on over
+//! another one ([`retry`]); if there is none, it stops, with one message.
+//!
+//! What is remembered of a tree is bounded: a directory is listed page by page, what is found is
+//! moved as soon as there is enough of it, and a directory is finished when nothing below it is
+//! left.
 
 mod local;
 mod mark;
@@ -78,8 +83,9 @@ impl Kind {
     }
 }
 
-/// The bits of a mode that a copy keeps: the permission bits, and of a directory those for sticky and set-group-ID, which say
-/// what becomes of names in it. A file that a copy brings runs with nobody else's rights.
+/// The bits of a mode that a copy keeps: the permission bits, and of a directory those for sticky
+/// and set-group-ID, which say what becomes of names in it. A file that a copy brings runs with
+/// nobody else's rights.
 fn kept_bits(mode: u32) -> u32 {
     match Kind::of_mode(mode) {
         Kind::Directory => mode & 0o3777,
@@ -213,8 +219,8 @@ struct Walk<'a> {
     large: Vec<Wanted>,
     /// Directories that are still to be entered, the next one last.
     open: Vec<Vec<u8>>,
-    /// Directories that are there and get their attributes when all that is below them is done; their parents come before
-    /// them. None: the tree's root, if it was there before.
+    /// Directories that are there and get their attributes when all that is below them is done;
+    /// their parents come before them. None: the tree's root, if it was there before.
     unfinished: Vec<(Vec<u8>, Option<Facts>)>,
     /// Further names of files that have several: the first, and the other.
     second_names: Vec<(Vec<u8>, Vec<u8>)>,
@@ -242,7 +248,8 @@ impl Walk<'_> {
             self.survive(entered)?;
             if self.held > HELD {
                 return Err(Error::TooMuch(format!(
-                    "the names of its directories and hard links take more than {} MiB of memory; copy it in parts",
+                    "the names of its directories and hard links take more than {} MiB of memory; \
+                     copy it in parts",
                     HELD >> 20
                 )))
                 .about(self.origin.name(b""));
@@ -269,8 +276,7 @@ impl Walk<'_> {
         let mut names = Names::default();
         let mut cookie = 0;
         loop {
-            let page =
-                self.persist(|| self.origin.list(at, cookie).about(self.origin.name(at)));
+            let page = self.persist(|| self.origin.list(at, cookie).about(self.origin.name(at)));
             let (items, next) = page?;
             for item in items {
                 if let Err(error) = names.take(&item.name).about(self.origin.name(at)) {
@@ -312,8 +318,9 @@ impl Walk<'_> {
         self.held_before = self.held;
     }
 
-    /// Moves all that was found so far, and finishes the directories below which nothing is left to be found: those that are
-    /// neither `within`, whose names are just being taken, nor above what is open.
+    /// Moves all that was found so far, and finishes the directories below which nothing is left to
+    /// be found: those that are neither `within`, whose names are just being taken, nor above what
+    /// is open.
     fn move_and_finish(&mut self, within: Option<&[u8]>) -> Result<(), CopyError> {
         self.move_small()?;
         for path in std::mem::take(&mut self.large) {
@@ -378,8 +385,7 @@ impl Walk<'_> {
         }
         let (mut found, mut cookie, mut bytes) = (HashMap::new(), 0, 0);
         loop {
-            let page =
-                self.persist(|| self.target.list(at, cookie).about(self.target.name(at)));
+            let page = self.persist(|| self.target.list(at, cookie).about(self.target.name(at)));
             let (items, next) = page?;
             for item in items {
                 bytes += 2 * item.name.len() + size_of::<Item>() + 64;

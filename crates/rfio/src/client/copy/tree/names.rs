@@ -1,4 +1,5 @@
-//! The names of one directory as a server lists them: each is sound, comes once, and there is an end to them.
+//! The names of one directory as a server lists them: each is sound, comes once, and there is an
+//! end to them.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -10,7 +11,8 @@ use super::super::directory::is_plain_name;
 use crate::client::bounds::{NAME, NAMES, UNSOUND};
 use crate::client::error::Error;
 
-/// The names that were taken so far. Of each only two hashes are kept, whose keys the server does not know.
+/// The names that were taken so far. Of each only two hashes are kept, whose keys the server does
+/// not know.
 #[derive(Default)]
 pub struct Names {
     hashers: (RandomState, RandomState),

@@ -137,7 +137,8 @@ impl Shared<'_> {
         (next < self.wanted.len()).then_some(next)
     }
 
-    /// A file's outcome is known: it is there, or an error is reported. Fails if the connection is lost.
+    /// A file's outcome is known: it is there, or an error is reported. Fails if the connection is
+    /// lost.
     fn ends(&self, number: usize, outcome: Result<(), CopyError>) -> Result<(), CopyError> {
         self.walk.survive(outcome)?;
         self.ended[number].store(true, Ordering::Relaxed);

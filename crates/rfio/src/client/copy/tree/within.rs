@@ -1,8 +1,10 @@
-//! Whether a tree would be copied into itself: it would never end, or would end with copies of copies.
+//! Whether a tree would be copied into itself: it would never end, or would end with copies of
+//! copies.
 //!
-//! Before anything is made, the directories above the destination are compared with the source, where both are of one system:
-//! by device and inode, so links on the way do not matter. A source that comes to the destination by another way (a service on
-//! this host, another address of it) meets the destination's own directory during the walk; that one is not entered.
+//! Before anything is made, the directories above the destination are compared with the source,
+//! where both are of one system: by device and inode, so links on the way do not matter. A source
+//! that comes to the destination by another way (a service on this host, another address of it)
+//! meets the destination's own directory during the walk; that one is not entered.
 
 use std::os::fd::AsFd;
 
@@ -54,8 +56,8 @@ pub fn must_be_apart(
 
 /// Whether a directory of the source, met on the walk, is the target's root.
 pub fn are_one(origin: &dyn Origin, at: &[u8], target: &dyn Target) -> Result<bool, Error> {
-    // Numbers of two systems may be equal by chance, but not the moment of the last change as well. What somebody is just
-    // changing is looked at again.
+    // Numbers of two systems may be equal by chance, but not the moment of the last change as well.
+    // What somebody is just changing is looked at again.
     for _ in 0..3 {
         let (one, other) = (origin.directory(at)?, target.root()?);
         if one.identity != other.identity {
@@ -150,10 +152,23 @@ mod tests {
         let tree = Directory::named(&scratch.path("tree")).unwrap();
         let about = tree.about().unwrap();
         let identity = (about.st_dev, about.st_ino);
-        for within in ["tree", "tree/new", "tree/a/b/new", "link/new", "link", "link/b"] {
+        for within in [
+            "tree",
+            "tree/new",
+            "tree/a/b/new",
+            "link/new",
+            "link",
+            "link/b",
+        ] {
             assert!(is_within_here(&scratch.path(within), identity), "{within}");
         }
-        for apart in ["treetop", "treetop/new", "new", "nothing/new", "tree/../new"] {
+        for apart in [
+            "treetop",
+            "treetop/new",
+            "new",
+            "nothing/new",
+            "tree/../new",
+        ] {
             assert!(!is_within_here(&scratch.path(apart), identity), "{apart}");
         }
     }
