@@ -98,8 +98,13 @@ fn settled(file: &RemoteFile) -> Result<Attributes, Error> {
 }
 
 /// The extended attributes of a file.
-pub(crate) fn extended_of(session: &mut Session, path: &Path) -> Result<ExtendedAttributes, Error> {
-    match session.call(&Request::Extended(OnPath { path: path.clone() }))? {
+fn extended_of(session: &mut Session, path: &Path) -> Result<ExtendedAttributes, Error> {
+    extended_in(session.call(&Request::Extended(OnPath { path: path.clone() }))?)
+}
+
+/// The extended attributes in a reply.
+pub(crate) fn extended_in(reply: Reply) -> Result<ExtendedAttributes, Error> {
+    match reply {
         Reply::Extended(found) => Ok(found
             .entries
             .into_iter()

@@ -64,6 +64,22 @@ impl<'a> LocalTree<'a> {
         path.display().to_string()
     }
 
+    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
+        let directory = local(self.root.below(at))?;
+        let mode = Mode::from_raw_mode(facts.mode & 0o777);
+        rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
+        let time = timespec(facts.modified);
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        rustix::fs::futimens(directory.as_fd(), &times).map_err(|errno| here(errno.into()))?;
+        match stable {
+            Stable::First => local(directory.synchronise()),
+            Stable::Later => Ok(()),
+        }
+    }
+
     fn sink(&self, at: &[u8]) -> std::io::Result<LocalSink> {
         let (parent, name) = self.root.parent_of(at)?;
         self.sink_in(Arc::new(parent), name, at)
@@ -112,8 +128,9 @@ impl Origin for LocalTree<'_> {
         Ok(found.iter().map(|(name, stat)| item(name, stat)).collect())
     }
 
-    fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error> {
-        local(self.root.read_link(at))
+    fn read_links(&self, links: &[Vec<u8>]) -> Vec<Result<Vec<u8>, Error>> {
+        let read = |at: &Vec<u8>| local(self.root.read_link(at));
+        links.iter().map(read).collect()
     }
 
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error> {
@@ -131,32 +148,29 @@ impl Origin for LocalTree<'_> {
 }
 
 impl Target for LocalTree<'_> {
-    fn make_directory(&self, at: &[u8], mode: u32) -> Result<bool, Error> {
-        local(self.root.make(at, mode))
+    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Vec<Result<bool, Error>> {
+        let make = |(at, mode): &(Vec<u8>, u32)| local(self.root.make(at, *mode));
+        directories.iter().map(make).collect()
     }
 
-    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
-        let directory = local(self.root.below(at))?;
-        let mode = Mode::from_raw_mode(facts.mode & 0o777);
-        rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
-        let time = timespec(facts.modified);
-        let times = Timestamps {
-            last_access: time,
-            last_modification: time,
-        };
-        rustix::fs::futimens(directory.as_fd(), &times).map_err(|errno| here(errno.into()))?;
-        match stable {
-            Stable::First => local(directory.synchronise()),
-            Stable::Later => Ok(()),
-        }
+    fn finish_directories(
+        &self,
+        directories: &[(Vec<u8>, Facts)],
+        stable: Stable,
+    ) -> Vec<Result<(), Error>> {
+        let finish = |(at, facts): &(Vec<u8>, Facts)| self.finish_directory(at, facts, stable);
+        directories.iter().map(finish).collect()
     }
 
-    fn make_link(&self, at: &[u8], text: &[u8]) -> Result<(), Error> {
-        local(self.root.make_link(at, text))
+    fn make_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Vec<Result<(), Error>> {
+        let make = |(at, text): &(Vec<u8>, Vec<u8>)| local(self.root.make_link(at, text));
+        links.iter().map(make).collect()
     }
 
-    fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error> {
-        local(self.root.make_hard_link(existing, at))
+    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Vec<Result<(), Error>> {
+        let make =
+            |(existing, at): &(Vec<u8>, Vec<u8>)| local(self.root.make_hard_link(existing, at));
+        links.iter().map(make).collect()
     }
 
     fn create(&self, at: &[u8]) -> Result<Box<dyn Sink + '_>, Error> {
@@ -226,11 +240,11 @@ impl LocalFetcher<'_> {
 }
 
 impl Fetcher for LocalFetcher<'_> {
-    fn most_ahead(&self) -> usize {
-        1
+    fn has_room(&self) -> bool {
+        self.asked.is_none()
     }
 
-    fn ask(&mut self, at: &[u8]) -> Result<(), Error> {
+    fn ask(&mut self, at: &[u8], _size: u64) -> Result<(), Error> {
         self.asked = Some(at.to_vec());
         Ok(())
     }
@@ -341,8 +355,8 @@ impl LocalStorer<'_> {
 }
 
 impl Storer for LocalStorer<'_> {
-    fn most_ahead(&self) -> usize {
-        1
+    fn has_room(&self) -> bool {
+        self.outcome.is_none()
     }
 
     fn put(&mut self, at: &[u8], whole: Whole) -> Result<(), Error> {

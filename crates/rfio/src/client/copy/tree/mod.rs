@@ -8,6 +8,7 @@ mod local;
 mod remote;
 mod small;
 mod standing;
+mod window;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -29,15 +30,18 @@ use crate::client::session::unexpected;
 
 use local::LocalTree;
 use remote::RemoteTree;
-use small::{Fetcher, Storer};
+use small::{Fetcher, Mover, Storer};
 
 pub(super) use standing::stays;
 
 /// Largest file that travels whole.
 const SMALL: u64 = 256 << 10;
 
-/// Small files collected before they are moved, which bounds the memory that a large tree takes.
-const BATCH: usize = 8192;
+/// Directories that are asked for together.
+const TOGETHER: usize = 16;
+
+/// Names that something is done to together.
+const NAMES: usize = 1024;
 
 /// Where errors go; a tree goes on after them.
 pub type OnError<'a> = &'a (dyn Fn(CopyError) + Sync);
@@ -78,20 +82,31 @@ struct Item {
 trait Origin: Sync {
     fn name(&self, at: &[u8]) -> String;
     fn root(&self) -> Result<Item, Error>;
+    /// Says which directories will be listed next, in their order.
+    fn list_ahead(&self, _directories: &[Vec<u8>]) -> Result<(), Error> {
+        Ok(())
+    }
     fn list(&self, at: &[u8]) -> Result<Vec<Item>, Error>;
-    fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error>;
+    fn read_links(&self, links: &[Vec<u8>]) -> Vec<Result<Vec<u8>, Error>>;
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error>;
     fn fetcher(&self) -> Result<Box<dyn Fetcher + '_>, Error>;
 }
 
-/// A tree that is written.
+/// A tree that is written. What is done to many names has an outcome for each, and does not wait for one after the other.
 trait Target: Origin {
-    /// Makes a directory or finds one there; whether it was made.
-    fn make_directory(&self, at: &[u8], mode: u32) -> Result<bool, Error>;
-    /// Gives a directory its permission bits and time, and puts its names on stable storage if that is wanted.
-    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error>;
-    fn make_link(&self, at: &[u8], text: &[u8]) -> Result<(), Error>;
-    fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error>;
+    /// Makes directories of these permission bits or finds them there; whether each was made.
+    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Vec<Result<bool, Error>>;
+    /// Gives directories their permission bits and times, in this order, and puts their names on stable storage if that is
+    /// wanted.
+    fn finish_directories(
+        &self,
+        directories: &[(Vec<u8>, Facts)],
+        stable: Stable,
+    ) -> Vec<Result<(), Error>>;
+    /// Makes symbolic links of names and texts.
+    fn make_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Vec<Result<(), Error>>;
+    /// Makes hard links of existing and new names.
+    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Vec<Result<(), Error>>;
     fn create(&self, at: &[u8]) -> Result<Box<dyn Sink + '_>, Error>;
     /// Largest file that it takes whole.
     fn most_whole(&self) -> u64;
@@ -127,24 +142,44 @@ pub fn copy_tree(
         Location::Remote(address, path) => {
             let tree = RemoteTree::connect(address, path, manner, progress).about(address)?;
             let facts = origin.root().about(origin.name(b""))?.facts;
-            made = tree
-                .make_directory(b"", facts.mode | 0o700)
-                .about(tree.name(b""))?;
+            let root = tree.make_directories(&[(Vec::new(), facts.mode | 0o700)]);
+            made = only(root).about(tree.name(b""))?;
             Box::new(tree)
         }
     };
-    Walk {
+    let mover = Mover::new(&*origin, &*target, manner, progress, on_error);
+    let walk = Walk {
         origin: &*origin,
         target: &*target,
         manner,
         progress,
         on_error,
-        small: Vec::new(),
+        mover: &mover,
         large: Vec::new(),
+        directories: Vec::new(),
+        links: Vec::new(),
         second_names: Vec::new(),
         first_names: HashMap::new(),
+    };
+    mover.beside(|| walk.run(made))
+}
+
+/// The outcome for the only name.
+fn only<T>(outcomes: Vec<Result<T, Error>>) -> Result<T, Error> {
+    let none = || Err(Error::Dropped("without an answer"));
+    outcomes.into_iter().next().unwrap_or_else(none)
+}
+
+/// Reports an error and goes on, unless there is nothing to go on with.
+fn survive(on_error: OnError<'_>, result: Result<(), CopyError>) -> Result<(), CopyError> {
+    match result {
+        Err(error) if error.is_loss() => Err(error),
+        Err(error) => {
+            on_error(error);
+            Ok(())
+        }
+        Ok(()) => Ok(()),
     }
-    .run(made)
 }
 
 /// A file that is to be copied: its path, and what it was when it was listed.
@@ -156,8 +191,11 @@ struct Walk<'a> {
     manner: &'a Manner,
     progress: &'a Progress,
     on_error: OnError<'a>,
-    small: Vec<Wanted>,
+    mover: &'a Mover<'a>,
     large: Vec<Wanted>,
+    /// Directories and links that were found and not made yet.
+    directories: Vec<(Vec<u8>, Facts)>,
+    links: Vec<Vec<u8>>,
     /// Further names of files that have several: the first, and the other.
     second_names: Vec<(Vec<u8>, Vec<u8>)>,
     first_names: HashMap<(u64, u64), Vec<u8>>,
@@ -170,60 +208,38 @@ impl Walk<'_> {
         let mut finished: Vec<(Vec<u8>, Option<Facts>)> = Vec::new();
         // What the root was before is the user's, if it was there.
         finished.push((Vec::new(), made_root.then_some(root.facts)));
-        while let Some(at) = open.pop() {
-            let items = match self.origin.list(&at).about(self.origin.name(&at)) {
-                Ok(items) => items,
-                Err(error) if error.is_loss() => return Err(error),
-                Err(error) => {
-                    (self.on_error)(error);
-                    continue;
-                }
-            };
-            let there = self.what_is_there(&at)?;
-            let mut seen = HashSet::new();
-            for item in items {
-                if let Err(error) = self.is_sound(&at, &item.name, &mut seen) {
-                    (self.on_error)(error);
-                    continue;
-                }
-                let path = join(&at, &item.name);
-                if !self
-                    .manner
-                    .choice
-                    .takes(&path, item.kind == Kind::Directory)
-                {
-                    continue;
-                }
-                let done = self.take(path, item, &there, &mut open, &mut finished);
+        while !open.is_empty() && !self.mover.is_lost() {
+            let entered = open.split_off(open.len().saturating_sub(TOGETHER));
+            let asked = self.origin.list_ahead(&entered);
+            asked.about(self.origin.name(b""))?;
+            for at in &entered {
+                let done = self.enter(at);
                 self.survive(done)?;
             }
-            if self.small.len() >= BATCH {
-                self.move_small()?;
-            }
+            self.make_found(&mut open, &mut finished)?;
         }
         self.move_small()?;
         for path in std::mem::take(&mut self.large) {
             let moved = self.move_large(&path);
             self.survive(moved)?;
         }
-        for (first, second) in std::mem::take(&mut self.second_names) {
-            let made = self.target.make_hard_link(&first, &second);
-            let made = made.about(self.target.name(&second));
-            if made.is_ok() {
-                self.progress.file();
+        for some in std::mem::take(&mut self.second_names).chunks(NAMES) {
+            let made = self.target.make_hard_links(some);
+            for ((_, second), made) in some.iter().zip(made) {
+                if made.is_ok() {
+                    self.progress.file();
+                }
+                self.survive(made.about(self.target.name(second)))?;
             }
-            self.survive(made)?;
         }
-        // The innermost first: what is done in a directory changes its time.
-        for (at, facts) in finished.into_iter().rev() {
-            let done = match facts {
-                Some(facts) => self
-                    .target
-                    .finish_directory(&at, &facts, self.manner.stable),
-                None if self.manner.stable == Stable::First => self.target.synchronise_above(),
-                None => Ok(()),
-            };
-            self.survive(done.about(self.target.name(&at)))?;
+        // The innermost first: what is done in a directory changes its time. The root stays as it is if it was there.
+        let ours = finished.into_iter().rev();
+        let ours: Vec<_> = ours.filter_map(|(at, facts)| Some((at, facts?))).collect();
+        for some in ours.chunks(NAMES) {
+            let done = self.target.finish_directories(some, self.manner.stable);
+            for ((at, _), done) in some.iter().zip(done) {
+                self.survive(done.about(self.target.name(at)))?;
+            }
         }
         if self.manner.stable == Stable::First {
             let done = self.target.synchronise_above();
@@ -232,16 +248,64 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Reports an error and goes on, unless there is nothing to go on with.
-    fn survive(&self, result: Result<(), CopyError>) -> Result<(), CopyError> {
-        match result {
-            Err(error) if error.is_loss() => Err(error),
-            Err(error) => {
+    /// Takes what is in a directory.
+    fn enter(&mut self, at: &[u8]) -> Result<(), CopyError> {
+        let items = self.origin.list(at).about(self.origin.name(at))?;
+        let there = self.what_is_there(at)?;
+        let mut seen = HashSet::new();
+        for item in items {
+            if let Err(error) = self.is_sound(at, &item.name, &mut seen) {
                 (self.on_error)(error);
-                Ok(())
+                continue;
             }
-            Ok(()) => Ok(()),
+            let path = join(at, &item.name);
+            let is_directory = item.kind == Kind::Directory;
+            if self.manner.choice.takes(&path, is_directory) {
+                let done = self.take(path, item, &there);
+                self.survive(done)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Makes the directories and links that were found. Those directories that stand may be entered.
+    fn make_found(
+        &mut self,
+        open: &mut Vec<Vec<u8>>,
+        finished: &mut Vec<(Vec<u8>, Option<Facts>)>,
+    ) -> Result<(), CopyError> {
+        let found = std::mem::take(&mut self.directories);
+        // Until everything is in it, its owner must be able to put it there.
+        let modes = found.iter();
+        let modes: Vec<_> = modes
+            .map(|(at, facts)| (at.clone(), facts.mode | 0o700))
+            .collect();
+        for ((at, facts), made) in found.into_iter().zip(self.target.make_directories(&modes)) {
+            let made = made.about(self.target.name(&at)).map(drop);
+            if made.is_ok() {
+                finished.push((at.clone(), Some(facts)));
+                open.push(at);
+            }
+            self.survive(made)?;
+        }
+        let found = std::mem::take(&mut self.links);
+        for some in found.chunks(NAMES) {
+            let mut links = Vec::new();
+            for (at, text) in some.iter().zip(self.origin.read_links(some)) {
+                let text = text.about(self.origin.name(at));
+                let text = text.map(|text| links.push((at.clone(), text)));
+                self.survive(text)?;
+            }
+            let made = self.target.make_links(&links);
+            for ((at, _), made) in links.iter().zip(made) {
+                self.survive(made.about(self.target.name(at)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn survive(&self, result: Result<(), CopyError>) -> Result<(), CopyError> {
+        survive(self.on_error, result)
     }
 
     /// A name that leads elsewhere, or comes twice, is an attack or a bug.
@@ -277,8 +341,6 @@ impl Walk<'_> {
         path: Vec<u8>,
         item: Item,
         there: &HashMap<Vec<u8>, Item>,
-        open: &mut Vec<Vec<u8>>,
-        finished: &mut Vec<(Vec<u8>, Option<Facts>)>,
     ) -> Result<(), CopyError> {
         if let Some(have) = there.get(&item.name)
             && self.stays(&item, have)
@@ -287,23 +349,8 @@ impl Walk<'_> {
             return Ok(());
         }
         match item.kind {
-            Kind::Directory => {
-                // Until everything is in it, its owner must be able to put it there.
-                self.target
-                    .make_directory(&path, item.facts.mode | 0o700)
-                    .about(self.target.name(&path))?;
-                finished.push((path.clone(), Some(item.facts)));
-                open.push(path);
-            }
-            Kind::Link => {
-                let text = self
-                    .origin
-                    .read_link(&path)
-                    .about(self.origin.name(&path))?;
-                self.target
-                    .make_link(&path, &text)
-                    .about(self.target.name(&path))?;
-            }
+            Kind::Directory => self.directories.push((path, item.facts)),
+            Kind::Link => self.links.push(path),
             Kind::File => {
                 if item.links > 1 {
                     if let Some(first) = self.first_names.get(&item.identity) {
@@ -328,7 +375,7 @@ impl Walk<'_> {
                     // A part that an earlier attempt left is the pipeline's to continue.
                     && !there.contains_key(&partial_name(&item.name))
                 {
-                    self.small.push(path);
+                    self.mover.put(path, item.facts.size);
                 } else {
                     self.large.push(path);
                 }
@@ -367,9 +414,7 @@ impl Walk<'_> {
     }
 
     fn move_small(&mut self) -> Result<(), CopyError> {
-        let wanted = std::mem::take(&mut self.small);
-        let mut rest = small::copy(self.origin, self.target, &wanted, self)?;
-        self.large.append(&mut rest);
+        self.large.append(&mut self.mover.finish()?);
         Ok(())
     }
 
