@@ -12,17 +12,16 @@ fuzz_target!(|input: &str| {
     if let Ok(run) = parse(Path::new("results.jsonl"), input) {
         show(run);
     }
-    for points in [
+    let parsed = [
         perftest::parse(input),
         osu::parse(input),
         iperf3::parse(input),
-    ] {
-        if let Some(Ok(points)) = points {
-            show(Loaded {
-                points,
-                ..Loaded::default()
-            });
-        }
+    ];
+    for points in parsed.into_iter().flatten().flatten() {
+        show(Loaded {
+            points,
+            ..Loaded::default()
+        });
     }
 });
 

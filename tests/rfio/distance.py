@@ -1,4 +1,4 @@
-"""Reading over a long way: what the C interface's options READAHEAD and STREAM are for."""
+"""Reading over a long way, by the C interface's options READAHEAD and STREAM, and trees over it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import queue
 import socket
 import threading
 import time
+from pathlib import Path
 
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
@@ -16,6 +17,8 @@ from .service import Service, noise
 
 #: Seconds that each direction takes.
 WAY = 0.02
+#: Of a tree, and files in each.
+DIRECTORIES, FILES = 60, 4
 
 # The classic calls, of which the options are: a read at an offset says nothing about the next one.
 SCRIPT = """
@@ -104,3 +107,45 @@ def read_options(place: Place) -> Outcome:
         figures = ", ".join(f"option {option}, {length} KiB: {seconds} s" for (option, length), seconds in took.items())
         buffered = took.pop((1, 64))
         return passed(figures) if max(took.values()) * 3 < buffered else failed(figures)
+
+
+def trees(place: Place, direction: str) -> Outcome:
+    """A tree of many directories, files and links at 40 ms: no step waits for a round trip for each of them."""
+    with Service(place, "tcp") as service:
+        tree = service.export / "tree" if direction == "download" else service.here / "tree"
+        for number in range(DIRECTORIES):
+            (tree / f"{number:02}").mkdir(parents=True)
+            for file in range(FILES):
+                (tree / f"{number:02}" / str(file)).write_bytes(noise(1024, file))
+            (tree / f"{number:02}" / "link").symlink_to("0")
+        time.sleep(0.1)  # what was changed this very moment is copied with more care
+        way = LongWay(service.port)
+        there = f"rfio://127.0.0.1:{way.port}/tree"
+        copy = service.here / "copy" if direction == "download" else service.export / "tree"
+        places = (there, str(copy)) if direction == "download" else (str(tree), there)
+        begun = time.monotonic()
+        ended = service.tool("rfcp", "-q", "-r", *places)
+        took = time.monotonic() - begun
+        way.close()
+        if not ended.succeeded:
+            return failed("the copy failed", ended.evidence())
+        if wrong := difference(tree, copy):
+            return failed(wrong)
+        trips = took / (2 * WAY)
+        said = f"{DIRECTORIES} directories of {FILES} files and a link: {took:.2f} s, {trips:.0f} round trips"
+        return passed(said) if trips < DIRECTORIES else failed(said)
+
+
+def difference(tree: Path, copy: Path) -> str:
+    """What of a tree its copy does not have."""
+    for path in tree.rglob("*"):
+        there = copy / path.relative_to(tree)
+        if path.is_symlink():
+            if not there.is_symlink() or there.readlink() != path.readlink():
+                return f"{there} is not the link"
+        elif path.is_dir():
+            if int(there.stat().st_mtime) != int(path.stat().st_mtime):
+                return f"{there} has another time"
+        elif there.read_bytes() != path.read_bytes():
+            return f"{there} has other bytes"
+    return ""

@@ -79,6 +79,8 @@ def cases() -> Iterator[Case]:
                            partial(misfortunes.survived, fabric=fabric, direction=direction, misfortune=misfortune))
     yield Case("times of whole seconds", "copy", freshness.whole_second_times)
     yield Case("READAHEAD and STREAM at 40 ms", "library", distance.read_options)
+    for direction in ("download", "upload"):
+        yield Case("a tree at 40 ms", f"copy, {direction}", partial(distance.trees, direction=direction))
     yield Case("order of replies", "protocol", order.of_replies)
     yield Case("requests taken back", "protocol", order.of_cancels)
     yield Case("secrets reloaded", "server", faults.reloaded)

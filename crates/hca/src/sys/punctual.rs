@@ -8,8 +8,14 @@ const SLICE_NANOSECONDS: u64 = 100_000;
 
 /// Asks for it for the calling thread. What is refused, by a filter of system calls say, is not needed.
 pub fn be_punctual() {
+    let (option, slack, none) = (
+        libc::PR_SET_TIMERSLACK,
+        SLACK_NANOSECONDS,
+        0 as libc::c_ulong,
+    );
+    // With all arguments that the system call has: valgrind reports those that are not set.
     // SAFETY: no pointers; it concerns the calling thread alone.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NANOSECONDS) };
+    unsafe { libc::prctl(option, slack, none, none, none) };
     if let Some(mut attributes) = attributes()
         && attributes.sched_policy == libc::SCHED_OTHER as u32
     {

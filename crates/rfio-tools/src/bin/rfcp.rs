@@ -1,5 +1,6 @@
 //! `rfcp`: copies files to, from and between servers.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -15,10 +16,10 @@ use verbena_rfio::client::copy::{
     CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Retry, Stable, Verification,
     copy_file, copy_tree, is_begun,
 };
-use verbena_rfio::client::{Error, Location};
+use verbena_rfio::client::{Address, Error, Location};
 use verbena_rfio_protocol::shown;
 use verbena_rfio_tools::arguments::{self, Copy};
-use verbena_rfio_tools::remote::{Sessions, below, status};
+use verbena_rfio_tools::remote::{below, status};
 use verbena_rfio_tools::{display, exit, say};
 
 fn main() -> ExitCode {
@@ -52,6 +53,9 @@ fn end_on_signal() -> std::io::Result<()> {
 
 fn copy(arguments: &Copy) -> Result<u8, Error> {
     let manner = manner(arguments)?;
+    if arguments.recursive {
+        prepare(arguments, &manner);
+    }
     let pairs = pairs(arguments, &manner)?;
     let progress = Progress::default();
     let begun = Instant::now();
@@ -100,9 +104,29 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
 /// Most names of what is left out that the summary has; their count is of all.
 const NAMES_TOLD: usize = 1000;
 
+/// Connects what a tree's copy will need of each server: a session for names, and those that share the work.
+fn prepare(arguments: &Copy, manner: &Manner) {
+    let places = arguments
+        .places
+        .iter()
+        .map(|text| Location::parse(text.as_bytes()));
+    let servers: HashSet<Address> = places
+        .filter_map(|place| match place {
+            Ok(Location::Remote(address, _)) => Some(address),
+            _ => None,
+        })
+        .collect();
+    for address in &servers {
+        for _ in 0..=manner.parallel {
+            manner.sessions.prepare(address, &manner.options);
+        }
+    }
+}
+
 fn manner(arguments: &Copy) -> Result<Manner, Error> {
     Ok(Manner {
         options: arguments.connection.options()?,
+        sessions: Arc::default(),
         earlier: if arguments.continue_earlier {
             Earlier::Continue
         } else {
@@ -238,10 +262,8 @@ fn is_directory(location: &Location, manner: &Manner) -> bool {
     match location {
         Location::Local(path) => path.is_dir(),
         Location::Remote(address, path) => {
-            let mut sessions = Sessions::new(manner.options.clone());
-            let about = sessions
-                .with(address)
-                .and_then(|session| status(session, path));
+            let session = manner.sessions.take(address, &manner.options);
+            let about = session.and_then(|mut session| status(&mut session, path));
             about.is_ok_and(|about| about.mode & libc::S_IFMT == libc::S_IFDIR)
         }
     }

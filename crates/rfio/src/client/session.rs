@@ -268,6 +268,11 @@ impl Session {
         self.process != lineage::mark()
     }
 
+    /// Whether nothing is under way and the server has not gone, as far as is known here.
+    pub fn is_idle(&self) -> bool {
+        !self.is_broken() && self.pending.is_empty() && !self.stream.is_left()
+    }
+
     /// Requests that are on their way.
     pub fn pending(&self) -> usize {
         self.pending.len()

@@ -182,6 +182,12 @@ impl Stream {
         Ok(())
     }
 
+    /// Whether the server has ended the connection.
+    pub fn is_left(&self) -> bool {
+        let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
+        socket.is_left()
+    }
+
     /// Whether something has been received that nobody has asked for yet.
     pub fn has_staged(&self) -> bool {
         self.from < self.to

@@ -37,6 +37,7 @@ use super::address::{Address, Location};
 use super::error::Error;
 use super::file::{RemoteFile, SharedSession};
 use super::options::Options;
+use super::pool::SessionPool;
 use super::session::Session;
 use choice::{Choice, Existing};
 use directory::Directory;
@@ -86,6 +87,8 @@ pub enum Extras {
 pub struct Manner {
     /// How to connect.
     pub options: Options,
+    /// Sessions that one part of a copy leaves to the next.
+    pub sessions: Arc<SessionPool>,
     /// What to do with an earlier attempt.
     pub earlier: Earlier,
     /// What to verify.

@@ -23,6 +23,7 @@ use crate::client::bounds::EXTENTS;
 use crate::client::error::Error;
 use crate::client::file::{RemoteFile, SharedSession, is_missing, lock};
 use crate::client::options::Options;
+use crate::client::pool::{Pooled, SessionPool};
 use crate::client::pull::Pull;
 use crate::client::push::Writes;
 use crate::client::session::{Session, unexpected};
@@ -42,6 +43,13 @@ impl There<'_> {
     /// Opens a session.
     pub fn session(&self) -> Result<Session, Error> {
         let session = Session::connect(self.address, self.options)?;
+        self.progress.reached(self.address);
+        Ok(session)
+    }
+
+    /// Takes a session that is left to others afterwards.
+    pub fn take(&self, sessions: &Arc<SessionPool>) -> Result<Pooled, Error> {
+        let session = sessions.take(self.address, self.options)?;
         self.progress.reached(self.address);
         Ok(session)
     }
@@ -121,8 +129,13 @@ fn settled(file: &RemoteFile) -> Result<Attributes, Error> {
 }
 
 /// The extended attributes of a file.
-pub(crate) fn extended_of(session: &mut Session, path: &Path) -> Result<ExtendedAttributes, Error> {
-    match session.call(&Request::Extended(OnPath { path: path.clone() }))? {
+fn extended_of(session: &mut Session, path: &Path) -> Result<ExtendedAttributes, Error> {
+    extended_in(session.call(&Request::Extended(OnPath { path: path.clone() }))?)
+}
+
+/// The extended attributes in a reply.
+pub(crate) fn extended_in(reply: Reply) -> Result<ExtendedAttributes, Error> {
+    match reply {
         Reply::Extended(found) => Ok(found
             .entries
             .into_iter()

@@ -46,21 +46,29 @@ impl Trouble {
         manner: &Manner,
         progress: &Progress,
     ) -> Result<(), CopyError> {
+        match self.is_waited(&error, manner, progress) {
+            true => Ok(()),
+            false => Err(error),
+        }
+    }
+
+    /// Waits after a failure, unless it is not worth trying again, or has been tried for too long.
+    fn is_waited(&mut self, error: &CopyError, manner: &Manner, progress: &Progress) -> bool {
         let done = progress.done();
         let is_again = self.state.is_some();
         // What succeeded in between ends the trouble, and this is another one.
         let state = self.state.take().filter(|&(_, _, before)| before == done);
         let is_new = state.is_none();
-        if !is_worth_it(&error, is_again, progress) {
-            return Err(error);
+        if !is_worth_it(error, is_again, progress) {
+            return false;
         }
         let (since, pause, _) = state.unwrap_or((Instant::now(), PAUSES.0, done));
         let left = manner.retry.patience.saturating_sub(since.elapsed());
         if left.is_zero() {
-            return Err(error);
+            return false;
         }
         if is_new {
-            (manner.retry.tell)(&error);
+            (manner.retry.tell)(error);
         }
         // Many clients of one server do not all come back at once.
         let [share] = random::<1>();
@@ -68,7 +76,7 @@ impl Trouble {
         std::thread::sleep(part.min(left));
         progress.tried_again();
         self.state = Some((since, (2 * pause).min(PAUSES.1), done));
-        Ok(())
+        true
     }
 }
 
@@ -105,6 +113,49 @@ pub fn persist<T>(
             Err(error) => trouble.after(error, manner, progress)?,
         }
     }
+}
+
+/// The same with many things together, and again with those that were lost: what came of each. Any
+/// other outcome ends the trouble. Fails if nothing can be done to any of them.
+pub fn persist_with_each<I: Clone, T>(
+    manner: &Manner,
+    progress: &Progress,
+    things: &[I],
+    mut act: impl FnMut(&[I]) -> Result<Vec<Result<T, CopyError>>, CopyError>,
+) -> Result<Vec<Result<T, CopyError>>, CopyError> {
+    let mut trouble = Trouble::default();
+    let mut outcomes: Vec<_> = things.iter().map(|_| None).collect();
+    let mut left: Vec<usize> = (0..things.len()).collect();
+    while !left.is_empty() {
+        let some: Vec<I> = left.iter().map(|&index| things[index].clone()).collect();
+        let done = match act(&some) {
+            Ok(done) => done,
+            Err(loss) => {
+                trouble.after(loss, manner, progress)?;
+                continue;
+            }
+        };
+        assert_eq!(done.len(), some.len(), "each has an outcome");
+        for (&index, outcome) in left.iter().zip(done) {
+            outcomes[index] = Some(outcome);
+        }
+        let is_again = trouble.state.is_some();
+        let mut again = left.clone();
+        again.retain(|&index| match &outcomes[index] {
+            Some(Err(error)) => is_worth_it(error, is_again, progress),
+            _ => false,
+        });
+        if again.len() < left.len() {
+            trouble = Trouble::default();
+        }
+        left = again;
+        if let Some(Some(Err(loss))) = left.first().map(|&first| &outcomes[first])
+            && !trouble.is_waited(loss, manner, progress)
+        {
+            break;
+        }
+    }
+    Ok(outcomes.into_iter().flatten().collect())
 }
 
 /// Copies a file until that succeeds, or is not worth trying again. `act` gets the manner of the

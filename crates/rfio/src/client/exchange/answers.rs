@@ -224,7 +224,9 @@ impl Traffic {
         for (&length, range) in lengths.rev() {
             from -= length as usize;
             to -= range.length as usize;
-            memory.copy_within(from..from + length as usize, to);
+            if from != to {
+                memory.copy_within(from..from + length as usize, to);
+            }
         }
         errand.lengths_are(first, &done.lengths);
         Ok(())

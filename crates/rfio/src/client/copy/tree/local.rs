@@ -17,7 +17,7 @@ use super::super::pipeline::{Ending, Facts, Sink, Source};
 use super::super::resume::block_checksums;
 use super::super::{Earlier, Extras, Manner, Stable, Verification};
 use super::small::{Fetched, Fetcher, Storer, Whole};
-use super::{Item, Kind, Origin, SMALL, Target, kept_bits, local};
+use super::{Each, Item, Kind, Link, Origin, Page, SMALL, Target, kept_bits, local};
 use crate::checksum;
 use crate::client::error::Error;
 use crate::nameless;
@@ -62,6 +62,30 @@ impl<'a> LocalTree<'a> {
             false => self.path.join(std::ffi::OsStr::from_bytes(at)),
         };
         shown_path(&path)
+    }
+
+    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
+        let directory = local(self.root.below(at))?;
+        // A directory whose group passes to what is in it keeps that, whether it has it from the
+        // source or from above.
+        let inherited = local(directory.about())?.st_mode & libc::S_ISGID;
+        let mode = Mode::from_raw_mode(kept_bits(libc::S_IFDIR | facts.mode) | inherited);
+        rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
+        let time = timespec(facts.modified);
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        rustix::fs::futimens(directory.as_fd(), &times).map_err(|errno| here(errno.into()))?;
+        match stable {
+            Stable::First => local(directory.synchronise()),
+            Stable::Later => Ok(()),
+        }
+    }
+
+    fn make_link(&self, link: &Link) -> Result<(), Error> {
+        local(self.root.make_link(&link.at, &link.text))?;
+        local(self.root.set_link_time(&link.at, timespec(link.modified)))
     }
 
     fn sink_in(
@@ -109,14 +133,23 @@ impl Origin for LocalTree<'_> {
         Ok(item(b"", &local(directory.about())?))
     }
 
-    fn list(&self, at: &[u8], _: u64) -> Result<(Vec<Item>, u64), Error> {
+    fn list(&self, at: &[u8], _: u64) -> Result<Page, Error> {
         let found = local(self.root.list(at))?;
         let items = found.iter().map(|(name, stat)| item(name, stat));
         Ok((items.collect(), 0))
     }
 
-    fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error> {
-        local(self.root.read_link(at))
+    fn together(&self) -> usize {
+        1
+    }
+
+    fn list_first(&self, directories: &[Vec<u8>]) -> Each<Page> {
+        Ok(directories.iter().map(|at| self.list(at, 0)).collect())
+    }
+
+    fn read_links(&self, links: &[Vec<u8>]) -> Each<Vec<u8>> {
+        let read = |at: &Vec<u8>| local(self.root.read_link(at));
+        Ok(links.iter().map(read).collect())
     }
 
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error> {
@@ -134,36 +167,24 @@ impl Origin for LocalTree<'_> {
 }
 
 impl Target for LocalTree<'_> {
-    fn make_directory(&self, at: &[u8], mode: u32) -> Result<bool, Error> {
-        local(self.root.make(at, mode))
+    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Each<bool> {
+        let make = |(at, mode): &(Vec<u8>, u32)| local(self.root.make(at, *mode));
+        Ok(directories.iter().map(make).collect())
     }
 
-    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
-        let directory = local(self.root.below(at))?;
-        // A directory whose group passes to what is in it keeps that, whether it has it from the
-        // source or from above.
-        let inherited = local(directory.about())?.st_mode & libc::S_ISGID;
-        let mode = Mode::from_raw_mode(kept_bits(libc::S_IFDIR | facts.mode) | inherited);
-        rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
-        let time = timespec(facts.modified);
-        let times = Timestamps {
-            last_access: time,
-            last_modification: time,
-        };
-        rustix::fs::futimens(directory.as_fd(), &times).map_err(|errno| here(errno.into()))?;
-        match stable {
-            Stable::First => local(directory.synchronise()),
-            Stable::Later => Ok(()),
-        }
+    fn finish_directories(&self, directories: &[(Vec<u8>, Facts)], stable: Stable) -> Each<()> {
+        let finish = |(at, facts): &(Vec<u8>, Facts)| self.finish_directory(at, facts, stable);
+        Ok(directories.iter().map(finish).collect())
     }
 
-    fn make_link(&self, at: &[u8], text: &[u8], modified: i64) -> Result<(), Error> {
-        local(self.root.make_link(at, text))?;
-        local(self.root.set_link_time(at, timespec(modified)))
+    fn make_links(&self, links: &[Link]) -> Each<()> {
+        Ok(links.iter().map(|link| self.make_link(link)).collect())
     }
 
-    fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error> {
-        local(self.root.make_hard_link(existing, at))
+    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Each<()> {
+        let make =
+            |(existing, at): &(Vec<u8>, Vec<u8>)| local(self.root.make_hard_link(existing, at));
+        Ok(links.iter().map(make).collect())
     }
 
     fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error> {
@@ -235,11 +256,11 @@ impl LocalFetcher<'_> {
 }
 
 impl Fetcher for LocalFetcher<'_> {
-    fn most_ahead(&self) -> usize {
-        1
+    fn has_room(&self) -> bool {
+        self.asked.is_none()
     }
 
-    fn ask(&mut self, at: &[u8]) -> Result<(), Error> {
+    fn ask(&mut self, at: &[u8], _size: u64) -> Result<(), Error> {
         self.asked = Some(at.to_vec());
         Ok(())
     }
@@ -353,8 +374,8 @@ impl LocalStorer<'_> {
 }
 
 impl Storer for LocalStorer<'_> {
-    fn most_ahead(&self) -> usize {
-        1
+    fn has_room(&self) -> bool {
+        self.outcome.is_none()
     }
 
     fn put(&mut self, at: &[u8], whole: Whole) -> Result<(), Error> {

@@ -1,13 +1,13 @@
 //! Directories, with everything in them.
 //!
 //! The walk is one, whatever the two ends are: an [`Origin`] lists and is read, a [`Target`] is
-//! written. Small files travel whole ([`small`]), many ahead; large ones go through the pipeline
-//! one by one. An error stops one file, not the tree. After a lost connection the tree goes on over
-//! another one ([`retry`]); if there is none, it stops, with one message.
+//! written. Small files travel whole ([`small`]), many ahead, on threads beside the walk; large ones
+//! go through the pipeline one by one. Names are dealt with many together, so that none waits for the
+//! answer about another. An error stops one file, not the tree. After a lost connection the tree goes
+//! on over another one ([`retry`]); if there is none, it stops, with one message.
 //!
 //! What is remembered of a tree is bounded: a directory is listed page by page, what is found is
-//! moved as soon as there is enough of it, and a directory is finished when nothing below it is
-//! left.
+//! moved before there is too much of it, and a directory is finished when nothing below it is left.
 
 mod local;
 mod mark;
@@ -15,6 +15,7 @@ mod names;
 mod remote;
 mod small;
 mod standing;
+mod window;
 mod within;
 
 use std::collections::{HashMap, HashSet};
@@ -33,7 +34,7 @@ use super::local::partial_name;
 use super::pipeline::{self, Facts, Sink, Source};
 use super::progress::Progress;
 use super::resume::segments;
-use super::retry::{self, Trouble};
+use super::retry;
 use super::{Earlier, Manner, Stable, Verification};
 use crate::client::address::Location;
 use crate::client::bounds::{self, HELD, ListingBounds};
@@ -44,7 +45,7 @@ use local::LocalTree;
 use mark::Mark;
 use names::Names;
 use remote::RemoteTree;
-use small::{Fetcher, Storer};
+use small::{Fetcher, Mover, Storer};
 
 pub use mark::is_begun;
 pub(super) use standing::stays;
@@ -52,8 +53,11 @@ pub(super) use standing::stays;
 /// Largest file that travels whole.
 const SMALL: u64 = 256 << 10;
 
-/// Small files collected before they are moved, which bounds the memory that a large tree takes.
+/// Files that are found before all of them are moved, which bounds the memory that a large tree takes.
 const BATCH: usize = 8192;
+
+/// Names that something is done to together.
+const NAMES: usize = 1024;
 
 /// Where errors go; a tree goes on after them.
 pub type OnError<'a> = &'a (dyn Fn(CopyError) + Sync);
@@ -106,28 +110,49 @@ struct Item {
     links: u64,
 }
 
+/// A symbolic link that is to be made.
+#[derive(Debug, Clone)]
+struct Link {
+    at: Vec<u8>,
+    text: Vec<u8>,
+    /// Last change of the one that it is a copy of, nanoseconds since 1970.
+    modified: i64,
+}
+
+/// What came of each of several things, in their order; or why nothing could be done to any.
+type Each<T> = Result<Vec<Result<T, Error>>, Error>;
+
+/// Part of a directory, from a cookie on, and the next cookie; both are 0 at the ends.
+type Page = (Vec<Item>, u64);
+
 /// A tree that is read. Paths are relative to its root, which is the empty one.
 trait Origin: Sync {
     fn name(&self, at: &[u8]) -> String;
     fn root(&self) -> Result<Item, Error>;
     /// What a directory below is.
     fn directory(&self, at: &[u8]) -> Result<Item, Error>;
-    /// Part of a directory, from a cookie on, and the next cookie; both are 0 at the ends.
-    fn list(&self, at: &[u8], cookie: u64) -> Result<(Vec<Item>, u64), Error>;
-    fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error>;
+    /// The part of a directory that begins at a cookie.
+    fn list(&self, at: &[u8], cookie: u64) -> Result<Page, Error>;
+    /// How many directories' first parts are worth asking for together.
+    fn together(&self) -> usize;
+    /// The first parts of directories.
+    fn list_first(&self, directories: &[Vec<u8>]) -> Each<Page>;
+    fn read_links(&self, links: &[Vec<u8>]) -> Each<Vec<u8>>;
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error>;
     fn fetcher(&self) -> Result<Box<dyn Fetcher + '_>, Error>;
 }
 
 /// A tree that is written.
 trait Target: Origin {
-    /// Makes a directory or finds one there; whether it was made.
-    fn make_directory(&self, at: &[u8], mode: u32) -> Result<bool, Error>;
-    /// Gives a directory its permission bits and time, and puts its names on stable storage if that is wanted.
-    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error>;
-    /// Makes a symbolic link and gives it the time of the one that it is a copy of.
-    fn make_link(&self, at: &[u8], text: &[u8], modified: i64) -> Result<(), Error>;
-    fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error>;
+    /// Makes directories of these permission bits or finds them there; whether each was made.
+    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Each<bool>;
+    /// Gives directories their permission bits and times, in this order, and puts their names on
+    /// stable storage if that is wanted.
+    fn finish_directories(&self, directories: &[(Vec<u8>, Facts)], stable: Stable) -> Each<()>;
+    /// Makes symbolic links with the times of those that they are copies of.
+    fn make_links(&self, links: &[Link]) -> Each<()>;
+    /// Makes hard links of existing and new names.
+    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Each<()>;
     fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error>;
     /// Largest file that it takes whole.
     fn most_whole(&self) -> u64;
@@ -170,9 +195,13 @@ pub fn copy_tree(
         Location::Remote(address, path) => {
             let tree = RemoteTree::connect(address, path, manner, progress).about(address)?;
             let facts = origin.root().about(origin.name(b""))?.facts;
-            made = tree
-                .make_directory(b"", facts.mode | 0o700)
+            let mut root = tree
+                .make_directories(&[(Vec::new(), facts.mode | 0o700)])
                 .about(tree.name(b""))?;
+            let outcome = root
+                .pop()
+                .unwrap_or(Err(Error::Dropped("without an answer")));
+            made = outcome.about(tree.name(b""))?;
             Box::new(tree)
         }
     };
@@ -181,23 +210,28 @@ pub fn copy_tree(
         has_failed.fetch_or(!error.is_left_out(), Ordering::Relaxed);
         on_error(error);
     };
-    Walk {
+    let mover = Mover::new(&*origin, &*target, manner, progress, &on_error);
+    let walk = Walk {
         origin: &*origin,
         target: &*target,
         manner,
         progress,
         on_error: &on_error,
-        small: Vec::new(),
+        mover: &mover,
+        files: 0,
         large: Vec::new(),
+        directories: Vec::new(),
+        links: Vec::new(),
         open: Vec::new(),
+        entered: Vec::new(),
         unfinished: Vec::new(),
         second_names: Vec::new(),
         first_names: HashMap::new(),
         held: 0,
         held_before: 0,
         target_root: target.root().about(target.name(b""))?.identity,
-    }
-    .run(made || mark.is_some())?;
+    };
+    mover.beside(|| walk.run(made || mark.is_some()))?;
     match mark {
         Some(mark) if !has_failed.load(Ordering::Relaxed) => {
             retry::persist(manner, progress, || mark.clear())
@@ -206,19 +240,23 @@ pub fn copy_tree(
     }
 }
 
-/// A file that is to be copied: its path, and what it was when it was listed.
-type Wanted = Vec<u8>;
-
 struct Walk<'a> {
     origin: &'a dyn Origin,
     target: &'a dyn Target,
     manner: &'a Manner,
     progress: &'a Progress,
     on_error: OnError<'a>,
-    small: Vec<Wanted>,
-    large: Vec<Wanted>,
+    mover: &'a Mover<'a>,
+    /// Files that were found since all of them were moved last, and those for the pipeline.
+    files: usize,
+    large: Vec<Vec<u8>>,
+    /// Directories and links that were found and not made yet; links with the times that they get.
+    directories: Vec<(Vec<u8>, Facts)>,
+    links: Vec<(Vec<u8>, i64)>,
     /// Directories that are still to be entered, the next one last.
     open: Vec<Vec<u8>>,
+    /// Directories whose first parts are here, the next one last.
+    entered: Vec<(Vec<u8>, Page)>,
     /// Directories that are there and get their attributes when all that is below them is done;
     /// their parents come before them. None: the tree's root, if it was there before.
     unfinished: Vec<(Vec<u8>, Option<Facts>)>,
@@ -242,17 +280,26 @@ impl Walk<'_> {
         self.unfinished
             .push((Vec::new(), made_root.then_some(root.facts)));
         self.open.push(Vec::new());
-        while let Some(at) = self.open.pop() {
-            self.held = self.held.saturating_sub(at.len() + EACH);
-            let entered = self.enter(&at);
-            self.survive(entered)?;
-            if self.held > HELD {
-                return Err(Error::TooMuch(format!(
-                    "the names of its directories and hard links take more than {} MiB of memory; \
-                     copy it in parts",
-                    HELD >> 20
-                )))
-                .about(self.origin.name(b""));
+        while !self.mover.is_lost() {
+            if self.open.is_empty() {
+                self.make_found()?;
+            }
+            if self.open.is_empty() {
+                break;
+            }
+            self.list_next()?;
+            while let Some((at, first)) = self.entered.pop() {
+                self.held = self.held.saturating_sub(at.len() + EACH);
+                let entered = self.enter(&at, first);
+                self.survive(entered)?;
+                if self.held > HELD {
+                    return Err(Error::TooMuch(format!(
+                        "the names of its directories and hard links take more than {} MiB of \
+                         memory; copy it in parts",
+                        HELD >> 20
+                    )))
+                    .about(self.origin.name(b""));
+                }
             }
         }
         self.move_and_finish(None)?;
@@ -269,15 +316,88 @@ impl Walk<'_> {
         retry::persist(self.manner, self.progress, act)
     }
 
-    /// Takes what is in a directory.
-    fn enter(&mut self, at: &[u8]) -> Result<(), CopyError> {
-        bounds::depth(at).about(self.origin.name(at))?;
+    /// The same to each of many together; what came of it may be survived.
+    fn on_each<I: Clone, T>(
+        &self,
+        things: &[I],
+        name: impl Fn(&I) -> String,
+        act: impl Fn(&[I]) -> Each<T>,
+    ) -> Result<Vec<Result<T, CopyError>>, CopyError> {
+        let act = |some: &[I]| {
+            let done = act(some).about(some.first().map(&name).unwrap_or_default())?;
+            let done = some.iter().zip(done);
+            Ok(done
+                .map(|(one, done)| {
+                    done.map_err(|error| CopyError {
+                        subject: name(one),
+                        error,
+                    })
+                })
+                .collect())
+        };
+        retry::persist_with_each(self.manner, self.progress, things, act)
+    }
+
+    /// Begins to list the directories that are next.
+    fn list_next(&mut self) -> Result<(), CopyError> {
+        let together = self.origin.together();
+        let mut next = self
+            .open
+            .split_off(self.open.len().saturating_sub(together));
+        next.retain(|at| match bounds::depth(at).about(self.origin.name(at)) {
+            Ok(()) => true,
+            Err(error) => {
+                (self.on_error)(error);
+                false
+            }
+        });
+        let name = |at: &Vec<u8>| self.origin.name(at);
+        let pages = self.on_each(&next, name, |some| self.origin.list_first(some))?;
+        for (at, page) in next.into_iter().zip(pages) {
+            let page = page.map(|page| self.entered.push((at, page)));
+            self.survive(page)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the directories and links that were found. Those directories that stand may be entered.
+    fn make_found(&mut self) -> Result<(), CopyError> {
+        // Until everything is in it, its owner must be able to put it there.
+        let modes = self.directories.iter();
+        let modes: Vec<_> = modes
+            .map(|(at, facts)| (at.clone(), facts.mode | 0o700))
+            .collect();
+        let name = |(at, _): &(Vec<u8>, u32)| self.target.name(at);
+        let made = self.on_each(&modes, name, |some| self.target.make_directories(some))?;
+        for ((at, facts), made) in std::mem::take(&mut self.directories).into_iter().zip(made) {
+            if made.is_ok() {
+                self.unfinished.push((at.clone(), Some(facts)));
+                self.open.push(at);
+            }
+            self.survive(made.map(drop))?;
+        }
+        let found: Vec<_> = std::mem::take(&mut self.links);
+        let (names, times): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let name = |at: &Vec<u8>| self.origin.name(at);
+        let texts = self.on_each(&names, name, |some| self.origin.read_links(some))?;
+        let mut links = Vec::new();
+        for ((at, modified), text) in names.into_iter().zip(times).zip(texts) {
+            let text = text.map(|text| links.push(Link { at, text, modified }));
+            self.survive(text)?;
+        }
+        let name = |link: &Link| self.target.name(&link.at);
+        for made in self.on_each(&links, name, |some| self.target.make_links(some))? {
+            self.survive(made)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what is in a directory, of which the first part is here.
+    fn enter(&mut self, at: &[u8], first: Page) -> Result<(), CopyError> {
         let there = self.what_is_there(at)?;
         let mut names = Names::default();
-        let mut cookie = 0;
+        let (mut items, mut next) = first;
         loop {
-            let page = self.persist(|| self.origin.list(at, cookie).about(self.origin.name(at)));
-            let (items, next) = page?;
             for item in items {
                 if let Err(error) = names.take(&item.name).about(self.origin.name(at)) {
                     (self.on_error)(error);
@@ -294,22 +414,27 @@ impl Walk<'_> {
                 }
                 let done = self.take(path, item, &there);
                 self.survive(done)?;
+                if self.directories.len() >= NAMES || self.links.len() >= NAMES {
+                    self.make_found()?;
+                }
             }
             let is_much = self.held > self.held_before + HELD / 16;
-            if self.small.len() + self.large.len() >= BATCH || is_much {
+            if self.files >= BATCH || is_much {
                 self.move_and_finish(Some(at))?;
             }
             names.are_few().about(self.origin.name(at))?;
             if next == 0 || self.held > HELD {
                 return Ok(());
             }
-            cookie = next;
+            let page = self.persist(|| self.origin.list(at, next).about(self.origin.name(at)));
+            (items, next) = page?;
         }
     }
 
     /// Counts the memory of the names that are come back to.
     fn count_held(&mut self) {
-        let open = self.open.iter().map(|at| at.len() + EACH);
+        let entered = self.entered.iter().map(|(at, _)| at);
+        let open = self.open.iter().chain(entered).map(|at| at.len() + EACH);
         let unfinished = self.unfinished.iter().map(|(at, _)| at.len() + 3 * EACH);
         let firsts = self.first_names.values().map(|at| at.len() + 2 * EACH);
         let seconds = self.second_names.iter();
@@ -322,46 +447,48 @@ impl Walk<'_> {
     /// be found: those that are neither `within`, whose names are just being taken, nor above what
     /// is open.
     fn move_and_finish(&mut self, within: Option<&[u8]>) -> Result<(), CopyError> {
-        self.move_small()?;
+        self.make_found()?;
+        self.files = 0;
+        self.large.append(&mut self.mover.finish()?);
         for path in std::mem::take(&mut self.large) {
             let moved = self.move_large(&path);
             self.survive(moved)?;
         }
-        for (first, second) in std::mem::take(&mut self.second_names) {
-            let made = self.persist(|| {
-                let made = self.target.make_hard_link(&first, &second);
-                made.about(self.target.name(&second))
-            });
-            if made.is_ok() {
-                self.progress.file();
+        for some in std::mem::take(&mut self.second_names).chunks(NAMES) {
+            let name = |(_, second): &(Vec<u8>, Vec<u8>)| self.target.name(second);
+            for made in self.on_each(some, name, |some| self.target.make_hard_links(some))? {
+                if made.is_ok() {
+                    self.progress.file();
+                }
+                self.survive(made)?;
             }
-            self.survive(made)?;
         }
         let mut needed = HashSet::new();
-        for at in self.open.iter().map(Vec::as_slice).chain(within) {
+        let entered = self.entered.iter().map(|(at, _)| at);
+        let open = self.open.iter().chain(entered).map(Vec::as_slice);
+        for at in open.chain(within) {
             let mut above = at;
             while needed.insert(above.to_vec()) && !above.is_empty() {
                 above = split(above).0;
             }
         }
         // The innermost first: what is done in a directory changes its time.
-        let mut kept = Vec::new();
-        for (at, facts) in std::mem::take(&mut self.unfinished).into_iter().rev() {
-            if needed.contains(&at) {
-                kept.push((at, facts));
-                continue;
-            }
-            let stable = self.manner.stable;
-            let finish = || match &facts {
-                Some(facts) => self.target.finish_directory(&at, facts, stable),
-                None if stable == Stable::First => self.target.synchronise_above(),
-                None => Ok(()),
-            };
-            let done = self.persist(|| finish().about(self.target.name(&at)));
-            self.survive(done)?;
-        }
-        kept.reverse();
+        let unfinished = std::mem::take(&mut self.unfinished).into_iter();
+        let (kept, done) = unfinished.partition(|(at, _)| needed.contains(at));
         self.unfinished = kept;
+        let done: Vec<(Vec<u8>, Option<Facts>)> = done;
+        // The root stays as it is if it was there.
+        let done = done.into_iter().rev();
+        let done: Vec<_> = done.filter_map(|(at, facts)| Some((at, facts?))).collect();
+        let (stable, name) = (self.manner.stable, |(at, _): &(Vec<u8>, Facts)| {
+            self.target.name(at)
+        });
+        for some in done.chunks(NAMES) {
+            let finish = |some: &[_]| self.target.finish_directories(some, stable);
+            for done in self.on_each(some, name, finish)? {
+                self.survive(done)?;
+            }
+        }
         self.count_held();
         Ok(())
     }
@@ -426,23 +553,10 @@ impl Walk<'_> {
                 if item.identity == self.target_root && self.persist(is_target)? {
                     return Err(within::into_itself()).about(self.origin.name(&path));
                 }
-                // Until everything is in it, its owner must be able to put it there.
-                self.persist(|| {
-                    let made = self.target.make_directory(&path, item.facts.mode | 0o700);
-                    made.about(self.target.name(&path))
-                })?;
                 self.held += 2 * path.len() + 4 * EACH;
-                self.unfinished.push((path.clone(), Some(item.facts)));
-                self.open.push(path);
+                self.directories.push((path, item.facts));
             }
-            Kind::Link => {
-                let text =
-                    self.persist(|| self.origin.read_link(&path).about(self.origin.name(&path)))?;
-                self.persist(|| {
-                    let made = self.target.make_link(&path, &text, item.facts.modified);
-                    made.about(self.target.name(&path))
-                })?;
-            }
+            Kind::Link => self.links.push((path, item.facts.modified)),
             Kind::File => {
                 if item.links > 1 {
                     if let Some(first) = self.first_names.get(&item.identity) {
@@ -471,8 +585,10 @@ impl Walk<'_> {
                     // A part that an earlier attempt left is the pipeline's to continue.
                     && !there.contains_key(&partial_name(&item.name))
                 {
-                    self.small.push(path);
+                    self.files += 1;
+                    self.mover.put(path, item.facts.size);
                 } else {
+                    self.files += 1;
                     self.large.push(path);
                 }
             }
@@ -517,20 +633,6 @@ impl Walk<'_> {
         Ok(one.unchanged().is_ok() && other.unchanged().is_ok())
     }
 
-    fn move_small(&mut self) -> Result<(), CopyError> {
-        let mut wanted = std::mem::take(&mut self.small);
-        let mut trouble = Trouble::default();
-        loop {
-            let copied = small::copy(self.origin, self.target, &wanted, self);
-            self.large.extend(copied.for_the_pipeline);
-            let Some(loss) = copied.loss else {
-                return Ok(());
-            };
-            trouble.after(loss, self.manner, self.progress)?;
-            wanted = copied.left;
-        }
-    }
-
     fn move_large(&self, path: &[u8]) -> Result<(), CopyError> {
         retry::persist_with_file(self.manner, self.progress, |manner, _| {
             let source = self.origin.open(path).about(self.origin.name(path))?;
@@ -549,7 +651,7 @@ pub fn list(
     let (mut entries, mut cookie) = (Vec::new(), 0);
     let mut bounds = ListingBounds::default();
     loop {
-        let mut page = list_page(&mut call, path, cookie)?;
+        let mut page = page_of(call(&list_request(path, cookie))?)?;
         bounds.take(&page.entries, page.cookie != 0)?;
         entries.append(&mut page.entries);
         if page.cookie == 0 {
@@ -559,18 +661,18 @@ pub fn list(
     }
 }
 
-/// The part of a directory of a service that begins at a cookie.
-fn list_page(
-    mut call: impl FnMut(&Request) -> Result<Reply, Error>,
-    path: &Path,
-    cookie: u64,
-) -> Result<Listing, Error> {
-    let request = Request::List(List {
+/// Asks for the part of a directory of a service that begins at a cookie.
+fn list_request(path: &Path, cookie: u64) -> Request {
+    Request::List(List {
         path: path.clone(),
         cookie,
         count: 4096,
-    });
-    match call(&request)? {
+    })
+}
+
+/// The part that a reply brings.
+fn page_of(reply: Reply) -> Result<Listing, Error> {
+    match reply {
         Reply::Listing(listing) => {
             bounds::page_ends(listing.entries.len(), listing.cookie != 0)?;
             Ok(listing)

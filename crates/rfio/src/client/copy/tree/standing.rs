@@ -10,7 +10,7 @@ use super::super::pipeline::Facts;
 use super::{local, remote};
 use crate::client::address::Location;
 use crate::client::error::Error;
-use crate::client::session::{Session, unexpected};
+use crate::client::session::unexpected;
 
 /// Whether what has the destination's name stays as it is.
 pub fn stays(to: &Location, source: &Facts, manner: &Manner) -> Result<bool, CopyError> {
@@ -35,7 +35,8 @@ fn facts(to: &Location, manner: &Manner) -> Result<Option<Facts>, CopyError> {
         },
         Location::Remote(address, path) => {
             let name = || format!("{address}{path}");
-            let mut session = Session::connect(address, &manner.options).about(name())?;
+            let session = manner.sessions.take(address, &manner.options);
+            let mut session = session.about(name())?;
             let request = Request::LinkStatus(OnPath { path: path.clone() });
             match session.call(&request) {
                 Ok(Reply::LinkStatus(about)) => {

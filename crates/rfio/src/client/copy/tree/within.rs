@@ -41,7 +41,7 @@ pub fn must_be_apart(
         }
         (Location::Remote(one, _), Location::Remote(other, path)) if one == other => {
             let name = format!("{other}{path}");
-            let session = Session::connect(other, &manner.options);
+            let session = manner.sessions.take(other, &manner.options);
             let mut session = session.about(&name)?;
             let is_within = is_within_there(&mut session, path, source()?);
             (is_within.about(&name)?, name)
