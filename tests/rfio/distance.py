@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import socket
 import threading
@@ -41,10 +42,11 @@ for option, length in (1, 64), (2, 64), (2, 256), (16, 64):
 
 
 class LongWay:
-    """A relay that delivers what it gets a while later, as much at once as comes."""
+    """A relay that delivers what it gets a while later, as much at once as comes, and may end each connection after a time."""
 
-    def __init__(self, port: int):
+    def __init__(self, port: int, way: float = WAY, lives: tuple[float, ...] = ()):
         self.to, self.socket = port, socket.create_server(("127.0.0.1", 0))
+        self.way, self.lives = way, itertools.cycle(lives)
         self.port = self.socket.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 
@@ -56,6 +58,8 @@ class LongWay:
             except OSError:
                 return
             far = socket.create_connection(("127.0.0.1", self.to))
+            if (life := next(self.lives, 0.0)) > 0:
+                threading.Timer(life, self.cut, (near, far)).start()
             for one, other in ((near, far), (far, near)):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 held: queue.Queue = queue.Queue()
@@ -63,11 +67,19 @@ class LongWay:
                 threading.Thread(target=self.give, args=(other, held), daemon=True).start()
 
     @staticmethod
-    def take(stream: socket.socket, held: queue.Queue) -> None:
+    def cut(*streams: socket.socket) -> None:
+        """Ends a connection, whatever is under way."""
+        for stream in streams:
+            try:
+                stream.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def take(self, stream: socket.socket, held: queue.Queue) -> None:
         """Notes when something came."""
         try:
             while data := stream.recv(1 << 20):
-                held.put((time.monotonic() + WAY, data))
+                held.put((time.monotonic() + self.way, data))
         except OSError:
             pass
         held.put((0.0, b""))
@@ -109,17 +121,23 @@ def read_options(place: Place) -> Outcome:
         return passed(figures) if max(took.values()) * 3 < buffered else failed(figures)
 
 
-def trees(place: Place, direction: str) -> Outcome:
-    """A tree of many directories, files and links at 40 ms: no step waits for a round trip for each of them."""
+def grow(tree: Path) -> None:
+    """Many directories, files and links."""
+    for number in range(DIRECTORIES):
+        (tree / f"{number:02}").mkdir(parents=True)
+        for file in range(FILES):
+            (tree / f"{number:02}" / str(file)).write_bytes(noise(1024, file))
+        (tree / f"{number:02}" / "link").symlink_to("0")
+    time.sleep(0.1)  # what was changed this very moment is copied with more care
+
+
+def trees(place: Place, direction: str, is_cut: bool = False) -> Outcome:
+    """A tree at 40 ms: no step waits for a round trip for each name. Where connections are cut again and again, in the middle of
+    whatever is asked for together, all of it arrives too."""
     with Service(place, "tcp") as service:
         tree = service.export / "tree" if direction == "download" else service.here / "tree"
-        for number in range(DIRECTORIES):
-            (tree / f"{number:02}").mkdir(parents=True)
-            for file in range(FILES):
-                (tree / f"{number:02}" / str(file)).write_bytes(noise(1024, file))
-            (tree / f"{number:02}" / "link").symlink_to("0")
-        time.sleep(0.1)  # what was changed this very moment is copied with more care
-        way = LongWay(service.port)
+        grow(tree)
+        way = LongWay(service.port, 0.004, (0.06, 0.1, 0.16, 0.08, 0.3)) if is_cut else LongWay(service.port)
         there = f"rfio://127.0.0.1:{way.port}/tree"
         copy = service.here / "copy" if direction == "download" else service.export / "tree"
         places = (there, str(copy)) if direction == "download" else (str(tree), there)
@@ -131,6 +149,9 @@ def trees(place: Place, direction: str) -> Outcome:
             return failed("the copy failed", ended.evidence())
         if wrong := difference(tree, copy):
             return failed(wrong)
+        if is_cut:
+            again = ended.output.count("trying again")
+            return passed(f"{again} losses") if again else failed("no connection was cut", ended.evidence())
         trips = took / (2 * WAY)
         said = f"{DIRECTORIES} directories of {FILES} files and a link: {took:.2f} s, {trips:.0f} round trips"
         return passed(said) if trips < DIRECTORIES else failed(said)

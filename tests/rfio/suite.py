@@ -81,6 +81,8 @@ def cases() -> Iterator[Case]:
     yield Case("READAHEAD and STREAM at 40 ms", "library", distance.read_options)
     for direction in ("download", "upload"):
         yield Case("a tree at 40 ms", f"copy, {direction}", partial(distance.trees, direction=direction))
+        yield Case("a tree over connections that are cut", f"copy, {direction}",
+                   partial(distance.trees, direction=direction, is_cut=True))
     yield Case("order of replies", "protocol", order.of_replies)
     yield Case("requests taken back", "protocol", order.of_cancels)
     yield Case("secrets reloaded", "server", faults.reloaded)

@@ -190,3 +190,88 @@ pub fn persist_with_file(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::choice::{Choice, Existing};
+    use super::super::{Extras, Stable, Verification};
+    use super::*;
+    use crate::auth::secrets::Secrets;
+    use crate::client::address::Address;
+    use crate::client::options::{Checksums, Fabric, Options};
+    use std::sync::Arc;
+
+    fn manner(patience: Duration) -> Manner {
+        Manner {
+            options: Options {
+                user: "nobody".into(),
+                secrets: Secrets::default(),
+                ticket: None,
+                tls: None,
+                fabric: Fabric::Tcp,
+                patience: Duration::from_secs(60),
+                checksums: Checksums::On,
+            },
+            sessions: Arc::default(),
+            earlier: Earlier::Discard,
+            verification: Verification::Blocks,
+            parallel: 1,
+            most: None,
+            stable: Stable::Later,
+            extras: Extras::None,
+            existing: Existing::Replace,
+            choice: Choice::of(Vec::new()),
+            pace: None,
+            retry: Retry {
+                patience,
+                tell: |_| {},
+            },
+        }
+    }
+
+    fn failed(error: Error) -> CopyError {
+        CopyError {
+            subject: String::new(),
+            error,
+        }
+    }
+
+    fn reached() -> Progress {
+        let progress = Progress::default();
+        progress.reached(&Address::Host("127.0.0.1".into(), 1));
+        progress
+    }
+
+    #[test]
+    fn of_many_things_only_those_that_were_lost_are_done_again() {
+        let (manner, progress) = (manner(Duration::from_secs(60)), reached());
+        let mut asked = Vec::new();
+        let outcomes = persist_with_each(&manner, &progress, &[1, 2, 3, 4], |some| {
+            asked.push(some.to_vec());
+            if asked.len() == 2 {
+                return Err(failed(Error::TimedOut));
+            }
+            let outcome = |&number: &i32| match number {
+                2 => Err(failed(Error::Changed)),
+                3.. if asked.len() == 1 => Err(failed(Error::Dropped("earlier"))),
+                _ => Ok(number),
+            };
+            Ok(some.iter().map(outcome).collect())
+        });
+        let outcomes = outcomes.unwrap();
+        assert_eq!(asked, [vec![1, 2, 3, 4], vec![3, 4], vec![3, 4]]);
+        assert!(matches!(&outcomes[..], [Ok(1), Err(error), Ok(3), Ok(4)]
+            if matches!(error.error, Error::Changed)));
+    }
+
+    #[test]
+    fn many_things_that_stay_lost_are_errors_of_each() {
+        let (manner, progress) = (manner(Duration::ZERO), reached());
+        let lose = |some: &[i32]| {
+            let lost = some.iter().map(|_| Err(failed(Error::TimedOut)));
+            Ok::<Vec<Result<(), _>>, _>(lost.collect())
+        };
+        let outcomes = persist_with_each(&manner, &progress, &[1, 2, 3], lose).unwrap();
+        assert!(outcomes.len() == 3 && outcomes.iter().all(Result::is_err));
+    }
+}

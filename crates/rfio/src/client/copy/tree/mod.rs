@@ -18,6 +18,7 @@ mod standing;
 mod window;
 mod within;
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -229,6 +230,7 @@ pub fn copy_tree(
         first_names: HashMap::new(),
         held: 0,
         held_before: 0,
+        has_no_session: Cell::new(false),
         target_root: target.root().about(target.name(b""))?.identity,
     };
     mover.beside(|| walk.run(made || mark.is_some()))?;
@@ -266,6 +268,8 @@ struct Walk<'a> {
     /// Bytes of memory of the names that are come back to, about; and after they were counted last.
     held: usize,
     held_before: usize,
+    /// Whether nothing could be done to any of several names, which are not told one by one.
+    has_no_session: Cell<bool>,
     /// The target's root, as its system tells it from other directories.
     target_root: (u64, u64),
 }
@@ -302,6 +306,9 @@ impl Walk<'_> {
                 }
             }
         }
+        if self.mover.is_lost() {
+            return self.mover.finish().map(drop);
+        }
         self.move_and_finish(None)?;
         if self.manner.stable == Stable::First {
             let done =
@@ -335,7 +342,9 @@ impl Walk<'_> {
                 })
                 .collect())
         };
-        retry::persist_with_each(self.manner, self.progress, things, act)
+        let done = retry::persist_with_each(self.manner, self.progress, things, act);
+        self.has_no_session.set(done.is_err());
+        done
     }
 
     /// Begins to list the directories that are next.
@@ -496,7 +505,7 @@ impl Walk<'_> {
     /// Reports an error and goes on, unless there is nothing to go on with.
     fn survive(&self, result: Result<(), CopyError>) -> Result<(), CopyError> {
         match result {
-            Err(error) if error.is_loss() => Err(error),
+            Err(error) if error.is_loss() || self.has_no_session.get() => Err(error),
             Err(error) => {
                 (self.on_error)(error);
                 Ok(())
