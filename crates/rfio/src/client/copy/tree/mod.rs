@@ -179,11 +179,15 @@ pub fn copy_tree(
             Box::new(tree.about(address)?)
         }
     };
-    within::must_be_apart(from, to, &*origin, manner)?;
+    let apart = || within::must_be_apart(from, to, &*origin, manner);
+    retry::persist(manner, progress, apart)?;
     // The same place again, which an earlier attempt has made.
-    let begun = manner.earlier == Earlier::Continue && is_begun(from, to, manner)?;
-    let mark = match begun || standing::is_free(to, manner)? {
-        true => Mark::set(from, to, manner)?,
+    let is_ours = || {
+        let begun = manner.earlier == Earlier::Continue && is_begun(from, to, manner)?;
+        Ok(begun || standing::is_free(to, manner)?)
+    };
+    let mark = match retry::persist(manner, progress, is_ours)? {
+        true => retry::persist(manner, progress, || Mark::set(from, to, manner))?,
         false => None,
     };
     let made;
@@ -195,14 +199,16 @@ pub fn copy_tree(
         }
         Location::Remote(address, path) => {
             let tree = RemoteTree::connect(address, path, manner, progress).about(address)?;
-            let facts = origin.root().about(origin.name(b""))?.facts;
-            let mut root = tree
-                .make_directories(&[(Vec::new(), facts.mode | 0o700)])
-                .about(tree.name(b""))?;
-            let outcome = root
-                .pop()
-                .unwrap_or(Err(Error::Dropped("without an answer")));
-            made = outcome.about(tree.name(b""))?;
+            made = retry::persist(manner, progress, || {
+                let facts = origin.root().about(origin.name(b""))?.facts;
+                let mut root = tree
+                    .make_directories(&[(Vec::new(), facts.mode | 0o700)])
+                    .about(tree.name(b""))?;
+                let outcome = root
+                    .pop()
+                    .unwrap_or(Err(Error::Dropped("without an answer")));
+                outcome.about(tree.name(b""))
+            })?;
             Box::new(tree)
         }
     };
@@ -211,6 +217,8 @@ pub fn copy_tree(
         has_failed.fetch_or(!error.is_left_out(), Ordering::Relaxed);
         on_error(error);
     };
+    let target_root = || target.root().about(target.name(b""));
+    let target_root = retry::persist(manner, progress, target_root)?.identity;
     let mover = Mover::new(&*origin, &*target, manner, progress, &on_error);
     let walk = Walk {
         origin: &*origin,
@@ -231,7 +239,7 @@ pub fn copy_tree(
         held: 0,
         held_before: 0,
         has_no_session: Cell::new(false),
-        target_root: target.root().about(target.name(b""))?.identity,
+        target_root,
     };
     mover.beside(|| walk.run(made || mark.is_some()))?;
     match mark {
