@@ -137,7 +137,7 @@ def trees(place: Place, direction: str, is_cut: bool = False) -> Outcome:
     with Service(place, "tcp") as service:
         tree = service.export / "tree" if direction == "download" else service.here / "tree"
         grow(tree)
-        way = LongWay(service.port, 0.004, (0.25, 0.12, 0.16, 0.1, 0.3)) if is_cut else LongWay(service.port)
+        way = LongWay(service.port, 0.008, (0.25, 0.3, 0.2, 0.5)) if is_cut else LongWay(service.port)
         there = f"rfio://127.0.0.1:{way.port}/tree"
         copy = service.here / "copy" if direction == "download" else service.export / "tree"
         places = (there, str(copy)) if direction == "download" else (str(tree), there)
