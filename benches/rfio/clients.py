@@ -25,10 +25,18 @@ class Rfcp:
         """One copy to the service."""
         return self._measure(*options, source, self.service.at(name))
 
-    def _measure(self, *arguments: object) -> rivals.Cost:
+    def reading(self, name: str, to: Path) -> tuple[list[str], dict[str, str]]:
+        """The command that copies from the service, and its environment."""
+        return self._command(self.service.at(name), to)
+
+    def _command(self, *arguments: object) -> tuple[list[str], dict[str, str]]:
         service = self.service
-        return rivals.measure(service.daemon.pid, service.command("rfcp", "-q", *arguments), RFIO_FABRIC=service.fabric,
-                              **service.place.environment(**service.environment()))
+        environment = service.place.environment(**service.environment(), RFIO_FABRIC=service.fabric)
+        return service.command("rfcp", "-q", *arguments), environment
+
+    def _measure(self, *arguments: object) -> rivals.Cost:
+        command, environment = self._command(*arguments)
+        return rivals.measure(self.service.daemon.pid, command, **environment)
 
 
 class XrdcpOnRfio:

@@ -12,7 +12,6 @@ from harness.build_tree import VERBENA
 from rfio.service import Service
 
 READERS = 24
-LONG = 10 << 30
 
 
 def measure(service: Service) -> None:
@@ -28,12 +27,12 @@ def measure(service: Service) -> None:
                 note(f"readers.{count}.{metric['name']}", metric["value"])
 
 
-def beside_a_scan(service: Service) -> None:
+def beside_a_scan(service: Service, size: int) -> None:
     """How long the readers take, with the long file read beside them and without, in turn."""
     long = service.export / "long"
     part = random.Random(99).randbytes(16 << 20)
     with open(long, "wb") as file:
-        for _ in range(LONG // len(part)):
+        for _ in range(size // len(part)):
             file.write(part)
     time.sleep(0.1)  # a file changed this very moment is not shared by readers
     try:

@@ -31,6 +31,8 @@ class Rival:
 
     name = ""
     programs: tuple[str, ...] = ()
+    #: Where it is reached.
+    host = "127.0.0.1"
 
     def __init__(self, export: Path, place: Path):
         self.export, self.place, self.port = export, place, free_port()
@@ -54,14 +56,26 @@ class Rival:
         """The command that copies a directory to the server, under a name that is not there."""
         raise NotImplementedError
 
+    def there(self, command: list[str]) -> list[str]:
+        """The command line that runs a command on the server's host."""
+        return command
+
+    def here(self, command: list[str]) -> list[str]:
+        """The command line that runs a command on the client's host."""
+        return command
+
+    def listens(self) -> bool:
+        """Whether the server can be reached."""
+        return listening(self.port)
+
     @contextmanager
     def serving(self) -> Iterator["Rival"]:
         """Serves meanwhile."""
         log = open(self.place / "server.log", "wb")
-        self.process = subprocess.Popen(self.server(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.process = subprocess.Popen(self.there(self.server()), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             deadline = time.monotonic() + 20
-            while not listening(self.port):
+            while not self.listens():
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError(f"{self.name} does not serve: {(self.place / 'server.log').read_text()[-500:]}")
                 time.sleep(0.02)
@@ -73,11 +87,15 @@ class Rival:
 
     def measure(self, name: str, to: Path) -> Cost:
         """One copy from the server."""
-        return measure(self.process.pid, self.copy(name, to))
+        return measure(self.process.pid, self.here(self.copy(name, to)))
+
+    def reading(self, name: str, to: Path) -> tuple[list[str], dict[str, str]]:
+        """The command that copies from the server, and its environment."""
+        return self.here(self.copy(name, to)), dict(os.environ)
 
     def store(self, source: Path, name: str) -> Cost:
         """One copy of a directory to the server."""
-        return measure(self.process.pid, self.upload(source, name))
+        return measure(self.process.pid, self.here(self.upload(source, name)))
 
 
 def measure(server: int, command: list[str], **environment: str) -> Cost:
@@ -138,18 +156,18 @@ class Rsync(Rival):
         configuration = self.place / "rsyncd.conf"
         user = "uid = 0\ngid = 0\n" if os.geteuid() == 0 else ""
         configuration.write_text(f"{user}use chroot = no\n[export]\npath = {self.export}\nread only = no\n")
-        return ["rsync", "--daemon", "--no-detach", "--address=127.0.0.1", f"--port={self.port}",
+        return ["rsync", "--daemon", "--no-detach", f"--address={self.host}", f"--port={self.port}",
                 f"--config={configuration}"]
 
     def copy(self, name: str, to: Path) -> list[str]:
         # With a slash a directory's contents, not the directory by its name.
         slash = "/" if (self.export / name).is_dir() else ""
         return ["rsync", "--recursive", "--whole-file", "--inplace",
-                f"rsync://127.0.0.1:{self.port}/export/{name}{slash}", str(to)]
+                f"rsync://{self.host}:{self.port}/export/{name}{slash}", str(to)]
 
     def upload(self, source: Path, name: str) -> list[str]:
         return ["rsync", "--recursive", "--whole-file", "--inplace", f"{source}/",
-                f"rsync://127.0.0.1:{self.port}/export/{name}"]
+                f"rsync://{self.host}:{self.port}/export/{name}"]
 
 
 class Scp(Rival):
@@ -186,4 +204,27 @@ class Scp(Rival):
         return ["scp", *options]
 
 
-ALL = (Xrootd, Rsync, Scp)
+class Curl(Rival):
+    """nginx and curl, without TLS and without compression."""
+
+    name = "curl"
+    programs = ("nginx", "curl")
+
+    def server(self) -> list[str]:
+        configuration = self.place / "nginx.conf"
+        user = "user root;\n" if os.geteuid() == 0 else ""
+        temporary = "".join(f"{kind}_temp_path {self.place};" for kind in
+                            ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        configuration.write_text(
+            f"{user}daemon off;\nworker_processes auto;\npid {self.place / 'nginx.pid'};\n"
+            f"error_log {self.place / 'nginx.log'};\nevents {{ worker_connections 256; }}\n"
+            f"http {{ {temporary} access_log off; sendfile on; tcp_nopush on;\n"
+            f"  server {{ listen {self.host}:{self.port}; root {self.export}; }} }}\n")
+        program = shutil.which("nginx", path="/usr/sbin:/sbin:/usr/bin") or "nginx"
+        return [program, "-c", str(configuration), "-p", str(self.place), "-e", str(self.place / "nginx.log")]
+
+    def copy(self, name: str, to: Path) -> list[str]:
+        return ["curl", "--silent", "--fail", "--output", str(to), f"http://{self.host}:{self.port}/{name}"]
+
+
+ALL = (Xrootd, Rsync, Scp, Curl)

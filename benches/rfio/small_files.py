@@ -1,36 +1,56 @@
-"""Ten thousand files of a kibibyte in one directory, in both directions; ours also with --sync."""
+"""Many files of 1 KiB and of 64 KiB, in both directions, by rfcp by verbs and over TCP and by rsync in turn."""
 
 from __future__ import annotations
 
 import os
 import random
 import shutil
+from pathlib import Path
 
-from clients import Rfcp
 from figures import note
-from rfio.service import Service
+from sizes import Sizes
 
-COUNT = 10_000
-#: Those who are compared.
-RIVALS = ("scp", "rsync")
+#: The lengths, by the name that figures have.
+LENGTHS = {"1k": 1 << 10, "64k": 64 << 10}
+#: Whom they are copied by.
+TOOLS = ("rfcp", "rfcp-tcp", "rsync")
 
 
-def measure(service: Service, ours: Rfcp, others: list) -> None:
-    """Everybody in turn, three times."""
-    tree = service.export / "tree"
-    tree.mkdir()
-    for number in range(COUNT):
-        (tree / str(number)).write_bytes(random.Random(number).randbytes(1024))
-    ways = [("rfcp", ours, ("-r",)), ("rfcp-synced", ours, ("-r", "--sync")),
-            *((tool.name, tool, ()) for tool in others if tool.name in RIVALS)]
-    here, there = service.here / "tree", service.export / "up"
-    for _ in range(3):
-        for name, tool, options in ways:
+def measure(export: Path, here: Path, tools: dict, sizes: Sizes) -> None:
+    """Both lengths, all files in one directory."""
+    for kind, count in zip(LENGTHS, sizes.small):
+        tree = export / "tree"
+        make(tree, LENGTHS[kind], count, count)
+        turns(f"small.{kind}", tree, here / "tree", tools, sizes.turns)
+        shutil.rmtree(tree)
+
+
+def make(tree: Path, length: int, count: int, together: int) -> None:
+    """A tree of files, so many of them in each directory."""
+    for number in range(count):
+        directory = tree if together >= count else tree / str(number // together)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / str(number)).write_bytes(random.Random(number).randbytes(length))
+
+
+def turns(name: str, tree: Path, here: Path, tools: dict, count: int) -> None:
+    """Everybody who is there copies a tree here, and back under another name, by turns."""
+    there = tree.with_name("up")
+    files = number_of_files(tree)
+    for _ in range(count):
+        for tool in filter(tools.get, TOOLS):
+            options = () if tool == "rsync" else ("-r",)
             shutil.rmtree(here, ignore_errors=True)
-            cost = tool.measure("tree", here, *options)
-            assert len(os.listdir(here)) == COUNT
-            note(f"{name}.download.files_per_s", COUNT / cost.seconds)
+            cost = tools[tool].measure(tree.name, here, *options)
+            note(f"{name}.download.{tool}.files_per_s", files / cost.seconds)
             shutil.rmtree(there, ignore_errors=True)
-            cost = tool.store(here, "up", *options)
-            assert len(os.listdir(there)) == COUNT
-            note(f"{name}.upload.files_per_s", COUNT / cost.seconds)
+            cost = tools[tool].store(here, there.name, *options)
+            note(f"{name}.upload.{tool}.files_per_s", files / cost.seconds)
+            assert number_of_files(here) == number_of_files(there) == files, f"{tool} left files out"
+    shutil.rmtree(here)
+    shutil.rmtree(there)
+
+
+def number_of_files(tree: Path) -> int:
+    """Files below a directory."""
+    return sum(len(files) for _, _, files in os.walk(tree))

@@ -1,104 +1,152 @@
-"""The figures beside their targets, as ratios within one run."""
+"""The figures beside their rivals and their targets, as ratios within one run."""
 
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from figures import FIGURES, best, median
 
-#: What, its value, at least or at most, the limit.
-Target = tuple[str, float, str, float]
+
+class Target(NamedTuple):
+    """A line of the table: a figure, what it is divided by, and the limit of the ratio."""
+
+    part: str
+    what: str
+    ours: float
+    theirs: float
+    unit: str
+    relation: str
+    limit: float
 
 
 def targets() -> list[Target]:
     """Every target, whether it was measured or not."""
-    return [*copies(), *readers(), *small_files(), *others()]
+    return [*small_files(), *distance(), *copies(), *first(), *vectors(), *crowd(), *readers(), *others()]
 
 
-def speed(ours: str, theirs: list[str], sink: str) -> float:
-    """How many times as fast as the fastest of the others."""
-    return median(f"{ours}.{sink}.bytes_per_s") / best([f"{name}.{sink}.bytes_per_s" for name in theirs])
+def small_files() -> list[Target]:
+    found = []
+    for kind in ("1k", "64k"):
+        for way in ("download", "upload"):
+            rate = {tool: median(f"small.{kind}.{way}.{tool}.files_per_s") for tool in ("rfcp", "rfcp-tcp", "rsync")}
+            what = f"files of {kind.upper()}iB, {way}"
+            found += [Target("small-files", f"{what}: by verbs, rsync", rate["rfcp"], rate["rsync"], "files/s", ">=", 1.5),
+                      Target("small-files", f"{what}: by TCP, rsync", rate["rfcp-tcp"], rate["rsync"], "files/s", ">=", 1.5),
+                      Target("small-files", f"{what}: by verbs, by TCP", rate["rfcp"], rate["rfcp-tcp"], "files/s", ">=", 1)]
+    return found
 
 
-def cost(ours: str, theirs: list[str], sink: str) -> float:
-    """Processor time of both ends, as a part of the cheapest of the others."""
-    return median(f"{ours}.{sink}.cpu_s_per_gib") / best([f"{name}.{sink}.cpu_s_per_gib" for name in theirs], min)
+def distance() -> list[Target]:
+    return [Target("distance", f"files of {kind.upper()}iB over 20 ms, {way}: by TCP, rsync",
+                   median(f"distance.{kind}.{way}.rfcp-tcp.files_per_s"),
+                   median(f"distance.{kind}.{way}.rsync.files_per_s"), "files/s", ">=", 1)
+            for kind in ("1k", "64k") for way in ("download", "upload")]
+
+
+def gigabytes(tool: str, sink: str) -> float:
+    """The rate of a tool."""
+    return median(f"{tool}.{sink}.bytes_per_s") / 1e9
+
+
+def processor(tools: list[str], sink: str) -> float:
+    """Processor seconds of both ends for a gibibyte, of the cheapest."""
+    return best([f"{tool}.{sink}.cpu_s_per_gib" for tool in tools], min)
 
 
 def copies() -> list[Target]:
-    rivals = ["xrdcp", "rsync", "scp", "rfcp-tcp"]
-    found = [
-        ("rfcp : pread into memory", median("rfcp.dropped.bytes_per_s") / median("pread.bytes_per_s"), ">=", 0.7),
-        ("rfcp : xrdcp, dropped", speed("rfcp", ["xrdcp"], "dropped"), ">=", 3),
-        ("rfcp : best of others, kept", speed("rfcp", rivals, "kept"), ">=", 2),
-        ("CPU s/GiB : best of others, dropped", cost("rfcp", rivals, "dropped"), "<=", 0.5),
-        ("CPU s/GiB : best of others, kept", cost("rfcp", rivals, "kept"), "<=", 0.5),
-    ]
-    for sink in ("dropped", "kept"):
+    rivals = ["xrdcp", "rsync", "curl"]
+    found = []
+    for sink, limit in (("dropped", 3), ("kept", 2)):
+        theirs = best([f"{tool}.{sink}.bytes_per_s" for tool in rivals]) / 1e9
+        where = {"dropped": "dropped", "kept": "to tmpfs"}[sink]
         found += [
-            (f"rfcp over TCP : xrdcp, {sink}", speed("rfcp-tcp", ["xrdcp"], sink), ">=", 1.2),
-            (f"CPU s/GiB over TCP : xrdcp, {sink}", cost("rfcp-tcp", ["xrdcp"], sink), "<=", 0.8),
-            (f"xrdcp by plug-in : to xrootd, {sink}", speed("xrdcp-rfio", ["xrdcp"], sink), ">=", 2),
-        ]
-    checked = median("rfcp.checked.bytes_per_s") / median("rfcp.unchecked.bytes_per_s")
-    return [*found, ("with checksums : without", checked, ">=", 0.9)]
+            Target("copies", f"copy {where}: by verbs, best of others", gigabytes("rfcp", sink), theirs, "GB/s", ">=", limit),
+            Target("copies", f"copy {where}: by TCP, xrdcp", gigabytes("rfcp-tcp", sink), gigabytes("xrdcp", sink), "GB/s",
+                   ">=", 1.2),
+            Target("copies", f"copy {where}: xrdcp on rfiod, on xrootd", gigabytes("xrdcp-rfio", sink),
+                   gigabytes("xrdcp", sink), "GB/s", ">=", 2),
+            Target("copies", f"copy {where}: by verbs, cheapest of others", processor(["rfcp"], sink), processor(rivals, sink),
+                   "CPU s/GiB", "<=", 0.5),
+            Target("copies", f"copy {where}: by TCP, xrdcp", processor(["rfcp-tcp"], sink), processor(["xrdcp"], sink),
+                   "CPU s/GiB", "<=", 0.8)]
+    return [*found,
+            Target("copies", "copy dropped: by verbs, pread(2)", gigabytes("rfcp", "dropped"), median("pread.bytes_per_s") / 1e9,
+                   "GB/s", ">=", 0.7),
+            Target("copies", "copy dropped: with checksums, without", gigabytes("rfcp", "checked"),
+                   gigabytes("rfcp", "unchecked"), "GB/s", ">=", 0.9)]
+
+
+def first() -> list[Target]:
+    return [Target("first", f"copy by {name}: first after a start, later", median(f"first.{fabric}.first_s"),
+                   median(f"first.{fabric}.later_s"), "s", "<=", 1.2)
+            for fabric, name in (("verbs", "verbs"), ("tcp", "TCP"))]
+
+
+def vectors() -> list[Target]:
+    def milliseconds(name: str) -> float:
+        return 1e3 * median(f"vector.{name}_s")
+
+    return [Target("vectors", "vector of 1,024 x 4 KiB: xrootd, by verbs", milliseconds("xrootd.vector"),
+                   milliseconds("verbs.vector"), "ms", ">=", 2),
+            Target("vectors", "vector of 1,024 x 4 KiB: xrootd, by TCP", milliseconds("xrootd.vector"),
+                   milliseconds("tcp.vector"), "ms", ">=", 2),
+            Target("vectors", "1,024 reads, one vector, by verbs", milliseconds("verbs.single"), milliseconds("verbs.vector"),
+                   "ms", ">=", 10)]
+
+
+def crowd() -> list[Target]:
+    def rate(tool: str, count: int) -> float:
+        return median(f"crowd.{tool}.{count}.bytes_per_s") / 1e9
+
+    found = []
+    for tool, name in (("rfcp", "verbs"), ("rfcp-tcp", "TCP")):
+        found += [Target("crowd", f"24 readers: by {name}, curl", rate(tool, 24), rate("curl", 24), "GB/s", ">=", 3.2),
+                  Target("crowd", f"by {name}: 24 readers, one", rate(tool, 24), rate(tool, 1), "GB/s", ">=", 0.95)]
+    return found
 
 
 def counts() -> list[int]:
-    """How many readers were measured."""
+    """How many readers of Figure 6 were measured."""
     return sorted(int(name.split(".")[1]) for name in FIGURES if name.endswith("aggregate-bandwidth"))
 
 
 def readers() -> list[Target]:
-    rates = {count: median(f"readers.{count}.aggregate-bandwidth") for count in counts()}
+    rates = {count: median(f"readers.{count}.aggregate-bandwidth") / 1e9 for count in counts()}
     many = [rate for count, rate in rates.items() if count >= 3] or [float("nan")]
     peak = max(rates.values(), default=float("nan"))
-    memory = [median(f"readers.{count}.server-memory") for count in counts()] or [float("nan")]
-    return [
-        ("3 to 24 readers, lowest : highest", min(many) / max(many), ">=", 0.9),
-        ("24 readers : peak", rates.get(24, float("nan")) / peak, ">=", 0.95),
-        ("24 readers beside a scan : alone", median("scan.without_s") / median("scan.with_s"), ">=", 0.9),
-        ("server memory, 24 readers : 1", memory[-1] / memory[0], "<=", 1.1),
-    ]
-
-
-def small_files() -> list[Target]:
-    return [(f"small files, {direction}, {ours} : {theirs}",
-             median(f"{ours}.{direction}.files_per_s") / median(f"{theirs}.{direction}.files_per_s"), ">=", limit)
-            for direction in ("download", "upload") for ours in ("rfcp", "rfcp-synced")
-            for theirs, limit in (("scp", 5), ("rsync", 2))]
+    memory = [median(f"readers.{count}.server-memory") / (1 << 20) for count in counts()] or [float("nan")]
+    return [Target("readers", "3 to 24 readers: lowest, highest", min(many), max(many), "GB/s", ">=", 0.9),
+            Target("readers", "24 readers, peak", rates.get(24, float("nan")), peak, "GB/s", ">=", 0.95),
+            Target("readers", "server memory: 24 readers, one", memory[-1], memory[0], "MiB", "<=", 1.1)]
 
 
 def others() -> list[Target]:
-    return [
-        ("1,024 reads : one vector", median("vector.single_s") / median("vector.vector_s"), ">=", 10),
-        ("ms beside 128 sessions, 99th perc.", 1e3 * median("neighbours.percentile_99_s"), "<=", 20),
-    ]
+    return [Target("scan", "24 readers: alone, beside a scan", median("scan.without_s"), median("scan.with_s"), "s", ">=", 0.9),
+            Target("neighbours", "beside 128 sessions, 99th percentile, limit", 1e3 * median("neighbours.percentile_99_s"), 20,
+                   "ms", "<=", 1)]
 
 
-def show() -> bool:
-    """Prints everything that was measured; whether all of its targets are met."""
-    for name in sorted({name.rsplit(".", 1)[0] for name in FIGURES if name.endswith("server_cpu_s_per_gib")}):
-        print(f"{name:20} {median(name + '.bytes_per_s') / 1e9:6.2f} GB/s, at best {max(FIGURES[name + '.bytes_per_s']) / 1e9:.2f}"
-              f"   CPU s/GiB: {median(name + '.cpu_s_per_gib'):.3f}, server {median(name + '.server_cpu_s_per_gib'):.3f}")
-    print(f"{'pread':20} {median('pread.bytes_per_s') / 1e9:6.2f} GB/s")
-    print(f"{'pwrite alone':20} {median('pwrite.bytes_per_s') / 1e9:6.2f} GB/s   CPU s/GiB: "
-          f"{median('pwrite.cpu_s_per_gib'):.3f}: what is kept cannot be cheaper")
-    print(f"vector {median('vector.vector_s') * 1e3:.2f} ms, 1,024 reads {median('vector.single_s') * 1e3:.2f} ms")
-    for name in sorted(name for name in FIGURES if name.endswith("files_per_s")):
-        print(f"{name.removesuffix('.files_per_s'):20} {median(name):6.0f} small files/s")
-    print(f"24 readers {median('scan.without_s'):.1f} s, beside a scan {median('scan.with_s'):.1f} s")
-    print(f"light requests beside 128 sessions: {median('neighbours.median_s') * 1e3:.1f} ms in the middle")
-    for count in counts():
-        print(f"{count:>2} readers {median(f'readers.{count}.aggregate-bandwidth') / 1e9:6.2f} GB/s, server "
-              f"{median(f'readers.{count}.server-cpus'):.2f} CPUs, "
-              f"{median(f'readers.{count}.server-memory') / (1 << 20):.0f} MiB")
+def show(only: list[str]) -> bool:
+    """Prints the table, of some parts or all; whether all of its targets are met."""
+    print(f"{'what':58} {'figure':>9} {'rival':>9} {'unit':9} {'ratio':>6}  target")
     good = True
-    for what, value, relation, limit in targets():
-        measured = value == value
-        met = measured and (value >= limit if relation == ">=" else value <= limit)
+    for line in targets():
+        if only and line.part not in only:
+            continue
+        ratio = line.ours / line.theirs
+        measured = ratio == ratio
+        met = measured and (ratio >= line.limit if line.relation == ">=" else ratio <= line.limit)
         good &= met
-        print(f"{what:44} {value:7.2f}   target {relation} {limit:<5} "
-              f"{'met' if met else 'MISSED' if measured else 'not measured'}")
+        print(f"{line.what:58} {number(line.ours):>9} {number(line.theirs):>9} {line.unit:9} {ratio:6.2f}  {line.relation} "
+              f"{line.limit:<4} {'met' if met else 'MISSED' if measured else 'not measured'}")
+    if "distance.link.round_trip_s" in FIGURES:
+        print(f"the link: {1e3 * median('distance.link.round_trip_s'):.2f} ms there and back of 20, "
+              f"{median('distance.link.bytes_per_s') * 8 / 1e9:.3f} Gbit/s of 1 by one TCP stream, headers not counted")
     print(f"({os.cpu_count()} processors, load {os.getloadavg()[0]:.1f})")
     return good
+
+
+def number(value: float) -> str:
+    """A figure with three digits."""
+    return "-" if value != value else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""1,024 pieces of 4 KiB: seeks and reads, and one vector, by a C program."""
+"""1,024 pieces of 4 KiB: seeks and reads, and one vector, by C programs; and XRootD's vector of the same pieces."""
 
 from __future__ import annotations
 
@@ -9,18 +9,46 @@ from pathlib import Path
 from figures import note
 from harness.build_tree import ROOT, run
 from rfio.service import TOOLS, Service
+from sizes import Sizes
+
+HERE = Path(__file__).parent
 
 
-def measure(service: Service, size: int) -> None:
-    """Both, a few times."""
-    program = service.directory / "vector"
-    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-o", program, Path(__file__).parent / "vector.c",
-                    f"-I{ROOT / 'crates/librfio/include'}", f"-L{TOOLS / 'lib'}", "-lrfio",
-                    f"-Wl,-rpath,{TOOLS / 'lib'}"], check=True)
-    ended = service.place.run("vector", run(program, f"rfio://127.0.0.1:{service.port}/hot", size), 120,
-                              RFIO_FABRIC=service.fabric, **service.environment())
-    assert ended.succeeded, ended.evidence()
-    for line in ended.output.splitlines():
-        single, vector = map(float, line.split())
-        note("vector.single_s", single)
-        note("vector.vector_s", vector)
+def measure(service: Service, over_tcp: Service, tools: dict, sizes: Sizes) -> None:
+    """All by turns; each program does it five times."""
+    ours = service.directory / "vector"
+    compile_it("cc", ours, HERE / "vector.c", f"-I{ROOT / 'crates/librfio/include'}", f"-L{TOOLS / 'lib'}", "-lrfio",
+               f"-Wl,-rpath,{TOOLS / 'lib'}")
+    theirs = xrootd_program(service.directory) if "xrdcp" in tools else None
+    for _ in range(sizes.turns):
+        for name, on in (("verbs", service), ("tcp", over_tcp)):
+            command = [str(ours), f"rfio://127.0.0.1:{on.port}/hot", str(sizes.large)]
+            ended = on.place.run("vector", run(*command) if name == "verbs" else command, 120,
+                                 RFIO_FABRIC=on.fabric, **on.environment())
+            assert ended.succeeded, ended.evidence()
+            for line in ended.output.splitlines():
+                single, vector = map(float, line.split())
+                note(f"vector.{name}.single_s", single)
+                note(f"vector.{name}.vector_s", vector)
+        if theirs:
+            done = subprocess.run([theirs, f"root://127.0.0.1:{tools['xrdcp'].port}//hot", str(sizes.large)],
+                                  capture_output=True, text=True, timeout=120, check=False)
+            assert done.returncode == 0, f"XRootD's vector: {done.stderr}"
+            for line in done.stdout.splitlines():
+                note("vector.xrootd.vector_s", float(line))
+
+
+def xrootd_program(directory: Path) -> Path | None:
+    """The program of XRootD's client, where its headers are."""
+    headers = Path("/usr/include/xrootd")
+    if not headers.is_dir():
+        return None
+    program = directory / "vector_xrootd"
+    compile_it("c++", program, HERE / "vector_xrootd.cc", "-std=c++17", f"-I{headers}", "-lXrdCl", "-lXrdUtils")
+    return program
+
+
+def compile_it(compiler: str, program: Path, source: Path, *options: str) -> None:
+    """Compiles a program of the bench."""
+    name = {"cc": "CC", "c++": "CXX"}[compiler]
+    subprocess.run([os.environ.get(name, compiler), "-O2", "-o", program, source, *options], check=True)

@@ -1,11 +1,13 @@
-"""Reading over a long way: what the C interface's options READAHEAD and STREAM are for."""
+"""Reading over a long way, by the C interface's options READAHEAD and STREAM, and trees over it."""
 
 from __future__ import annotations
 
+import itertools
 import queue
 import socket
 import threading
 import time
+from pathlib import Path
 
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
@@ -16,6 +18,8 @@ from .service import Service, noise
 
 #: Seconds that each direction takes.
 WAY = 0.02
+#: Of a tree, and files in each.
+DIRECTORIES, FILES = 60, 4
 
 # The classic calls, of which the options are: a read at an offset says nothing about the next one.
 SCRIPT = """
@@ -38,10 +42,11 @@ for option, length in (1, 64), (2, 64), (2, 256), (16, 64):
 
 
 class LongWay:
-    """A relay that delivers what it gets a while later, as much at once as comes."""
+    """A relay that delivers what it gets a while later, as much at once as comes, and may end each connection after a time."""
 
-    def __init__(self, port: int):
+    def __init__(self, port: int, way: float = WAY, lives: tuple[float, ...] = ()):
         self.to, self.socket = port, socket.create_server(("127.0.0.1", 0))
+        self.way, self.lives = way, itertools.cycle(lives)
         self.port = self.socket.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 
@@ -53,6 +58,8 @@ class LongWay:
             except OSError:
                 return
             far = socket.create_connection(("127.0.0.1", self.to))
+            if (life := next(self.lives, 0.0)) > 0:
+                threading.Timer(life, self.cut, (near, far)).start()
             for one, other in ((near, far), (far, near)):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 held: queue.Queue = queue.Queue()
@@ -60,11 +67,19 @@ class LongWay:
                 threading.Thread(target=self.give, args=(other, held), daemon=True).start()
 
     @staticmethod
-    def take(stream: socket.socket, held: queue.Queue) -> None:
+    def cut(*streams: socket.socket) -> None:
+        """Ends a connection, whatever is under way."""
+        for stream in streams:
+            try:
+                stream.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def take(self, stream: socket.socket, held: queue.Queue) -> None:
         """Notes when something came."""
         try:
             while data := stream.recv(1 << 20):
-                held.put((time.monotonic() + WAY, data))
+                held.put((time.monotonic() + self.way, data))
         except OSError:
             pass
         held.put((0.0, b""))
@@ -104,3 +119,54 @@ def read_options(place: Place) -> Outcome:
         figures = ", ".join(f"option {option}, {length} KiB: {seconds} s" for (option, length), seconds in took.items())
         buffered = took.pop((1, 64))
         return passed(figures) if max(took.values()) * 3 < buffered else failed(figures)
+
+
+def grow(tree: Path) -> None:
+    """Many directories, files and links."""
+    for number in range(DIRECTORIES):
+        (tree / f"{number:02}").mkdir(parents=True)
+        for file in range(FILES):
+            (tree / f"{number:02}" / str(file)).write_bytes(noise(1024, file))
+        (tree / f"{number:02}" / "link").symlink_to("0")
+    time.sleep(0.1)  # what was changed this very moment is copied with more care
+
+
+def trees(place: Place, direction: str, is_cut: bool = False) -> Outcome:
+    """A tree at 40 ms: no step waits for a round trip for each name. Where connections are cut again and again, in the middle of
+    whatever is asked for together, all of it arrives too."""
+    with Service(place, "tcp") as service:
+        tree = service.export / "tree" if direction == "download" else service.here / "tree"
+        grow(tree)
+        way = LongWay(service.port, 0.008, (0.25, 0.3, 0.2, 0.5)) if is_cut else LongWay(service.port)
+        there = f"rfio://127.0.0.1:{way.port}/tree"
+        copy = service.here / "copy" if direction == "download" else service.export / "tree"
+        places = (there, str(copy)) if direction == "download" else (str(tree), there)
+        begun = time.monotonic()
+        ended = service.tool("rfcp", "-q", "-r", *places)
+        took = time.monotonic() - begun
+        way.close()
+        if not ended.succeeded:
+            return failed("the copy failed", ended.evidence())
+        if wrong := difference(tree, copy):
+            return failed(wrong)
+        if is_cut:
+            again = ended.output.count("trying again")
+            return passed(f"{again} losses") if again else failed("no connection was cut", ended.evidence())
+        trips = took / (2 * WAY)
+        said = f"{DIRECTORIES} directories of {FILES} files and a link: {took:.2f} s, {trips:.0f} round trips"
+        return passed(said) if trips < DIRECTORIES else failed(said)
+
+
+def difference(tree: Path, copy: Path) -> str:
+    """What of a tree its copy does not have."""
+    for path in tree.rglob("*"):
+        there = copy / path.relative_to(tree)
+        if path.is_symlink():
+            if not there.is_symlink() or there.readlink() != path.readlink():
+                return f"{there} is not the link"
+        elif path.is_dir():
+            if int(there.stat().st_mtime) != int(path.stat().st_mtime):
+                return f"{there} has another time"
+        elif there.read_bytes() != path.read_bytes():
+            return f"{there} has other bytes"
+    return ""

@@ -22,7 +22,8 @@ from .service import SECONDS, Service, noise
 
 #: Points in each case; `make nightly` asks for two hundred of each misfortune.
 POINTS = int(os.environ.get("RFIO_POINTS", "2"))
-OPTIONS = ("-q", "-r", "--sync", "--checksum", "--continue")
+# A copy ends with what it meets: going on by itself is `reconnecting`'s.
+OPTIONS = ("-q", "-r", "--sync", "--checksum", "--continue", "--retry", "0")
 #: The states that a file of the source has had; None: there was none of that name.
 History = dict[str, list[bytes | None]]
 

@@ -311,7 +311,7 @@ def lost_server(place: Place) -> Outcome:
             name = tree.name
             places = (service.at(name), service.here / "copy") if direction == "download" else (tree, service.at("copy"))
             arrived = (service.here if direction == "download" else service.export) / "copy"
-            copy = service.begin("rfcp", "-r", "-P", 3, *places)
+            copy = service.begin("rfcp", "-r", "-P", 3, "--retry", 0, *places)
             deadline = time.monotonic() + 30
             while copy.running and time.monotonic() < deadline:
                 try:

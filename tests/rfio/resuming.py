@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import time
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def ended_and_continued(place: Place, fabric: str, direction: str, victim: str) 
             final.unlink(missing_ok=True)
             partial.unlink(missing_ok=True)
             point = chance.randrange(SIZE)
-            copy = service.begin("rfcp", "-q", *pair)
+            copy = service.begin("rfcp", "-q", "--retry", 0, *pair)
             while copy.running and length(partial) < point:
                 pass
             if victim == "daemon":
@@ -101,4 +102,52 @@ def a_damaged_part(place: Place, fabric: str) -> Outcome:
         moved = json.loads(ended.output.splitlines()[-1])["moved_bytes"]
         if (service.here / "copy").read_bytes() != data or moved != BLOCK + 2 * BLOCK + 99:
             return failed(f"{moved} bytes moved", ended.evidence())
+        return passed()
+
+
+def begun_trees(place: Place, direction: str) -> Outcome:
+    """`rfcp -r TREE NEW`, ended when NEW was there and not complete: --continue goes on in NEW, and nothing of the first
+    attempt is left. A tree that is complete, or of another source, is a directory that receives, as for cp."""
+    with Service(place, "tcp") as service:
+        source, sink = (service.export, service.here) if direction == "download" else (service.here, service.export)
+        tree, new = source / "tree", sink / "new"
+        (tree / "a").mkdir(parents=True)
+        for number in range(20):
+            (tree / "a" / f"small {number}").write_bytes(noise(3000, number))
+        (tree / "large").write_bytes(noise(3 << 20))
+        at_source, at_sink = ((service.at, lambda name: str(service.here / name)) if direction == "download"
+                              else (lambda name: str(service.here / name), service.at))
+
+        def listing(at: Path) -> dict[str, bytes]:
+            return {str(path.relative_to(at)): path.read_bytes() for path in at.rglob("*") if path.is_file()}
+
+        wanted = listing(tree)
+        for ending in (signal.SIGTERM, signal.SIGKILL):
+            copy = service.begin("rfcp", "-q", "-r", "--limit-rate", "1M", at_source("tree"), at_sink("new"))
+            deadline = time.monotonic() + SECONDS
+            while copy.running and length(new / ".large.rfpart") == 0 and time.monotonic() < deadline:
+                time.sleep(0.005)
+            # Somebody else's copy to the same place is told.
+            second = service.tool("rfcp", "-q", "-r", "--continue", at_source("tree"), at_sink("new"))
+            os.kill(copy.pid, ending)
+            copy.finish(time.monotonic() + SECONDS)
+            if second.status != 16 or not (new / ".large.rfpart").exists():
+                return failed("not interrupted, or a second copy is not told", second.evidence())
+            # Another source goes below what is there.
+            (source / "other").mkdir(exist_ok=True)
+            (source / "other/f").write_bytes(b"x")
+            ended = service.tool("rfcp", "-q", "-r", "--continue", at_source("other"), at_sink("new"))
+            if not ended.succeeded or listing(new / "other") != {"f": b"x"}:
+                return failed("another source does not go below", ended.evidence())
+            (new / "other/f").unlink()
+            (new / "other").rmdir()
+            ended = service.tool("rfcp", "-q", "-r", "--continue", at_source("tree"), at_sink("new"))
+            left = sorted(str(path.relative_to(sink)) for path in sink.rglob(".*.rfpart"))
+            if not ended.succeeded or listing(new) != wanted or left:
+                return failed(f"not continued in place: {sorted(listing(new))}, left {left}", ended.evidence())
+            # It is complete, so it is a directory like any other.
+            ended = service.tool("rfcp", "-q", "-r", "--continue", at_source("tree"), at_sink("new"))
+            if not ended.succeeded or listing(new / "tree") != wanted:
+                return failed("a complete tree does not receive", ended.evidence())
+            ended = service.place.run("rm", ["rm", "-r", str(new)], 30)
         return passed()

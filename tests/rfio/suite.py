@@ -8,8 +8,8 @@ from typing import Iterator
 from harness import tiers
 from harness.case import Case
 
-from . import (across, addresses, administration, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, installed, intruders,
-               libraries, mirrored, misfortunes, operations, order, promises, python_package, replaced, resuming, rights, scan, storage, tickets, tokens, traps)
+from . import (across, addresses, administration, byte_names, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, hostile, installed, intruders, kinds, libraries, mirrored,
+               misfortunes, operations, order, promises, python_package, reconnecting, replaced, resuming, rights, scan, storage, tickets, tokens, traps)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -27,7 +27,8 @@ def cases() -> Iterator[Case]:
                 "pipes": copies.pipes, "trees": copies.trees, "names and exit codes": copies.names,
                 "summary": copies.summary, "a damaged part": resuming.a_damaged_part,
                 "disk full": faults.disk_full, "slow readers": faults.slow_readers,
-                "server restarted": faults.server_restarted, "two writers": faults.two_writers}.items():
+                "server restarted": faults.server_restarted, "two writers": faults.two_writers,
+                "restarts during copies of a file": reconnecting.files, "restarts during copies of a tree": reconnecting.trees}.items():
             yield Case(name, fabric, partial(function, fabric=fabric))
         for how in ("truncated", "replaced"):
             yield Case(f"{how} while read", fabric,
@@ -68,7 +69,9 @@ def cases() -> Iterator[Case]:
         for name, function in {
                 "what is there stays": choices.what_is_there_stays, "a rate": choices.a_rate, "rules, against rsync": choices.rules,
                 "torn small files": promises.torn_small_files, "kept attributes": promises.kept_attributes,
-                "continued trees": promises.continued_trees}.items():
+                "continued trees": promises.continued_trees,
+                "begun trees": resuming.begun_trees, "special files": kinds.special_files,
+                "bits and times of every kind": kinds.bits_and_times}.items():
             yield Case(name, direction, partial(function, direction=direction))
         for misfortune in misfortunes.MISFORTUNES:
             for fabric in FABRICS:
@@ -76,11 +79,18 @@ def cases() -> Iterator[Case]:
                            partial(misfortunes.survived, fabric=fabric, direction=direction, misfortune=misfortune))
     yield Case("times of whole seconds", "copy", freshness.whole_second_times)
     yield Case("READAHEAD and STREAM at 40 ms", "library", distance.read_options)
+    for direction in ("download", "upload"):
+        yield Case("a tree at 40 ms", f"copy, {direction}", partial(distance.trees, direction=direction))
+        yield Case("a tree over connections that are cut", f"copy, {direction}",
+                   partial(distance.trees, direction=direction, is_cut=True))
     yield Case("order of replies", "protocol", order.of_replies)
     yield Case("requests taken back", "protocol", order.of_cancels)
     yield Case("secrets reloaded", "server", faults.reloaded)
     yield Case("between services", "copy", promises.between_services)
     yield Case("a lost server", "copy", promises.lost_server)
+    yield Case("what is not tried again", "copy", reconnecting.in_vain)
+    yield Case("a directory into itself", "copy", kinds.into_itself)
+    yield Case("names that are not UTF-8", "copy", byte_names.everywhere)
     yield Case("links that become directories", "trap", traps.links_that_become_directories)
     yield Case("names listed twice", "trap", traps.names_listed_twice)
     # The same daemon and adapter or not, silence is silence; with the adapter there is more to lose.
@@ -114,6 +124,8 @@ def cases() -> Iterator[Case]:
             "a vanished writer": hoarders.vanished_writer, "idle scrapers": hoarders.idle_scrapers,
             "FIFOs": hoarders.fifos_and_devices}.items():
         yield Case(name, "hoarder", function)
+    for name, function in hostile.CASES.items():
+        yield Case(name, "hostile server", function)
     if WHOLE:
         for kind in ("intruder", "hoarder"):
             yield Case("attacks from another host", f"{kind}s", partial(across.attacks, kind=kind))

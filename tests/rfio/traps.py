@@ -38,6 +38,11 @@ def attributes(mode: int, size: int = 0, inode: int = 1) -> bytes:
 class Liar:
     """A server that knows the secret and lists whatever it is told to: a tree by path."""
 
+    #: Largest payload, most ranges, block, most requests, fabric, writable.
+    terms = (4 << 20, 8192, 256 << 10, 64, 0, 1)
+    #: Why it refuses.
+    reason = b"no"
+
     def __init__(self, listings: dict[bytes, list[tuple[bytes, int]]], links: dict[bytes, bytes],
                  content: bytes = b"from the server"):
         self.listings, self.links, self.content = listings, links, content
@@ -75,25 +80,29 @@ class Liar:
                         return hmac.new(SECRET, label + b"\0" + common, hashlib.sha256).digest()
 
                     answer = made(b"RFIO 2 server proof") + text(USER) + struct.pack(
-                        ">IIIIBB", 4 << 20, 8192, 256 << 10, 64, 0, 1)
+                        ">IIIIBB", *self.terms)
                     payload = b""
                 else:
                     answer, payload = self.answer(kind, body)
                 answer = answer if isinstance(answer, int) else b"\0\0\0\0" + answer
                 if isinstance(answer, int):
-                    answer = struct.pack(">I", answer) + text(b"no")
+                    answer = struct.pack(">I", answer) + text(self.reason)
                 out = HEADER.pack(MAGIC, kind | 0x8000, len(answer), len(payload), number)
                 tag = b""
                 if keys:
                     message = struct.pack(">Q", sequence) + out + answer
                     tag = hmac.new(keys, message, hashlib.sha256).digest()[:16]
                     sequence += 1
-                stream.write(out + answer + tag + payload)
-                stream.flush()
+                self.send(stream, kind, out + answer + tag + payload)
                 if kind == 2:
                     keys = made(b"RFIO 2 server frames")
         except (OSError, struct.error):
             pass
+
+    def send(self, stream, kind: int, reply: bytes) -> None:
+        """Sends the reply to a request of a kind."""
+        stream.write(reply)
+        stream.flush()
 
     def answer(self, kind: int, body: bytes) -> tuple[object, bytes]:
         """The fields of a reply and its data, or a refusal."""
@@ -196,7 +205,7 @@ def names_listed_twice(place: Place) -> Outcome:
             honest, service.port = service.port, liar.port
             for tree in ("twice", "names"):
                 ended = service.tool("rfcp", "-r", service.at(tree), here)
-                if not untouched(outside) or sorted(os.listdir(place.directory / "here")) < [tree]:
+                if not untouched(outside) or tree not in os.listdir(here):
                     return failed(f"{tree}: written outside", ended.evidence())
                 if ended.status == 0 or "it lists" not in ended.output:
                     return failed(f"{tree}: the server's lie is not reported", ended.evidence())

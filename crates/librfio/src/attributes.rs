@@ -101,7 +101,7 @@ pub unsafe extern "C" fn rfio_examine(
     attributes: *mut rfio_attributes,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let place = unsafe { door::text(path) }.and_then(place::find);
+    let place = unsafe { door::name(path) }.and_then(place::find);
     let found = place.and_then(|place| match place {
         Place::There(address, path) => {
             let request = Request::Status(OnPath { path });

@@ -49,7 +49,7 @@ pub struct iovec64 {
 const _: () = assert!(size_of::<iovec64>() == 16);
 
 /// Opens a file, here or there.
-pub fn open(path: &str, flags: c_int, mode: u32) -> Result<c_int, Error> {
+pub fn open(path: &[u8], flags: c_int, mode: u32) -> Result<c_int, Error> {
     match place::find(path)? {
         Place::There(address, path) => {
             let file = OpenFile::open(&address, &path, flags, mode, table::reading())?;
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn verbena_rfio_open(
 ) -> c_int {
     let mode = if mode == 0 { 0 } else { mode & !umask() };
     // SAFETY: the caller's promise.
-    let opened = unsafe { door::text(path) }.and_then(|path| open(path, flags, mode));
+    let opened = unsafe { door::name(path) }.and_then(|path| open(path, flags, mode));
     door::number(opened.map(i64::from)) as c_int
 }
 

@@ -34,7 +34,7 @@ fn table() -> MutexGuard<'static, HashMap<usize, Listing>> {
         .unwrap_or_else(|poison| poison.into_inner())
 }
 
-fn open(path: &str) -> Result<*mut libc::DIR, Error> {
+fn open(path: &[u8]) -> Result<*mut libc::DIR, Error> {
     match place::find(path)? {
         Place::There(address, path) => {
             let entries = list(|request| sessions::ask(&address, request), &path)?;
@@ -84,7 +84,7 @@ pub fn next(directory: *mut libc::DIR) -> Option<Option<Entry>> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_opendir(path: *const c_char) -> *mut libc::DIR {
     // SAFETY: the caller's promise.
-    unsafe { door::text(path) }
+    unsafe { door::name(path) }
         .and_then(open)
         .unwrap_or_else(|error| {
             errors::note(&error);

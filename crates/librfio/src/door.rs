@@ -14,11 +14,11 @@ pub fn invalid(what: &str) -> Error {
     )
 }
 
-/// A C string.
+/// The bytes of a C string that names a file.
 ///
 /// # Safety
 /// Null, or a string that ends with a NUL and lives.
-pub unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Error> {
+pub unsafe fn name<'a>(pointer: *const c_char) -> Result<&'a [u8], Error> {
     if pointer.is_null() {
         return Err(Error::Local(
             "path".into(),
@@ -26,9 +26,16 @@ pub unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Error> {
         ));
     }
     // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(pointer) }
-        .to_str()
-        .map_err(|_| invalid("path"))
+    Ok(unsafe { CStr::from_ptr(pointer) }.to_bytes())
+}
+
+/// A C string that is text.
+///
+/// # Safety
+/// See [`name`].
+pub unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Error> {
+    // SAFETY: the caller's promise.
+    str::from_utf8(unsafe { name(pointer) }?).map_err(|_| invalid("path"))
 }
 
 /// A buffer to fill.

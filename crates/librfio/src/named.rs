@@ -23,7 +23,7 @@ unsafe fn act(
     here: impl FnOnce(*const c_char) -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let place = unsafe { door::text(path) }.and_then(place::find);
+    let place = unsafe { door::name(path) }.and_then(place::find);
     door::status(place.and_then(|place| match place {
         Place::There(address, path) => sessions::ask(&address, &there(path)).map(|_| ()),
         Place::Here(_) => local(here(path).into()).map(|_| ()),
@@ -80,8 +80,8 @@ pub unsafe extern "C" fn rfio_rename(from: *const c_char, to: *const c_char) -> 
     // SAFETY: the caller's promise.
     let places = unsafe {
         (
-            door::text(from).and_then(place::find),
-            door::text(to).and_then(place::find),
+            door::name(from).and_then(place::find),
+            door::name(to).and_then(place::find),
         )
     };
     door::status(match places {
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn rfio_rename(from: *const c_char, to: *const c_char) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_symlink(target: *const c_char, path: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    let text = match unsafe { door::text(target) } {
+    let text = match unsafe { door::name(target) } {
         Ok(text) => text,
         Err(error) => return door::status(Err(error)),
     };
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn rfio_readlink(
     size: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let place = unsafe { door::text(path) }.and_then(place::find);
+    let place = unsafe { door::name(path) }.and_then(place::find);
     let Ok(room) = usize::try_from(size) else {
         return door::status(Err(door::invalid("size")));
     };
@@ -187,7 +187,7 @@ unsafe fn stat(
     here: impl FnOnce(*const c_char, *mut libc::stat) -> c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let place = unsafe { door::text(path) }.and_then(place::find);
+    let place = unsafe { door::name(path) }.and_then(place::find);
     door::status(place.and_then(|place| match place {
         _ if status.is_null() => Err(door::invalid("status")),
         Place::There(address, path) => {
@@ -241,7 +241,7 @@ pub struct rfstatfs {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_statfs(path: *const c_char, status: *mut rfstatfs) -> c_int {
     // SAFETY: the caller's promise.
-    let place = unsafe { door::text(path) }.and_then(place::find);
+    let place = unsafe { door::name(path) }.and_then(place::find);
     let space = place.and_then(|place| match place {
         Place::There(address, path) => match sessions::ask(&address, &Request::Space(on(path)))? {
             Reply::Capacity(space) => Ok(rfstatfs {
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn rfio_statfs(path: *const c_char, status: *mut rfstatfs)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_chdir(path: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    let place = unsafe { door::text(path) }.and_then(place::find);
+    let place = unsafe { door::name(path) }.and_then(place::find);
     door::status(place.and_then(|place| match place {
         Place::There(address, path) => {
             let about = attributes(&address, &Request::Status(on(path.clone())))?;
@@ -335,7 +335,7 @@ pub unsafe extern "C" fn rfio_parse(
     file: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let text = match unsafe { door::text(path) } {
+    let text = match unsafe { door::name(path) } {
         Ok(text) if !host.is_null() && !file.is_null() => text,
         _ => return door::status(Err(door::invalid("path"))),
     };

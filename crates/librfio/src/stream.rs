@@ -90,7 +90,7 @@ fn flags(mode: &CStr) -> Result<c_int, Error> {
 /// See the crate.
 unsafe fn open_stream(path: *const c_char, mode: *const c_char) -> Result<*mut libc::FILE, Error> {
     // SAFETY: the caller's promise.
-    let text = unsafe { door::text(path) }?;
+    let text = unsafe { door::name(path) }?;
     if mode.is_null() {
         return Err(door::invalid("mode"));
     }

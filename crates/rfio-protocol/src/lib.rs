@@ -22,6 +22,7 @@ mod message;
 pub mod order;
 pub mod reply;
 pub mod request;
+pub mod shown;
 pub mod status;
 pub mod ticket;
 pub mod types;

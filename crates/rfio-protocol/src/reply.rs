@@ -2,6 +2,7 @@
 
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::{catalogue, message};
+use crate::shown;
 use crate::status::Status;
 use crate::types::{Attributes, Endpoint, Entry, Extended, Extent, Handle, Path, Text};
 
@@ -287,10 +288,12 @@ impl Refusal {
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.reason.as_str().is_empty() {
+        // The reason is the peer's.
+        let reason = shown::line(self.reason.as_str());
+        if reason.is_empty() {
             write!(f, "{}", self.status)
         } else {
-            write!(f, "{}: {}", self.reason.as_str(), self.status)
+            write!(f, "{reason}: {}", self.status)
         }
     }
 }

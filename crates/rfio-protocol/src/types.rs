@@ -2,6 +2,7 @@
 
 use crate::codec::{Element, Field, Malformed, Reader, Writer};
 use crate::message::message;
+use crate::shown;
 
 /// Longest path, in bytes: Linux's PATH_MAX without the terminator.
 pub const MOST_PATH: usize = 4095;
@@ -26,9 +27,10 @@ impl Path {
     }
 }
 
+/// As [`shown::bytes`] has it.
 impl std::fmt::Display for Path {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", String::from_utf8_lossy(&self.0).escape_debug())
+        f.write_str(&shown::bytes(&self.0))
     }
 }
 

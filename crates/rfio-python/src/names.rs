@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use pyo3::prelude::*;
+use verbena_rfio::client::bounds::ListingBounds;
 use verbena_rfio_protocol::request::{List, OnPath, PathMode, PathTimes, TwoPaths};
 use verbena_rfio_protocol::types::Path;
 use verbena_rfio_protocol::{IN_ORDER, REPLACE, Reply, Request};
@@ -78,6 +79,7 @@ pub fn set_times(py: Python<'_>, url: OsString, accessed: i64, modified: i64) ->
 pub fn entries(py: Python<'_>, url: OsString) -> PyResult<Vec<(OsString, Attributes)>> {
     let place = Place::new(url.clone()).about(&url)?;
     let (mut found, mut cookie) = (Vec::new(), 0);
+    let mut bounds = ListingBounds::default();
     loop {
         let request = Request::List(List {
             path: place.path.clone(),
@@ -87,6 +89,8 @@ pub fn entries(py: Python<'_>, url: OsString) -> PyResult<Vec<(OsString, Attribu
         let Reply::Listing(listing) = ask(py, &place, &request)?.about(&url)? else {
             return Err(system("reply", libc::EPROTO)).about(&url);
         };
+        let taken = bounds.take(&listing.entries, listing.cookie != 0);
+        taken.about(&url)?;
         found.extend(listing.entries.into_iter().map(|entry| {
             let name = OsStr::from_bytes(entry.name.as_bytes()).to_owned();
             (name, entry.attributes.into())

@@ -1,12 +1,15 @@
 //! The command lines of all tools, as typed.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use verbena_rfio::auth::tls::ClientFiles;
 use verbena_rfio::client::copy::choice::{Rule, Verdict};
-use verbena_rfio::client::copy::pattern::Pattern;
+use verbena_rfio::client::copy::pattern::{BadPattern, Pattern};
 use verbena_rfio::client::options::{Checksums, Fabric, load_secrets};
 use verbena_rfio::client::{Error, Options};
 
@@ -103,7 +106,7 @@ impl Connection {
 pub struct Copy {
     /// Sources, then the destination; '-' is standard input or output
     #[arg(required = true, num_args = 2.., value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Copy only so many bytes from the front
     #[arg(short = 's', value_name = "BYTES", value_parser = size::parse)]
     pub size: Option<u64>,
@@ -137,6 +140,9 @@ pub struct Copy {
     /// Largest rate in bytes a second, of all sessions together
     #[arg(long, value_name = "RATE", value_parser = size::parse)]
     pub limit_rate: Option<u64>,
+    /// Seconds to retry without progress after a lost connection; 0 never
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub retry: u64,
     /// Summary as one JSON object on standard output (standard error when copying to '-')
     #[arg(long)]
     pub json: bool,
@@ -175,9 +181,10 @@ impl Args for Rules {
                     .value_name("PATTERN")
                     .action(clap::ArgAction::Append)
                     .requires("recursive")
-                    .value_parser(move |text: &str| {
-                        Pattern::new(text).map(|pattern| Rule { verdict, pattern })
-                    })
+                    .value_parser(OsStringValueParser::new().try_map(move |text| {
+                        let pattern = Pattern::new(text.as_bytes())?;
+                        Ok::<_, BadPattern>(Rule { verdict, pattern })
+                    }))
                     .help(help);
                 command.arg(rule)
             })
@@ -214,7 +221,7 @@ impl FromArgMatches for Rules {
 pub struct Directory {
     /// What to list
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// And everything below
     #[arg(short = 'R', long)]
     pub recursive: bool,
@@ -229,7 +236,7 @@ pub struct Directory {
 pub struct Concatenate {
     /// What to write
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Connection
     #[command(flatten)]
     pub connection: Connection,
@@ -241,7 +248,7 @@ pub struct Concatenate {
 pub struct Remove {
     /// What to remove
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Directories with everything in them
     #[arg(short = 'r', long)]
     pub recursive: bool,
@@ -256,7 +263,7 @@ pub struct Remove {
 pub struct MakeDirectory {
     /// What to make
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Permission bits, octal
     #[arg(short = 'm', value_name = "MODE", value_parser = octal, default_value = "777")]
     pub mode: u32,
@@ -273,9 +280,9 @@ pub struct MakeDirectory {
 #[command(name = "rfrename", version, after_help = PLACES)]
 pub struct Rename {
     /// The old name
-    pub from: String,
+    pub from: OsString,
     /// The new name, on the same server
-    pub to: String,
+    pub to: OsString,
     /// Connection
     #[command(flatten)]
     pub connection: Connection,
@@ -290,7 +297,7 @@ pub struct ChangeMode {
     pub mode: u32,
     /// Of what
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Connection
     #[command(flatten)]
     pub connection: Connection,
@@ -302,7 +309,7 @@ pub struct ChangeMode {
 pub struct Status {
     /// What to show
     #[arg(required = true, value_name = "PLACE")]
-    pub places: Vec<String>,
+    pub places: Vec<OsString>,
     /// Show a symbolic link itself
     #[arg(short = 'P', long)]
     pub no_follow: bool,

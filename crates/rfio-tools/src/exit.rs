@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use verbena_rfio_protocol::Status;
+use verbena_rfio_protocol::{Status, shown};
 
 /// Done.
 pub const OK: u8 = 0;
@@ -39,7 +39,8 @@ pub fn code(status: Status) -> u8 {
 /// Says what went wrong, with the program's name before it.
 pub fn report(program: &str, what: impl std::fmt::Display) {
     use std::io::Write;
-    // Whoever closed standard error wants no words.
+    // The words may be a server's. Whoever closed standard error wants none.
+    let what = shown::line(&what.to_string());
     let _ = writeln!(std::io::stderr(), "{program}: {what}");
 }
 

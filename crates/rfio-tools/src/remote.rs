@@ -1,11 +1,13 @@
 //! Sessions for tools that act on names: one per server, however many names.
 
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 use verbena_rfio::client::{Address, Error, Location, Options, Session};
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::types::{Attributes, Path};
-use verbena_rfio_protocol::{Reply, Request};
+use verbena_rfio_protocol::{Reply, Request, shown};
 
 /// Sessions by server.
 #[derive(Debug)]
@@ -34,11 +36,12 @@ impl Sessions {
 }
 
 /// Reads a place that must be on a server.
-pub fn place(text: &str) -> Result<(Address, Path), Error> {
-    match Location::parse(text) {
+pub fn place(text: &OsStr) -> Result<(Address, Path), Error> {
+    match Location::parse(text.as_bytes()) {
         Ok(Location::Remote(address, path)) => Ok((address, path)),
         Ok(Location::Local(_)) => Err(Error::Setup(format!(
-            "'{text}' is not on a server; write HOST:/PATH or rfio://HOST[:PORT]/PATH"
+            "'{}' is not on a server; write HOST:/PATH or rfio://HOST[:PORT]/PATH",
+            shown::bytes(text.as_bytes())
         ))),
         Err(bad) => Err(Error::Setup(bad.to_string())),
     }
@@ -80,7 +83,7 @@ pub fn below(directory: &Path, name: &[u8]) -> Result<Path, Error> {
 /// Runs a tool over its places: each failure is reported and the others go on; the exit code is the first failure's.
 pub fn each(
     program: &str,
-    places: &[String],
+    places: &[OsString],
     options: Result<Options, Error>,
     mut act: impl FnMut(&mut Session, &Address, &Path) -> Result<(), Error>,
 ) -> std::process::ExitCode {
@@ -97,6 +100,7 @@ pub fn each(
         let result =
             place(text).and_then(|(address, path)| act(sessions.with(&address)?, &address, &path));
         if let Err(error) = result {
+            let text = shown::bytes(text.as_bytes());
             crate::exit::report(program, format_args!("{text}: {error}"));
             if code == crate::exit::OK {
                 code = crate::exit::code(error.status());

@@ -30,16 +30,16 @@ pub enum Place {
 }
 
 /// Reads a path.
-pub fn find(text: &str) -> Result<Place, Error> {
+pub fn find(text: &[u8]) -> Result<Place, Error> {
     match Location::parse(text).map_err(|bad| Error::Setup(bad.to_string()))? {
         Location::Remote(address, path) => Ok(Place::There(address, path)),
         Location::Local(local) => {
             let directory = REMOTE_DIRECTORY
                 .lock()
                 .unwrap_or_else(|poison| poison.into_inner());
-            match (&*directory, text.starts_with('/')) {
+            match (&*directory, text.starts_with(b"/")) {
                 (Some((address, directory)), false) => {
-                    let joined = [directory.as_bytes(), b"/", text.as_bytes()].concat();
+                    let joined = [directory.as_bytes(), b"/", text].concat();
                     let path = Path::new(joined).ok_or_else(|| invalid("path"))?;
                     Ok(Place::There(address.clone(), path))
                 }

@@ -1,9 +1,12 @@
 //! `rfcat`: writes files to standard output.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use verbena_rfio::client::copy::stream_file;
 use verbena_rfio::client::{Error, Location, Options};
+use verbena_rfio_protocol::shown;
 use verbena_rfio_tools::arguments::{self, Concatenate};
 use verbena_rfio_tools::exit;
 
@@ -19,6 +22,7 @@ fn main() -> ExitCode {
             .options()
             .and_then(|options| write(place, options));
         if let Err(error) = written {
+            let place = shown::bytes(place.as_bytes());
             exit::report("rfcat", format_args!("{place}: {error}"));
             if code == exit::OK {
                 code = exit::code(error.status());
@@ -28,8 +32,8 @@ fn main() -> ExitCode {
     exit::with(code)
 }
 
-fn write(place: &str, options: Options) -> Result<(), Error> {
-    let from = Location::parse(place).map_err(|bad| Error::Setup(bad.to_string()))?;
+fn write(place: &OsStr, options: Options) -> Result<(), Error> {
+    let from = Location::parse(place.as_bytes()).map_err(|bad| Error::Setup(bad.to_string()))?;
     let mut output = std::io::stdout().lock();
     stream_file(&from, &mut output, &options).map_err(|error| error.error)
 }

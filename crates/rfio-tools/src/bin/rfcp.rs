@@ -1,6 +1,9 @@
 //! `rfcp`: copies files to, from and between servers.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,12 +13,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use verbena_rfio::client::copy::choice::{Choice, Existing};
 use verbena_rfio::client::copy::{
-    CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Stable, Verification, copy_file,
-    copy_tree,
+    CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Retry, Stable, Verification,
+    copy_file, copy_tree, is_begun,
 };
-use verbena_rfio::client::{Error, Location};
+use verbena_rfio::client::{Address, Error, Location, Session};
+use verbena_rfio_protocol::shown;
 use verbena_rfio_tools::arguments::{self, Copy};
-use verbena_rfio_tools::remote::{Sessions, below, status};
+use verbena_rfio_tools::remote::{below, status};
 use verbena_rfio_tools::{display, exit, say};
 
 fn main() -> ExitCode {
@@ -49,12 +53,23 @@ fn end_on_signal() -> std::io::Result<()> {
 
 fn copy(arguments: &Copy) -> Result<u8, Error> {
     let manner = manner(arguments)?;
+    if arguments.recursive {
+        prepare(arguments, &manner);
+    }
     let pairs = pairs(arguments, &manner)?;
     let progress = Progress::default();
     let begun = Instant::now();
     let code = Mutex::new(exit::OK);
+    let left_out = Mutex::new(Vec::new());
     let note = |error: CopyError| {
         exit::report("rfcp", &error);
+        if error.is_left_out() {
+            let mut names = left_out.lock().unwrap_or_else(|poison| poison.into_inner());
+            if names.len() < NAMES_TOLD {
+                names.push(error.subject);
+            }
+            return;
+        }
         let mut code = code.lock().unwrap_or_else(|poison| poison.into_inner());
         if *code == exit::OK {
             *code = exit::code(error.status());
@@ -79,13 +94,39 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
     let code = code
         .into_inner()
         .unwrap_or_else(|poison| poison.into_inner());
-    summarise(arguments, &progress, begun.elapsed(), code);
+    let left_out = left_out
+        .into_inner()
+        .unwrap_or_else(|poison| poison.into_inner());
+    summarise(arguments, &progress, begun.elapsed(), code, &left_out);
     Ok(code)
+}
+
+/// Most names of what is left out that the summary has; their count is of all.
+const NAMES_TOLD: usize = 1000;
+
+/// Connects what a tree's copy will need of each server: a session for names, and those that share the work.
+fn prepare(arguments: &Copy, manner: &Manner) {
+    let places = arguments
+        .places
+        .iter()
+        .map(|text| Location::parse(text.as_bytes()));
+    let servers: HashSet<Address> = places
+        .filter_map(|place| match place {
+            Ok(Location::Remote(address, _)) => Some(address),
+            _ => None,
+        })
+        .collect();
+    for address in &servers {
+        for _ in 0..=manner.parallel {
+            manner.sessions.prepare(address, &manner.options);
+        }
+    }
 }
 
 fn manner(arguments: &Copy) -> Result<Manner, Error> {
     Ok(Manner {
         options: arguments.connection.options()?,
+        sessions: Arc::default(),
         earlier: if arguments.continue_earlier {
             Earlier::Continue
         } else {
@@ -115,6 +156,10 @@ fn manner(arguments: &Copy) -> Result<Manner, Error> {
         },
         choice: Choice::of(arguments.rules.0.clone()),
         pace: pace(arguments)?,
+        retry: Retry {
+            patience: Duration::from_secs(arguments.retry),
+            tell: |loss| exit::report("rfcp", format_args!("{loss}; trying again")),
+        },
     })
 }
 
@@ -137,22 +182,33 @@ fn pace(arguments: &Copy) -> Result<Option<Arc<Pace>>, Error> {
 
 /// Each source with its own destination: a directory receives sources under their names.
 fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>, Error> {
-    let parse = |text: &String| Location::parse(text).map_err(|bad| Error::Setup(bad.to_string()));
+    let parse = |text: &OsString| {
+        Location::parse(text.as_bytes()).map_err(|bad| Error::Setup(bad.to_string()))
+    };
     let (last, sources) = arguments
         .places
         .split_last()
         .expect("the command line has two places at least");
     let mut destination = parse(last)?;
-    let into = is_directory(&destination, manner);
+    let mut into = is_directory(&destination, manner);
+    // A tree that an earlier attempt has begun there is continued there, and not below it.
+    if let (true, true, [only]) = (into, arguments.recursive, sources) {
+        let source = parse(only)?;
+        let continues = manner.earlier == Earlier::Continue && is_directory(&source, manner);
+        if continues && is_begun(&source, &destination, manner).map_err(|error| error.error)? {
+            into = false;
+        }
+    }
     // The way to the directory is the user's, with its links; what is below is the copy's, which follows none.
     if let (true, Location::Local(path)) = (into, &mut destination) {
         *path = path
             .canonicalize()
-            .map_err(|error| Error::Local(last.clone(), error))?;
+            .map_err(|error| Error::Local(shown::bytes(last.as_bytes()), error))?;
     }
     if sources.len() > 1 && !into {
         return Err(Error::Setup(format!(
-            "several sources need a directory as destination, which '{last}' is not"
+            "several sources need a directory as destination, which '{}' is not",
+            shown::bytes(last.as_bytes())
         )));
     }
     sources
@@ -160,7 +216,7 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
         .map(|text| {
             let source = parse(text)?;
             let to = if into {
-                inside(&destination, &source, text)?
+                inside(&destination, &source, text.as_bytes())?
             } else {
                 destination.clone()
             };
@@ -169,10 +225,11 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
         .collect()
 }
 
-fn inside(directory: &Location, source: &Location, text: &str) -> Result<Location, Error> {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let last = text.rsplit('/').find(|part| !part.is_empty());
-    if matches!(last, Some("." | "..")) {
+fn inside(directory: &Location, source: &Location, text: &[u8]) -> Result<Location, Error> {
+    use std::os::unix::ffi::OsStringExt;
+    let mut parts = text.rsplit(|&byte| byte == b'/');
+    let last = parts.find(|part| !part.is_empty());
+    if matches!(last, Some(b"." | b"..")) {
         return Ok(directory.clone());
     }
     let name = match source {
@@ -186,12 +243,15 @@ fn inside(directory: &Location, source: &Location, text: &str) -> Result<Locatio
     match (directory, name) {
         // The root of a service: its content goes into the directory itself.
         (directory, None) => Ok(directory.clone()),
-        (_, Some(name)) if name == b"-" && matches!(source, Location::Local(_)) => Err(
-            Error::Setup(format!("'{text}' has no name to use in a directory")),
-        ),
-        (Location::Local(directory), Some(name)) => Ok(Location::Local(
-            directory.join(std::ffi::OsString::from_vec(name)),
-        )),
+        (_, Some(name)) if name == b"-" && matches!(source, Location::Local(_)) => {
+            Err(Error::Setup(format!(
+                "'{}' has no name to use in a directory",
+                shown::bytes(text)
+            )))
+        }
+        (Location::Local(directory), Some(name)) => {
+            Ok(Location::Local(directory.join(OsString::from_vec(name))))
+        }
         (Location::Remote(address, directory), Some(name)) => {
             Ok(Location::Remote(address.clone(), below(directory, &name)?))
         }
@@ -202,10 +262,12 @@ fn is_directory(location: &Location, manner: &Manner) -> bool {
     match location {
         Location::Local(path) => path.is_dir(),
         Location::Remote(address, path) => {
-            let mut sessions = Sessions::new(manner.options.clone());
-            let about = sessions
-                .with(address)
-                .and_then(|session| status(session, path));
+            let look = || status(&mut *manner.sessions.take(address, &manner.options)?, path);
+            // A session that stood ready may have been lost meanwhile.
+            let about = look().or_else(|error| match error {
+                Error::Refused(_) => Err(error),
+                _ => status(&mut Session::connect(address, &manner.options)?, path),
+            });
             about.is_ok_and(|about| about.mode & libc::S_IFMT == libc::S_IFDIR)
         }
     }
@@ -264,7 +326,7 @@ fn path(report: &Report) -> &'static str {
     }
 }
 
-fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
+fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8, left_out: &[String]) {
     if arguments.quiet {
         return;
     }
@@ -276,6 +338,9 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
         serde_json::json!({
             "files": report.files,
             "files_left": report.left,
+            "special_files": report.left_out,
+            "tried_again": report.tried_again,
+            "special_file_names": left_out,
             "bytes": report.moved + report.kept,
             "moved_bytes": report.moved,
             "kept_bytes": report.kept,
@@ -297,8 +362,13 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8) {
             1 => ", 1 file was left as it is".into(),
             several => format!(", {several} files were left as they are"),
         };
+        let special = match report.left_out {
+            0 => String::new(),
+            1 => ", 1 special file was left out".into(),
+            several => format!(", {several} special files were left out"),
+        };
         format!(
-            "{} bytes in {seconds:.3} s ({}/s) by {}, CPU {cpu:.3} s{kept}{left}",
+            "{} bytes in {seconds:.3} s ({}/s) by {}, CPU {cpu:.3} s{kept}{left}{special}",
             report.moved,
             display::bytes(rate as u64),
             path(&report)

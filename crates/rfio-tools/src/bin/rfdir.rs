@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use verbena_rfio::client::bounds::{self, HeldNames};
 use verbena_rfio::client::copy::list;
 use verbena_rfio::client::{Error, Session};
 use verbena_rfio_protocol::types::Path;
@@ -28,7 +29,14 @@ fn show(session: &mut Session, path: &Path, recursive: bool) -> Result<(), Error
         return Ok(());
     }
     let mut directories = vec![path.clone()];
+    let mut held = HeldNames::default();
+    let mut too_deep = Ok(());
     while let Some(directory) = directories.pop() {
+        let relative = &directory.as_bytes()[path.as_bytes().len()..];
+        if let Err(error) = bounds::depth(relative) {
+            too_deep = Err(error);
+            continue;
+        }
         if recursive {
             say!("\n{directory}:");
         }
@@ -46,9 +54,11 @@ fn show(session: &mut Session, path: &Path, recursive: bool) -> Result<(), Error
                 .rev()
                 .filter(|entry| entry.attributes.mode & libc::S_IFMT == libc::S_IFDIR)
             {
-                directories.push(remote::below(&directory, entry.name.as_bytes())?);
+                let path = remote::below(&directory, entry.name.as_bytes())?;
+                held.take(path.as_bytes())?;
+                directories.push(path);
             }
         }
     }
-    Ok(())
+    too_deep
 }

@@ -1,10 +1,11 @@
 //! `rfrename`: renames on one server.
 
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use verbena_rfio::client::Error;
-use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::TwoPaths;
+use verbena_rfio_protocol::{Request, shown};
 use verbena_rfio_tools::arguments::{self, Rename};
 use verbena_rfio_tools::remote;
 
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
             if other != *address {
                 return Err(Error::Setup(format!(
                     "'{}' is on another server; copy with rfcp instead",
-                    arguments.to
+                    shown::bytes(arguments.to.as_bytes())
                 )));
             }
             session

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use verbena_rfio::client::bounds::{self, HeldNames};
 use verbena_rfio::client::copy::list;
 use verbena_rfio::client::{Error, Session};
 use verbena_rfio_protocol::Request;
@@ -45,7 +46,10 @@ fn unlink(session: &mut Session, path: &Path) -> Result<(), Error> {
 fn remove_tree(session: &mut Session, root: &Path) -> Result<(), Error> {
     let mut found = vec![root.clone()];
     let mut directories = Vec::new();
+    let mut held = HeldNames::default();
     while let Some(directory) = found.pop() {
+        bounds::depth(&directory.as_bytes()[root.as_bytes().len()..])?;
+        held.take(directory.as_bytes())?;
         for entry in list(|request| session.call(request), &directory)? {
             let path = remote::below(&directory, entry.name.as_bytes())?;
             match entry.attributes.mode & libc::S_IFMT {

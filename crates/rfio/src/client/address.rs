@@ -3,11 +3,13 @@
 //! A host may stand in brackets: an IPv6 address, or, if it begins with `/`, `./` or `../`, the path of a Unix socket of a service
 //! on this host. Whatever holds no `:/` is local, so `a:b` is a file here.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use verbena_rfio_protocol::DEFAULT_PORT;
 use verbena_rfio_protocol::types::Path;
+use verbena_rfio_protocol::{DEFAULT_PORT, shown};
 
 /// A service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -48,45 +50,53 @@ pub enum BadLocation {
 }
 
 impl Location {
-    /// Reads what a user typed.
-    pub fn parse(text: &str) -> Result<Self, BadLocation> {
-        Self::parse_with_default_port(text, default_port())
+    /// Reads what a user typed. Paths are bytes and need not be UTF-8.
+    pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, BadLocation> {
+        Self::parse_with_default_port(text.as_ref(), default_port())
     }
 
-    fn parse_with_default_port(text: &str, default_port: u16) -> Result<Self, BadLocation> {
+    fn parse_with_default_port(text: &[u8], default_port: u16) -> Result<Self, BadLocation> {
         let path_of =
-            |path: &str| Path::new(path).ok_or_else(|| BadLocation::Path(text.to_owned()));
-        if let Some(rest) = text.strip_prefix("rfio://") {
+            |path: &[u8]| Path::new(path).ok_or_else(|| BadLocation::Path(shown::bytes(text)));
+        if let Some(rest) = text.strip_prefix(b"rfio://") {
             // A Unix socket in brackets holds slashes of its own.
-            let search = rest
-                .find(']')
-                .filter(|_| rest.starts_with('['))
-                .unwrap_or(0);
-            let slash = rest[search..].find('/').map(|slash| slash + search);
-            let (authority, path) = slash.map_or((rest, "/"), |slash| rest.split_at(slash));
+            let search = match rest.first() {
+                Some(b'[') => position(rest, b']').unwrap_or(0),
+                _ => 0,
+            };
+            let slash = position(&rest[search..], b'/').map(|slash| slash + search);
+            let (authority, path) = slash.map_or((rest, &b"/"[..]), |slash| rest.split_at(slash));
             return Ok(Self::Remote(
                 Address::parse_with_default_port(authority, text, default_port)?,
                 path_of(path)?,
             ));
         }
-        let search = match text.starts_with('[') {
-            true => text
-                .find(']')
-                .ok_or_else(|| BadLocation::Bracket(text.to_owned()))?,
-            false => 0,
+        let search = match text.first() {
+            Some(b'[') => {
+                position(text, b']').ok_or_else(|| BadLocation::Bracket(shown::bytes(text)))?
+            }
+            _ => 0,
         };
-        match text[search..].find(":/") {
+        match text[search..].windows(2).position(|pair| pair == b":/") {
             // A slash before the colon belongs to a local path.
-            Some(colon) if search > 0 || !text[..colon].contains('/') => {
+            Some(colon) if search > 0 || !text[..colon].contains(&b'/') => {
                 let (host, path) = text.split_at(search + colon);
                 Ok(Self::Remote(
                     Address::parse_with_default_port(host, text, default_port)?,
                     path_of(&path[1..])?,
                 ))
             }
-            _ => Ok(Self::Local(PathBuf::from(text))),
+            _ => Ok(Self::Local(local_path(text))),
         }
     }
+}
+
+fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
+    bytes.iter().position(|&byte| byte == wanted)
+}
+
+fn local_path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
 }
 
 /// The port when none is typed: `$RFIO_PORT` or the protocol's.
@@ -99,39 +109,38 @@ fn default_port() -> u16 {
 
 impl Address {
     fn parse_with_default_port(
-        text: &str,
-        whole: &str,
+        text: &[u8],
+        whole: &[u8],
         default_port: u16,
     ) -> Result<Self, BadLocation> {
-        let (host, rest) = if let Some(bracketed) = text.strip_prefix('[') {
-            bracketed
-                .split_once(']')
-                .ok_or_else(|| BadLocation::Bracket(whole.to_owned()))?
+        let whole = || shown::bytes(whole);
+        let (host, rest) = if let Some(bracketed) = text.strip_prefix(b"[") {
+            let end = position(bracketed, b']').ok_or_else(|| BadLocation::Bracket(whole()))?;
+            (&bracketed[..end], &bracketed[end + 1..])
         } else {
-            let colon = text.find(':').unwrap_or(text.len());
-            text.split_at(colon)
+            text.split_at(position(text, b':').unwrap_or(text.len()))
         };
         if host.is_empty() {
-            return Err(BadLocation::NoHost(whole.to_owned()));
+            return Err(BadLocation::NoHost(whole()));
         }
-        let is_path = ["/", "./", "../"]
+        let is_path = [&b"/"[..], b"./", b"../"]
             .iter()
             .any(|begin| host.starts_with(begin));
         if is_path && rest.is_empty() {
-            return Ok(Self::Socket(PathBuf::from(host)));
+            return Ok(Self::Socket(local_path(host)));
         }
         let is_foreign =
             |c: char| matches!(c, '/' | '[' | ']') || c.is_whitespace() || c.is_control();
-        if host.contains(is_foreign) {
-            return Err(BadLocation::Host(whole.to_owned()));
-        }
-        let port = match rest.strip_prefix(':') {
-            None if !rest.is_empty() => return Err(BadLocation::Port(whole.to_owned())),
+        let host = str::from_utf8(host).ok();
+        let host = host.filter(|host| !host.contains(is_foreign));
+        let host = host.ok_or_else(|| BadLocation::Host(whole()))?;
+        let port = match rest.strip_prefix(b":") {
+            None if !rest.is_empty() => return Err(BadLocation::Port(whole())),
             Some(port) => Some(port)
-                .filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
-                .and_then(|port| port.parse().ok())
+                .filter(|port| port.iter().all(u8::is_ascii_digit))
+                .and_then(|port| str::from_utf8(port).ok()?.parse().ok())
                 .filter(|&port| port != 0)
-                .ok_or_else(|| BadLocation::Port(whole.to_owned()))?,
+                .ok_or_else(|| BadLocation::Port(whole()))?,
             None => default_port,
         };
         Ok(Self::Host(host.to_owned(), port))
@@ -143,7 +152,7 @@ impl fmt::Display for Address {
         match self {
             Self::Host(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
             Self::Host(host, port) => write!(f, "{host}:{port}"),
-            Self::Socket(path) => write!(f, "[{}]", path.display()),
+            Self::Socket(path) => write!(f, "[{}]", shown::bytes(path.as_os_str().as_bytes())),
         }
     }
 }
@@ -153,7 +162,7 @@ mod tests {
     use super::*;
 
     fn remote(text: &str) -> (Address, String) {
-        match Location::parse_with_default_port(text, 5001).unwrap() {
+        match Location::parse_with_default_port(text.as_bytes(), 5001).unwrap() {
             Location::Remote(address, path) => (address, path.to_string()),
             Location::Local(path) => panic!("{text} is local: {path:?}"),
         }
@@ -194,11 +203,23 @@ mod tests {
     fn everything_else_is_local() {
         for text in ["a", "/a/b", "a:b", "./a:/b", "/x/h:/y", "-", ""] {
             assert_eq!(
-                Location::parse_with_default_port(text, 5001),
+                Location::parse_with_default_port(text.as_bytes(), 5001),
                 Ok(Location::Local(text.into())),
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn paths_are_bytes_and_hosts_are_text() {
+        let parse = |text: &[u8]| Location::parse_with_default_port(text, 5001);
+        let remote = Location::Remote(host("h", 5001), Path::new(&b"/a\xff"[..]).unwrap());
+        assert_eq!(parse(b"h:/a\xff").as_ref(), Ok(&remote));
+        assert_eq!(parse(b"rfio://h/a\xff"), Ok(remote));
+        let local = Location::Local(local_path(b"a\xff"));
+        assert_eq!(parse(b"a\xff"), Ok(local));
+        let named = BadLocation::Host("h\\xff:/a".into());
+        assert_eq!(parse(b"h\xff:/a"), Err(named));
     }
 
     #[test]

@@ -54,6 +54,12 @@ pub enum Error {
         "the connection belongs to the process that opened it, and this one was forked from it"
     )]
     Forked,
+    /// The server says more than this client takes.
+    #[error("{0}")]
+    TooMuch(String),
+    /// It is not copied, because it is none of what a copy takes.
+    #[error("left out: {0} is not copied")]
+    LeftOut(&'static str),
     /// Something here failed.
     #[error("{0}: {1}")]
     Local(String, io::Error),
@@ -80,6 +86,8 @@ impl Error {
             Self::Impostor | Self::CertificateRefused(_) => Status::errno(libc::EACCES),
             Self::Damaged { .. } => Status::CHECKSUM,
             Self::Changed => Status::errno(libc::ESTALE),
+            Self::LeftOut(_) => Status::NOT_SUPPORTED,
+            Self::TooMuch(_) => Status::errno(libc::EOVERFLOW),
             Self::Local(_, error) => of_io(error, Status::INTERNAL),
             Self::Setup(_) => Status::errno(libc::EINVAL),
         }
@@ -110,6 +118,8 @@ impl Error {
                 found: *found,
             },
             Self::Changed => Self::Changed,
+            Self::LeftOut(what) => Self::LeftOut(what),
+            Self::TooMuch(what) => Self::TooMuch(what.clone()),
             Self::Forked => Self::Forked,
             Self::Local(what, error) => Self::Local(what.clone(), io(error)),
             Self::Setup(what) => Self::Setup(what.clone()),

@@ -2,6 +2,7 @@
 
 pub mod address;
 mod area;
+pub mod bounds;
 pub mod copy;
 mod data;
 pub mod error;
@@ -10,6 +11,7 @@ pub mod file;
 pub mod lineage;
 pub mod open_flags;
 pub mod options;
+pub mod pool;
 pub mod pull;
 pub mod push;
 pub mod session;
@@ -22,4 +24,5 @@ pub use error::Error;
 pub use exchange::Exchange;
 pub use file::RemoteFile;
 pub use options::Options;
+pub use pool::SessionPool;
 pub use session::Session;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use verbena_rfio_protocol::reply::ReadDone;
 use verbena_rfio_protocol::types::Handle;
 
+use super::bounds::Wait;
 use super::data::PARTS;
 use super::error::Error;
 use super::session::Session;
@@ -135,7 +136,12 @@ impl<'a> Pull<'a> {
     ) -> Result<Pulled, Error> {
         let (offset, length) = (ticket.offset, ticket.length);
         let (mut filled, mut end) = (done.length as usize, done.end);
+        // Many short answers may take no longer than one long one.
+        let mut wait = Wait::new(self.session.patience());
         while filled < length as usize && !end {
+            if wait.is_over() {
+                return Err(Error::TimedOut);
+            }
             let later: Vec<Ticket> = self.due.drain(..).collect();
             for &ticket in &later {
                 let mut aside = vec![0; ticket.length as usize];
@@ -147,6 +153,7 @@ impl<'a> Pull<'a> {
                 let (done, place) = self.take(ticket, rest)?;
                 settle(self.session, ticket.offset, &done, place, rest)?;
                 filled += done.length as usize;
+                wait.count(done.length as usize);
                 end = done.end;
             }
             for ticket in later {

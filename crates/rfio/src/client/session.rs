@@ -18,6 +18,7 @@ use verbena_rfio_protocol::types::Text;
 use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, NEWEST, Reply, Request};
 
 use super::address::Address;
+use super::bounds;
 use super::data::DataPath;
 use super::error::Error;
 use super::lineage;
@@ -39,6 +40,7 @@ pub struct Session {
     address: Address,
     accepted: Accepted,
     checksums: Checksums,
+    patience: Duration,
     incoming_tags: Option<Tagger>,
     outgoing_tags: Option<Tagger>,
     version: u16,
@@ -114,6 +116,7 @@ impl Session {
             address: address.clone(),
             accepted: nobody,
             checksums: options.checksums,
+            patience: options.patience,
             incoming_tags: None,
             outgoing_tags: None,
             version: IN_ORDER,
@@ -212,7 +215,7 @@ impl Session {
                 accepted.most_payload
             )));
         }
-        self.accepted = accepted;
+        self.accepted = bounds::terms(accepted)?;
         Ok(())
     }
 
@@ -253,6 +256,11 @@ impl Session {
         self.checksums
     }
 
+    /// How long an answer may take; zero is for ever.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// Whom the session is with.
     pub fn address(&self) -> &Address {
         &self.address
@@ -266,6 +274,11 @@ impl Session {
     /// Whether this process was forked from the one that opened it. Nothing is sent or received then.
     pub(super) fn is_inherited(&self) -> bool {
         self.process != lineage::mark()
+    }
+
+    /// Whether nothing is under way and the server has not gone, as far as is known here.
+    pub fn is_idle(&self) -> bool {
+        !self.is_broken() && self.pending.is_empty() && !self.stream.is_left()
     }
 
     /// Requests that are on their way.
@@ -332,6 +345,7 @@ impl Session {
     /// Sends what was collected, and data behind it.
     fn flush(&mut self, data: &[u8]) -> Result<(), Error> {
         let front = std::mem::take(&mut self.collected);
+        self.stream.begin_wait();
         self.stream
             .send(&mut [IoSlice::new(&front), IoSlice::new(data)])
     }
@@ -391,6 +405,7 @@ impl Session {
     /// A frame up to its payload: the header and the body, whose tag is right.
     fn receive_front(&mut self) -> Result<(Header, Vec<u8>), Error> {
         let mut raw = [0; HEADER];
+        self.stream.begin_wait();
         self.stream.receive(&mut raw)?;
         let header =
             Header::parse(&raw, REPLIES).map_err(|bad| Error::Protocol(bad.to_string()))?;

@@ -10,6 +10,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
 use super::address::Address;
+use super::bounds::Wait;
 use super::error::Error;
 use crate::auth::tls;
 use crate::socket::{Blocking, Socket};
@@ -27,6 +28,42 @@ pub struct Stream {
     staging: Box<[u8]>,
     from: usize,
     to: usize,
+    /// How long the present frame may still take.
+    wait: Wait,
+}
+
+/// A socket whose other end may take its time only as a whole.
+struct Timed<'a>(&'a Socket, &'a mut Wait);
+
+impl Timed<'_> {
+    fn note(&mut self, moved: io::Result<usize>) -> io::Result<usize> {
+        let moved = moved?;
+        self.1.count(moved);
+        match self.1.is_over() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(moved),
+        }
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let received = self.0.receive(bytes);
+        self.note(received)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let sent = self.0.send(slices);
+        self.note(sent)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Connects to the first of a host's addresses that answers.
@@ -65,6 +102,7 @@ impl Stream {
     ) -> Result<Self, Error> {
         let socket = dial(address, patience)?;
         socket.set_patience(patience).map_err(Error::Connection)?;
+        let mut wait = Wait::new(patience);
         let channel = match (tls, address) {
             (Some(config), Address::Host(host, _)) => {
                 let name = ServerName::try_from(host.clone()).map_err(|_| {
@@ -75,7 +113,9 @@ impl Stream {
                 let mut connection = ClientConnection::new(Arc::clone(config), name)
                     .map_err(|error| Error::Setup(error.to_string()))?;
                 while connection.is_handshaking() {
-                    connection.complete_io(&mut &socket).map_err(failed)?;
+                    connection
+                        .complete_io(&mut Timed(&socket, &mut wait))
+                        .map_err(failed)?;
                 }
                 Channel::Tls(socket, Box::new(connection))
             }
@@ -86,11 +126,19 @@ impl Stream {
             staging: vec![0; STAGING].into_boxed_slice(),
             from: 0,
             to: 0,
+            wait,
         })
     }
 
-    /// From now on, calls wait so long at most; zero is for ever.
-    pub fn set_patience(&self, patience: Duration) -> Result<(), Error> {
+    /// The next frame begins: from now on its time counts, whatever single calls take.
+    pub fn begin_wait(&mut self) {
+        self.wait.restart();
+    }
+
+    /// From now on, calls wait so long at most, and so does a frame as a whole, with a second more
+    /// for each 64 KiB; zero is for ever.
+    pub fn set_patience(&mut self, patience: Duration) -> Result<(), Error> {
+        self.wait = Wait::new(patience);
         let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
         socket.set_patience(patience).map_err(Error::Connection)
     }
@@ -115,11 +163,14 @@ impl Stream {
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
             let taken = match &mut self.channel {
-                Channel::Plain(socket) => socket.send(slices).map_err(failed)?,
+                Channel::Plain(socket) => Timed(socket, &mut self.wait)
+                    .write_vectored(slices)
+                    .map_err(failed)?,
                 Channel::Tls(socket, connection) => {
                     let taken = connection.writer().write_vectored(slices).map_err(failed)?;
                     while connection.wants_write() {
-                        if let Err(error) = connection.write_tls(&mut &*socket) {
+                        let mut socket_in_time = Timed(socket, &mut self.wait);
+                        if let Err(error) = connection.write_tls(&mut socket_in_time) {
                             return Err(last_words(socket, connection).unwrap_or(failed(error)));
                         }
                     }
@@ -129,6 +180,12 @@ impl Stream {
             IoSlice::advance_slices(&mut slices, taken);
         }
         Ok(())
+    }
+
+    /// Whether the server has ended the connection.
+    pub fn is_left(&self) -> bool {
+        let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
+        socket.is_left()
     }
 
     /// Whether something has been received that nobody has asked for yet.
@@ -147,9 +204,11 @@ impl Stream {
                 self.from += staged;
                 filled += staged;
             } else if missing.len() >= STAGING {
-                filled += self.channel.receive(missing)?;
+                filled += self.channel.receive(missing, Some(&mut self.wait))?;
             } else {
-                self.to = self.channel.receive(&mut self.staging)?;
+                self.to = self
+                    .channel
+                    .receive(&mut self.staging, Some(&mut self.wait))?;
                 self.from = 0;
             }
         }
@@ -167,8 +226,8 @@ impl Stream {
         if self.from == self.to {
             // Where nobody waits, there is no other reason for a call to take too long.
             let received = match bytes.len() >= STAGING {
-                true => return unless_late(self.channel.receive(bytes)),
-                false => unless_late(self.channel.receive(&mut self.staging))?,
+                true => return unless_late(self.channel.receive(bytes, None)),
+                false => unless_late(self.channel.receive(&mut self.staging, None))?,
             };
             let Some(received) = received else {
                 return Ok(None);
@@ -226,15 +285,19 @@ impl Stream {
 }
 
 impl Channel {
-    fn receive(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
+    /// Receives some bytes. `wait` is none where nothing waits.
+    fn receive(&mut self, bytes: &mut [u8], wait: Option<&mut Wait>) -> Result<usize, Error> {
+        let mut boundless = Wait::new(Duration::ZERO);
+        let wait = wait.unwrap_or(&mut boundless);
         let received = match self {
-            Self::Plain(socket) => socket.receive(bytes).map_err(failed)?,
+            Self::Plain(socket) => Timed(socket, wait).read(bytes).map_err(failed)?,
             Self::Tls(socket, connection) => loop {
                 match connection.reader().read(bytes) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     other => break other.map_err(failed)?,
                 }
-                if connection.read_tls(&mut &*socket).map_err(failed)? == 0 {
+                let mut socket_in_time = Timed(socket, wait);
+                if connection.read_tls(&mut socket_in_time).map_err(failed)? == 0 {
                     break 0;
                 }
                 connection

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, ResolveFlags, Stat, Timestamps};
 use rustix::io::Errno;
 
 /// An open directory.
@@ -63,6 +63,12 @@ impl Directory {
     pub fn below(&self, relative: &[u8]) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         Ok(Self(self.resolve(relative, flags)?))
+    }
+
+    /// The directory above an open one.
+    pub fn parent(of: std::os::fd::BorrowedFd<'_>) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::openat(of, "..", flags, Mode::empty())?))
     }
 
     /// The parent of a relative path, open, and the path's last name.
@@ -160,6 +166,17 @@ impl Directory {
             }
             other => Ok(other?),
         }
+    }
+
+    /// Sets the time of the last change of a link itself.
+    pub fn set_link_time(&self, relative: &[u8], time: rustix::fs::Timespec) -> io::Result<()> {
+        let (parent, name) = self.parent_of(relative)?;
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        Ok(rustix::fs::utimensat(&parent.0, name, &times, flags)?)
     }
 
     /// Gives a file below a second name, in place of whatever but a directory has it.

@@ -1,9 +1,12 @@
 //! Why a copy failed, and of which file.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use verbena_rfio_protocol::Status;
+use verbena_rfio_protocol::{Status, shown};
 
+use super::retry;
 use crate::client::error::Error;
 
 /// Why a copy failed: which file, and what.
@@ -22,16 +25,23 @@ impl CopyError {
         self.error.status()
     }
 
-    /// Whether the connection is lost, so that nothing else can be copied over it.
+    /// Whether it is no failure: what it is about is left out of a copy, as it is no data.
+    pub fn is_left_out(&self) -> bool {
+        matches!(self.error, Error::LeftOut(_))
+    }
+
+    /// Whether the connection is lost, or the server takes nothing more, so that nothing else can
+    /// be copied over it.
     pub fn is_loss(&self) -> bool {
-        matches!(
-            self.error,
+        match &self.error {
             Error::Unreachable(..)
-                | Error::Connection(_)
-                | Error::Dropped(_)
-                | Error::TimedOut
-                | Error::Impostor
-        )
+            | Error::Connection(_)
+            | Error::Dropped(_)
+            | Error::TimedOut
+            | Error::Impostor => true,
+            Error::Refused(refusal) => retry::is_later(refusal.status),
+            _ => false,
+        }
     }
 }
 
@@ -53,6 +63,11 @@ impl<T> About<T> for io::Result<T> {
     fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError> {
         self.map_err(here).about(subject)
     }
+}
+
+/// A path of this host, for people.
+pub(crate) fn shown_path(path: &Path) -> String {
+    shown::bytes(path.as_os_str().as_bytes())
 }
 
 /// A failure of something on this host.

@@ -13,9 +13,12 @@ use rustix::io::Errno;
 
 use super::directory::Directory;
 use super::failure::here;
-use super::pipeline::{Ending, ExtendedAttributes, Facts, Put, Reader, Sink, Source, Writer};
+use super::pipeline::{
+    Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer,
+};
 use super::resume::{Work, block_checksums};
 use super::{CHUNK, Earlier, Extras, Stable};
+use crate::client::bounds::EXTENTS;
 use crate::client::error::Error;
 use crate::{settled, writers};
 
@@ -169,16 +172,21 @@ impl Source for LocalSource {
         BLOCK
     }
 
-    fn data(&self) -> Result<Vec<(u64, u64)>, Error> {
-        extents(&self.file).map_err(here)
+    fn data(&self, segment: (u64, u64)) -> Result<Extents, Error> {
+        extents(&self.file, segment).map_err(here)
     }
 
-    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
-        block_checksums(block, size, |offset, bytes| self.read_at(offset, bytes))
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
+        block_checksums(block, segment, |offset, bytes| self.read_at(offset, bytes))
     }
 
     fn reader(&self, _: usize) -> Result<Box<dyn Reader + '_>, Error> {
         Ok(Box::new(self))
+    }
+
+    /// A file here is never opened again.
+    fn state(&self) -> u64 {
+        0
     }
 
     fn unchanged(&self) -> Result<(), Error> {
@@ -200,22 +208,30 @@ impl Reader for &LocalSource {
     }
 }
 
-/// Where the data of a file are (lseek(2)).
-fn extents(file: &File) -> io::Result<Vec<(u64, u64)>> {
+/// Where the data of a segment of a file are (lseek(2)).
+fn extents(file: &File, (from, to): (u64, u64)) -> io::Result<Extents> {
     let seek = |from| match rustix::fs::seek(file, from) {
         Ok(at) => Ok(Some(at)),
         Err(Errno::NXIO) => Ok(None),
         Err(errno) => Err(errno),
     };
-    let (mut found, mut at) = (Vec::new(), 0);
-    while let Some(start) = seek(SeekFrom::Data(at))? {
-        let Some(end) = seek(SeekFrom::Hole(start))?.filter(|&end| end > start) else {
-            break;
+    let (mut data, mut at) = (Vec::new(), from);
+    while at < to && data.len() < EXTENTS {
+        let start = seek(SeekFrom::Data(at))?;
+        let end = match start {
+            Some(start) => seek(SeekFrom::Hole(start))?.filter(|&end| end > start),
+            None => None,
         };
-        found.push((start, end - start));
+        let (Some(start), Some(end)) = (start, end) else {
+            return Ok(Extents {
+                data,
+                until: u64::MAX,
+            });
+        };
+        data.push((start, end - start));
         at = end;
     }
-    Ok(found)
+    Ok(Extents { data, until: at })
 }
 
 /// The extended attributes of the users' name space; none where the file system has none.
@@ -305,11 +321,6 @@ impl LocalSink {
         }
     }
 
-    /// Removes the partial file: what is in it is of no use.
-    pub fn discard(&self) {
-        let _ = rustix::fs::unlinkat(&*self.directory, &self.partial[..], AtFlags::empty());
-    }
-
     fn finish(&self, ending: &Ending<'_>) -> io::Result<()> {
         dress(&self.file, ending)?;
         let directory = &*self.directory;
@@ -367,8 +378,8 @@ impl Sink for LocalSink {
         BLOCK
     }
 
-    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
-        block_checksums(block, size, |offset, bytes| {
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
+        block_checksums(block, segment, |offset, bytes| {
             read_fully_at(&self.file, offset, bytes).map_err(here)
         })
     }
@@ -379,6 +390,11 @@ impl Sink for LocalSink {
 
     fn resize(&self, length: u64) -> Result<(), Error> {
         self.file.set_len(length).map_err(here)
+    }
+
+    fn discard(&self) -> Result<(), Error> {
+        rustix::fs::unlinkat(&*self.directory, &self.partial[..], AtFlags::empty())
+            .map_err(|errno| here(errno.into()))
     }
 
     fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {

@@ -23,6 +23,7 @@ mod pipeline;
 pub mod progress;
 mod remote;
 mod resume;
+mod retry;
 mod tree;
 
 use std::io::Write;
@@ -36,10 +37,11 @@ use super::address::{Address, Location};
 use super::error::Error;
 use super::file::{RemoteFile, SharedSession};
 use super::options::Options;
+use super::pool::SessionPool;
 use super::session::Session;
 use choice::{Choice, Existing};
 use directory::Directory;
-use failure::{About, here};
+use failure::{About, here, shown_path};
 use local::{LocalSink, LocalSource, is_special};
 use pipeline::{Facts, Sink, Source};
 use remote::{RemoteSink, RemoteSource, There};
@@ -47,7 +49,8 @@ use remote::{RemoteSink, RemoteSource, There};
 pub use failure::CopyError;
 pub use pace::Pace;
 pub use progress::{Progress, Report, Route};
-pub use tree::{copy_tree, list};
+pub use retry::Retry;
+pub use tree::{copy_tree, is_begun, list};
 
 /// Bytes of one request of a copy.
 pub(crate) const CHUNK: u32 = 1 << 20;
@@ -84,6 +87,8 @@ pub enum Extras {
 pub struct Manner {
     /// How to connect.
     pub options: Options,
+    /// Sessions that one part of a copy leaves to the next.
+    pub sessions: Arc<SessionPool>,
     /// What to do with an earlier attempt.
     pub earlier: Earlier,
     /// What to verify.
@@ -102,6 +107,8 @@ pub struct Manner {
     pub choice: Choice,
     /// Largest rate, of all copies together, if there is one.
     pub pace: Option<Arc<Pace>>,
+    /// How long it goes on after a lost connection.
+    pub retry: Retry,
 }
 
 impl Manner {
@@ -157,15 +164,18 @@ pub fn copy_file(
             }
         };
     }
-    let source = source(from, manner, progress)?;
-    match special(to)? {
-        Some(mut stream) => pipe::to_stream(&*source, &mut stream, manner, progress),
-        None if tree::stays(to, source.facts(), manner)? => {
-            progress.left();
-            Ok(())
-        }
-        None => pipeline::copy(&*source, &*sink(to, manner, progress)?, manner, progress),
+    if let Some(mut stream) = special(to)? {
+        let open = || source(from, manner, progress);
+        return pipe::to_stream(&open, &mut stream, manner, progress);
     }
+    retry::persist_with_file(manner, progress, |manner, is_first| {
+        let source = source(from, manner, progress)?;
+        if is_first && tree::stays(to, source.facts(), manner)? {
+            progress.left();
+            return Ok(());
+        }
+        pipeline::copy(&*source, &*sink(to, manner, progress)?, manner, progress)
+    })
 }
 
 /// Writes a file to a stream as it is read, as cat(1) does: changes meanwhile are nobody's error. What is appended after
@@ -178,8 +188,8 @@ pub fn stream_file(
     let (address, path) = match from {
         Location::Remote(address, path) => (address, path),
         Location::Local(path) => {
-            let mut file = std::fs::File::open(path).about(path.display())?;
-            std::io::copy(&mut file, sink).about(path.display())?;
+            let mut file = std::fs::File::open(path).about(shown_path(path))?;
+            std::io::copy(&mut file, sink).about(shown_path(path))?;
             return sink.flush().about("standard output");
         }
     };
@@ -210,11 +220,11 @@ fn stream_of(path: &LocalPath) -> Result<Option<Stream>, CopyError> {
     if path.as_os_str() == "-" {
         return Ok(Some((Box::new(std::io::stdin()), 0o644)));
     }
-    let about = std::fs::metadata(path).about(path.display())?;
+    let about = std::fs::metadata(path).about(shown_path(path))?;
     if about.is_file() || about.is_dir() {
         return Ok(None);
     }
-    let file = std::fs::File::open(path).about(path.display())?;
+    let file = std::fs::File::open(path).about(shown_path(path))?;
     Ok(Some((Box::new(file), about.permissions().mode() & 0o777)))
 }
 
@@ -226,7 +236,7 @@ fn special(to: &Location) -> Result<Option<Box<dyn Write>>, CopyError> {
             let file = std::fs::OpenOptions::new()
                 .write(true)
                 .open(path)
-                .about(path.display())?;
+                .about(shown_path(path))?;
             Ok(Some(Box::new(file)))
         }
         _ => Ok(None),
@@ -240,7 +250,7 @@ fn source<'a>(
 ) -> Result<Box<dyn Source + 'a>, CopyError> {
     match from {
         Location::Local(path) => {
-            let name = path.display().to_string();
+            let name = shown_path(path);
             let file = std::fs::File::open(path).about(&name)?;
             if file.metadata().about(&name)?.is_dir() {
                 return Err(here(std::io::Error::from_raw_os_error(libc::EISDIR))).about(&name);
@@ -267,7 +277,7 @@ fn sink<'a>(
 ) -> Result<Box<dyn Sink + 'a>, CopyError> {
     match to {
         Location::Local(path) => {
-            let name = path.display().to_string();
+            let name = shown_path(path);
             let (directory, last) = Directory::above(path).about(&name)?;
             let sink = LocalSink::open(Arc::new(directory), &last, name.clone(), manner.earlier);
             Ok(Box::new(sink.about(&name)?))

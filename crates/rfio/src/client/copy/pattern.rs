@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use regex::bytes::{Regex, RegexBuilder};
 use thiserror::Error;
+use verbena_rfio_protocol::shown;
 
 /// A pattern that is none.
 #[derive(Debug, Error)]
@@ -26,28 +27,29 @@ pub struct Pattern {
 
 impl Pattern {
     /// Reads a pattern.
-    pub fn new(text: &str) -> Result<Self, BadPattern> {
+    pub fn new(text: impl AsRef<[u8]>) -> Result<Self, BadPattern> {
+        let text = text.as_ref();
         let bad = |why| BadPattern {
-            pattern: text.into(),
+            pattern: shown::bytes(text),
             why,
         };
-        let (body, directories_only) = match text.strip_suffix('/') {
+        let (body, directories_only) = match text.strip_suffix(b"/") {
             Some(body) => (body, true),
             None => (text, false),
         };
-        let (body, anchored) = match body.strip_prefix('/') {
+        let (body, anchored) = match body.strip_prefix(b"/") {
             Some(body) => (body, true),
             None => (body, false),
         };
         if body.is_empty() {
             return Err(bad("it names nothing"));
         }
-        let start = match (anchored, body.starts_with("**")) {
+        let start = match (anchored, body.starts_with(b"**")) {
             (true, _) => "^/",
             (false, true) => "^",
             (false, false) => "/",
         };
-        let expression = format!("{start}{}$", expression_of(body.as_bytes()).map_err(bad)?);
+        let expression = format!("{start}{}$", expression_of(body).map_err(bad)?);
         Ok(Self {
             expression: RegexBuilder::new(&expression)
                 .unicode(false)
@@ -55,7 +57,7 @@ impl Pattern {
                 .build()
                 .map_err(|_| bad("a class of it is none, or it is too long"))?,
             directories_only,
-            whole_directory: body.ends_with("/***"),
+            whole_directory: body.ends_with(b"/***"),
         })
     }
 
@@ -208,6 +210,8 @@ mod tests {
     #[test]
     fn names_need_not_be_text() {
         assert!(Pattern::new("*.o").unwrap().fits(b"\xff.o", false));
+        assert!(Pattern::new(b"\xff.?").unwrap().fits(b"\xff.o", false));
+        assert!(!Pattern::new(b"\xff.?").unwrap().fits(b"\xfe.o", false));
         assert!(
             Pattern::new("\u{e4}?")
                 .unwrap()
@@ -243,7 +247,7 @@ mod tests {
         fn a_name_behind_backslashes_fits_itself_alone(name in "[a-c*?\\[\\]\\\\!{}.+-]{1,8}", other in "[a-c*?.]{1,8}") {
             let escaped: String = name.chars().flat_map(|letter| ['\\', letter]).collect();
             // Where nothing is wild, a backslash stands for itself.
-            let pattern = Pattern::new(&format!("{escaped}[x]")).unwrap();
+            let pattern = Pattern::new(format!("{escaped}[x]")).unwrap();
             let fits = pattern.fits(format!("{name}x").as_bytes(), false);
             prop_assert!(fits);
             prop_assert_eq!(pattern.fits(format!("{other}x").as_bytes(), false), name == other);

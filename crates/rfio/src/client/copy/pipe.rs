@@ -5,35 +5,77 @@ use std::io::{self, Read, Write};
 use super::failure::{About, CopyError};
 use super::pipeline::{Ending, Sink, Source};
 use super::progress::Progress;
-use super::resume::Work;
+use super::resume::{Work, segments};
+use super::retry::Trouble;
 use super::{CHUNK, Manner};
 use crate::client::error::Error;
 
-/// Data in order, to something that is not a file.
-pub fn to_stream(
-    source: &dyn Source,
+/// Data in order, to something that is not a file. `open` opens the source, and opens it again
+/// where the connection is lost: what was written cannot be written again, so it must be what it
+/// was then.
+pub fn to_stream<'a>(
+    open: &dyn Fn() -> Result<Box<dyn Source + 'a>, CopyError>,
     sink: &mut dyn Write,
     manner: &Manner,
     progress: &Progress,
 ) -> Result<(), CopyError> {
+    let mut source = open()?;
+    let state = source.state();
     let size = source.facts().size.min(manner.most.unwrap_or(u64::MAX));
     progress.expect(size);
+    let mut written = 0;
+    let mut trouble = Trouble::default();
+    while let Err(error) = read_from(&*source, size, &mut written, sink, manner, progress) {
+        let name = source.name();
+        trouble.after(error, manner, progress)?;
+        loop {
+            match open() {
+                Ok(again) => {
+                    source = again;
+                    break;
+                }
+                Err(error) => trouble.after(error, manner, progress)?,
+            }
+        }
+        if source.state() != state {
+            return Err(Error::Changed).about(name);
+        }
+    }
+    sink.flush().about("standard output")?;
+    progress.file();
+    Ok(())
+}
+
+/// Writes what is not `written` yet.
+fn read_from(
+    source: &dyn Source,
+    size: u64,
+    written: &mut u64,
+    sink: &mut dyn Write,
+    manner: &Manner,
+    progress: &Progress,
+) -> Result<(), CopyError> {
+    let mut reader = source.reader(0).about(source.name())?;
+    let begun = *written;
     let mut put = |_, bytes: &[u8]| {
         sink.write_all(bytes)
             .map_err(|error| Error::Local("write".into(), error))?;
+        *written += bytes.len() as u64;
         progress.moved(bytes.len() as u64);
         manner.keep_pace(bytes.len() as u64);
         Ok(())
     };
-    let mut reader = source.reader(0).about(source.name())?;
-    reader
-        .read(&Work::whole(size), &mut put)
-        .about(source.name())?;
+    for (from, to) in segments(size, CHUNK).filter(|&(_, to)| to > begun) {
+        let read = reader.read(&Work::whole((from.max(begun), to)), &mut put);
+        read.about(source.name())?;
+    }
+    if begun == size {
+        // An empty file has come this way, too.
+        let read = reader.read(&Work::whole((size, size)), &mut put);
+        read.about(source.name())?;
+    }
     drop(reader);
-    source.unchanged().about(source.name())?;
-    sink.flush().about("standard output")?;
-    progress.file();
-    Ok(())
+    source.unchanged().about(source.name())
 }
 
 /// From something whose length only its end tells. `mode` is what the file gets.

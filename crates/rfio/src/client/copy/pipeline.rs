@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::failure::{About, CopyError};
 use super::progress::Progress;
-use super::resume::{Work, share};
+use super::resume::{Work, segment_end, segments, share};
 use super::{CHUNK, Earlier, Manner, Stable, Verification};
 use crate::client::error::Error;
 
@@ -55,14 +55,26 @@ pub trait Source: Sync {
     fn facts(&self) -> &Facts;
     /// Largest block for which it gives checksums.
     fn block(&self) -> u32;
-    /// Parts that hold data, in order.
-    fn data(&self) -> Result<Vec<(u64, u64)>, Error>;
-    /// Checksums of its blocks up to `size`; fewer where it ends.
-    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error>;
+    /// Parts of a segment that hold data, in order, and where the answer ends: before the segment's
+    /// end if there are more parts than are held at a time.
+    fn data(&self, segment: (u64, u64)) -> Result<Extents, Error>;
+    /// Checksums of the blocks of a segment that begins with a block; fewer where the file ends.
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error>;
     /// A way to read, beside the others that are under way.
     fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error>;
+    /// A number for its state, by which it is known when it is opened again.
+    fn state(&self) -> u64;
     /// Fails if the file is not what it was when it was opened.
     fn unchanged(&self) -> Result<(), Error>;
+}
+
+/// Where a file holds data.
+#[derive(Debug, Default)]
+pub struct Extents {
+    /// First byte and length of each, in order.
+    pub data: Vec<(u64, u64)>,
+    /// The byte up to which they are known; all ones if nothing but a hole follows.
+    pub until: u64,
 }
 
 /// What takes data as they come.
@@ -82,12 +94,14 @@ pub trait Sink: Sync {
     fn length(&self) -> Result<u64, Error>;
     /// Largest block for which it gives checksums.
     fn block(&self) -> u32;
-    /// Checksums of its blocks up to `size`; fewer where it ends.
-    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error>;
+    /// Checksums of the blocks of a segment that begins with a block; fewer where the file ends.
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error>;
     /// A way to write, beside the others that are under way.
     fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error>;
     /// Sets its length: cuts off what is too much, and makes a hole of what is missing at the end.
     fn resize(&self, length: u64) -> Result<(), Error>;
+    /// Removes it: what is in it is of no use any more.
+    fn discard(&self) -> Result<(), Error>;
     /// Gives the file its attributes and name.
     fn complete(&self, ending: &Ending<'_>) -> Result<(), Error>;
 }
@@ -123,8 +137,45 @@ pub fn copy(
     let facts = source.facts();
     let size = facts.size.min(manner.most.unwrap_or(u64::MAX));
     progress.expect(size);
-    let work = plan(source, sink, manner, size)?;
-    progress.kept(size - work.total());
+    let block = source.block().min(sink.block());
+    let earlier = match manner.earlier {
+        Earlier::Discard => 0,
+        Earlier::Continue => sink.length().about(sink.name())?.min(size),
+    };
+    let mut at = 0;
+    loop {
+        let (work, until) = plan(source, sink, block, (at, size), earlier)?;
+        progress.kept(until - at - work.total());
+        move_all(source, sink, &work, manner, progress)?;
+        at = until;
+        if at >= size {
+            break;
+        }
+    }
+    sink.resize(size).about(sink.name())?;
+    if manner.verification == Verification::Written {
+        verify(source, sink, block, size)?;
+    }
+    source.unchanged().about(source.name())?;
+    let ending = Ending {
+        mode: facts.mode,
+        modified: Some(facts.modified),
+        extended: &facts.extended,
+        stable: manner.stable,
+    };
+    sink.complete(&ending).about(sink.name())?;
+    progress.file();
+    Ok(())
+}
+
+/// Does the work, in as many lanes as it is worth.
+fn move_all(
+    source: &dyn Source,
+    sink: &dyn Sink,
+    work: &Work,
+    manner: &Manner,
+    progress: &Progress,
+) -> Result<(), CopyError> {
     let at_sink = AtomicBool::new(false);
     let moved = share(work.lanes(manner), |lane| {
         let mark = |error| {
@@ -139,79 +190,87 @@ pub fn copy(
             manner.keep_pace(bytes.len() as u64);
             Ok(())
         };
-        reader.read(&work, &mut put)?;
+        reader.read(work, &mut put)?;
         writer.finish().map_err(mark)
     });
     match at_sink.load(Ordering::Relaxed) {
-        true => moved.about(sink.name())?,
-        false => moved.about(source.name())?,
+        true => moved.about(sink.name()),
+        false => moved.about(source.name()),
     }
-    sink.resize(size).about(sink.name())?;
-    if manner.verification == Verification::Written {
-        verify(source, sink, size)?;
-    }
-    source.unchanged().about(source.name())?;
-    let ending = Ending {
-        mode: facts.mode,
-        modified: Some(facts.modified),
-        extended: &facts.extended,
-        stable: manner.stable,
-    };
-    sink.complete(&ending).about(sink.name())?;
-    progress.file();
-    Ok(())
 }
 
-/// What is to be moved.
+/// What is to be moved of the next segment of what is left, and where that ends.
 fn plan(
     source: &dyn Source,
     sink: &dyn Sink,
-    manner: &Manner,
-    size: u64,
-) -> Result<Work, CopyError> {
+    block: u32,
+    (from, size): (u64, u64),
+    earlier: u64,
+) -> Result<(Work, u64), CopyError> {
+    let mut to = segment_end(from, size, block);
     let data = match source.facts().is_sparse() {
-        true => source.data().about(source.name())?,
-        false => vec![(0, size)],
+        false => vec![(from, to - from)],
+        true => {
+            let found = source.data((from, to)).about(source.name())?;
+            let whole_blocks = found.until / u64::from(block) * u64::from(block);
+            let last = found.data.last();
+            let behind = last.map_or(from, |&(start, length)| start.saturating_add(length));
+            if found.until >= to {
+                // What is a hole to the file's end belongs to the segment as well, unless it is
+                // compared.
+                if found.until == u64::MAX && behind <= to && earlier <= from {
+                    to = size;
+                }
+                found.data
+            } else if whole_blocks > from {
+                to = whole_blocks;
+                found.data
+            } else {
+                // More parts in a block than are held: the block is one.
+                to = from.saturating_add(block.into()).min(to);
+                vec![(from, to - from)]
+            }
+        }
     };
-    let earlier = match manner.earlier {
-        Earlier::Discard => 0,
-        Earlier::Continue => sink.length().about(sink.name())?.min(size),
-    };
-    if earlier == 0 {
-        return Ok(Work::of(size, CHUNK.into(), &data, 0, |_| false));
+    if earlier <= from {
+        return Ok((Work::of((from, to), CHUNK.into(), &data, 0, |_| false), to));
     }
-    let block = source.block().min(sink.block());
-    let theirs = source.checksums(block, size).about(source.name())?;
-    let ours = sink.checksums(block, earlier).about(sink.name())?;
+    let compared = earlier.next_multiple_of(block.into()).min(to);
+    let theirs = source.checksums(block, (from, compared));
+    let theirs = theirs.about(source.name())?;
+    let ours = sink.checksums(block, (from, to.min(earlier)));
+    let ours = ours.about(sink.name())?;
+    let first = from / u64::from(block);
     let is_right = |number: u64| {
         // The last block of a part that was cut off is shorter than the source's.
         let whole = (number + 1) * u64::from(block) <= earlier || earlier == size;
-        let index = number as usize;
+        let index = (number - first) as usize;
         whole && ours.get(index).is_some() && ours.get(index) == theirs.get(index)
     };
-    Ok(Work::of(size, block.into(), &data, earlier, is_right))
+    let work = Work::of((from, to), block.into(), &data, earlier, is_right);
+    Ok((work, to))
 }
 
 /// Reads both ends back, each where it is, and compares.
-fn verify(source: &dyn Source, sink: &dyn Sink, size: u64) -> Result<(), CopyError> {
-    let block = source.block().min(sink.block());
-    let (expected, found) = std::thread::scope(|scope| {
-        let expected = scope.spawn(|| source.checksums(block, size));
-        let found = sink.checksums(block, size);
-        let panicked = |_| Err(Error::Setup("a verifying thread panicked".into()));
-        (expected.join().unwrap_or_else(panicked), found)
-    });
-    let expected = expected.about(source.name())?;
-    let found = found.about(sink.name())?;
-    let Some(index) =
-        (0..expected.len().max(found.len())).find(|&at| expected.get(at) != found.get(at))
-    else {
-        return Ok(());
-    };
-    Err(Error::Damaged {
-        offset: index as u64 * u64::from(block),
-        expected: expected.get(index).copied().unwrap_or_default(),
-        found: found.get(index).copied().unwrap_or_default(),
-    })
-    .about(sink.name())
+fn verify(source: &dyn Source, sink: &dyn Sink, block: u32, size: u64) -> Result<(), CopyError> {
+    for (from, to) in segments(size, block) {
+        let (expected, found) = std::thread::scope(|scope| {
+            let expected = scope.spawn(|| source.checksums(block, (from, to)));
+            let found = sink.checksums(block, (from, to));
+            let panicked = |_| Err(Error::Setup("a verifying thread panicked".into()));
+            (expected.join().unwrap_or_else(panicked), found)
+        });
+        let expected = expected.about(source.name())?;
+        let found = found.about(sink.name())?;
+        let blocks = expected.len().max(found.len());
+        if let Some(index) = (0..blocks).find(|&at| expected.get(at) != found.get(at)) {
+            return Err(Error::Damaged {
+                offset: from + index as u64 * u64::from(block),
+                expected: expected.get(index).copied().unwrap_or_default(),
+                found: found.get(index).copied().unwrap_or_default(),
+            })
+            .about(sink.name());
+        }
+    }
+    Ok(())
 }

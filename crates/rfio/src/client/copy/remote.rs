@@ -1,25 +1,29 @@
 //! A service's end of a copy: an open file there, or a partial file that gets its name in the end.
 
-use std::sync::MutexGuard;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::request::{
-    ChangeModeOf, Checksum, Extents, OnPath, OpenFlags, Request, SetExtended, TwoPaths,
+    self, ChangeModeOf, Checksum, OnPath, OpenFlags, Request, SetExtended, TwoPaths,
 };
 use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Handle, Path};
 
 use super::directory::split;
 use super::local::{SETTLING, partial_name};
-use super::pipeline::{Ending, ExtendedAttributes, Facts, Put, Reader, Sink, Source, Writer};
+use super::pipeline::{
+    Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer,
+};
 use super::progress::{Progress, Route};
 use super::resume::Work;
-use super::{CHUNK, Earlier, Extras, Stable, connect};
+use super::{CHUNK, Earlier, Extras, Stable};
 use crate::checksum;
 use crate::client::address::Address;
+use crate::client::bounds::EXTENTS;
 use crate::client::error::Error;
-use crate::client::file::{RemoteFile, SharedSession, lock};
+use crate::client::file::{RemoteFile, SharedSession, is_missing, lock};
 use crate::client::options::Options;
+use crate::client::pool::{Pooled, SessionPool};
 use crate::client::pull::Pull;
 use crate::client::push::Writes;
 use crate::client::session::{Session, unexpected};
@@ -33,6 +37,27 @@ pub struct There<'a> {
     pub options: &'a Options,
     /// Where it is told by which way the data went.
     pub progress: &'a Progress,
+}
+
+impl There<'_> {
+    /// Opens a session.
+    pub fn session(&self) -> Result<Session, Error> {
+        let session = Session::connect(self.address, self.options)?;
+        self.progress.reached(self.address);
+        Ok(session)
+    }
+
+    /// Takes a session that is left to others afterwards.
+    pub fn take(&self, sessions: &Arc<SessionPool>) -> Result<Pooled, Error> {
+        let session = sessions.take(self.address, self.options)?;
+        self.progress.reached(self.address);
+        Ok(session)
+    }
+
+    /// Opens a session that may be shared.
+    pub fn connect(&self) -> Result<SharedSession, Error> {
+        Ok(Arc::new(Mutex::new(self.session()?)))
+    }
 }
 
 /// An open file, and the session that it is open in.
@@ -50,7 +75,7 @@ pub struct RemoteSource<'a> {
 impl<'a> RemoteSource<'a> {
     /// Opens a file, once any further change of it must show.
     pub fn open(there: There<'a>, path: &Path, extras: Extras) -> Result<Self, Error> {
-        let session = connect(there.address, there.options)?;
+        let session = there.connect()?;
         let file = RemoteFile::open(&session, path, OpenFlags::READ, 0)?;
         let about = settled(&file)?;
         let extended = match extras {
@@ -77,7 +102,7 @@ impl<'a> RemoteSource<'a> {
         if lane == 0 {
             return Ok(None);
         }
-        let session = connect(self.there.address, self.there.options)?;
+        let session = self.there.connect()?;
         let file = RemoteFile::open(&session, &self.path, OpenFlags::READ, 0)?;
         Ok(Some((session, file)))
     }
@@ -94,12 +119,23 @@ fn settled(file: &RemoteFile) -> Result<Attributes, Error> {
         std::thread::sleep(Duration::from_millis(5));
         about = file.examine()?;
     }
-    Ok(about)
+    match i64::try_from(about.size) {
+        Ok(_) => Ok(about),
+        Err(_) => Err(Error::Protocol(format!(
+            "a file has {} bytes, more than any file can have",
+            about.size
+        ))),
+    }
 }
 
 /// The extended attributes of a file.
-pub(crate) fn extended_of(session: &mut Session, path: &Path) -> Result<ExtendedAttributes, Error> {
-    match session.call(&Request::Extended(OnPath { path: path.clone() }))? {
+fn extended_of(session: &mut Session, path: &Path) -> Result<ExtendedAttributes, Error> {
+    extended_in(session.call(&Request::Extended(OnPath { path: path.clone() }))?)
+}
+
+/// The extended attributes in a reply.
+pub(crate) fn extended_in(reply: Reply) -> Result<ExtendedAttributes, Error> {
+    match reply {
         Reply::Extended(found) => Ok(found
             .entries
             .into_iter()
@@ -147,17 +183,21 @@ impl Source for RemoteSource<'_> {
         lock(&self.own.0).terms().block
     }
 
-    fn data(&self) -> Result<Vec<(u64, u64)>, Error> {
-        extents(&mut lock(&self.own.0), self.own.1.handle())
+    fn data(&self, segment: (u64, u64)) -> Result<Extents, Error> {
+        extents(&mut lock(&self.own.0), self.own.1.handle(), segment)
     }
 
-    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
-        remote_checksums(&self.own, block, size)
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
+        remote_checksums(&self.own, block, segment)
     }
 
     fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error> {
         let lane = self.lane(lane)?;
         Ok(Box::new(RemoteReader { source: self, lane }))
+    }
+
+    fn state(&self) -> u64 {
+        self.version
     }
 
     /// The last word on whether the source stayed what it was: the version covers size and times.
@@ -221,53 +261,67 @@ fn read_ranges(
     }
 }
 
-fn extents(session: &mut Session, handle: Handle) -> Result<Vec<(u64, u64)>, Error> {
-    let (mut found, mut offset): (Vec<(u64, u64)>, u64) = (Vec::new(), 0);
-    loop {
-        let request = Request::Extents(Extents {
+/// Where the data of a segment of a remote file are.
+fn extents(
+    session: &mut Session,
+    handle: Handle,
+    (from, to): (u64, u64),
+) -> Result<Extents, Error> {
+    let (mut data, mut until): (Vec<(u64, u64)>, u64) = (Vec::new(), from);
+    while until < to && data.len() < EXTENTS {
+        let request = Request::Extents(request::Extents {
             handle,
-            offset,
+            offset: until,
             count: 4096,
         });
-        let data = match session.call(&request)? {
-            Reply::Data(data) => data,
+        let found = match session.call(&request)? {
+            Reply::Data(found) => found,
             other => return Err(unexpected(&other)),
         };
-        for extent in &data.extents {
-            let behind = found
-                .last()
-                .is_none_or(|&(at, length)| at + length <= extent.offset);
-            if !behind || extent.offset.checked_add(extent.length).is_none() {
+        for extent in &found.extents {
+            let end = extent.offset.checked_add(extent.length);
+            let Some(end) = end.filter(|&end| extent.offset >= until && end > until) else {
                 return Err(Error::Protocol("extents are out of order".into()));
-            }
-            found.push((extent.offset, extent.length));
+            };
+            data.push((extent.offset, extent.length));
+            until = end;
         }
-        match data.next {
-            0 => return Ok(found),
-            next if next > offset => offset = next,
+        match (found.next, found.extents.is_empty()) {
+            (0, _) => {
+                until = u64::MAX;
+                break;
+            }
+            (next, false) if next >= until => until = next,
             _ => return Err(Error::Protocol("extents without end".into())),
         }
     }
+    Ok(Extents { data, until })
 }
 
-/// Checksums of the blocks of a remote file, from the front to `size` or its end.
-fn remote_checksums((session, file): &Lane, block: u32, size: u64) -> Result<Vec<u32>, Error> {
+/// Checksums of the blocks of a segment of a remote file that begins with a block, up to the
+/// segment's end or the file's.
+fn remote_checksums(
+    (session, file): &Lane,
+    block: u32,
+    (from, to): (u64, u64),
+) -> Result<Vec<u32>, Error> {
     const BATCH: u32 = 256;
     // The server's last block ends with the file; one that ends before is computed here.
     let length = file.examine()?.size;
-    let tail = if length > size {
-        size % u64::from(block)
+    let tail = if length > to {
+        to % u64::from(block)
     } else {
         0
     };
-    let count = (size.min(length) - tail).div_ceil(u64::from(block)) as usize;
-    let mut all = Vec::with_capacity(count);
+    let bytes = (to.min(length) - tail.min(length)).saturating_sub(from);
+    let count = bytes.div_ceil(u64::from(block)) as usize;
+    let mut all = Vec::new();
     let mut locked = lock(session);
     while all.len() < count {
         let wanted = BATCH.min((count - all.len()) as u32);
         let request = Request::Checksum(Checksum {
             handle: file.handle(),
-            offset: all.len() as u64 * u64::from(block),
+            offset: from + all.len() as u64 * u64::from(block),
             block,
             count: wanted,
         });
@@ -284,10 +338,22 @@ fn remote_checksums((session, file): &Lane, block: u32, size: u64) -> Result<Vec
     drop(locked);
     if tail > 0 {
         let mut bytes = vec![0; tail as usize];
-        let read = file.read_at(size - tail, &mut bytes)?;
+        let read = file.read_at(to - tail, &mut bytes)?;
         all.push(checksum::crc32c(&bytes[..read]));
     }
     Ok(all)
+}
+
+/// The path of the partial file of a destination.
+pub(crate) fn partial_path(destination: &Path) -> Result<Path, Error> {
+    let (parent, name) = split(destination.as_bytes());
+    let slash: &[u8] = if destination.as_bytes().contains(&b'/') {
+        b"/"
+    } else {
+        b""
+    };
+    Path::new([parent, slash, &partial_name(name)].concat())
+        .ok_or_else(|| Error::Setup("path too long".into()))
 }
 
 /// A partial file on a service.
@@ -301,15 +367,8 @@ pub struct RemoteSink<'a> {
 impl<'a> RemoteSink<'a> {
     /// Opens or makes the partial file of a destination.
     pub fn open(there: There<'a>, destination: &Path, earlier: Earlier) -> Result<Self, Error> {
-        let session = connect(there.address, there.options)?;
-        let (parent, name) = split(destination.as_bytes());
-        let slash: &[u8] = if destination.as_bytes().contains(&b'/') {
-            b"/"
-        } else {
-            b""
-        };
-        let path = Path::new([parent, slash, &partial_name(name)].concat())
-            .ok_or_else(|| Error::Setup("path too long".into()))?;
+        let session = there.connect()?;
+        let path = partial_path(destination)?;
         let mut flags = OpenFlags::READ
             | OpenFlags::WRITE
             | OpenFlags::CREATE
@@ -342,15 +401,15 @@ impl Sink for RemoteSink<'_> {
         lock(&self.own.0).terms().block
     }
 
-    fn checksums(&self, block: u32, size: u64) -> Result<Vec<u32>, Error> {
-        remote_checksums(&self.own, block, size)
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
+        remote_checksums(&self.own, block, segment)
     }
 
     fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error> {
         let lane = match lane {
             0 => None,
             _ => {
-                let session = connect(self.there.address, self.there.options)?;
+                let session = self.there.connect()?;
                 let flags = OpenFlags::WRITE | OpenFlags::NO_FOLLOW;
                 let file = RemoteFile::open(&session, &self.path, flags, 0)?;
                 Some((session, file))
@@ -367,6 +426,18 @@ impl Sink for RemoteSink<'_> {
 
     fn resize(&self, length: u64) -> Result<(), Error> {
         self.own.1.truncate(length)
+    }
+
+    fn discard(&self) -> Result<(), Error> {
+        let request = Request::Unlink(OnPath {
+            path: self.path.clone(),
+        });
+        // The connection may have been lost since, and the file is there all the same.
+        if lock(&self.own.0).is_broken() {
+            let mut session = self.there.session()?;
+            return gone(session.call(&request).map(|_| ()));
+        }
+        gone(self.own.1.call(&request))
     }
 
     fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {
@@ -395,6 +466,15 @@ impl Sink for RemoteSink<'_> {
             synchronise_directory(&mut lock(&self.own.0), &path)?;
         }
         Ok(())
+    }
+}
+
+/// What is not there any more needs not be removed: an earlier attempt may have done it, and have
+/// lost the reply.
+fn gone(removed: Result<(), Error>) -> Result<(), Error> {
+    match removed {
+        Err(error) if is_missing(&error) => Ok(()),
+        other => other,
     }
 }
 

@@ -4,7 +4,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{CHUNK, Manner};
 use crate::checksum;
+use crate::client::bounds::{COMPARED, SEGMENT};
 use crate::client::error::Error;
+
+/// The parts of a file of `size` bytes that are planned one after the other, so that the plan of a
+/// file takes bounded memory however long the file is. All but the last are whole blocks.
+pub fn segments(size: u64, block: u32) -> impl Iterator<Item = (u64, u64)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let from = at;
+        at = segment_end(from, size, block);
+        (from < size).then_some((from, at))
+    })
+}
+
+/// Where the segment that begins at `from`, a multiple of `block`, ends at the latest.
+pub fn segment_end(from: u64, size: u64, block: u32) -> u64 {
+    let block = u64::from(block.max(1));
+    from.saturating_add((SEGMENT / block).clamp(1, COMPARED) * block)
+        .min(size)
+}
 
 /// Ranges to move, dealt out to whoever asks, in order.
 #[derive(Debug)]
@@ -14,16 +33,17 @@ pub struct Work {
 }
 
 impl Work {
-    /// Everything up to `size`.
-    pub fn whole(size: u64) -> Self {
-        Self::of(size, CHUNK.into(), &[(0, size)], 0, |_| false)
+    /// All of a segment.
+    pub fn whole((from, to): (u64, u64)) -> Self {
+        Self::of((from, to), CHUNK.into(), &[(from, to - from)], 0, |_| false)
     }
 
-    /// What is to be moved of a file of `size` bytes whose `data` lie there, in order: the blocks of `block` bytes for which
-    /// `is_right` says no, joined to ranges of at most a chunk. Holes are left out, but not below `earlier`, where something
-    /// else may be.
+    /// What is to be moved of a segment of a file whose `data` lie there, in order: the blocks of
+    /// `block` bytes for which `is_right` says no, joined to ranges of at most a chunk. Holes are
+    /// left out, but not below `earlier`, where something else may be. The segment begins with a
+    /// block.
     pub fn of(
-        size: u64,
+        (from, to): (u64, u64),
         block: u64,
         data: &[(u64, u64)],
         earlier: u64,
@@ -34,16 +54,16 @@ impl Work {
             next: AtomicUsize::new(0),
         };
         let covered = earlier.div_ceil(block) * block;
-        let below = std::iter::once((0, covered.min(size)));
+        let below = std::iter::once((from, covered.min(to)));
         let behind = data.iter().map(|&(start, length)| {
-            let end = start.saturating_add(length).min(size);
-            (start.max(covered), end)
+            let end = start.saturating_add(length).min(to);
+            (start.max(covered).max(from), end)
         });
         for (start, end) in below.chain(behind) {
             let mut at = start;
             while at < end {
                 let number = at / block;
-                let until = ((number + 1) * block).min(end);
+                let until = (number + 1).saturating_mul(block).min(end);
                 if !is_right(number) {
                     work.add(at, (until - at) as u32);
                 }
@@ -106,18 +126,18 @@ pub fn share(lanes: usize, work: impl Fn(usize) -> Result<(), Error> + Sync) -> 
     })
 }
 
-/// Checksums of the blocks of something readable, up to `size` or its end. `read` fills a buffer at an offset and says how
-/// much it got.
+/// Checksums of the blocks of a segment of something readable, up to the segment's end or its own.
+/// `read` fills a buffer at an offset and says how much it got.
 pub fn block_checksums(
     block: u32,
-    size: u64,
+    (from, to): (u64, u64),
     mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, Error>,
 ) -> Result<Vec<u32>, Error> {
     let mut buffer = vec![0; block as usize];
     let mut checksums = Vec::new();
-    let mut offset = 0;
-    while offset < size {
-        let length = u64::from(block).min(size - offset) as usize;
+    let mut offset = from;
+    while offset < to {
+        let length = u64::from(block).min(to - offset) as usize;
         let got = read(offset, &mut buffer[..length])?;
         if got == 0 {
             break;
@@ -141,7 +161,7 @@ mod tests {
         fn work_is_exactly_the_missing_blocks(size in 0u64..40_000_000, right in proptest::collection::vec(any::<bool>(), 160)) {
             let block = 256 << 10;
             let is_right = |number| right.get(number as usize).copied().unwrap_or(false);
-            let work = Work::of(size, block, &[(0, size)], 0, is_right);
+            let work = Work::of((0, size), block, &[(0, size)], 0, is_right);
             let mut moved = vec![0u8; size.div_ceil(block) as usize];
             let mut total = 0;
             while let Some((offset, length)) = work.take() {
@@ -173,7 +193,7 @@ mod tests {
                 at += hole + length;
             }
             let is_right = |number| right.get(number as usize).copied().unwrap_or(false);
-            let work = Work::of(size, block, &data, earlier, is_right);
+            let work = Work::of((0, size), block, &data, earlier, is_right);
             let mut moved = vec![0u8; size as usize];
             while let Some((offset, length)) = work.take() {
                 for byte in offset..offset + u64::from(length) {
@@ -204,9 +224,31 @@ mod tests {
                 .map(|&n| checksum::crc32c(&data[..n]))
                 .collect()
         };
-        assert_eq!(block_checksums(10, 25, read).unwrap(), of(&[10, 10, 5]));
-        assert_eq!(block_checksums(10, 24, read).unwrap(), of(&[10, 10, 4]));
-        assert_eq!(block_checksums(10, 100, read).unwrap(), of(&[10, 10, 5]));
-        assert_eq!(block_checksums(10, 0, read).unwrap(), of(&[]));
+        for (segment, sums) in [
+            ((0, 25), &[10, 10, 5][..]),
+            ((0, 24), &[10, 10, 4]),
+            ((0, 100), &[10, 10, 5]),
+            ((0, 0), &[]),
+        ] {
+            let found = block_checksums(10, segment, read).unwrap();
+            assert_eq!(found, of(sums), "{segment:?}");
+        }
+        let last = [checksum::crc32c(&data[20..25])];
+        assert_eq!(block_checksums(10, (20, 100), read).unwrap(), last);
+    }
+
+    #[test]
+    fn segments_cover_a_file_and_end_with_blocks() {
+        for (size, block) in [(0, 4096), (1, 512), (SEGMENT, 1 << 18), (1 << 38, 1000)] {
+            let (mut at, all) = (0, segments(size, block).collect::<Vec<_>>());
+            for &(from, to) in &all {
+                assert!(from == at && to > from && to - from <= SEGMENT);
+                assert!(to == size || to % u64::from(block) == 0);
+                at = to;
+            }
+            assert_eq!(at, size);
+        }
+        // However long a file is said to be, its first plan is small.
+        assert_eq!(segments(u64::MAX, 1 << 18).next(), Some((0, SEGMENT)));
     }
 }

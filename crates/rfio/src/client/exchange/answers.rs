@@ -20,6 +20,7 @@ impl Traffic {
         streamed: usize,
     ) -> Result<(), Error> {
         let Some(piece) = flight.piece else {
+            self.quiet.restart();
             return Ok(());
         };
         let landed = match &outcome {
@@ -36,6 +37,10 @@ impl Traffic {
             Err(refusal) => Err(Error::Refused(refusal)),
         };
         let number = piece.errand;
+        // Many short answers may take no longer than one long one.
+        if !matches!(judged, Ok(Some(_))) {
+            self.quiet.restart();
+        }
         match judged {
             Ok(None) => self.piece_ended(number, None),
             // What a busy server left out goes before what was begun later.
@@ -219,7 +224,9 @@ impl Traffic {
         for (&length, range) in lengths.rev() {
             from -= length as usize;
             to -= range.length as usize;
-            memory.copy_within(from..from + length as usize, to);
+            if from != to {
+                memory.copy_within(from..from + length as usize, to);
+            }
         }
         errand.lengths_are(first, &done.lengths);
         Ok(())

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
 use std::ops::Range as Span;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use verbena_rfio_protocol::frame::{HEADER, Kind, TAG};
 use verbena_rfio_protocol::order::Order;
@@ -25,6 +25,7 @@ use verbena_rfio_protocol::{ANY_ORDER, Header, Reply, Request, Status};
 use super::errand::{Bounds, Done, Errand, Memory, Piece, UnderWay, What};
 use super::input::Input;
 use super::parts::Parts;
+use crate::client::bounds::Wait;
 use crate::client::data::PARTS;
 use crate::client::error::Error;
 use crate::client::options::Checksums;
@@ -92,9 +93,8 @@ pub struct Traffic {
     pub(super) offering: Parts,
     next: u64,
     broken: Option<Error>,
-    /// Since when nothing has come although something should.
-    quiet: Instant,
-    patience: Duration,
+    /// How long the next answer may still take.
+    pub(super) quiet: Wait,
 }
 
 impl Traffic {
@@ -123,8 +123,7 @@ impl Traffic {
             offering: Parts::default(),
             next: 1,
             broken: None,
-            quiet: Instant::now(),
-            patience,
+            quiet: Wait::new(patience),
         }
     }
 
@@ -226,13 +225,8 @@ impl Traffic {
 
     /// How long the network may still be waited for; zero is for ever.
     pub fn patience(&self) -> Duration {
-        match self.patience.is_zero() {
-            true => Duration::ZERO,
-            false => {
-                let left = self.patience.saturating_sub(self.quiet.elapsed());
-                left.max(Duration::from_millis(1))
-            }
-        }
+        let left = self.quiet.left();
+        left.map_or(Duration::ZERO, |left| left.max(Duration::from_millis(1)))
     }
 
     /// Sends and receives what can be without waiting.
@@ -247,8 +241,7 @@ impl Traffic {
 
     /// What should have come has not.
     pub fn look_for_silence(&mut self) {
-        let waits = !self.flights.is_empty() && !self.patience.is_zero();
-        if waits && self.broken.is_none() && self.quiet.elapsed() >= self.patience {
+        if !self.flights.is_empty() && self.broken.is_none() && self.quiet.is_over() {
             self.fail(Error::TimedOut);
         }
     }
@@ -432,7 +425,7 @@ impl Traffic {
             front.extend_from_slice(&tag);
         }
         if self.flights.is_empty() {
-            self.quiet = Instant::now();
+            self.quiet.restart();
         }
         let most = piece.as_ref().map_or(0, |piece| piece.length);
         let flight = Flight {
@@ -472,8 +465,8 @@ impl Traffic {
                 match self.session.stream().send_some(&slices)? {
                     Some(taken) => {
                         first.sent += taken;
-                        // Who takes what we send is not silent.
-                        self.quiet = Instant::now();
+                        // A peer that takes what is sent is not silent.
+                        self.quiet.count(taken);
                     }
                     None => return Ok(()),
                 }
@@ -499,7 +492,7 @@ impl Traffic {
             let Some(front) = self.input.front(stream, tagger)? else {
                 return Ok(false);
             };
-            self.quiet = Instant::now();
+            self.quiet.count(HEADER + front.body.len());
             let header = front.header;
             let flight = self.flights.get(&header.id);
             let flight =
@@ -538,7 +531,7 @@ impl Traffic {
                 match stream.receive_some(&mut place[coming.filled..])? {
                     Some(more) => {
                         coming.filled += more;
-                        self.quiet = Instant::now();
+                        self.quiet.count(more);
                     }
                     None => return Ok(false),
                 }

@@ -4,7 +4,7 @@
 use std::io;
 use std::ptr::NonNull;
 
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 use verbena_verbs::{Region, Segment};
 
 /// Page-aligned memory of fixed size and address, zeroed at first.
@@ -31,11 +31,13 @@ impl Arena {
             unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, flags)? };
         let start = NonNull::new(start.cast())
             .ok_or_else(|| io::Error::other("the mapping is at address 0"))?;
-        Ok(Self {
+        let arena = Self {
             start,
             length,
             region: None,
-        })
+        };
+        arena.advise(0, length, Advice::LinuxHugepage);
+        Ok(arena)
     }
 
     /// Uses registered memory. It must be registered for local access alone: nobody but the server writes to it.
@@ -69,6 +71,22 @@ impl Arena {
     /// Address of the first byte.
     pub fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// Puts pages behind a part of the memory in one call: filling it takes no fault for each page then. Without effect
+    /// before Linux 5.14, and where there is no memory; then the faults come.
+    ///
+    /// # Panics
+    /// If the part is not inside.
+    pub fn touch(&self, offset: usize, length: usize) {
+        self.advise(offset, length, Advice::LinuxPopulateWrite);
+    }
+
+    fn advise(&self, offset: usize, length: usize, advice: Advice) {
+        self.check(offset, length);
+        // SAFETY: inside the mapping (checked); neither advice changes or removes what the pages hold.
+        let _ =
+            unsafe { rustix::mm::madvise(self.start.as_ptr().add(offset).cast(), length, advice) };
     }
 
     /// Part of the memory.

@@ -15,6 +15,7 @@ mod replacement;
 mod slots;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use crate::checksum;
@@ -49,6 +50,8 @@ pub struct Cache {
     block: usize,
     slots: Mutex<Slots>,
     settled: Condvar,
+    /// Whether each slot's memory has pages behind it.
+    touched: Box<[AtomicBool]>,
 }
 
 /// A ready block that stays while this lives.
@@ -68,12 +71,13 @@ impl Cache {
 
     /// A cache in memory that is there already.
     pub fn in_arena(arena: Arena, block: usize) -> Arc<Self> {
-        let slots = Mutex::new(Slots::new(arena.length() / block));
+        let count = arena.length() / block;
         Arc::new(Self {
             arena,
             block,
-            slots,
+            slots: Mutex::new(Slots::new(count)),
             settled: Condvar::new(),
+            touched: (0..count).map(|_| AtomicBool::new(false)).collect(),
         })
     }
 
@@ -125,6 +129,7 @@ impl Cache {
         drop(slots);
 
         let claim = Filling { cache: self, slot };
+        self.touch(slot);
         // SAFETY: the slot is in state Filling, which `claim` gave to this call alone; no reference into it exists.
         let bytes = unsafe { self.arena.slice_mut(slot * self.block, self.block) };
         Ok(claim.settle(fill(bytes)?))
@@ -155,6 +160,7 @@ impl Cache {
         drop(slots);
 
         let memory = claimed.iter().map(|(number, claim)| {
+            self.touch(claim.slot);
             // SAFETY: as in `fetch`; the slots are different ones, for each was claimed.
             let bytes = unsafe { self.arena.slice_mut(claim.slot * self.block, self.block) };
             (*number, bytes)
@@ -169,6 +175,13 @@ impl Cache {
             }
         }
         pinned
+    }
+
+    /// Puts pages behind a slot's memory, once: an idle service holds no more than it has used.
+    fn touch(&self, slot: usize) {
+        if !self.touched[slot].swap(true, Ordering::Relaxed) {
+            self.arena.touch(slot * self.block, self.block);
+        }
     }
 
     /// Blocks that are ready and blocks that are pinned, for metrics.
@@ -316,6 +329,31 @@ mod tests {
             .unwrap();
         assert_eq!(first.bytes().as_ptr(), second.bytes().as_ptr());
         assert_eq!(first.checksum(), checksum::crc32c(&[7; 4096]));
+    }
+
+    /// Of this thread, since it began.
+    fn page_faults() -> i64 {
+        // SAFETY: `rusage` is plain integers, for which zero is a value, and the pointer is to live memory.
+        unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+            usage.ru_minflt
+        }
+    }
+
+    #[test]
+    fn a_block_is_filled_for_the_first_time_without_a_fault_for_each_page() {
+        const PAGES: usize = 64;
+        let cache = Cache::new(4 * PAGES * 4096, PAGES * 4096).unwrap();
+        let mut faults = 0;
+        let filled = cache.fetch(&key(1, 0), |bytes| {
+            let before = page_faults();
+            bytes.fill(7);
+            faults = page_faults() - before;
+            Ok(bytes.len())
+        });
+        assert!(filled.unwrap().is_some());
+        assert!(faults < PAGES as i64 / 4, "{faults} page faults");
     }
 
     #[test]

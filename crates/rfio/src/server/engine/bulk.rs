@@ -17,11 +17,19 @@ use crate::checksum;
 use crate::server::metrics::count;
 use crate::server::rights::{Need, Operations};
 use crate::server::session::scopes::Existing;
-use crate::server::storage::read_fully;
+use crate::server::storage::{read_from_start, read_fully};
 use crate::writers;
 
-/// How the bytes of a file are read from its beginning: as many as there are, or not at all.
-type Read = fn(BorrowedFd<'_>, &mut [u8]) -> Result<usize, Failure>;
+/// How so many bytes of a file are read from its beginning: as many as there are, or not at all.
+type Read = fn(BorrowedFd<'_>, usize) -> Result<Vec<u8>, Failure>;
+
+/// The bytes, if they are all in memory.
+fn read_at_once(file: BorrowedFd<'_>, length: usize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = vec![0; length];
+    let read = read_if_in_memory(file, 0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
 
 impl Engine {
     pub(super) fn fetch(&self, fetch: &Fetch, patience: Patience) -> Outcome {
@@ -33,8 +41,8 @@ impl Engine {
                 let found = found.ok_or(Failure::WouldBlock)?;
                 let writers = writers::of_local(found.file.as_fd());
                 let read: Read = match found.is_of_memory {
-                    true => |file, bytes| Ok(read_fully(file, 0, bytes)?),
-                    false => |file, bytes| read_if_in_memory(file, 0, bytes),
+                    true => |file, length| Ok(read_from_start(file, length)?),
+                    false => read_at_once,
                 };
                 (found.file, attributes_among(&found.about, writers), read)
             }
@@ -43,7 +51,9 @@ impl Engine {
                 let (file, _root) =
                     exports.open_file(&fetch.path, flags, Mode::empty(), &permit)?;
                 let about = attributes_of(&file)?;
-                (file, about, |file, bytes| Ok(read_fully(file, 0, bytes)?))
+                (file, about, |file, length| {
+                    Ok(read_from_start(file, length)?)
+                })
             }
         };
         let most = u64::from(fetch.most).min(self.service.limits.payload as u64);
@@ -55,11 +65,11 @@ impl Engine {
             };
             return plain(Reply::Fetched(fetched));
         }
-        let mut bytes = vec![0; about.size as usize];
-        let read = read(file.as_fd(), &mut bytes)?;
+        let size = about.size as usize;
+        let bytes = read(file.as_fd(), size)?;
         let after = attributes(&rustix::fs::fstat(&file)?);
         // Times that may stay equal when the file is written again prove nothing.
-        if read < bytes.len() || after.version != about.version || !about.settled {
+        if bytes.len() < size || after.version != about.version || !about.settled {
             let fetched = Fetched {
                 attributes: after,
                 whole: false,

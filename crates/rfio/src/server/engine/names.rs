@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, SeekFrom};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, RenameFlags, SeekFrom};
 use rustix::io::Errno;
 use verbena_rfio_protocol::reply::{About, Capacity, Done, Listing, Target};
 use verbena_rfio_protocol::request::{Access, ChangeOwner, List, PathMode, TwoPaths};
@@ -208,7 +208,14 @@ impl Engine {
         let file = self.look(&change.path, OFlags::empty(), Patience::Unlimited, need)?;
         // fchmod(2) does not take such a descriptor; its name in /proc leads to exactly this file.
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        rustix::fs::chmodat(CWD, name, settable(change.mode), AtFlags::empty())?;
+        let mut mode = settable(change.mode);
+        // Of a directory the bit gives nobody rights: its group passes to what is in it. One that
+        // is set stays, as with chmod(1).
+        let about = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(about.st_mode) == FileType::Directory {
+            mode |= Mode::from_raw_mode(change.mode | about.st_mode) & Mode::SGID;
+        }
+        rustix::fs::chmodat(CWD, name, mode, AtFlags::empty())?;
         plain(Reply::ModeChanged(Done {}))
     }
 

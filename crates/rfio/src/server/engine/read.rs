@@ -33,6 +33,24 @@ const BATCH: usize = 64;
 /// Only a source that is taken as it is comes last, and that is always served.
 const UNSERVED: Failure = Failure::Refused(Status::INTERNAL, "the file could not be read at all");
 
+/// Bytes of a buffer that small pieces of a vector are packed into: enough to be worth a system call, and not so many that
+/// the allocator takes each buffer from the system and gives it back.
+const PACKED: usize = 64 << 10;
+
+/// Copies a piece to the end of the data, of which so many bytes are left with it.
+fn pack(data: &mut Vec<Segment>, bytes: &[u8], left: usize) {
+    match data.last_mut() {
+        Some(Segment::Owned(packed)) if packed.len() + bytes.len() <= packed.capacity() => {
+            packed.extend_from_slice(bytes);
+        }
+        _ => {
+            let mut packed = Vec::with_capacity(PACKED.min(left).max(bytes.len()));
+            packed.extend_from_slice(bytes);
+            data.push(Segment::Owned(packed));
+        }
+    }
+}
+
 impl Engine {
     pub(super) fn read(&self, read: &Read, patience: Patience) -> Outcome {
         let (offset, length) = (read.range.offset, read.range.length as usize);
@@ -168,10 +186,12 @@ impl Engine {
         // Where a range ended before it was full, nothing more of it is taken.
         let mut ended = vec![false; count];
         let wanted = self.wanted(source, vector);
+        let mut left: usize = wanted.iter().map(|(_, wanted)| wanted.length).sum();
         for batch in wanted.chunks(BATCH) {
             let (numbers, batch): (Vec<usize>, Vec<Wanted>) = batch.iter().copied().unzip();
             let found = source.pieces(&batch, patience)?;
             for ((number, wanted), piece) in numbers.into_iter().zip(&batch).zip(found) {
+                left -= wanted.length;
                 if ended[number] {
                     continue;
                 }
@@ -187,10 +207,10 @@ impl Engine {
                 }
                 lengths[number] += segment.bytes().len() as u32;
                 ended[number] = segment.bytes().len() < wanted.length;
-                let segment = match data.len() < most_held {
-                    true => segment,
-                    false => Segment::Owned(segment.bytes().to_vec()),
-                };
+                if data.len() >= most_held {
+                    pack(&mut data, segment.bytes(), left + wanted.length);
+                    continue;
+                }
                 let separate = match data.last_mut() {
                     Some(last) => last.join(segment),
                     None => Some(segment),

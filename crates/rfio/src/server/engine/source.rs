@@ -41,6 +41,8 @@ pub(super) struct Source<'a> {
     demand: Demand,
     /// Under which version blocks that are not cached yet are kept; found out when one is needed.
     kept_as: OnceCell<FileVersion>,
+    /// Whether the file has no storage but memory; found out once for all pieces.
+    of_memory: OnceCell<bool>,
 }
 
 /// What a read asks of its source.
@@ -113,6 +115,7 @@ impl<'a> Source<'a> {
             attributes,
             demand,
             kept_as: OnceCell::new(),
+            of_memory: OnceCell::new(),
         })
     }
 
@@ -197,7 +200,10 @@ impl<'a> Source<'a> {
         let read = match (self.body, patience) {
             (Body::Unfilled(_), _) => wanted.length,
             (Body::File(file), Patience::None) => {
-                read_if_in_memory(file.as_fd(), wanted.offset, &mut bytes)?
+                match self.of_memory.get_or_init(|| is_of_memory(file.as_fd())) {
+                    true => read_fully(file.as_fd(), wanted.offset, &mut bytes)?,
+                    false => read_if_in_memory(file.as_fd(), wanted.offset, &mut bytes)?,
+                }
             }
             (Body::File(file), Patience::Unlimited) => {
                 read_fully(file.as_fd(), wanted.offset, &mut bytes)?

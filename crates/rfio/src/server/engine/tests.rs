@@ -559,6 +559,18 @@ fn clients_cannot_make_set_user_id_files() {
             .mode();
         assert_eq!(mode & 0o6000, 0, "{name}: {mode:o}");
     }
+    // Of a directory one of the two bits gives nobody rights, and stays when other bits are
+    // changed.
+    std::fs::create_dir(scratch.path("d")).unwrap();
+    for (asked, set) in [(0o7775, 0o3775), (0o750, 0o2750)] {
+        let change = Request::ChangeMode(PathMode {
+            path: path("/d"),
+            mode: asked,
+        });
+        assert_eq!(status(&engine.execute(&change, &[])), Status::OK);
+        let about = std::fs::metadata(scratch.path("d")).unwrap();
+        assert_eq!(about.permissions().mode() & 0o7777, set);
+    }
 }
 
 #[test]

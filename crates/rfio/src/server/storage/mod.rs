@@ -16,6 +16,7 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fmt, io};
 
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 
 use ring::Ring;
@@ -116,6 +117,22 @@ fn with_ring(read: impl FnOnce(&mut Ring)) {
             read(ring);
         }
     });
+}
+
+/// The first `length` bytes of a file, or as many as it has, in memory that nothing has cleared before.
+pub fn read_from_start(file: BorrowedFd<'_>, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        let at = bytes.len() as u64;
+        match rustix::io::pread(file.as_fd(), spare_capacity(&mut bytes), at) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    // The allocator may have given more room.
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 /// pread(2) until the buffer is full or the file ends.

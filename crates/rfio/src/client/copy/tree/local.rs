@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::fs::{Mode, Stat, Timestamps};
 
 use super::super::directory::{Directory, is_plain_name, split};
-use super::super::failure::here;
+use super::super::failure::{here, shown_path};
 use super::super::local::{
     Identity, LocalSink, LocalSource, dress, extended_of, nanoseconds, read_fully_at, timespec,
 };
@@ -17,7 +17,7 @@ use super::super::pipeline::{Ending, Facts, Sink, Source};
 use super::super::resume::block_checksums;
 use super::super::{Earlier, Extras, Manner, Stable, Verification};
 use super::small::{Fetched, Fetcher, Storer, Whole};
-use super::{Item, Kind, Origin, SMALL, Target, local};
+use super::{Each, Item, Kind, Link, Origin, Page, SMALL, Target, kept_bits, local};
 use crate::checksum;
 use crate::client::error::Error;
 use crate::nameless;
@@ -61,12 +61,31 @@ impl<'a> LocalTree<'a> {
             true => self.path.clone(),
             false => self.path.join(std::ffi::OsStr::from_bytes(at)),
         };
-        path.display().to_string()
+        shown_path(&path)
     }
 
-    fn sink(&self, at: &[u8]) -> std::io::Result<LocalSink> {
-        let (parent, name) = self.root.parent_of(at)?;
-        self.sink_in(Arc::new(parent), name, at)
+    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
+        let directory = local(self.root.below(at))?;
+        // A directory whose group passes to what is in it keeps that, whether it has it from the
+        // source or from above.
+        let inherited = local(directory.about())?.st_mode & libc::S_ISGID;
+        let mode = Mode::from_raw_mode(kept_bits(libc::S_IFDIR | facts.mode) | inherited);
+        rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
+        let time = timespec(facts.modified);
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        rustix::fs::futimens(directory.as_fd(), &times).map_err(|errno| here(errno.into()))?;
+        match stable {
+            Stable::First => local(directory.synchronise()),
+            Stable::Later => Ok(()),
+        }
+    }
+
+    fn make_link(&self, link: &Link) -> Result<(), Error> {
+        local(self.root.make_link(&link.at, &link.text))?;
+        local(self.root.set_link_time(&link.at, timespec(link.modified)))
     }
 
     fn sink_in(
@@ -74,8 +93,9 @@ impl<'a> LocalTree<'a> {
         parent: Arc<Directory>,
         name: &[u8],
         at: &[u8],
+        earlier: Earlier,
     ) -> std::io::Result<LocalSink> {
-        LocalSink::open(parent, name, self.show(at), self.manner.earlier)
+        LocalSink::open(parent, name, self.show(at), earlier)
     }
 }
 
@@ -86,12 +106,13 @@ pub fn item(name: &[u8], stat: &Stat) -> Item {
         kind: Kind::of_mode(stat.st_mode),
         facts: Facts {
             size: stat.st_size.max(0) as u64,
-            mode: stat.st_mode & 0o777,
+            mode: kept_bits(stat.st_mode),
             modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
             allocated: (stat.st_blocks.max(0) as u64).saturating_mul(512),
             extended: Vec::new(),
         },
         identity: (stat.st_dev, stat.st_ino),
+        changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64),
         // 32 bits on some machines.
         #[allow(clippy::useless_conversion)]
         links: stat.st_nlink.into(),
@@ -107,13 +128,28 @@ impl Origin for LocalTree<'_> {
         Ok(item(b"", &local(self.root.about())?))
     }
 
-    fn list(&self, at: &[u8]) -> Result<Vec<Item>, Error> {
-        let found = local(self.root.list(at))?;
-        Ok(found.iter().map(|(name, stat)| item(name, stat)).collect())
+    fn directory(&self, at: &[u8]) -> Result<Item, Error> {
+        let directory = local(self.root.below(at))?;
+        Ok(item(b"", &local(directory.about())?))
     }
 
-    fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error> {
-        local(self.root.read_link(at))
+    fn list(&self, at: &[u8], _: u64) -> Result<Page, Error> {
+        let found = local(self.root.list(at))?;
+        let items = found.iter().map(|(name, stat)| item(name, stat));
+        Ok((items.collect(), 0))
+    }
+
+    fn together(&self) -> usize {
+        1
+    }
+
+    fn list_first(&self, directories: &[Vec<u8>]) -> Each<Page> {
+        Ok(directories.iter().map(|at| self.list(at, 0)).collect())
+    }
+
+    fn read_links(&self, links: &[Vec<u8>]) -> Each<Vec<u8>> {
+        let read = |at: &Vec<u8>| local(self.root.read_link(at));
+        Ok(links.iter().map(read).collect())
     }
 
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error> {
@@ -131,36 +167,30 @@ impl Origin for LocalTree<'_> {
 }
 
 impl Target for LocalTree<'_> {
-    fn make_directory(&self, at: &[u8], mode: u32) -> Result<bool, Error> {
-        local(self.root.make(at, mode))
+    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Each<bool> {
+        let make = |(at, mode): &(Vec<u8>, u32)| local(self.root.make(at, *mode));
+        Ok(directories.iter().map(make).collect())
     }
 
-    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
-        let directory = local(self.root.below(at))?;
-        let mode = Mode::from_raw_mode(facts.mode & 0o777);
-        rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
-        let time = timespec(facts.modified);
-        let times = Timestamps {
-            last_access: time,
-            last_modification: time,
-        };
-        rustix::fs::futimens(directory.as_fd(), &times).map_err(|errno| here(errno.into()))?;
-        match stable {
-            Stable::First => local(directory.synchronise()),
-            Stable::Later => Ok(()),
-        }
+    fn finish_directories(&self, directories: &[(Vec<u8>, Facts)], stable: Stable) -> Each<()> {
+        let finish = |(at, facts): &(Vec<u8>, Facts)| self.finish_directory(at, facts, stable);
+        Ok(directories.iter().map(finish).collect())
     }
 
-    fn make_link(&self, at: &[u8], text: &[u8]) -> Result<(), Error> {
-        local(self.root.make_link(at, text))
+    fn make_links(&self, links: &[Link]) -> Each<()> {
+        Ok(links.iter().map(|link| self.make_link(link)).collect())
     }
 
-    fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error> {
-        local(self.root.make_hard_link(existing, at))
+    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Each<()> {
+        let make =
+            |(existing, at): &(Vec<u8>, Vec<u8>)| local(self.root.make_hard_link(existing, at));
+        Ok(links.iter().map(make).collect())
     }
 
-    fn create(&self, at: &[u8]) -> Result<Box<dyn Sink + '_>, Error> {
-        Ok(Box::new(local(self.sink(at))?))
+    fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error> {
+        let (parent, name) = local(self.root.parent_of(at))?;
+        let sink = self.sink_in(Arc::new(parent), name, at, earlier);
+        Ok(Box::new(local(sink)?))
     }
 
     fn most_whole(&self) -> u64 {
@@ -226,11 +256,11 @@ impl LocalFetcher<'_> {
 }
 
 impl Fetcher for LocalFetcher<'_> {
-    fn most_ahead(&self) -> usize {
-        1
+    fn has_room(&self) -> bool {
+        self.asked.is_none()
     }
 
-    fn ask(&mut self, at: &[u8]) -> Result<(), Error> {
+    fn ask(&mut self, at: &[u8], _size: u64) -> Result<(), Error> {
         self.asked = Some(at.to_vec());
         Ok(())
     }
@@ -275,18 +305,21 @@ impl LocalStorer<'_> {
                 return Ok(());
             }
         }
-        let sink = local(self.tree.sink_in(directory, name, at))?;
+        let sink = local(
+            self.tree
+                .sink_in(directory, name, at, self.tree.manner.earlier),
+        )?;
         let written = (|| {
             sink.writer(0)?.write(0, &whole.bytes)?;
             if self.tree.manner.earlier == Earlier::Continue {
                 // What an earlier attempt left may be longer.
                 sink.resize(whole.bytes.len() as u64)?;
             }
-            self.verify(whole, |block, size| sink.checksums(block, size))?;
+            self.verify(whole, |block, segment| sink.checksums(block, segment))?;
             sink.complete(&self.ending(whole))
         })();
         // It is sent again as a whole, so a part of it is of no use.
-        written.inspect_err(|_| sink.discard())
+        written.inspect_err(|_| drop(sink.discard()))
     }
 
     /// Makes a file that has no name before it is whole; false if the name is taken or the file system has no such files.
@@ -296,8 +329,8 @@ impl LocalStorer<'_> {
         };
         let file = &File::from(file);
         local(file.write_all_at(&whole.bytes, 0))?;
-        self.verify(whole, |block, size| {
-            block_checksums(block, size, |offset, bytes| {
+        self.verify(whole, |block, segment| {
+            block_checksums(block, segment, |offset, bytes| {
                 local(read_fully_at(file, offset, bytes))
             })
         })?;
@@ -313,12 +346,12 @@ impl LocalStorer<'_> {
     fn verify(
         &self,
         whole: &Whole,
-        checksums: impl FnOnce(u32, u64) -> Result<Vec<u32>, Error>,
+        checksums: impl FnOnce(u32, (u64, u64)) -> Result<Vec<u32>, Error>,
     ) -> Result<(), Error> {
         if self.tree.manner.verification != Verification::Written {
             return Ok(());
         }
-        let found = checksums(SMALL as u32, SMALL)?;
+        let found = checksums(SMALL as u32, (0, SMALL))?;
         let found = found.first().copied().unwrap_or_default();
         match found == whole.checksum {
             true => Ok(()),
@@ -341,8 +374,8 @@ impl LocalStorer<'_> {
 }
 
 impl Storer for LocalStorer<'_> {
-    fn most_ahead(&self) -> usize {
-        1
+    fn has_room(&self) -> bool {
+        self.outcome.is_none()
     }
 
     fn put(&mut self, at: &[u8], whole: Whole) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! A tree on a service.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
 use verbena_rfio_protocol::request::{
@@ -8,24 +9,27 @@ use verbena_rfio_protocol::request::{
 use verbena_rfio_protocol::types::{Attributes, Path};
 use verbena_rfio_protocol::{Reply, Status};
 
-use super::super::connect;
 use super::super::directory::split;
 use super::super::pipeline::{ExtendedAttributes, Facts, Sink, Source};
 use super::super::progress::{Progress, Route};
 use super::super::remote::{
-    RemoteSink, RemoteSource, There, extended_of, set_extended, synchronise_directory,
+    RemoteSink, RemoteSource, There, extended_in, set_extended, synchronise_directory,
 };
-use super::super::{Extras, Manner, Stable, Verification};
+use super::super::{Earlier, Extras, Manner, Stable, Verification};
 use super::small::{Fetched, Fetcher, Storer, Whole};
-use super::{Item, Kind, Origin, SMALL, Target, list};
+use super::window::Window;
+use super::{
+    Each, Item, Kind, Link, Origin, Page, SMALL, Target, kept_bits, list_request, page_of,
+};
 use crate::checksum;
 use crate::client::address::Address;
 use crate::client::error::Error;
 use crate::client::file::RemoteFile;
+use crate::client::pool::Pooled;
 use crate::client::session::{Session, unexpected};
 
-/// Small files under way on one session.
-const AHEAD: usize = 64;
+/// Directories that are listed together: what comes of them is held at a time.
+const TOGETHER: usize = 16;
 
 /// The tree.
 pub struct RemoteTree<'a> {
@@ -33,7 +37,9 @@ pub struct RemoteTree<'a> {
     root: Path,
     manner: &'a Manner,
     /// For everything but data.
-    names: Mutex<Session>,
+    names: Mutex<Pooled>,
+    /// Largest payload of a request.
+    most_payload: u32,
 }
 
 impl<'a> RemoteTree<'a> {
@@ -44,15 +50,18 @@ impl<'a> RemoteTree<'a> {
         manner: &'a Manner,
         progress: &'a Progress,
     ) -> Result<Self, Error> {
+        let there = There {
+            address,
+            options: &manner.options,
+            progress,
+        };
+        let session = there.take(&manner.sessions)?;
         Ok(Self {
-            there: There {
-                address,
-                options: &manner.options,
-                progress,
-            },
             root: root.clone(),
             manner,
-            names: Mutex::new(Session::connect(address, &manner.options)?),
+            most_payload: session.terms().most_payload,
+            names: Mutex::new(session),
+            there,
         })
     }
 
@@ -65,29 +74,110 @@ impl<'a> RemoteTree<'a> {
         Path::new([root, slash, at].concat()).ok_or_else(|| Error::Setup("path too long".into()))
     }
 
-    fn session(&self) -> MutexGuard<'_, Session> {
-        self.names
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
+    fn session(&self) -> Result<Pooled, Error> {
+        self.there.take(&self.manner.sessions)
+    }
+
+    /// The session for names; another one if it was lost.
+    fn names(&self) -> Result<MutexGuard<'_, Pooled>, Error> {
+        let names = self.names.lock();
+        let mut session = names.unwrap_or_else(|poison| poison.into_inner());
+        if session.is_broken() {
+            *session = self.session()?;
+        }
+        Ok(session)
     }
 
     fn call(&self, request: &Request) -> Result<Reply, Error> {
-        self.session().call(request)
+        self.names()?.call(request)
     }
 
     fn about(&self, at: &[u8]) -> Result<Attributes, Error> {
-        let request = Request::LinkStatus(OnPath {
-            path: self.path(at)?,
-        });
-        match self.call(&request)? {
+        let path = self.path(at)?;
+        match self.call(&Request::LinkStatus(OnPath { path }))? {
             Reply::LinkStatus(about) => Ok(about.attributes),
             other => Err(unexpected(&other)),
         }
     }
 
+    /// Requests without data, sent ahead of their replies; what came of each, in their order.
+    fn on_each(&self, requests: impl Iterator<Item = Result<Request, Error>>) -> Each<Reply> {
+        let mut names = self.names()?;
+        let session = &mut **names;
+        let (mut window, mut outcomes) = (Window::default(), Vec::new());
+        let take = |session: &mut Session, window: &mut Window| {
+            window.remove();
+            session.receive(&mut []).map(|(reply, _)| reply)
+        };
+        for request in requests {
+            while !window.has_room() {
+                outcomes.push(take(session, &mut window));
+            }
+            let sent = request.and_then(|request| {
+                let sent = session.send_with_others(&request, &[]);
+                sent.map(|_| request.encode().len())
+            });
+            match sent {
+                Ok(length) => window.add(length, 0),
+                Err(error) => {
+                    while !window.is_empty() {
+                        outcomes.push(take(session, &mut window));
+                    }
+                    outcomes.push(Err(error));
+                }
+            }
+        }
+        while !window.is_empty() {
+            outcomes.push(take(session, &mut window));
+        }
+        Ok(outcomes)
+    }
+
+    fn link_request(&self, at: &[u8], text: &[u8]) -> Result<Request, Error> {
+        let to = self.path(at)?;
+        let from = Path::new(text).ok_or_else(|| Error::Setup("link too long".into()))?;
+        Ok(Request::MakeLink(TwoPaths { from, to }))
+    }
+
+    fn hard_link_request(&self, existing: &[u8], at: &[u8]) -> Result<Request, Error> {
+        let (from, to) = (self.path(existing)?, self.path(at)?);
+        Ok(Request::MakeHardLink(TwoPaths { from, to }))
+    }
+
+    /// Makes a link where something has its name already.
+    fn replace_by_link(&self, link: &Link) -> Result<(), Error> {
+        let there = self.read_links(std::slice::from_ref(&link.at))?.pop();
+        if there.is_some_and(|there| there.is_ok_and(|there| there == link.text)) {
+            return Ok(());
+        }
+        let path = self.path(&link.at)?;
+        self.call(&Request::Unlink(OnPath { path }))?;
+        let request = self.link_request(&link.at, &link.text)?;
+        self.call(&request).map(drop)
+    }
+
+    /// The same with a hard link.
+    fn replace_by_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error> {
+        let path = self.path(at)?;
+        self.call(&Request::Unlink(OnPath { path }))?;
+        let request = self.hard_link_request(existing, at)?;
+        self.call(&request).map(drop)
+    }
+
     /// Whether the path is that of an export, which can neither be made nor changed.
     fn is_export(&self, at: &[u8]) -> bool {
         at.is_empty() && self.root.as_bytes().iter().all(|&byte| byte == b'/')
+    }
+}
+
+/// What has a directory's name is one, or why it cannot be: a link is none here, wherever it leads.
+fn is_directory(mode: u32, error: Error) -> Result<bool, Error> {
+    match Kind::of_mode(mode) {
+        Kind::Directory => Ok(false),
+        Kind::Link => Err(Error::Setup(
+            "a symbolic link stands where a directory is to be; it is not followed".into(),
+        )),
+        _ => Err(error),
     }
 }
 
@@ -98,14 +188,23 @@ pub fn item(name: &[u8], about: &Attributes) -> Item {
         kind: Kind::of_mode(about.mode),
         facts: Facts {
             size: about.size,
-            mode: about.mode & 0o777,
+            mode: kept_bits(about.mode),
             modified: about.modified,
             allocated: about.blocks.saturating_mul(512),
             extended: Vec::new(),
         },
         identity: (about.device, about.inode),
+        changed: about.changed,
         links: about.links,
     }
+}
+
+/// Part of a directory, and the cookie of the next one.
+fn page(reply: Reply) -> Result<Page, Error> {
+    let page = page_of(reply)?;
+    let entries = page.entries.iter();
+    let items = entries.map(|entry| item(entry.name.as_bytes(), &entry.attributes));
+    Ok((items.collect(), page.cookie))
 }
 
 impl Origin for RemoteTree<'_> {
@@ -122,22 +221,35 @@ impl Origin for RemoteTree<'_> {
         }
     }
 
-    fn list(&self, at: &[u8]) -> Result<Vec<Item>, Error> {
-        let path = self.path(at)?;
-        let mut session = self.session();
-        let entries = list(|request| session.call(request), &path)?;
-        Ok(entries
-            .iter()
-            .map(|entry| item(entry.name.as_bytes(), &entry.attributes))
-            .collect())
+    fn directory(&self, at: &[u8]) -> Result<Item, Error> {
+        self.about(at).map(|about| item(b"", &about))
     }
 
-    fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Error> {
-        let path = self.path(at)?;
-        match self.call(&Request::ReadLink(OnPath { path }))? {
+    fn list(&self, at: &[u8], cookie: u64) -> Result<Page, Error> {
+        page(self.call(&list_request(&self.path(at)?, cookie))?)
+    }
+
+    fn together(&self) -> usize {
+        TOGETHER
+    }
+
+    fn list_first(&self, directories: &[Vec<u8>]) -> Each<Page> {
+        let requests = directories.iter();
+        let requests = requests.map(|at| Ok(list_request(&self.path(at)?, 0)));
+        let replies = self.on_each(requests)?.into_iter();
+        Ok(replies.map(|reply| page(reply?)).collect())
+    }
+
+    fn read_links(&self, links: &[Vec<u8>]) -> Each<Vec<u8>> {
+        let requests = links.iter().map(|at| {
+            let path = self.path(at)?;
+            Ok(Request::ReadLink(OnPath { path }))
+        });
+        let text = |outcome: Result<Reply, Error>| match outcome? {
             Reply::Target(target) => Ok(target.path.as_bytes().to_vec()),
             other => Err(unexpected(&other)),
-        }
+        };
+        Ok(self.on_each(requests)?.into_iter().map(text).collect())
     }
 
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error> {
@@ -146,119 +258,153 @@ impl Origin for RemoteTree<'_> {
     }
 
     fn fetcher(&self) -> Result<Box<dyn Fetcher + '_>, Error> {
-        self.there.progress.went(Route::Stream);
         Ok(Box::new(RemoteFetcher {
             tree: self,
-            session: Session::connect(self.there.address, self.there.options)?,
-            asked: std::collections::VecDeque::new(),
-            landing: vec![0; SMALL as usize],
+            session: self.session()?,
+            window: Window::default(),
         }))
     }
 }
 
 impl Target for RemoteTree<'_> {
-    fn make_directory(&self, at: &[u8], mode: u32) -> Result<bool, Error> {
-        let path = self.path(at)?;
-        match self.call(&Request::MakeDirectory(PathMode { path, mode })) {
+    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Each<bool> {
+        let requests = directories.iter().map(|(at, mode)| {
+            let (path, mode) = (self.path(at)?, *mode);
+            Ok(Request::MakeDirectory(PathMode { path, mode }))
+        });
+        let made = self.on_each(requests)?;
+        let is_there = |error: &Error| error.errno() == Some(libc::EEXIST);
+        let there = directories.iter().zip(&made);
+        let there = there.filter(|(_, made)| made.as_ref().is_err_and(is_there));
+        let looks: Vec<_> = there
+            .map(|((at, _), _)| {
+                let path = self.path(at)?;
+                Ok(Request::LinkStatus(OnPath { path }))
+            })
+            .collect();
+        let mut looks = self.on_each(looks.into_iter())?.into_iter();
+        let outcome = |((at, _), made): (&(Vec<u8>, u32), Result<Reply, Error>)| match made {
             Ok(_) => Ok(true),
             // The root of an export cannot be made, and is there.
             Err(error) if error.errno() == Some(libc::EBUSY) && self.is_export(at) => Ok(false),
-            Err(error) if error.errno() == Some(libc::EEXIST) => {
-                // A link is not a directory here, wherever it leads.
-                match Kind::of_mode(self.about(at)?.mode) {
-                    Kind::Directory => Ok(false),
-                    Kind::Link => Err(Error::Setup(
-                        "a symbolic link stands where a directory is to be; it is not followed"
-                            .into(),
-                    )),
-                    _ => Err(error),
-                }
-            }
+            Err(error) if is_there(&error) => match looks.next() {
+                Some(Ok(Reply::LinkStatus(about))) => is_directory(about.attributes.mode, error),
+                Some(Ok(other)) => Err(unexpected(&other)),
+                Some(Err(error)) => Err(error),
+                None => Err(error),
+            },
             Err(error) => Err(error),
-        }
+        };
+        Ok(directories.iter().zip(made).map(outcome).collect())
     }
 
-    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
-        let path = self.path(at)?;
-        self.call(&Request::ChangeMode(PathMode {
-            path: path.clone(),
-            mode: facts.mode & 0o777,
-        }))?;
-        self.call(&Request::ChangeTimes(PathTimes {
-            path: path.clone(),
-            accessed: facts.modified,
-            modified: facts.modified,
-        }))?;
-        match stable {
-            Stable::First => synchronise_directory(&mut self.session(), &path),
-            Stable::Later => Ok(()),
-        }
-    }
-
-    fn make_link(&self, at: &[u8], text: &[u8]) -> Result<(), Error> {
-        let to = self.path(at)?;
-        let from = Path::new(text).ok_or_else(|| Error::Setup("link too long".into()))?;
-        let request = Request::MakeLink(TwoPaths {
-            from,
-            to: to.clone(),
+    fn finish_directories(&self, directories: &[(Vec<u8>, Facts)], stable: Stable) -> Each<()> {
+        let requests = directories.iter().flat_map(|(at, facts)| {
+            let mode = kept_bits(libc::S_IFDIR | facts.mode);
+            let (accessed, modified) = (facts.modified, facts.modified);
+            let change_mode = self.path(at).map(|path| PathMode { path, mode });
+            let change_times = self.path(at).map(|path| PathTimes {
+                path,
+                accessed,
+                modified,
+            });
+            let synchronise = || self.path(at).map(|path| OnPath { path });
+            let synchronise = (stable == Stable::First).then(synchronise);
+            [
+                Some(change_mode.map(Request::ChangeMode)),
+                Some(change_times.map(Request::ChangeTimes)),
+                synchronise.map(|on| on.map(Request::SynchroniseDirectory)),
+            ]
+            .into_iter()
+            .flatten()
         });
-        match self.call(&request) {
-            Err(error) if error.errno() == Some(libc::EEXIST) => {
-                if self.read_link(at).is_ok_and(|there| there == text) {
-                    return Ok(());
+        let each = 2 + usize::from(stable == Stable::First);
+        let mut outcomes = self.on_each(requests)?.into_iter();
+        let outcome = |_| {
+            let mut of_one = Ok(());
+            // All are taken, and the first failure counts.
+            for done in outcomes.by_ref().take(each) {
+                of_one = of_one.and(done.map(drop));
+            }
+            of_one
+        };
+        Ok(directories.iter().map(outcome).collect())
+    }
+
+    fn make_links(&self, links: &[Link]) -> Each<()> {
+        let requests = links.iter();
+        let requests = requests.map(|link| self.link_request(&link.at, &link.text));
+        let mut outcomes = Vec::new();
+        for (link, made) in links.iter().zip(self.on_each(requests)?) {
+            outcomes.push(match made {
+                Err(error) if error.errno() == Some(libc::EEXIST) => self.replace_by_link(link),
+                other => other.map(drop),
+            });
+        }
+        let made = links.iter().zip(&mut outcomes);
+        let (made, outcomes_of_made): (Vec<_>, Vec<_>) =
+            made.filter(|(_, made)| made.is_ok()).unzip();
+        let times = made.iter().map(|link| {
+            let (accessed, modified) = (link.modified, link.modified);
+            let path = self.path(&link.at)?;
+            Ok(Request::ChangeTimes(PathTimes {
+                path,
+                accessed,
+                modified,
+            }))
+        });
+        for (outcome, done) in outcomes_of_made.into_iter().zip(self.on_each(times)?) {
+            *outcome = done.map(drop);
+        }
+        Ok(outcomes)
+    }
+
+    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Each<()> {
+        let requests = links.iter();
+        let requests = requests.map(|(existing, at)| self.hard_link_request(existing, at));
+        let made = self.on_each(requests)?;
+        let mut outcomes = Vec::new();
+        for ((existing, at), made) in links.iter().zip(made) {
+            outcomes.push(match made {
+                Err(error) if error.errno() == Some(libc::EEXIST) => {
+                    self.replace_by_hard_link(existing, at)
                 }
-                self.call(&Request::Unlink(OnPath { path: to }))?;
-                self.call(&request).map(|_| ())
-            }
-            other => other.map(|_| ()),
+                other => other.map(drop),
+            });
         }
+        Ok(outcomes)
     }
 
-    fn make_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error> {
-        let to = self.path(at)?;
-        let request = Request::MakeHardLink(TwoPaths {
-            from: self.path(existing)?,
-            to: to.clone(),
-        });
-        match self.call(&request) {
-            Err(error) if error.errno() == Some(libc::EEXIST) => {
-                self.call(&Request::Unlink(OnPath { path: to }))?;
-                self.call(&request).map(|_| ())
-            }
-            other => other.map(|_| ()),
-        }
-    }
-
-    fn create(&self, at: &[u8]) -> Result<Box<dyn Sink + '_>, Error> {
+    fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error> {
         let path = self.path(at)?;
-        let sink = RemoteSink::open(self.there.clone(), &path, self.manner.earlier)?;
+        let sink = RemoteSink::open(self.there.clone(), &path, earlier)?;
         Ok(Box::new(sink))
     }
 
     fn most_whole(&self) -> u64 {
-        SMALL.min(self.session().terms().most_payload.into())
+        SMALL.min(self.most_payload.into())
     }
 
     fn storer(&self) -> Result<Box<dyn Storer + '_>, Error> {
-        self.there.progress.went(Route::Stream);
         Ok(Box::new(RemoteStorer {
             tree: self,
-            session: Session::connect(self.there.address, self.there.options)?,
-            put: std::collections::VecDeque::new(),
+            session: self.session()?,
+            put: VecDeque::new(),
+            window: Window::default(),
         }))
     }
 
     fn synchronise_file(&self, at: &[u8]) -> Result<(), Error> {
-        let session = connect(self.there.address, self.there.options)?;
+        let session = self.there.connect()?;
         RemoteFile::open(&session, &self.path(at)?, OpenFlags::READ, 0)?.synchronise()
     }
 
     fn synchronise_above(&self) -> Result<(), Error> {
-        let mut session = self.session();
+        let mut names = self.names()?;
         let (parent, _) = split(self.root.as_bytes());
         let parent = Path::new(parent).unwrap_or_default();
         for path in [&self.root, &parent] {
-            match synchronise_directory(&mut session, path) {
+            match synchronise_directory(&mut names, path) {
                 // The directory above several exports is none of the server's file systems.
                 Err(error) if error.status() == Status::errno(libc::EISDIR) => {}
                 other => other?,
@@ -270,43 +416,55 @@ impl Target for RemoteTree<'_> {
 
 struct RemoteFetcher<'a> {
     tree: &'a RemoteTree<'a>,
-    session: Session,
-    asked: std::collections::VecDeque<Path>,
-    /// Where the next file comes, of the largest size.
-    landing: Vec<u8>,
+    session: Pooled,
+    window: Window,
 }
 
 impl Fetcher for RemoteFetcher<'_> {
-    fn most_ahead(&self) -> usize {
-        match self.tree.manner.extras {
-            // Each needs a request of its own besides, between the others.
-            Extras::Extended => 1,
-            Extras::None => AHEAD.min(self.session.terms().most_requests as usize),
-        }
+    fn has_room(&self) -> bool {
+        self.window.has_room()
     }
 
-    fn ask(&mut self, at: &[u8]) -> Result<(), Error> {
+    fn ask(&mut self, at: &[u8], size: u64) -> Result<(), Error> {
         let path = self.tree.path(at)?;
-        let most = (SMALL as u32).min(self.session.terms().most_payload);
+        // One that has grown is the pipeline's; so no server makes the client keep more than it has announced.
+        let most = size
+            .min(SMALL)
+            .min(self.session.terms().most_payload.into()) as u32;
         let request = Request::Fetch(Fetch {
             path: path.clone(),
             most,
         });
+        self.tree.there.progress.went(Route::Stream);
         self.session.send_with_others(&request, &[])?;
-        self.asked.push_back(path);
+        self.window.add(path.as_bytes().len(), most as usize);
+        if self.tree.manner.extras == Extras::Extended {
+            let request = Request::Extended(OnPath { path });
+            self.session.send_with_others(&request, &[])?;
+            self.window.add(at.len(), 0);
+        }
         Ok(())
     }
 
     fn take(&mut self) -> Result<Fetched, Error> {
-        let path = self.asked.pop_front().unwrap_or_default();
-        let (reply, length) = self.session.receive(&mut self.landing)?;
+        let mut bytes = vec![0; self.window.remove()];
+        let fetched = self.session.receive(&mut bytes);
+        let extended = match self.tree.manner.extras {
+            Extras::None => Ok(Vec::new()),
+            Extras::Extended => {
+                self.window.remove();
+                let received = self.session.receive(&mut []);
+                received.and_then(|(reply, _)| extended_in(reply))
+            }
+        };
+        let (reply, length) = fetched?;
         let Reply::Fetched(fetched) = reply else {
             return Err(unexpected(&reply));
         };
         if !fetched.whole {
             return Ok(Fetched::ForThePipeline);
         }
-        let bytes = self.landing[..length].to_vec();
+        bytes.truncate(length);
         let found = checksum::crc32c(&bytes);
         if found != fetched.checksum {
             return Err(Error::Damaged {
@@ -320,26 +478,21 @@ impl Fetcher for RemoteFetcher<'_> {
             checksum: fetched.checksum,
             mode: fetched.attributes.mode & 0o777,
             modified: fetched.attributes.modified,
-            extended: match self.tree.manner.extras {
-                Extras::Extended => extended_of(&mut self.session, &path)?,
-                Extras::None => Vec::new(),
-            },
+            extended: extended?,
         }))
     }
 }
 
 struct RemoteStorer<'a> {
     tree: &'a RemoteTree<'a>,
-    session: Session,
-    put: std::collections::VecDeque<(Path, ExtendedAttributes)>,
+    session: Pooled,
+    put: VecDeque<(Path, ExtendedAttributes)>,
+    window: Window,
 }
 
 impl Storer for RemoteStorer<'_> {
-    fn most_ahead(&self) -> usize {
-        match self.tree.manner.extras {
-            Extras::Extended => 1,
-            Extras::None => AHEAD.min(self.session.terms().most_requests as usize),
-        }
+    fn has_room(&self) -> bool {
+        self.window.has_room()
     }
 
     fn put(&mut self, at: &[u8], whole: Whole) -> Result<(), Error> {
@@ -358,14 +511,22 @@ impl Storer for RemoteStorer<'_> {
             checksum: whole.checksum,
             care,
         });
+        self.tree.there.progress.went(Route::Stream);
         self.session.send_with_others(&request, &whole.bytes)?;
+        // A server takes data while it has replies to send; these have to fit, with a reason that names the file.
+        self.window.add(2 * path.as_bytes().len(), 0);
         self.put.push_back((path, whole.extended));
         Ok(())
     }
 
     fn take(&mut self) -> Result<(), Error> {
         let (path, extended) = self.put.pop_front().unwrap_or_default();
+        self.window.remove();
         self.session.receive(&mut [])?;
-        set_extended(&mut self.session, &path, &extended)
+        if extended.is_empty() {
+            return Ok(());
+        }
+        // On the other session: the replies to other files are due on this one.
+        set_extended(&mut *self.tree.names()?, &path, &extended)
     }
 }

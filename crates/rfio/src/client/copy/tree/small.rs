@@ -1,13 +1,16 @@
-//! Small files, whole: their cost is the latency of a request, and that is hidden by many requests ahead on each of
-//! several sessions.
+//! Small files, whole: their cost is the latency of a request, and that is hidden by many requests
+//! ahead on each of several sessions, while the walk still finds the next ones. Those whose outcome
+//! is not known when a connection is lost are copied again over another one.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
+use super::super::Manner;
 use super::super::failure::{About, CopyError};
 use super::super::pipeline::ExtendedAttributes;
-use super::{Origin, Target, Walk};
+use super::super::progress::Progress;
+use super::super::retry::Trouble;
+use super::{OnError, Origin, Target};
 use crate::client::error::Error;
 
 /// A small file, with its attributes.
@@ -36,18 +39,18 @@ pub enum Fetched {
 
 /// Brings small files, in the order in which they were asked for.
 pub trait Fetcher: Send {
-    /// Files that may be asked for before the first is taken.
-    fn most_ahead(&self) -> usize;
-    /// Asks for one.
-    fn ask(&mut self, at: &[u8]) -> Result<(), Error>;
+    /// Whether one more may be asked for before the oldest is taken.
+    fn has_room(&self) -> bool;
+    /// Asks for one that was found to have so many bytes.
+    fn ask(&mut self, at: &[u8], size: u64) -> Result<(), Error>;
     /// The oldest that was asked for.
     fn take(&mut self) -> Result<Fetched, Error>;
 }
 
 /// Takes small files.
 pub trait Storer: Send {
-    /// Files that may be put before the first outcome is taken.
-    fn most_ahead(&self) -> usize;
+    /// Whether one more may be put before the outcome of the oldest is taken.
+    fn has_room(&self) -> bool;
     /// Puts one.
     fn put(&mut self, at: &[u8], whole: Whole) -> Result<(), Error>;
     /// The outcome of the oldest that was put.
@@ -63,130 +66,356 @@ impl std::fmt::Display for Named<'_> {
     }
 }
 
-/// Copies small files; those that the pipeline has to copy. Fails only if the connection is lost.
-pub(super) fn copy(
-    origin: &dyn Origin,
-    target: &dyn Target,
-    wanted: &[Vec<u8>],
-    walk: &Walk<'_>,
-) -> Result<Vec<Vec<u8>>, CopyError> {
-    let shared = Shared {
-        origin,
-        target,
-        wanted,
-        walk,
-        next: AtomicUsize::new(0),
-        others: Mutex::default(),
-        loss: Mutex::default(),
-    };
-    let lanes = walk.manner.parallel.clamp(1, wanted.len().max(1));
-    std::thread::scope(|scope| {
-        for _ in 0..lanes {
-            scope.spawn(|| {
-                if let Err(error) = shared.run() {
-                    shared.loss(error);
-                }
-            });
-        }
-    });
-    match shared
-        .loss
-        .into_inner()
-        .unwrap_or_else(|poison| poison.into_inner())
-    {
-        Some(error) => Err(error),
-        None => Ok(shared
-            .others
-            .into_inner()
-            .unwrap_or_else(|poison| poison.into_inner())),
+/// A file that is to be copied: its path, and how many bytes it was found to have.
+type Wanted = (Vec<u8>, u64);
+
+/// Copies small files on threads of its own.
+pub(super) struct Mover<'a> {
+    pub origin: &'a dyn Origin,
+    pub target: &'a dyn Target,
+    pub manner: &'a Manner,
+    pub progress: &'a Progress,
+    pub on_error: OnError<'a>,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    losses: Mutex<Losses>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Wanted>,
+    /// Files that lanes have taken and whose outcome is not known yet.
+    under_way: usize,
+    /// How many outcomes are known.
+    known: u64,
+    /// Those that the pipeline has to copy.
+    others: Vec<Vec<u8>>,
+    /// Why nothing can be copied any more. One message says so, however many files and lanes there are.
+    loss: Option<CopyError>,
+    is_lost: bool,
+    is_closed: bool,
+    /// Threads that wait for a change of this.
+    asleep: usize,
+}
+
+/// Lost connections, which the lanes get over one at a time: they mostly lose theirs together.
+#[derive(Default)]
+struct Losses {
+    trouble: Trouble,
+    /// Outcomes that were known at the last one.
+    known: u64,
+    /// How many were got over.
+    over: u64,
+}
+
+/// Tells the other threads of the end of one, however it ends: nobody waits for one that has panicked.
+struct Ending<'a, 'b> {
+    mover: &'a Mover<'b>,
+    is_the_walk: bool,
+}
+
+impl Drop for Ending<'_, '_> {
+    fn drop(&mut self) {
+        let mut queue = self.mover.lock();
+        queue.is_closed |= self.is_the_walk;
+        queue.is_lost |= std::thread::panicking();
+        self.mover.tell(queue);
     }
 }
 
-struct Shared<'a> {
-    origin: &'a dyn Origin,
-    target: &'a dyn Target,
-    wanted: &'a [Vec<u8>],
-    walk: &'a Walk<'a>,
-    next: AtomicUsize,
-    others: Mutex<Vec<Vec<u8>>>,
-    loss: Mutex<Option<CopyError>>,
-}
+impl<'a> Mover<'a> {
+    pub fn new(
+        origin: &'a dyn Origin,
+        target: &'a dyn Target,
+        manner: &'a Manner,
+        progress: &'a Progress,
+        on_error: OnError<'a>,
+    ) -> Self {
+        Self {
+            origin,
+            target,
+            manner,
+            progress,
+            on_error,
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            losses: Mutex::default(),
+        }
+    }
 
-impl Shared<'_> {
-    /// Notes that the connection is lost. One message says so, however many files and lanes there are.
-    fn loss(&self, error: CopyError) {
-        self.next.store(self.wanted.len(), Ordering::Relaxed);
-        let mut loss = self
-            .loss
+    /// Runs a walk, and copies meanwhile what it puts here. If it fails, the rest is not copied.
+    pub fn beside(&self, walk: impl FnOnce() -> Result<(), CopyError>) -> Result<(), CopyError> {
+        std::thread::scope(|scope| {
+            for _ in 0..self.manner.parallel.max(1) {
+                scope.spawn(|| {
+                    let _ending = self.ending(false);
+                    self.run();
+                });
+            }
+            let _ending = self.ending(true);
+            let done = walk();
+            if done.is_err() {
+                self.lock().is_lost = true;
+            }
+            done
+        })
+    }
+
+    /// Has a file of so many bytes copied.
+    pub fn put(&self, at: Vec<u8>, size: u64) {
+        let mut queue = self.lock();
+        queue.waiting.push_back((at, size));
+        self.tell(queue);
+    }
+
+    /// Whether nothing can be copied any more.
+    pub fn is_lost(&self) -> bool {
+        self.lock().is_lost
+    }
+
+    /// Waits until everything that was put is copied or given up; those that the pipeline has to copy. Fails only if the
+    /// connection is lost.
+    pub fn finish(&self) -> Result<Vec<Vec<u8>>, CopyError> {
+        let mut queue = self.lock();
+        while !queue.is_lost && (queue.under_way > 0 || !queue.waiting.is_empty()) {
+            queue = self.wait(queue);
+        }
+        match queue.loss.take() {
+            Some(error) => Err(error),
+            None => Ok(std::mem::take(&mut queue.others)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue
             .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    fn ending(&self, is_the_walk: bool) -> Ending<'_, 'a> {
+        Ending {
+            mover: self,
+            is_the_walk,
+        }
+    }
+
+    fn wait<'q>(&self, mut queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
+        queue.asleep += 1;
+        let mut queue = self
+            .changed
+            .wait(queue)
             .unwrap_or_else(|poison| poison.into_inner());
-        loss.get_or_insert(error);
+        queue.asleep -= 1;
+        queue
     }
 
-    fn next(&self) -> Option<&Vec<u8>> {
-        self.wanted.get(self.next.fetch_add(1, Ordering::Relaxed))
+    /// Lets go of the queue, and tells whoever waits for a change.
+    fn tell(&self, queue: MutexGuard<'_, Queue>) {
+        let wakes = queue.asleep > 0;
+        drop(queue);
+        if wakes {
+            self.changed.notify_all();
+        }
     }
 
-    fn run(&self) -> Result<(), CopyError> {
-        let mut fetcher = self.origin.fetcher().about(self.origin.name(b""))?;
-        let mut storer = self.target.storer().about(self.target.name(b""))?;
-        let (mut asked, mut put) = (VecDeque::new(), VecDeque::new());
+    /// The next file, if one waits.
+    fn next(&self) -> Option<Wanted> {
+        let mut queue = self.lock();
+        if queue.is_lost {
+            return None;
+        }
+        let next = queue.waiting.pop_front();
+        queue.under_way += usize::from(next.is_some());
+        next
+    }
+
+    /// Waits until a file waits; false if there will be none.
+    fn is_to_go_on(&self) -> bool {
+        let mut queue = self.lock();
         loop {
-            // Half of them at a time, both ways: what is asked for together travels together.
-            if asked.len() <= fetcher.most_ahead() / 2 {
-                while asked.len() < fetcher.most_ahead()
-                    && let Some(at) = self.next()
-                {
-                    match fetcher.ask(at).about(Named(self.origin, at)) {
-                        Ok(()) => asked.push_back(at),
-                        Err(error) => self.walk.survive(Err(error))?,
-                    }
-                }
+            if queue.is_lost || (queue.is_closed && queue.waiting.is_empty()) {
+                return false;
             }
-            let Some(at) = asked.pop_front() else { break };
-            let fetched = fetcher.take().about(Named(self.origin, at));
-            match fetched {
-                Ok(Fetched::Whole(whole)) => {
-                    if put.len() >= storer.most_ahead() {
-                        while put.len() > storer.most_ahead() / 2 {
-                            self.settle(&mut *storer, &mut put)?;
-                        }
-                    }
-                    let length = whole.bytes.len() as u64;
-                    self.walk.progress.expect(length);
-                    self.walk.manner.keep_pace(length);
-                    match storer.put(at, whole).about(Named(self.target, at)) {
-                        Ok(()) => put.push_back((at, length)),
-                        Err(error) => self.walk.survive(Err(error))?,
-                    }
-                }
-                Ok(Fetched::ForThePipeline) => self
-                    .others
-                    .lock()
-                    .unwrap_or_else(|poison| poison.into_inner())
-                    .push(at.clone()),
-                Err(error) => self.walk.survive(Err(error))?,
+            if !queue.waiting.is_empty() {
+                return true;
             }
+            queue = self.wait(queue);
         }
-        while !put.is_empty() {
-            self.settle(&mut *storer, &mut put)?;
-        }
-        Ok(())
     }
 
-    fn settle(
-        &self,
-        storer: &mut dyn Storer,
-        put: &mut VecDeque<(&Vec<u8>, u64)>,
-    ) -> Result<(), CopyError> {
-        let Some((at, length)) = put.pop_front() else {
+    /// A file is copied or given up.
+    fn ended(&self, outcome: Result<(), CopyError>) {
+        if let Err(error) = outcome {
+            (self.on_error)(error);
+        }
+        let mut queue = self.lock();
+        queue.under_way -= 1;
+        queue.known += 1;
+        if queue.under_way == 0 {
+            self.tell(queue);
+        }
+    }
+
+    fn run(&self) {
+        while self.is_to_go_on() {
+            let over = self.losses().over;
+            if let Err(loss) = self.lane() {
+                self.get_over(loss, over);
+            }
+        }
+    }
+
+    fn losses(&self) -> MutexGuard<'_, Losses> {
+        self.losses
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Waits after a loss, unless another lane has since that began, or gives everything up.
+    fn get_over(&self, loss: CopyError, over_before: u64) {
+        let mut losses = self.losses();
+        if losses.over != over_before || self.is_lost() {
+            return;
+        }
+        let known = self.lock().known;
+        if std::mem::replace(&mut losses.known, known) != known {
+            losses.trouble = Trouble::default();
+        }
+        match losses.trouble.after(loss, self.manner, self.progress) {
+            Ok(()) => losses.over += 1,
+            Err(loss) => {
+                let mut queue = self.lock();
+                queue.is_lost = true;
+                queue.loss = Some(loss);
+                self.tell(queue);
+            }
+        }
+    }
+
+    /// Copies files as long as some wait. The sessions are another part's while none do.
+    fn lane(&self) -> Result<(), CopyError> {
+        let mut lane = Lane {
+            mover: self,
+            fetcher: self.origin.fetcher().about(self.origin.name(b""))?,
+            storer: self.target.storer().about(self.target.name(b""))?,
+            asked: VecDeque::new(),
+            put: VecDeque::new(),
+        };
+        let done = lane.run();
+        lane.give_back();
+        done
+    }
+}
+
+/// What one thread has under way.
+struct Lane<'a> {
+    mover: &'a Mover<'a>,
+    fetcher: Box<dyn Fetcher + 'a>,
+    storer: Box<dyn Storer + 'a>,
+    asked: VecDeque<Wanted>,
+    /// Files, and their bytes as they are counted.
+    put: VecDeque<(Wanted, u64)>,
+}
+
+impl Lane<'_> {
+    fn run(&mut self) -> Result<(), CopyError> {
+        loop {
+            while self.fetcher.has_room()
+                && let Some(file) = self.mover.next()
+            {
+                let asked = self.fetcher.ask(&file.0, file.1);
+                match asked.about(Named(self.mover.origin, &file.0)) {
+                    Ok(()) => self.asked.push_back(file),
+                    failed => self.ends(file, failed)?,
+                }
+            }
+            if let Some(file) = self.asked.pop_front() {
+                self.pass_on(file)?;
+            } else if !self.put.is_empty() {
+                self.settle()?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A file's outcome is known: it is there, or an error is reported. Fails if the connection is
+    /// lost, when it is not known.
+    fn ends(&mut self, file: Wanted, outcome: Result<(), CopyError>) -> Result<(), CopyError> {
+        match outcome {
+            Err(loss) if loss.is_loss() => {
+                self.asked.push_front(file);
+                Err(loss)
+            }
+            known => {
+                self.mover.ended(known);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the oldest file that was asked for, and puts it.
+    fn pass_on(&mut self, file: Wanted) -> Result<(), CopyError> {
+        let mover = self.mover;
+        match self.fetcher.take().about(Named(mover.origin, &file.0)) {
+            Ok(Fetched::Whole(whole)) => {
+                while !self.put.is_empty() && !self.storer.has_room() {
+                    if let Err(loss) = self.settle() {
+                        self.asked.push_front(file);
+                        return Err(loss);
+                    }
+                }
+                let length = whole.bytes.len() as u64;
+                mover.progress.expect(length);
+                mover.manner.keep_pace(length);
+                let put = self.storer.put(&file.0, whole);
+                match put.about(Named(mover.target, &file.0)) {
+                    Ok(()) => {
+                        self.put.push_back((file, length));
+                        Ok(())
+                    }
+                    failed => {
+                        mover.progress.take_back(length, 0);
+                        self.ends(file, failed)
+                    }
+                }
+            }
+            Ok(Fetched::ForThePipeline) => {
+                mover.lock().others.push(file.0);
+                mover.ended(Ok(()));
+                Ok(())
+            }
+            Err(error) => self.ends(file, Err(error)),
+        }
+    }
+
+    /// Takes the outcome of the oldest file that was put.
+    fn settle(&mut self) -> Result<(), CopyError> {
+        let Some((file, length)) = self.put.pop_front() else {
             return Ok(());
         };
-        let stored = storer.take().about(Named(self.target, at));
-        if stored.is_ok() {
-            self.walk.progress.moved(length);
-            self.walk.progress.file();
+        let mover = self.mover;
+        let stored = self.storer.take().about(Named(mover.target, &file.0));
+        match stored {
+            Ok(()) => {
+                mover.progress.moved(length);
+                mover.progress.file();
+            }
+            // Counted again when it is tried again.
+            Err(_) => mover.progress.take_back(length, 0),
         }
-        self.walk.survive(stored)
+        self.ends(file, stored)
+    }
+
+    /// What is still under way waits again, for a lane that has a connection.
+    fn give_back(&mut self) {
+        let mut queue = self.mover.lock();
+        queue.under_way -= self.asked.len() + self.put.len();
+        queue.waiting.extend(self.asked.drain(..));
+        for (file, length) in self.put.drain(..) {
+            self.mover.progress.take_back(length, 0);
+            queue.waiting.push_back(file);
+        }
+        self.mover.tell(queue);
     }
 }

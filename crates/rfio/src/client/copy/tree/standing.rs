@@ -1,39 +1,51 @@
-//! What has the name of a single file's copy already.
+//! What has the name of a copy already.
 
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::{Reply, Request};
 
 use super::super::Manner;
 use super::super::choice::Existing;
-use super::super::failure::{About, CopyError, here};
+use super::super::failure::{About, CopyError, here, shown_path};
 use super::super::pipeline::Facts;
 use super::{local, remote};
 use crate::client::address::Location;
 use crate::client::error::Error;
-use crate::client::session::{Session, unexpected};
+use crate::client::session::unexpected;
 
 /// Whether what has the destination's name stays as it is.
 pub fn stays(to: &Location, source: &Facts, manner: &Manner) -> Result<bool, CopyError> {
     if manner.existing == Existing::Replace {
         return Ok(false);
     }
-    let there = match to {
+    let there = facts(to, manner)?;
+    Ok(there.is_some_and(|there| manner.existing.stays(&there, source)))
+}
+
+/// Whether nothing has the destination's name.
+pub fn is_free(to: &Location, manner: &Manner) -> Result<bool, CopyError> {
+    facts(to, manner).map(|there| there.is_none())
+}
+
+fn facts(to: &Location, manner: &Manner) -> Result<Option<Facts>, CopyError> {
+    match to {
         Location::Local(path) => match rustix::fs::lstat(path) {
-            Ok(stat) => Some(local::item(b"", &stat).facts),
-            Err(rustix::io::Errno::NOENT) => None,
-            Err(errno) => return Err(here(errno.into())).about(path.display()),
+            Ok(stat) => Ok(Some(local::item(b"", &stat).facts)),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(errno) => Err(here(errno.into())).about(shown_path(path)),
         },
         Location::Remote(address, path) => {
             let name = || format!("{address}{path}");
-            let mut session = Session::connect(address, &manner.options).about(name())?;
+            let session = manner.sessions.take(address, &manner.options);
+            let mut session = session.about(name())?;
             let request = Request::LinkStatus(OnPath { path: path.clone() });
             match session.call(&request) {
-                Ok(Reply::LinkStatus(about)) => Some(remote::item(b"", &about.attributes).facts),
-                Ok(other) => return Err(unexpected(&other)).about(name()),
-                Err(error) if error.errno() == Some(libc::ENOENT) => None,
-                Err(error) => return Err::<_, Error>(error).about(name()),
+                Ok(Reply::LinkStatus(about)) => {
+                    Ok(Some(remote::item(b"", &about.attributes).facts))
+                }
+                Ok(other) => Err(unexpected(&other)).about(name()),
+                Err(error) if error.errno() == Some(libc::ENOENT) => Ok(None),
+                Err(error) => Err::<_, Error>(error).about(name()),
             }
         }
-    };
-    Ok(there.is_some_and(|there| manner.existing.stays(&there, source)))
+    }
 }

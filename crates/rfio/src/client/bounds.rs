@@ -1,0 +1,255 @@
+//! The client's own bounds on everything that a server says. `docs/rfio.md` states them for users.
+//!
+//! A server's numbers are never the size of an allocation or the length of a loop by themselves:
+//! memory, names, nesting and waiting are each compared with a bound of this file first.
+
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use verbena_rfio_protocol::reply::Accepted;
+use verbena_rfio_protocol::types::Entry;
+
+use super::error::Error;
+
+/// Most bytes of one request's data; a session with a lower limit of the server keeps that.
+const PAYLOAD: u32 = 8 << 20;
+
+/// Most requests under way on a session.
+const REQUESTS: u32 = 256;
+
+/// Most ranges of one vector.
+const RANGES: u32 = 65_536;
+
+/// Sizes of a block that a checksum may cover.
+const BLOCK: RangeInclusive<u32> = 512..=(16 << 20);
+
+/// Longest name of a directory's entry, in bytes (Linux's NAME_MAX).
+pub const NAME: usize = 255;
+
+/// Deepest directory of a tree that is entered, counted from the tree's root.
+pub const DEPTH: usize = 256;
+
+/// Most names of one directory.
+pub const NAMES: usize = 4 << 20;
+
+/// Most memory for a listing that is held as a whole, in bytes.
+const LISTING: usize = 256 << 20;
+
+/// Most memory for the names that a recursive copy has still to come back to, in bytes.
+pub const HELD: usize = 256 << 20;
+
+/// Names that make no sense after which the rest of a directory is not looked at.
+pub const UNSOUND: usize = 20;
+
+/// Extents of a sparse file that are held at a time.
+pub const EXTENTS: usize = 65_536;
+
+/// Bytes of a file that are planned at a time: which parts of it are moved and compared.
+pub const SEGMENT: u64 = 64 << 30;
+
+/// Blocks of a file whose checksums are held at a time.
+pub const COMPARED: u64 = 256 << 10;
+
+/// Slowest rate at which an answer may come once the time limit has passed, in bytes a second.
+const SLOWEST: u32 = 64 << 10;
+
+/// The terms of a session, within the client's bounds.
+pub fn terms(mut accepted: Accepted) -> Result<Accepted, Error> {
+    if !BLOCK.contains(&accepted.block) {
+        return Err(Error::Protocol(format!(
+            "its checksums cover {} bytes each; this client takes {} to {}",
+            accepted.block,
+            BLOCK.start(),
+            BLOCK.end()
+        )));
+    }
+    accepted.most_payload = accepted.most_payload.min(PAYLOAD);
+    accepted.most_requests = accepted.most_requests.min(REQUESTS);
+    accepted.most_ranges = accepted.most_ranges.min(RANGES);
+    Ok(accepted)
+}
+
+/// How long one answer may take as a whole: the time limit, and a second more for each 64 KiB of
+/// it that has come. A limit of zero is none.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    begun: Instant,
+    patience: Duration,
+    bytes: u64,
+}
+
+impl Wait {
+    /// Begins to wait.
+    pub fn new(patience: Duration) -> Self {
+        Self {
+            begun: Instant::now(),
+            patience,
+            bytes: 0,
+        }
+    }
+
+    /// Begins anew: what was waited for has come.
+    pub fn restart(&mut self) {
+        *self = Self::new(self.patience);
+    }
+
+    /// Counts bytes that came or went.
+    pub fn count(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+    }
+
+    /// How long is left; `None` if there is no limit.
+    pub fn left(&self) -> Option<Duration> {
+        let extra = Duration::from_secs(self.bytes / u64::from(SLOWEST));
+        let limit = self.patience.saturating_add(extra);
+        (!self.patience.is_zero()).then(|| limit.saturating_sub(self.begun.elapsed()))
+    }
+
+    /// Whether it has taken too long.
+    pub fn is_over(&self) -> bool {
+        self.left().is_some_and(|left| left.is_zero())
+    }
+}
+
+/// The memory of a listing that is collected page by page.
+#[derive(Debug, Default)]
+pub struct ListingBounds {
+    bytes: usize,
+}
+
+impl ListingBounds {
+    /// Counts a page that continues if `goes_on`; fails if the listing is too long, or would not
+    /// end.
+    pub fn take(&mut self, entries: &[Entry], goes_on: bool) -> Result<(), Error> {
+        page_ends(entries.len(), goes_on)?;
+        let bytes = entries
+            .iter()
+            .map(|entry| size_of::<Entry>() + 32 + entry.name.as_bytes().len());
+        self.bytes = self.bytes.saturating_add(bytes.sum());
+        match self.bytes > LISTING {
+            true => Err(Error::TooMuch(format!(
+                "the directory's names take more than {} MiB of memory",
+                LISTING >> 20
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The memory of the names that a recursive tool has still to come back to.
+#[derive(Debug, Default)]
+pub struct HeldNames {
+    bytes: usize,
+}
+
+impl HeldNames {
+    /// Counts one more; fails if they are too many.
+    pub fn take(&mut self, name: &[u8]) -> Result<(), Error> {
+        self.bytes = self.bytes.saturating_add(name.len() + 64);
+        match self.bytes > HELD {
+            true => Err(Error::TooMuch(format!(
+                "the names of its directories take more than {} MiB of memory; name parts of it",
+                HELD >> 20
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Fails if an empty page of a listing is not its last: such a listing may go on for ever.
+pub fn page_ends(entries: usize, goes_on: bool) -> Result<(), Error> {
+    match entries == 0 && goes_on {
+        true => Err(Error::Protocol(
+            "it continues a listing without a name".into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Fails if a relative path is nested too deep to be entered.
+pub fn depth(relative: &[u8]) -> Result<(), Error> {
+    let depth = relative
+        .split(|&byte| byte == b'/')
+        .filter(|part| !part.is_empty())
+        .count();
+    match depth > DEPTH {
+        true => Err(Error::TooMuch(format!(
+            "more than {DEPTH} directories deep; it is not entered, name it to start there"
+        ))),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_rfio_protocol::types::{Attributes, Path, Text};
+
+    fn accepted(block: u32) -> Accepted {
+        Accepted {
+            proof: [0; 32],
+            user: Text::default(),
+            most_payload: u32::MAX,
+            most_ranges: u32::MAX,
+            block,
+            most_requests: u32::MAX,
+            fabric: false,
+            writable: true,
+        }
+    }
+
+    #[test]
+    fn terms_of_a_server_are_cut_to_the_clients_bounds() {
+        let terms = terms(accepted(256 << 10)).unwrap();
+        assert_eq!(
+            (terms.most_payload, terms.most_requests, terms.most_ranges),
+            (PAYLOAD, REQUESTS, RANGES)
+        );
+        for block in [0, 511, (16 << 20) + 1, u32::MAX] {
+            assert!(super::terms(accepted(block)).is_err(), "{block}");
+        }
+    }
+
+    #[test]
+    fn waiting_ends_although_bytes_drip() {
+        let mut wait = Wait::new(Duration::from_millis(20));
+        assert!(!wait.is_over());
+        wait.count(10);
+        std::thread::sleep(Duration::from_millis(25));
+        assert!(wait.is_over());
+        wait.count(64 << 10);
+        assert!(!wait.is_over());
+        assert!(!Wait::new(Duration::ZERO).is_over());
+    }
+
+    #[test]
+    fn listings_and_depth_are_bounded() {
+        let entry = Entry {
+            name: Path::new(vec![b'x'; 255]).unwrap(),
+            attributes: Attributes {
+                device: 1,
+                inode: 1,
+                mode: 0o100_644,
+                links: 1,
+                owner: 0,
+                group: 0,
+                size: 0,
+                blocks: 0,
+                accessed: 0,
+                modified: 0,
+                changed: 0,
+                version: 0,
+                settled: true,
+            },
+        };
+        let page = vec![entry; 4096];
+        let mut bounds = ListingBounds::default();
+        let pages = (0..10_000).find(|_| bounds.take(&page, true).is_err());
+        assert!(pages.is_some_and(|pages| pages * 4096 * 255 < LISTING));
+        assert!(ListingBounds::default().take(&[], true).is_err());
+        assert!(ListingBounds::default().take(&[], false).is_ok());
+        let path = |parts: usize| vec!["d"; parts].join("/").into_bytes();
+        assert!(depth(&path(DEPTH)).is_ok() && depth(b"").is_ok());
+        assert!(depth(&path(DEPTH + 1)).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! Sessions that stand and wait for work, so that the next part of a copy does not pay for the three round trips of
+//! connecting.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::address::Address;
+use super::error::Error;
+use super::options::Options;
+use super::session::Session;
+
+/// How long a session may lie idle and be taken still. A server may end one that has done nothing for two seconds, to make
+/// room for others.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A session that goes back to the pool when it is dropped.
+#[derive(Debug)]
+pub struct Pooled {
+    /// Until it is dropped.
+    session: Option<Session>,
+    pool: Arc<SessionPool>,
+}
+
+impl Deref for Pooled {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        self.session.as_ref().expect("only drop takes it")
+    }
+}
+
+impl DerefMut for Pooled {
+    fn deref_mut(&mut self) -> &mut Session {
+        self.session.as_mut().expect("only drop takes it")
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            self.pool.put(session);
+        }
+    }
+}
+
+/// The sessions.
+#[derive(Debug, Default)]
+pub struct SessionPool {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: Vec<Ready>,
+    /// Servers to which sessions are being connected.
+    connecting: Vec<Address>,
+}
+
+/// A session for its next taker, or why there is none.
+#[derive(Debug)]
+struct Ready {
+    address: Address,
+    since: Instant,
+    session: Result<Session, Error>,
+}
+
+impl SessionPool {
+    /// Begins to connect a session that will be needed soon; nothing waits for it here. A failure is its taker's.
+    pub fn prepare(self: &Arc<Self>, address: &Address, options: &Options) {
+        // A ticket is good for one session.
+        if options.ticket.is_some() {
+            return;
+        }
+        self.lock().connecting.push(address.clone());
+        let (pool, to, options) = (Arc::clone(self), address.clone(), options.clone());
+        let address = to.clone();
+        let connect = move || {
+            let connected = Session::connect(&address, &options);
+            pool.connected(&address, Some(connected));
+        };
+        if std::thread::Builder::new().spawn(connect).is_err() {
+            self.connected(&to, None);
+        }
+    }
+
+    fn connected(&self, address: &Address, session: Option<Result<Session, Error>>) {
+        let mut state = self.lock();
+        if let Some(index) = state.connecting.iter().position(|one| one == address) {
+            state.connecting.swap_remove(index);
+        }
+        let ready = session.map(|session| Ready {
+            address: address.clone(),
+            since: Instant::now(),
+            session,
+        });
+        state.ready.extend(ready);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// A session with a server: one that is idle, one that is being connected, or a new one.
+    ///
+    /// # Errors
+    /// Those of connecting.
+    pub fn take(self: &Arc<Self>, address: &Address, options: &Options) -> Result<Pooled, Error> {
+        let session = match self.take_idle(address) {
+            Some(session) => session?,
+            None => Session::connect(address, options)?,
+        };
+        Ok(Pooled {
+            session: Some(session),
+            pool: Arc::clone(self),
+        })
+    }
+
+    fn take_idle(&self, address: &Address) -> Option<Result<Session, Error>> {
+        let mut state = self.lock();
+        loop {
+            let is_wanted = |ready: &Ready| ready.address == *address;
+            if let Some(index) = state.ready.iter().position(is_wanted) {
+                let Ready { since, session, .. } = state.ready.swap_remove(index);
+                let is_good = session.as_ref().map_or(true, Session::is_idle);
+                if since.elapsed() < FRESH && is_good {
+                    return Some(session);
+                }
+                continue;
+            }
+            if !state.connecting.contains(address) {
+                return None;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(|poison| poison.into_inner());
+        }
+    }
+
+    /// Keeps a session for whoever needs one next, if it can be used for something else.
+    fn put(&self, session: Session) {
+        if session.is_idle() && !session.uses_fabric() {
+            self.lock().ready.push(Ready {
+                address: session.address().clone(),
+                since: Instant::now(),
+                session: Ok(session),
+            });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::secrets::Secrets;
+    use crate::client::options::{Checksums, Fabric};
+    use std::net::TcpListener;
+
+    #[test]
+    fn failure_of_a_prepared_connection_goes_to_its_taker() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let address = Address::Host("127.0.0.1".into(), port);
+        let options = Options {
+            user: "nobody".into(),
+            secrets: Secrets::default(),
+            ticket: None,
+            tls: None,
+            fabric: Fabric::Tcp,
+            patience: Duration::from_secs(60),
+            checksums: Checksums::On,
+        };
+        let pool = Arc::new(SessionPool::default());
+        pool.prepare(&address, &options);
+        let taken = pool.take(&address, &options);
+        assert!(matches!(taken, Err(Error::Unreachable(..))), "{taken:?}");
+        let state = pool.lock();
+        assert!(state.connecting.is_empty() && state.ready.is_empty());
+    }
+}

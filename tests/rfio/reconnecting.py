@@ -1,0 +1,196 @@
+"""Servers that go away in the middle of a copy and come back: the copy goes on by itself, within the time of --retry."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Callable
+
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+from harness.process import Ended, Process
+
+from .service import SECONDS, SECRET, USER, Service, noise, same
+
+#: More than is under way at once (16 MiB) and in sockets, so that a loss is noticed while there is more to come.
+SIZE = 96 << 20
+RATE = "24M"
+
+
+def length(path: Path) -> int:
+    """Bytes of a file that may not be there."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def until(copy: Process, holds: Callable[[], bool]) -> None:
+    """Waits for something as long as the copy runs."""
+    deadline = time.monotonic() + SECONDS
+    while copy.running and not holds() and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def restart(service: Service, seconds: float = 0.7) -> None:
+    """The service ends by `kill -9`, and is away for a time."""
+    service.kill()
+    time.sleep(seconds)
+    service.start()
+
+
+def finish(copy: Process) -> Ended:
+    """Its end."""
+    return copy.finish(time.monotonic() + SECONDS)
+
+
+def files(place: Place, fabric: str) -> Outcome:
+    """One file each way, and to a FIFO: two restarts, the same bytes, and no more moved than was lost on the way."""
+    figures = []
+    with Service(place, fabric) as service:
+        original = service.here / "original"
+        original.write_bytes(noise(SIZE))
+        (service.export / "f").write_bytes(original.read_bytes())
+        for direction in ("download", "upload", "two sessions"):
+            final = (service.export if direction == "upload" else service.here) / "copy"
+            pair = (original, service.at("copy")) if direction == "upload" else (service.at("f"), final)
+            lanes = ["-P", 2] if direction == "two sessions" else []
+            copy = service.begin("rfcp", "--json", "--limit-rate", RATE, *lanes, *pair)
+            partial = final.with_name(".copy.rfpart")
+            for number, point in enumerate((SIZE // 8, SIZE // 8 * 5), 1):
+                until(copy, lambda point=point: length(partial) > point)
+                if not copy.running:
+                    break
+                restart(service)
+                until(copy, lambda number=number: copy.output().count("trying again") >= number)
+            ended = finish(copy)
+            if not ended.succeeded or not same(final, original) or partial.exists():
+                return failed(f"{direction}: not the same file", ended.evidence())
+            report = json.loads(ended.output.splitlines()[-1])
+            if report["tried_again"] < 2 or ended.output.count("trying again") < 2:
+                return failed(f"{direction}: {report['tried_again']} restarts are told", ended.evidence())
+            # What was under way each time, and never what is on the disk.
+            lost = report["moved_bytes"] - SIZE
+            if not 0 <= lost < SIZE // 2 or report["bytes"] != report["moved_bytes"] + report["kept_bytes"]:
+                return failed(f"{direction}: {report}", ended.evidence())
+            figures.append(f"{direction}: {lost >> 10} KiB twice")
+            final.unlink()
+        fifo = service.here / "fifo"
+        os.mkfifo(fifo)
+        copy = service.begin("rfcp", "-q", "--limit-rate", RATE, service.at("f"), fifo)
+        with open(fifo, "rb") as pipe:
+            read = pipe.read(SIZE // 8)
+            restart(service)
+            read += pipe.read()
+        ended = finish(copy)
+        if not ended.succeeded or read != original.read_bytes():
+            return failed(f"FIFO: {len(read)} bytes", ended.evidence())
+        # Another file under the name is not the rest of the first one.
+        copy = service.begin("rfcp", "-q", "--limit-rate", RATE, service.at("f"), fifo)
+        with open(fifo, "rb") as pipe:
+            pipe.read(SIZE // 8)
+            service.kill()
+            (service.export / "f").write_bytes(noise(SIZE, 2))
+            service.start()
+            pipe.read()
+        ended = finish(copy)
+        if ended.status != 2 or "changed" not in ended.output:
+            return failed("FIFO: a changed source is continued", ended.evidence())
+    return passed("; ".join(figures))
+
+
+def trees(place: Place, fabric: str) -> Outcome:
+    """A tree each way, with small and large files, directories and links, and restarts at several points: all of it arrives, once,
+    and nothing is left beside it."""
+    with Service(place, fabric) as service:
+        for direction in ("download", "upload"):
+            source, sink = (service.export, service.here) if direction == "download" else (service.here, service.export)
+            tree, final = source / f"{direction}-tree", sink / f"{direction}-copy"
+            for number in range(40):
+                (tree / f"d{number}" / "deep").mkdir(parents=True)
+                for name in range(40):
+                    (tree / f"d{number}" / f"f{name}").write_bytes(noise(2000 + name, number))
+                (tree / f"d{number}/link").symlink_to("f1")
+                os.link(tree / f"d{number}/f2", tree / f"d{number}/deep/second")
+                os.utime(tree / f"d{number}", ns=(10 ** 18, 10 ** 18 + number))
+            (tree / "large").write_bytes(noise(6 << 20))
+            places = ((service.at(tree.name), final) if direction == "download" else (tree, service.at(final.name)))
+            copy = service.begin("rfcp", "-r", "-P", 2, "--json", "--limit-rate", "4M", *places)
+            # At once, with some files there, with more of them, and in the large one.
+            points = (lambda: final.exists(), lambda: len(list(final.glob("d*/f*"))) > 300,
+                      lambda: len(list(final.glob("d*/f*"))) > 900, lambda: length(final / ".large.rfpart") > 2 << 20)
+            restarts = 0
+            for point in points:
+                until(copy, point)
+                if not copy.running:
+                    break
+                restart(service, 0.3)
+                restarts += 1
+            ended = finish(copy)
+            if not ended.succeeded or restarts < 3:
+                return failed(f"{direction}: not copied, {restarts} restarts", ended.evidence())
+            different = place.run("diff", ["diff", "-r", "--no-dereference", str(tree), str(final)], 60)
+            left = [*final.rglob(".*"), *sink.glob(".*")]
+            if not different.succeeded or left:
+                return failed(f"{direction}: the trees differ, or {left} are left", different.evidence() + ended.evidence())
+            for number in range(40):
+                one, other = (os.stat(at / f"d{number}") for at in (tree, final))
+                if one.st_mtime_ns != other.st_mtime_ns:
+                    return failed(f"{direction}: d{number} has another time")
+                if os.stat(final / f"d{number}/f2").st_ino != os.stat(final / f"d{number}/deep/second").st_ino:
+                    return failed(f"{direction}: d{number}/f2 has no second name")
+            report = json.loads(ended.output.splitlines()[-1])
+            if report["exit_code"] or report["tried_again"] < restarts:
+                return failed(f"{direction}: {report}", ended.evidence())
+        return passed()
+
+
+def in_vain(place: Place) -> Outcome:
+    """What is no use trying again ends at once: servers that were never reached, refusals, --retry 0; and --retry ends."""
+    with Service(place, "tcp") as service:
+        (service.export / "f").write_bytes(noise(SIZE))
+        copy = service.here / "copy"
+
+        def timed(*arguments: object, **more: str) -> tuple[Ended, float]:
+            begun = time.monotonic()
+            ended = service.tool("rfcp", "-q", *arguments, **more)
+            return ended, time.monotonic() - begun
+
+        for what, status, arguments, more in (
+                ("a server that was never there", 2, ("rfio://127.0.0.1:1/f", copy), {}),
+                ("no such file", 2, (service.at("nothing"), copy), {}),
+                ("no such directory", 2, (service.at("f"), service.here / "nothing/copy"), {}),
+                ("a wrong user", 2, (service.at("f"), copy), {"RFIO_USER": "nobody"})):
+            ended, seconds = timed(*arguments, **more)
+            if ended.status != status or seconds > 5 or "trying again" in ended.output:
+                return failed(f"{what} takes {seconds:.1f} s", ended.evidence())
+
+        def lost(retry: int, meanwhile: Callable[[], None] = lambda: None) -> tuple[Ended, float]:
+            (service.here / ".copy.rfpart").unlink(missing_ok=True)
+            started = service.begin("rfcp", "-q", "--limit-rate", RATE, "--retry", retry, service.at("f"), copy)
+            until(started, lambda: length(service.here / ".copy.rfpart") > SIZE // 4)
+            service.kill()
+            meanwhile()
+            begun = time.monotonic()
+            return finish(started), time.monotonic() - begun
+
+        ended, seconds = lost(0)
+        if ended.status != 2 or seconds > 2 or "trying again" in ended.output:
+            return failed(f"--retry 0 takes {seconds:.1f} s", ended.evidence())
+        service.start()
+        ended, seconds = lost(2)
+        if ended.status != 2 or not 1 < seconds < 8 or ended.output.count("trying again") != 1:
+            return failed(f"--retry 2 takes {seconds:.1f} s", ended.evidence())
+
+        def with_other_secrets() -> None:
+            service.secrets.write_bytes(USER + b":" + SECRET[::-1] + b"\n")
+            service.start()
+
+        service.start()
+        ended, seconds = lost(30, with_other_secrets)
+        if ended.status != 2 or seconds > 8:
+            return failed(f"a refused secret is tried again for {seconds:.1f} s", ended.evidence())
+        service.secrets.write_bytes(USER + b":" + SECRET + b"\n")
+        return passed()
