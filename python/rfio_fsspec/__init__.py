@@ -122,6 +122,13 @@ class RfioFileSystem(Asynchronous):
                     del found[name]
         return found if detail else list(found)
 
+    def du(self, path: str, total: bool = True, maxdepth: Optional[int] = None, withdirs: bool = False, **kwargs: Any) -> Any:
+        """The size of the files below a path, or of each by name. A link that leads to nothing has its own."""
+        found = self.find(path, maxdepth, withdirs, detail=True, **kwargs)
+        # fsspec has no entry for a path that is a file itself.
+        sizes = {name: (entry or self.info(name))["size"] for name, entry in found.items()}
+        return sum(sizes.values()) if total else sizes
+
     def expand_path(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None, **kwargs: Any) -> list[str]:
         """The paths that a pattern, or a recursive operation, is about."""
         kwargs.setdefault("links", not recursive)

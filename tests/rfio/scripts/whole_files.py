@@ -127,8 +127,9 @@ def dump() -> None:
         pickle.dump([1, threading.Lock()], sink)
 
 
-for how, act in {"to_json": lambda: frame.to_json(url), "to_pickle": lambda: frame.assign(b=threading.Lock()).to_pickle(url),
-                 "to_parquet": lambda: frame.to_parquet(url), "pickle.dump": dump}.items():
+for how, act in {"to_json": lambda: frame.to_json(url, default_handler=interrupt),
+                 "to_pickle": lambda: frame.assign(b=threading.Lock()).to_pickle(url), "to_parquet": lambda: frame.to_parquet(url),
+                 "pickle.dump": dump}.items():
     try:
         act()
     except Exception:  # Each library has its own.
