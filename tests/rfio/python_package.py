@@ -133,8 +133,9 @@ def restarted(place: Place, fabric: str) -> Outcome:
 
 
 #: Scripts about what the filesystem promises, and the packages that they need.
-PROMISES = {"abstract_suite": ("pytest",), "link_policy": ("pyarrow", "zarr"), "processes": (), "pyarrow_tests": ("pyarrow", "pytest"),
-            "replaced_files": (), "whole_files": ("pandas", "pyarrow"), "zarr_store_tests": ("pytest_asyncio", "zarr")}
+PROMISES = {"abstract_suite": ("pytest",), "link_policy": ("pyarrow", "zarr"), "processes": (),
+            "pyarrow_tests": ("hypothesis", "pyarrow", "pytest"), "replaced_files": (), "whole_files": ("pandas", "pyarrow"),
+            "zarr_store_tests": ("pytest_asyncio", "zarr")}
 #: Other people's tests, over one of the transports.
 SUITES = ("abstract_suite", "pyarrow_tests", "zarr_store_tests")
 

@@ -16,19 +16,29 @@ _DIRECTORIES = count()
 def empty() -> tuple:
     """The filesystem, and a directory of its own on the server."""
     fs = fsspec.filesystem("rfio")
-    path = f"{fs._strip_protocol(os.environ['RFIO_TEST_BASE'])}/arrow{next(_DIRECTORIES)}"
+    path = f"{fs._strip_protocol(os.environ['RFIO_TEST_BASE'])}/arrow{os.getpid()}-{next(_DIRECTORIES)}"
     fs.makedirs(path)
     return PyFileSystem(FSSpecHandler(fs)), path
 
 
-def in_place_of_the_mock(*_, **__) -> SubTreeFileSystem:
+class _IsSubTree(type):
+    """Data sets treat paths of the mock as local ones."""
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, SubTreeFileSystem)
+
+
+class InPlaceOfTheMock(metaclass=_IsSubTree):
     """What the tests of data sets make themselves."""
-    fs, path = empty()
-    return SubTreeFileSystem(path, fs)
+
+    def __new__(cls, *_, **__):
+        """Returns a directory of the server."""
+        fs, path = empty()
+        return SubTreeFileSystem(path, fs)
 
 
 # Its own tests have it under this name.
-original, pyarrow.fs._MockFileSystem = pyarrow.fs._MockFileSystem, in_place_of_the_mock
+original, pyarrow.fs._MockFileSystem = pyarrow.fs._MockFileSystem, InPlaceOfTheMock
 if os.environ.get("RFIO_TEST_OF") == "test_dataset":
     from pyarrow.tests.test_dataset import *  # noqa: F403
 else:
