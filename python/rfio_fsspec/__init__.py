@@ -358,7 +358,7 @@ class RfioFileSystem(Asynchronous):
              compression: Optional[str] = None, **kwargs: Any) -> Any:
         """Opens a file. What is written is discarded by an exception that leaves the `with` statement, also if it is text or
         compressed."""
-        how = {"block_size": block_size, "cache_options": cache_options}
+        how: dict[str, Any] = {"block_size": block_size, "cache_options": cache_options}
         if "r" in mode:
             return super().open(path, mode, **how, compression=compression, **kwargs)
         if "b" not in mode:

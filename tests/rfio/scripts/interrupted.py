@@ -35,7 +35,7 @@ class Troubles:
 
     def make(self):
         """Until the end."""
-        while not self.ends.wait(random.uniform(0.02, 0.2)):
+        while not self.ends.wait(random.uniform(0.02, 0.4)):
             please("kill")
             time.sleep(random.uniform(0, 0.3))
             please("start")
@@ -89,7 +89,7 @@ os.mkdir(f"{export}/many")
 contents = {f"{root}/many/{number}": chance.randbytes(2000 * number) for number in range(30)}
 for path, part in contents.items():
     write(path.removeprefix(root), part)
-names, here = list(contents), f"{export}/../here"
+names, here = list(contents), f"{export}/../fetched"
 with Troubles():
     ends = time.monotonic() + 4
     while time.monotonic() < ends:
