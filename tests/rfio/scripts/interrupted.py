@@ -26,7 +26,7 @@ def please(what: str) -> None:
 
 
 class Troubles:
-    """The server is killed and started again and again, within a `with` statement."""
+    """The server is killed or stopped, and started, again and again, within a `with` statement."""
 
     def __enter__(self):
         self.ends = threading.Event()
@@ -36,7 +36,7 @@ class Troubles:
     def make(self):
         """Until the end."""
         while not self.ends.wait(random.uniform(0.02, 0.4)):
-            please("kill")
+            please(random.choice(("kill", "stop")))
             time.sleep(random.uniform(0, 0.3))
             please("start")
 
@@ -65,7 +65,8 @@ def write(name: str, data: bytes) -> None:
 chance = random.Random(5)
 data = chance.randbytes(3_000_000)
 write("f", data)
-LOST = (errno.ECONNRESET, errno.EPIPE, errno.ECONNREFUSED, errno.ECONNABORTED)
+# A server that stops refuses requests.
+LOST = (errno.ECONNRESET, errno.EPIPE, errno.ECONNREFUSED, errno.ECONNABORTED, errno.ESHUTDOWN)
 
 # Reading goes on where it was.
 file = fs.open(f"{base}/f", "rb", block_size=1 << 16, cache_type="none")
