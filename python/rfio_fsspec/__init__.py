@@ -15,25 +15,31 @@ import errno
 import io
 import os
 import stat as modes
-import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from datetime import datetime, timezone
-from types import FrameType
-from typing import Any, Optional, Union
+from typing import Any, Optional, TypeVar, Union
 
 import fsspec
-from fsspec.core import has_magic
-from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.compression import compr
+from fsspec.core import get_compression, has_magic
 
 from . import _native
+from .asynchronous import Asynchronous
+from .entries import absolute, described, entry_of, is_link
+from .files import Encoded, RfioFile, Text
+from .retry import Attempts
 from .update import FLAGS, RfioUpdate
 from .upload import Upload, target
 
 __all__ = ["RfioFileSystem", "RfioFile", "RfioUpdate"]
 
+_T = TypeVar("_T")
 
-class RfioFileSystem(AbstractFileSystem):
+
+class RfioFileSystem(Asynchronous):
     """Files on RFIO servers. Paths are ``host[:port]/path``, so that one filesystem serves all servers.
 
     Symbolic links: a path that is named is followed, as by stat(2), except by `rm`, `mv` and `islink`. What a recursive
@@ -50,29 +56,46 @@ class RfioFileSystem(AbstractFileSystem):
     #: Files of which ranges come at once.
     _AT_ONCE = 16
 
-    def __init__(self, *arguments: Any, auto_mkdir: bool = True, **options: Any):
+    def __init__(self, *arguments: Any, auto_mkdir: bool = True, retry: float = 30.0, **options: Any):
         """`auto_mkdir`: whether the directories above a file that is written are made if they are missing, as stores of
-        objects, and programs made for them, take for granted."""
+        objects, and programs made for them, take for granted.
+
+        `retry`: for how many seconds what reads is asked again after its connection was lost; 0 is not at all. Writes never
+        are."""
         if unknown := sorted(set(options) - self._GENERAL):
             raise TypeError(f"rfio:// takes no option {', '.join(unknown)}: who connects and how comes from the environment "
                             "(RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_TLS_CERTIFICATE, RFIO_TLS_KEY, RFIO_FABRIC, RFIO_TIMEOUT)")
+        if not retry >= 0:
+            raise ValueError(f"retry is {retry!r}, not a number of seconds from 0 on")
         super().__init__(*arguments, **options)
         self.auto_mkdir = auto_mkdir
+        self.retry = retry
 
     def _url(self, path: str) -> str:
         host, _, rest = self._strip_protocol(path).partition("/")
         return f"rfio://{host}/{rest}"
 
+    def _ask(self, url: str, call: Callable[..., _T], *arguments: Any) -> _T:
+        """Calls what changes nothing, and again while the connection is lost (`retry`)."""
+        attempts: Optional[Attempts] = None
+        while True:
+            try:
+                return call(url, *arguments)
+            except OSError as error:
+                attempts = attempts or Attempts(self.retry)
+                pause = attempts.pause_after(error, lambda: _native.is_known(url))
+            time.sleep(pause)
+
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """What a path is."""
         path = self._strip_protocol(path)
-        return _described(path, _native.examine(self._url(path)))
+        return described(path, self._ask(self._url(path), _native.examine))
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         """The entries of a directory; a file is its own only entry. One request, and one for each symbolic link."""
         path = self._strip_protocol(path).rstrip("/")
         try:
-            found = sorted(_native.entries(self._url(path)), key=lambda entry: entry[0])
+            found = sorted(self._ask(self._url(path), _native.entries), key=lambda entry: entry[0])
         except NotADirectoryError:
             return [self.info(path)] if detail else [path]
         if not detail:
@@ -80,17 +103,12 @@ class RfioFileSystem(AbstractFileSystem):
         return [self._entry(f"{path}/{name}", about) for name, about in found]
 
     def _entry(self, path: str, about: _native.Attributes) -> dict[str, Any]:
-        """What a name in a directory is. A link to a file is a file. fsspec must not enter a link to a directory. One that
-        leads to nothing is listed all the same, as ls(1) does."""
-        if not modes.S_ISLNK(about.mode):
-            return _described(path, about)
+        if not is_link(about):
+            return described(path, about)
         try:
-            entry = {**self.info(path), "islink": True}
-        except OSError:
-            return {**_described(path, about), "islink": True}
-        if entry["type"] == "directory":
-            entry["type"] = "link"
-        return entry
+            return entry_of(path, about, self.info(path))
+        except OSError as error:
+            return entry_of(path, about, error)
 
     def find(self, path: str, maxdepth: Optional[int] = None, withdirs: bool = False, detail: bool = False,
              links: bool = True, **kwargs: Any) -> Any:
@@ -104,6 +122,13 @@ class RfioFileSystem(AbstractFileSystem):
                     del found[name]
         return found if detail else list(found)
 
+    def du(self, path: str, total: bool = True, maxdepth: Optional[int] = None, withdirs: bool = False, **kwargs: Any) -> Any:
+        """The size of the files below a path, or of each by name. A link that leads to nothing has its own."""
+        found = self.find(path, maxdepth, withdirs, detail=True, **kwargs)
+        # fsspec has no entry for a path that is a file itself.
+        sizes = {name: (entry or self.info(name))["size"] for name, entry in found.items()}
+        return sum(sizes.values()) if total else sizes
+
     def expand_path(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None, **kwargs: Any) -> list[str]:
         """The paths that a pattern, or a recursive operation, is about."""
         kwargs.setdefault("links", not recursive)
@@ -113,9 +138,13 @@ class RfioFileSystem(AbstractFileSystem):
     def islink(self, path: str) -> bool:
         """Whether a path is a symbolic link."""
         try:
-            return modes.S_ISLNK(_native.examine(self._url(path), follow=False).mode)
+            return is_link(self._ask(self._url(path), _native.examine, False))
         except FileNotFoundError:
             return False
+
+    def readlink(self, path: str) -> str:
+        """The text of a symbolic link."""
+        return self._ask(self._url(path), _native.read_link)
 
     def symlink(self, text: str, path: str) -> None:
         """Makes a symbolic link with this text, which the server resolves relative to the link's directory."""
@@ -215,13 +244,13 @@ class RfioFileSystem(AbstractFileSystem):
         directory, makes one."""
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         try:
-            source = _native.File(self._url(path1), os.O_RDONLY)
+            source = self._ask(self._url(path1), _native.File, os.O_RDONLY)
         except IsADirectoryError:
             return self.makedirs(path2, exist_ok=True)
         try:
             upload = Upload(self, path2)
             try:
-                self._copy(source, upload.file)
+                self._copy_bytes(source, upload.file)
             except BaseException:
                 upload.discard()
                 raise
@@ -234,8 +263,17 @@ class RfioFileSystem(AbstractFileSystem):
         with self.open(path, "xb" if mode == "create" else "wb", **kwargs) as file:
             file.write(value)
 
-    @staticmethod
-    def _copy(source: _native.File, sink: _native.File) -> None:
+    def put_file(self, lpath: Any, rpath: str, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **kwargs: Any) -> None:
+        """Copies a local file, up to where it ends; with the mode "create" only if nothing has the new name. For a directory,
+        makes one."""
+        if os.path.isdir(lpath):
+            return self.makedirs(rpath, exist_ok=True)
+        with open(lpath, "rb") as source, self.open(rpath, "xb" if mode == "create" else "wb", **kwargs) as sink:
+            callback.set_size(os.fstat(source.fileno()).st_size)
+            while data := source.read(self.blocksize):
+                callback.relative_update(sink.write(data))
+
+    def _copy_bytes(self, source: _native.File, sink: _native.File) -> None:
         try:
             return sink.copy_from(source)
         except OSError as error:
@@ -243,9 +281,18 @@ class RfioFileSystem(AbstractFileSystem):
             if error.errno != errno.EXDEV:
                 raise
         at = 0
-        while data := source.read_at(at, 8 << 20):
+        while data := self._ask(source.url, lambda _: source.read_at(at, 8 << 20)):
             sink.write_at(at, data)
             at += len(data)
+
+    def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_: Any) -> bytes:
+        """The bytes of a file, or a part of it as of a slice."""
+        file = self._ask(self._url(path), _native.File, os.O_RDONLY)
+        try:
+            offset, length = absolute(start, end, file.opened.size)
+            return self._ask(file.url, lambda _: file.read_at(offset, length))
+        finally:
+            file.close()
 
     def cat_ranges(self, paths: list[str], starts: Any, ends: Any, max_gap: Optional[int] = None,
                    on_error: str = "return", **kwargs: Any) -> list[Any]:
@@ -261,8 +308,15 @@ class RfioFileSystem(AbstractFileSystem):
 
         def take_oldest() -> None:
             mine, file, begun = under_way.popleft()
+            first = [begun]
+
+            def finish(_: str) -> list[bytes]:
+                if first:
+                    return first.pop().finish()
+                return file.begin_ranges(_parts(file, [(starts[index], ends[index]) for index in mine])).finish()
+
             try:
-                for index, data in zip(mine, begun.finish()):
+                for index, data in zip(mine, self._ask(file.url, finish)):
                     results[index] = data
             except OSError as error:
                 refuse(mine, error)
@@ -293,23 +347,35 @@ class RfioFileSystem(AbstractFileSystem):
 
     def _begin(self, path: str, wanted: list[tuple[Optional[int], Optional[int]]]) -> tuple[_native.File, _native.Ranges]:
         """Opens a file and begins to read parts of it."""
-        size = self.info(path)["size"]
-        file = _native.File(self._url(path), os.O_RDONLY)
+        file = self._ask(self._url(path), _native.File, os.O_RDONLY)
         try:
-            return file, file.begin_ranges([_absolute(start, end, size) for start, end in wanted])
-        except OSError:
+            return file, self._ask(file.url, lambda _: file.begin_ranges(_parts(file, wanted)))
+        except BaseException:
             file.close()
             raise
 
-    def open(self, path: str, mode: str = "rb", *arguments: Any, **kwargs: Any) -> Any:
-        """Opens a file. A text file that is written is discarded by an exception as well."""
-        if "b" in mode or "r" in mode:
-            return super().open(path, mode, *arguments, **kwargs)
-        how = {key: kwargs.pop(key) for key in ("encoding", "errors", "newline") if key in kwargs}
-        return _Text(self.open(path, mode.replace("t", "") + "b", *arguments, **kwargs), **how)
+    def open(self, path: str, mode: str = "rb", block_size: Optional[int] = None, cache_options: Optional[dict[str, Any]] = None,
+             compression: Optional[str] = None, **kwargs: Any) -> Any:
+        """Opens a file. What is written is discarded by an exception that leaves the `with` statement, also if it is text or
+        compressed."""
+        how: dict[str, Any] = {"block_size": block_size, "cache_options": cache_options}
+        if "r" in mode:
+            return super().open(path, mode, **how, compression=compression, **kwargs)
+        if "b" not in mode:
+            words = {key: kwargs.pop(key) for key in ("encoding", "errors", "newline") if key in kwargs}
+            return Text(self.open(path, mode.replace("t", "") + "b", **how, compression=compression, **kwargs), **words)
+        name = get_compression(path, compression)
+        file = super().open(path, mode, **how, **kwargs)
+        if name is None or not isinstance(file, RfioFile):
+            return file if name is None else compr[name](file, mode=mode[0])
+        try:
+            return Encoded(file, compr[name](file, mode=mode[0].replace("x", "w")))
+        except BaseException:
+            file.discard()
+            raise
 
     def _open(self, path: str, mode: str = "rb", block_size: Optional[int] = None,
-              autocommit: bool = True, cache_options: Optional[dict[str, Any]] = None, **kwargs: Any) -> Union["RfioFile", io.BufferedRandom]:
+              autocommit: bool = True, cache_options: Optional[dict[str, Any]] = None, **kwargs: Any) -> Union[RfioFile, io.BufferedRandom]:
         if "+" in mode:
             return self._open_to_update(path, mode, block_size, autocommit)
         return RfioFile(self, path, mode, block_size or "default", autocommit=autocommit,
@@ -338,109 +404,8 @@ class RfioFileSystem(AbstractFileSystem):
         return _native.File(url, how, mode, sole)
 
 
-def _described(path: str, about: _native.Attributes) -> dict[str, Any]:
-    """Attributes as fsspec has them."""
-    kind = "directory" if modes.S_ISDIR(about.mode) else "file" if modes.S_ISREG(about.mode) else "other"
-    return {"name": path, "size": about.size, "type": kind, "mode": about.mode, "mtime": about.modified / 1e9}
-
-
-def _absolute(start: Optional[int], end: Optional[int], size: int) -> tuple[int, int]:
-    begin, stop, _ = slice(start, end).indices(size)
-    return begin, max(0, stop - begin)
-
-
-class RfioFile(AbstractBufferedFile):
-    """An open file. What is written with `wb` or `xb` is complete under its name or not there: `Upload` has the rules. It is
-    discarded by `discard()`, and by an exception that leaves its `with` statement."""
-
-    def __init__(self, fs: RfioFileSystem, path: str, mode: str = "rb", *arguments: Any, **kwargs: Any):
-        self._upload = Upload(fs, path, exclusive=mode == "xb") if mode in ("wb", "xb") else None
-        self._file: Optional[_native.File] = self._upload.file if self._upload else None
-        # Caches may read at once.
-        if mode == "rb":
-            self._file = _native.File(fs._url(path), os.O_RDONLY)
-        self._handled = sys.exc_info()[1]
-        # Releases of fsspec before 2024 do not know `xb`; it is written as `wb` is.
-        super().__init__(fs, path, "wb" if mode == "xb" else mode, *arguments, **kwargs)
-
-    def _opened(self) -> _native.File:
-        if self._file is None:
-            raise ValueError(f"nothing was written to {self.path} yet")
-        return self._file
-
-    def _fetch_range(self, start: int, end: int) -> bytes:
-        return self._opened().read_at(start, end - start)
-
-    def _initiate_upload(self) -> None:
-        if not self._upload:
-            self._file = self.fs._made(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def _upload_chunk(self, final: bool = False) -> bool:
-        data = self.buffer.getvalue()
-        if not self._upload:
-            self._opened().append(data)
-        else:
-            self._opened().write_at(self.offset, data)
-        if final and self.autocommit:
-            self.commit()
-        return True
-
-    def commit(self) -> None:
-        """Gives what was written its name."""
-        if self._upload:
-            self._upload.publish()
-
-    def discard(self) -> None:
-        """Closes, and removes what was written: what had the name before stays. What was appended cannot be taken back."""
-        self.closed, self._handled = True, None
-        if self._upload:
-            self._upload.discard()
-        elif self._file is not None:
-            self._file.close()
-
-    def close(self) -> None:
-        """Closes; what is buffered is written first, and a new file gets its name."""
-        if self.closed:
-            return
-        if self._upload and self._is_left_by_exception():
-            return self.discard()
-        self._handled = None
-        try:
-            super().close()
-        except BaseException:
-            self.discard()
-            raise
-        if self._file is not None and not self._upload:
-            self._file.close()
-
-    def _is_left_by_exception(self) -> bool:
-        """Whether close() is called because an exception leaves the `with` statement of an object that holds this file.
-        Such objects (`fsspec.open`, pandas' handles) call close() in any case, so their `__exit__` is looked for among the
-        callers. An exception that was there when the file was opened does not count."""
-        exception = sys.exc_info()[1]
-        if exception is None or exception is self._handled:
-            return False
-        frame: Optional[FrameType] = sys._getframe(2)
-        while frame is not None and frame.f_code.co_name != "__exit__":
-            frame = frame.f_back
-        values = frame.f_locals.values() if frame else ()
-        return any(exception is part for value in values for part in (value if isinstance(value, tuple) else (value,)))
-
-    def __exit__(self, kind: Optional[type] = None, *_: Any) -> None:
-        if kind is not None and self._upload:
-            self.discard()
-        else:
-            self._handled = sys.exc_info()[1]
-            self.close()
-
-
-class _Text(io.TextIOWrapper):
-    """Text that is written to a file of this package."""
-
-    def __exit__(self, kind: Optional[type] = None, *rest: Any) -> None:
-        if kind is not None and isinstance(self.buffer, RfioFile):
-            self.buffer.discard()
-        super().__exit__(kind, *rest)
+def _parts(file: _native.File, wanted: list[tuple[Optional[int], Optional[int]]]) -> list[tuple[int, int]]:
+    return [absolute(start, end, file.opened.size) for start, end in wanted]
 
 
 fsspec.register_implementation("rfio", RfioFileSystem, clobber=True)

@@ -34,11 +34,15 @@ class Upload:
 
     The partial file is `.NAME.rfpart`, or `.NAME.N.rfpart` if others are writing that name. The server keeps a second
     writer out of it. The next writer of the name removes one that a killed writer has left.
+
+    One connection writes the file and gives it its name. If it is lost the file is not resumed: the server may have lost
+    what it had taken. A child of a fork leaves its parent's files alone.
     """
 
     def __init__(self, fs: RfioFileSystem, path: str, exclusive: bool = False):
         self._fs = fs
         self._exclusive = exclusive
+        self._process = os.getpid()
         self._target, self._replaced = (path, _about(fs, path)) if exclusive else target(fs, path)
         if exclusive and self._replaced:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -78,8 +82,15 @@ class Upload:
             return False
         return True
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether the file is that of the process of which this one was forked."""
+        return os.getpid() != self._process
+
     def publish(self) -> None:
-        """Gives the file its name."""
+        """Gives the file its name, once, unless it was discarded."""
+        if self.file.closed:
+            return
         try:
             # It is still open, so that nobody takes the partial file for one that was left.
             if self._exclusive:
@@ -92,36 +103,40 @@ class Upload:
         self.file.close()
 
     def _replace(self) -> None:
-        partial, final = self._fs._url(self._partial), self._fs._url(self._target)
+        final = self._fs._url(self._target)
         try:
-            return _native.replace(partial, final)
+            return self.file.replace(final)
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
         # A server of protocol version 3 or earlier keeps the mode alone.
         if self._replaced:
-            _native.change_mode(partial, modes.S_IMODE(self._replaced.mode))
-        _native.rename(partial, final)
+            _native.change_mode(self._fs._url(self._partial), modes.S_IMODE(self._replaced.mode))
+        self.file.rename(final)
 
     def _create(self) -> None:
-        partial, final = self._fs._url(self._partial), self._fs._url(self._target)
+        final = self._fs._url(self._target)
         try:
-            _native.make_hard_link(partial, final)
+            self.file.link(final)
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.EOPNOTSUPP):
                 raise
             # The file system has no hard links: the name is taken by an empty file for a moment.
             _native.File(final, os.O_WRONLY | os.O_CREAT | os.O_EXCL).close()
-            _native.rename(partial, final)
+            self.file.rename(final)
         else:
-            _native.unlink(partial)
+            # The file has its name by now.
+            with suppress(OSError):
+                _native.unlink(self._fs._url(self._partial))
 
     def discard(self) -> None:
         """Removes what was written; what has the name stays."""
-        if not self.file.closed:
+        if self.file.closed:
+            return
+        if not self.is_inherited:
             with suppress(OSError):
                 _native.unlink(self._fs._url(self._partial))
-            self.file.close()
+        self.file.close()
 
 
 def target(fs: RfioFileSystem, path: str) -> tuple[str, Optional[_native.Attributes]]:

@@ -133,7 +133,46 @@ def restarted(place: Place, fabric: str) -> Outcome:
 
 
 #: Scripts about what the filesystem promises, and the packages that they need.
-PROMISES = {"abstract_suite": ("pytest",), "link_policy": ("pyarrow", "zarr"), "replaced_files": ()}
+PROMISES = {"abstract_suite": ("pytest",), "link_policy": ("pyarrow", "zarr"), "processes": (),
+            "pyarrow_tests": ("hypothesis", "pyarrow", "pytest"), "replaced_files": (), "whole_files": ("pandas", "pyarrow"),
+            "zarr_store_tests": ("pytest_asyncio", "zarr")}
+#: Other people's tests, over one of the transports.
+SUITES = ("abstract_suite", "pyarrow_tests", "zarr_store_tests")
+
+
+def asynchronous(place: Place, fabric: str) -> Outcome:
+    """The coroutines, near and over a way of 40 ms."""
+    from .distance import LongWay
+    if problem := lacks("fsspec"):
+        return problem
+    with Service(place, fabric) as service:
+        way = LongWay(service.port)
+        try:
+            return script(place, service, fabric, SCRIPTS / "asynchronous.py", f"rfio://127.0.0.1:{service.port}", service.export,
+                          f"rfio://127.0.0.1:{way.port}", service.daemon.pid)
+        finally:
+            way.close()
+
+
+def interrupted(place: Place, fabric: str) -> Outcome:
+    """A server that is stopped, killed and started as a script asks for it."""
+    if problem := lacks("fsspec"):
+        return problem
+    with Service(place, fabric) as service:
+        plain = [str(PYTHON), str(SCRIPTS / "interrupted.py"), f"rfio://127.0.0.1:{service.port}", str(service.export)]
+        process = place.start("python", run(*plain) if fabric == "verbs" else plain, None, RFIO_FABRIC=fabric,
+                              PYTHONPATH=str(installed()), **service.environment())
+        done, deadline = 0, time.monotonic() + 120
+        while process.running and time.monotonic() < deadline:
+            asked = [line.split()[1:] for line in process.output().splitlines(keepends=True)
+                     if line.startswith("please ") and line.endswith("\n")]
+            for number, what in asked[done:]:
+                getattr(service, what)()
+                (service.directory / f"done{number}").touch()
+            done = len(asked)
+            time.sleep(0.005)
+        ended = process.finish(deadline)
+        return passed() if ended.succeeded and "it all" in ended.output else failed("the script failed", ended.evidence())
 
 
 def types(place: Place) -> Outcome:
@@ -143,6 +182,8 @@ def types(place: Place) -> Outcome:
     for name, words in {
             "mypy": ["mypy", "--strict", "--ignore-missing-imports", "--allow-subclassing-any", "--python-executable", str(PYTHON),
                      "-p", "rfio_fsspec"],
+            "a program": ["mypy", "--strict", "--ignore-missing-imports", "--follow-imports=silent", "--python-executable", str(PYTHON),
+                          str(SCRIPTS / "typed_program.py")],
             "stubtest": ["mypy.stubtest", "rfio_fsspec._native"]}.items():
         ended = place.run(name, [str(PYTHON), "-m", *words], 300, MYPYPATH=str(installed()), PYTHONPATH=str(installed()))
         if not ended.succeeded:

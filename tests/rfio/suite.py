@@ -50,12 +50,14 @@ def cases() -> Iterator[Case]:
         for needs in ("fsspec", "pandas", "zarr", "uproot", "h5py", "dask"):
             yield Case(f"Python: {needs}", fabric, partial(python_package.under, fabric=fabric, needs=needs))
         for name, needs in python_package.PROMISES.items():
-            if name == "abstract_suite" and fabric != "tcp":
+            if name in python_package.SUITES and fabric != "tcp":
                 continue
             yield Case(f"Python: {name.replace('_', ' ')}", fabric,
                        partial(python_package.promise, fabric=fabric, name=name, needs=needs))
         yield Case("Python: the compiled module", fabric, partial(python_package.module, fabric=fabric))
         yield Case("Python: server restarted", fabric, partial(python_package.restarted, fabric=fabric))
+        yield Case("Python: server restarted again and again", fabric, partial(python_package.interrupted, fabric=fabric))
+        yield Case("Python: coroutines", fabric, partial(python_package.asynchronous, fabric=fabric))
         yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
         yield Case("growing files", fabric, partial(freshness.growing_files, fabric=fabric))
         yield Case("cold files by io_uring and by threads", fabric, partial(storage.both_ways, fabric=fabric))

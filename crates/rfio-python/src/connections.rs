@@ -1,5 +1,6 @@
 //! The connections of this process: one for each server.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -41,4 +42,11 @@ pub fn ask(py: Python<'_>, place: &Place, request: &Request) -> PyResult<Result<
         }
         other => Ok(other),
     }
+}
+
+/// Returns whether this process has had a connection to the server.
+#[pyfunction]
+pub fn is_known(url: OsString) -> PyResult<bool> {
+    let place = Place::new(url.clone()).about(&url)?;
+    Ok(CONNECTIONS.kept(&place.address).is_some())
 }

@@ -9,6 +9,12 @@ use verbena_rfio_protocol::Status;
 
 /// The errno that says most nearly what happened.
 fn errno(error: &Error) -> i32 {
+    // A stream that ends early has no number of the system's, with TLS for example.
+    if let Error::Connection(why) = error
+        && why.raw_os_error().is_none()
+    {
+        return libc::ECONNRESET;
+    }
     match error.status() {
         Status::NO_SUCH_HOST => libc::EHOSTUNREACH,
         Status::TIMED_OUT => libc::ETIMEDOUT,

@@ -9,14 +9,14 @@ use pyo3::types::PyBytes;
 use verbena_rfio::client::Error;
 use verbena_rfio::client::exchange::{Errand, Given, Memory, SharedFile};
 use verbena_rfio::client::open_flags::protocol_flags;
-use verbena_rfio_protocol::Request;
-use verbena_rfio_protocol::request::{OpenFlags, Truncate};
+use verbena_rfio_protocol::request::{OpenFlags, Truncate, TwoPaths};
+use verbena_rfio_protocol::types::Attributes;
+use verbena_rfio_protocol::{IN_ORDER, REPLACE, Request};
 
-use super::connections;
-use super::failure::{About, system};
+use super::failure::{About, about_both, system};
 use super::place::Place;
 use super::ranges::Ranges;
-use super::waiting;
+use super::{connections, names, waiting};
 
 /// Bytes that one request copies from file to file on a server.
 const COPIED_AT_ONCE: u64 = 1 << 30;
@@ -41,8 +41,11 @@ pub struct File {
     place: Place,
     /// The protocol's, as they are for the file that is there.
     flags: u32,
-    /// Device and inode.
-    identity: (u64, u64),
+    /// What it was when it was opened.
+    opened: Attributes,
+    /// Whether it is written by this connection alone and not opened anew: the server lets others
+    /// have a file when its writer's connection is lost, and may have lost data that it had taken.
+    sole: bool,
     open: Mutex<Option<Arc<SharedFile>>>,
 }
 
@@ -55,12 +58,13 @@ impl File {
     fn on_connection(&self, py: Python<'_>) -> PyResult<Arc<SharedFile>> {
         let url = &self.place.url;
         let there = self.lock().clone().ok_or_else(closed).about(url)?;
-        if py.detach(|| there.is_usable()) {
+        if self.sole || py.detach(|| there.is_usable()) {
             return Ok(there);
         }
         let exchange = connections::to(py, &self.place)?;
+        let identity = (self.opened.device, self.opened.inode);
         let opened =
-            py.detach(|| SharedFile::again(exchange, &self.place.path, self.flags, self.identity));
+            py.detach(|| SharedFile::again(exchange, &self.place.path, self.flags, identity));
         let opened = Arc::new(opened.about(url)?);
         let earlier = match &mut *self.lock() {
             Some(place) => std::mem::replace(place, Arc::clone(&opened)),
@@ -69,6 +73,25 @@ impl File {
         };
         py.detach(|| drop(earlier));
         Ok(opened)
+    }
+
+    /// Gives it a name, by the connection that wrote it.
+    fn to_name(
+        &self,
+        py: Python<'_>,
+        new: OsString,
+        version: u16,
+        request: fn(TwoPaths) -> Request,
+    ) -> PyResult<()> {
+        let there = Place::new(new.clone()).about(&new)?;
+        let file = self.on_connection(py)?;
+        let done = py.detach(|| match file.version() < version {
+            true => Err(system("older server", libc::EOPNOTSUPP)),
+            false => file
+                .call(request(names::both(&self.place, there)?))
+                .map(drop),
+        });
+        done.map_err(|error| about_both(&error, &self.place.url, &new))
     }
 
     fn write(&self, py: Python<'_>, offset: u64, data: PyBackedBytes) -> PyResult<usize> {
@@ -112,9 +135,16 @@ impl File {
         Ok(Self {
             place,
             flags: wanted & !(OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE),
-            identity: file.identity(),
+            opened: file.attributes().clone(),
+            sole,
             open: Mutex::new(Some(Arc::new(file))),
         })
+    }
+
+    /// What it was when it was opened.
+    #[getter]
+    fn opened(&self) -> super::attributes::Attributes {
+        self.opened.clone().into()
     }
 
     /// Where it is.
@@ -140,12 +170,7 @@ impl File {
         let file = self.on_connection(py)?;
         let handle = file.handle();
         let done = waiting::for_what_begins(py, url, || {
-            let mut memory = Vec::new();
-            memory
-                .try_reserve_exact(size)
-                .map_err(|_| system("memory for a read", libc::ENOMEM))?;
-            memory.resize(size, 0);
-            file.begin(Errand::Read { handle, offset }, memory)
+            file.begin(Errand::Read { handle, offset }, waiting::zeroed(size)?)
         })?;
         match done.outcome.about(url)? {
             Given::Read(length) => Ok(PyBytes::new(py, &done.memory.bytes()[..length])),
@@ -201,6 +226,22 @@ impl File {
         let file = self.on_connection(py)?;
         let about = py.detach(|| file.examine()).about(&self.place.url)?;
         Ok(about.size)
+    }
+
+    /// Renames it onto a file, of which owner, permissions, ACL and user attributes are kept.
+    /// EOPNOTSUPP: the server is too old.
+    fn replace(&self, py: Python<'_>, new: OsString) -> PyResult<()> {
+        self.to_name(py, new, REPLACE, Request::Replace)
+    }
+
+    /// Renames it.
+    fn rename(&self, py: Python<'_>, new: OsString) -> PyResult<()> {
+        self.to_name(py, new, IN_ORDER, Request::Rename)
+    }
+
+    /// Gives it a second name, which must be free.
+    fn link(&self, py: Python<'_>, new: OsString) -> PyResult<()> {
+        self.to_name(py, new, IN_ORDER, Request::MakeHardLink)
     }
 
     /// Closes, once. Requests that are under way on it end first.

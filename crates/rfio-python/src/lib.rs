@@ -11,6 +11,7 @@
 //! - The interface is Python's stable one, from 3.9 on: one file for all versions.
 
 mod attributes;
+mod connection;
 mod connections;
 mod failure;
 mod file;
@@ -25,11 +26,15 @@ mod _native {
     #[pymodule_export]
     use super::attributes::Attributes;
     #[pymodule_export]
+    use super::connection::Connection;
+    #[pymodule_export]
+    use super::connections::is_known;
+    #[pymodule_export]
     use super::file::File;
     #[pymodule_export]
     use super::names::{
-        change_mode, entries, examine, make_directory, make_hard_link, make_link, read_link,
-        remove_directory, rename, replace, set_times, unlink,
+        change_mode, entries, examine, make_directory, make_link, read_link, remove_directory,
+        rename, set_times, unlink,
     };
     #[pymodule_export]
     use super::ranges::Ranges;

@@ -4,18 +4,22 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use pyo3::prelude::*;
+use verbena_rfio::client::Error;
 use verbena_rfio::client::bounds::ListingBounds;
 use verbena_rfio_protocol::request::{List, OnPath, PathMode, PathTimes, TwoPaths};
 use verbena_rfio_protocol::types::Path;
-use verbena_rfio_protocol::{IN_ORDER, REPLACE, Reply, Request};
+use verbena_rfio_protocol::{Reply, Request};
 
 use super::attributes::Attributes;
-use super::connections::{ask, to};
+use super::connections::ask;
 use super::failure::{About, about_both, system};
 use super::place::Place;
 
 /// Entries of a directory that one request asks for.
 const PAGE: u32 = 4096;
+
+/// Names in a directory, and what they are.
+type Entries = Vec<(OsString, Attributes)>;
 
 /// Asks for one thing about a path.
 fn on(py: Python<'_>, url: OsString, request: impl FnOnce(Path) -> Request) -> PyResult<Reply> {
@@ -24,18 +28,52 @@ fn on(py: Python<'_>, url: OsString, request: impl FnOnce(Path) -> Request) -> P
     ask(py, &place, &request)?.about(&place.url)
 }
 
+/// Returns the request for a path's attributes.
+pub fn status_of(path: Path, follow: bool) -> Request {
+    match follow {
+        true => Request::Status(OnPath { path }),
+        false => Request::LinkStatus(OnPath { path }),
+    }
+}
+
+/// Returns the attributes in a reply.
+pub fn attributes_of(reply: Reply) -> Result<Attributes, Error> {
+    match reply {
+        Reply::Status(about) | Reply::LinkStatus(about) => Ok(about.attributes.into()),
+        _ => Err(system("reply", libc::EPROTO)),
+    }
+}
+
+/// Returns the request for a directory's entries from a cookie on.
+pub fn listing_of(path: Path, cookie: u64) -> Request {
+    let count = PAGE;
+    Request::List(List {
+        path,
+        cookie,
+        count,
+    })
+}
+
+/// Returns the entries in a reply, and the next cookie; 0 at the end. Fails if the whole listing is
+/// too long.
+pub fn listed(reply: Reply, bounds: &mut ListingBounds) -> Result<(Entries, u64), Error> {
+    let Reply::Listing(listing) = reply else {
+        return Err(system("reply", libc::EPROTO));
+    };
+    bounds.take(&listing.entries, listing.cookie != 0)?;
+    let entries = listing.entries.into_iter().map(|entry| {
+        let name = OsStr::from_bytes(entry.name.as_bytes()).to_owned();
+        (name, entry.attributes.into())
+    });
+    Ok((entries.collect(), listing.cookie))
+}
+
 /// Returns the attributes of a path; a final symbolic link is followed unless `follow` is false.
 #[pyfunction]
 #[pyo3(signature = (url, follow=true))]
 pub fn examine(py: Python<'_>, url: OsString, follow: bool) -> PyResult<Attributes> {
-    let request = |path| match follow {
-        true => Request::Status(OnPath { path }),
-        false => Request::LinkStatus(OnPath { path }),
-    };
-    match on(py, url.clone(), request)? {
-        Reply::Status(about) | Reply::LinkStatus(about) => Ok(about.attributes.into()),
-        _ => Err(system("reply", libc::EPROTO)).about(&url),
-    }
+    let reply = on(py, url.clone(), |path| status_of(path, follow))?;
+    attributes_of(reply).about(&url)
 }
 
 /// Returns the text of a symbolic link.
@@ -74,31 +112,22 @@ pub fn set_times(py: Python<'_>, url: OsString, accessed: i64, modified: i64) ->
     on(py, url, |path| Request::ChangeTimes(times(path))).map(drop)
 }
 
-/// The names in a directory and what they are, with one request for some thousands of them; links are not followed.
+/// The names in a directory and what they are, with one request for some thousands of them; links
+/// are not followed.
 #[pyfunction]
-pub fn entries(py: Python<'_>, url: OsString) -> PyResult<Vec<(OsString, Attributes)>> {
+pub fn entries(py: Python<'_>, url: OsString) -> PyResult<Entries> {
     let place = Place::new(url.clone()).about(&url)?;
     let (mut found, mut cookie) = (Vec::new(), 0);
     let mut bounds = ListingBounds::default();
     loop {
-        let request = Request::List(List {
-            path: place.path.clone(),
-            cookie,
-            count: PAGE,
-        });
-        let Reply::Listing(listing) = ask(py, &place, &request)?.about(&url)? else {
-            return Err(system("reply", libc::EPROTO)).about(&url);
-        };
-        let taken = bounds.take(&listing.entries, listing.cookie != 0);
-        taken.about(&url)?;
-        found.extend(listing.entries.into_iter().map(|entry| {
-            let name = OsStr::from_bytes(entry.name.as_bytes()).to_owned();
-            (name, entry.attributes.into())
-        }));
-        if listing.cookie == 0 {
+        let request = listing_of(place.path.clone(), cookie);
+        let reply = ask(py, &place, &request)?.about(&url)?;
+        let (entries, next) = listed(reply, &mut bounds).about(&url)?;
+        found.extend(entries);
+        if next == 0 {
             return Ok(found);
         }
-        cookie = listing.cookie;
+        cookie = next;
     }
 }
 
@@ -124,45 +153,26 @@ pub fn unlink(py: Python<'_>, url: OsString) -> PyResult<()> {
     on(py, url, |path| Request::Unlink(OnPath { path })).map(drop)
 }
 
-/// Sends a request about two paths of one server. EOPNOTSUPP: its protocol version is below
-/// `version`.
-fn on_both(
-    py: Python<'_>,
-    (old, new): (OsString, OsString),
-    version: u16,
-    request: impl FnOnce(TwoPaths) -> Request,
-) -> PyResult<()> {
-    let from = Place::new(old.clone()).about(&old)?;
-    let there = Place::new(new.clone()).about(&new)?;
-    let fails = |error| Err(about_both(&error, &old, &new));
-    if from.address != there.address {
-        return fails(system("rename", libc::EXDEV));
-    }
-    if to(py, &from)?.version() < version {
-        return fails(system("older server", libc::EOPNOTSUPP));
-    }
-    let request = request(TwoPaths {
-        from: from.path.clone(),
-        to: there.path,
-    });
-    ask(py, &from, &request)?.map(drop).or_else(fails)
-}
-
 /// Renames on one server.
 #[pyfunction]
 pub fn rename(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
-    on_both(py, (old, new), IN_ORDER, Request::Rename)
+    let from = Place::new(old.clone()).about(&old)?;
+    let to = Place::new(new.clone()).about(&new)?;
+    let request = both(&from, to).map(Request::Rename);
+    let done = match request {
+        Ok(request) => ask(py, &from, &request)?.map(drop),
+        Err(error) => Err(error),
+    };
+    done.map_err(|error| about_both(&error, &old, &new))
 }
 
-/// Renames onto a file, of which owner, permissions, ACL and user attributes are kept. EOPNOTSUPP:
-/// the server is too old.
-#[pyfunction]
-pub fn replace(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
-    on_both(py, (old, new), REPLACE, Request::Replace)
-}
-
-/// Gives a file a second name, which must be free.
-#[pyfunction]
-pub fn make_hard_link(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
-    on_both(py, (old, new), IN_ORDER, Request::MakeHardLink)
+/// Two paths of one server.
+pub fn both(from: &Place, to: Place) -> Result<TwoPaths, Error> {
+    match from.address == to.address {
+        true => Ok(TwoPaths {
+            from: from.path.clone(),
+            to: to.path,
+        }),
+        false => Err(system("rename", libc::EXDEV)),
+    }
 }

@@ -5,23 +5,102 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
+use verbena_rfio::client::Error;
 use verbena_rfio::client::exchange::{Errand, Given, SharedFile, Ticket};
-use verbena_rfio_protocol::types::Range;
+use verbena_rfio_protocol::types::{Handle, Range};
 
 use super::failure::{About, system};
 use super::waiting;
 
 /// Bytes of one range of the protocol, at most; longer ones are asked for in parts.
-const MOST: u64 = 1 << 30;
+pub const MOST: u64 = 1 << 30;
 
-/// What was asked for, and how: which range each part is of, and its length.
+/// How ranges are asked for: which of them each part belongs to, and its length.
+#[derive(Debug)]
+pub struct Plan {
+    parts: Vec<(usize, usize)>,
+    count: usize,
+}
+
+impl Plan {
+    /// Cuts ranges into parts of at most `most` bytes; also returns the request and its memory.
+    pub fn new(
+        handle: Handle,
+        wanted: &[(u64, u64)],
+        most: u64,
+    ) -> Result<(Self, Errand, Vec<u8>), Error> {
+        let most = most.clamp(1, MOST);
+        // Before anything is made of them: lengths may be any number, and who has no memory for
+        // lists is ended.
+        let (count, total) =
+            wanted
+                .iter()
+                .fold((0usize, 0usize), |(count, total), &(_, length)| {
+                    let parts = length.div_ceil(most).max(1);
+                    (
+                        count.saturating_add(usize::try_from(parts).unwrap_or(usize::MAX)),
+                        total.saturating_add(usize::try_from(length).unwrap_or(usize::MAX)),
+                    )
+                });
+        let (mut memory, mut ranges, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        memory
+            .try_reserve_exact(total)
+            .and_then(|()| ranges.try_reserve_exact(count))
+            .and_then(|()| parts.try_reserve_exact(count))
+            .map_err(|_| system("memory for ranges", libc::ENOMEM))?;
+        for (index, &(offset, length)) in wanted.iter().enumerate() {
+            let mut at = 0;
+            loop {
+                let part = (length - at).min(most);
+                let start = offset.checked_add(at);
+                ranges.push(Range {
+                    offset: start.ok_or_else(|| system("range", libc::EOVERFLOW))?,
+                    length: part as u32,
+                });
+                parts.push((index, part as usize));
+                at += part;
+                if at == length {
+                    break;
+                }
+            }
+        }
+        memory.resize(total, 0);
+        let count = wanted.len();
+        Ok((
+            Self { parts, count },
+            Errand::Vector { handle, ranges },
+            memory,
+        ))
+    }
+
+    /// Joins what has come: the bytes of each range.
+    pub fn join<'py>(
+        &self,
+        py: Python<'py>,
+        bytes: &[u8],
+        lengths: &[u32],
+    ) -> PyResult<Bound<'py, PyList>> {
+        let mut found: Vec<Vec<&[u8]>> = vec![Vec::new(); self.count];
+        let mut at = 0;
+        for (&(index, room), &length) in self.parts.iter().zip(lengths) {
+            found[index].push(&bytes[at..at + length as usize]);
+            at += room;
+        }
+        let joined = found.into_iter().map(|parts| match parts[..] {
+            [one] => PyBytes::new(py, one),
+            _ => PyBytes::new(py, &parts.concat()),
+        });
+        PyList::new(py, joined)
+    }
+}
+
+/// What was asked for, and how.
 #[derive(Debug)]
 struct Begun {
     ticket: Ticket,
     /// It is closed behind the request.
     _file: Arc<SharedFile>,
-    parts: Vec<(usize, usize)>,
-    count: usize,
+    plan: Plan,
 }
 
 /// Ranges of a file that are on their way.
@@ -41,58 +120,18 @@ impl Ranges {
         wanted: &[(u64, u64)],
         most: u64,
     ) -> PyResult<Self> {
-        let most = most.clamp(1, MOST);
-        // Before anything is made of them: lengths may be any number, and who has no memory for lists is ended.
-        let (count, total) =
-            wanted
-                .iter()
-                .fold((0usize, 0usize), |(count, total), &(_, length)| {
-                    let parts = length.div_ceil(most).max(1);
-                    (
-                        count.saturating_add(usize::try_from(parts).unwrap_or(usize::MAX)),
-                        total.saturating_add(usize::try_from(length).unwrap_or(usize::MAX)),
-                    )
-                });
-        let (mut memory, mut ranges, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-        memory
-            .try_reserve_exact(total)
-            .and_then(|()| ranges.try_reserve_exact(count))
-            .and_then(|()| parts.try_reserve_exact(count))
-            .map_err(|_| system("memory for ranges", libc::ENOMEM))
-            .about(&url)?;
-        for (index, &(offset, length)) in wanted.iter().enumerate() {
-            let mut at = 0;
-            loop {
-                let part = (length - at).min(most);
-                let start = offset.checked_add(at);
-                let start = start
-                    .ok_or_else(|| system("range", libc::EOVERFLOW))
-                    .about(&url)?;
-                ranges.push(Range {
-                    offset: start,
-                    length: part as u32,
-                });
-                parts.push((index, part as usize));
-                at += part;
-                if at == length {
-                    break;
-                }
-            }
-        }
         let handle = file.handle();
-        let ticket = py
-            .detach(|| {
-                memory.resize(total, 0);
-                file.begin(Errand::Vector { handle, ranges }, memory)
-            })
-            .about(&url)?;
+        let begun = py.detach(|| {
+            let (plan, errand, memory) = Plan::new(handle, wanted, most)?;
+            Ok((file.begin(errand, memory)?, plan))
+        });
+        let (ticket, plan) = begun.about(&url)?;
         Ok(Self {
             url,
             begun: Mutex::new(Some(Begun {
                 ticket,
                 _file: file,
-                parts,
-                count: wanted.len(),
+                plan,
             })),
         })
     }
@@ -118,21 +157,10 @@ impl Ranges {
         let taken = self.take().ok_or_else(|| system("ranges", libc::EINVAL));
         let begun = taken.about(&self.url)?;
         let done = waiting::for_ticket(py, &self.url, begun.ticket)?;
-        let Given::Vector(lengths) = done.outcome.about(&self.url)? else {
-            return Err(system("reply", libc::EPROTO)).about(&self.url);
-        };
-        let bytes = done.memory.bytes();
-        let mut found: Vec<Vec<&[u8]>> = vec![Vec::new(); begun.count];
-        let mut at = 0;
-        for (&(index, room), &length) in begun.parts.iter().zip(&lengths) {
-            found[index].push(&bytes[at..at + length as usize]);
-            at += room;
+        match done.outcome.about(&self.url)? {
+            Given::Vector(lengths) => begun.plan.join(py, done.memory.bytes(), &lengths),
+            _ => Err(system("reply", libc::EPROTO)).about(&self.url),
         }
-        let joined = found.into_iter().map(|parts| match parts[..] {
-            [one] => PyBytes::new(py, one),
-            _ => PyBytes::new(py, &parts.concat()),
-        });
-        PyList::new(py, joined)
     }
 
     /// Does without them.

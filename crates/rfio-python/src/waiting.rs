@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use verbena_rfio::client::Error;
 use verbena_rfio::client::exchange::{Done, Ticket, wait_any};
 
-use super::failure::About;
+use super::failure::{About, system};
 
 /// How soon a signal is seen.
 const LOOK: Duration = Duration::from_millis(200);
@@ -16,6 +16,16 @@ const LOOK: Duration = Duration::from_millis(200);
 pub fn let_go<T: Send>(value: T) {
     // Without an interpreter, at its end, nobody is kept waiting either.
     Python::try_attach(|py| py.detach(|| drop(value)));
+}
+
+/// Memory for so many bytes, if there is any.
+pub fn zeroed(size: usize) -> Result<Vec<u8>, Error> {
+    let mut memory = Vec::new();
+    memory
+        .try_reserve_exact(size)
+        .map_err(|_| system("memory for a read", libc::ENOMEM))?;
+    memory.resize(size, 0);
+    Ok(memory)
 }
 
 /// Begins something and waits for it. A signal whose handler raises takes it back.

@@ -80,7 +80,7 @@ fn measure(
     sessions: &mut Sessions,
     share: &Share,
 ) -> Result<Measured, Error> {
-    let (address, path) = remote::place(&share.place)?;
+    let (address, path) = remote::place(share.place.as_ref())?;
     let endpoint = match (&arguments.endpoint, &address) {
         (Some(url), _) => url.clone(),
         (None, Address::Host(host, port)) => match host.contains(':') {

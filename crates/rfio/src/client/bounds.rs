@@ -118,6 +118,16 @@ pub struct ListingBounds {
 }
 
 impl ListingBounds {
+    /// The bounds of a listing of which the pages before took so many bytes.
+    pub fn after(bytes: usize) -> Self {
+        Self { bytes }
+    }
+
+    /// The bytes that its pages took.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Counts a page that continues if `goes_on`; fails if the listing is too long, or would not
     /// end.
     pub fn take(&mut self, entries: &[Entry], goes_on: bool) -> Result<(), Error> {

@@ -172,6 +172,7 @@ mod tests {
             user: "nobody".into(),
             secrets: Secrets::default(),
             ticket: None,
+            token: None,
             tls: None,
             fabric: Fabric::Tcp,
             patience: Duration::from_secs(60),

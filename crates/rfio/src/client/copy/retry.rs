@@ -216,6 +216,7 @@ mod tests {
                 user: "nobody".into(),
                 secrets: Secrets::default(),
                 ticket: None,
+                token: None,
                 tls: None,
                 fabric: Fabric::Tcp,
                 patience: Duration::from_secs(60),

@@ -79,6 +79,11 @@ impl SharedFile {
         (self.attributes.device, self.attributes.inode)
     }
 
+    /// The version of the protocol on its connection.
+    pub fn version(&self) -> u16 {
+        self.exchange.version()
+    }
+
     /// Whether it can still be used, by this process.
     pub fn is_usable(&self) -> bool {
         self.process == lineage::mark() && self.exchange.stands()

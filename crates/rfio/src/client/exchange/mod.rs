@@ -153,6 +153,11 @@ impl Exchange {
         Ok(())
     }
 
+    /// Whether something waits until the socket takes more. [`Exchange::advance`] is due when it does.
+    pub fn wants_to_send(&self) -> bool {
+        self.lock().is_ok_and(|state| state.traffic.wants_to_send())
+    }
+
     /// Becomes readable when something has come that [`Exchange::advance`] would take.
     pub fn events(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -309,6 +314,15 @@ impl Ticket {
             self.exchange.changed.notify_all();
         }
         Ok(state.traffic.is_done(number))
+    }
+
+    /// Whether it has ended. Unlike [`Ticket::is_done`] this reads nothing from the network, so that
+    /// a look at many tickets after one [`Exchange::advance`] is cheap.
+    pub fn has_ended(&self) -> Result<bool, Error> {
+        let state = self.exchange.lock()?;
+        Ok(self
+            .number
+            .is_some_and(|number| state.traffic.is_done(number)))
     }
 
     /// Becomes readable when [`Ticket::is_done`] may have news; where several threads use the exchange, another may take them.
