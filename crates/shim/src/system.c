@@ -22,9 +22,11 @@ typedef long call_function(long number, ...);
 call_function *verbena_shim_next_syscall(void);
 int verbena_shim_answers(int directory, const char *path);
 
-/* Not in every header. */
+/* Not in every header: openat2 is new in glibc 2.43, and musl 1.2.3 lacks statx. Both are defined in Rust. */
 struct open_how;
+struct statx;
 int openat2(int directory, const char *path, const struct open_how *how, size_t size);
+int statx(int directory, const char *path, int flags, unsigned int mask, struct statx *status);
 
 enum { ARGUMENTS = 6 };
 
