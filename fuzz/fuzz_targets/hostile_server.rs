@@ -72,6 +72,7 @@ fn options() -> Options {
         user: "nobody".into(),
         secrets: Secrets::default(),
         ticket: None,
+        token: None,
         tls: None,
         fabric: Fabric::Tcp,
         patience: Duration::from_secs(5),

@@ -11,7 +11,7 @@ fuzz_target!(|input: &str| {
         && path.as_bytes().starts_with(b"/")
         && let Ok(text) = std::str::from_utf8(path.as_bytes())
     {
-        let again = Location::parse(&format!("rfio://{address}{text}"));
+        let again = Location::parse(format!("rfio://{address}{text}"));
         assert_eq!(again, Ok(Location::Remote(address, path)));
     }
     if let Err(line) = Secrets::parse(input) {

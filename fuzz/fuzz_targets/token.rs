@@ -7,7 +7,10 @@ use verbena_rfio::auth::token::Issuers;
 use verbena_rfio::auth::token::scope::{Right, Scopes, components};
 
 fuzz_target!(|input: &[u8]| {
-    assert!(Issuers::default().judge(input).is_err(), "nobody is trusted");
+    assert!(
+        Issuers::default().judge(input).is_err(),
+        "nobody is trusted"
+    );
     let _ = PublicKey::read(input);
     let Ok(text) = std::str::from_utf8(input) else {
         return;
