@@ -42,9 +42,10 @@ for option, length in (1, 64), (2, 64), (2, 256), (16, 64):
 
 
 class LongWay:
-    """A relay that delivers what it gets a while later, as much at once as comes, and may end each connection after a time."""
+    """A relay that delivers what it gets a while later, as much at once as comes, and may end each connection after a time, or after so many bytes to the client."""
 
-    def __init__(self, port: int, way: float = WAY, lives: tuple[float, ...] = ()):
+    def __init__(self, port: int, way: float = WAY, lives: tuple[float, ...] = (), most: int = 0):
+        self.most = most
         self.to, self.socket = port, socket.create_server(("127.0.0.1", 0))
         self.way, self.lives = way, itertools.cycle(lives)
         self.port = self.socket.getsockname()[1]
@@ -60,11 +61,11 @@ class LongWay:
             far = socket.create_connection(("127.0.0.1", self.to))
             if (life := next(self.lives, 0.0)) > 0:
                 threading.Timer(life, self.cut, (near, far)).start()
-            for one, other in ((near, far), (far, near)):
+            for one, other, most in ((near, far, 0), (far, near, self.most)):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 held: queue.Queue = queue.Queue()
                 threading.Thread(target=self.take, args=(one, held), daemon=True).start()
-                threading.Thread(target=self.give, args=(other, held), daemon=True).start()
+                threading.Thread(target=self.give, args=(other, held, most), daemon=True).start()
 
     @staticmethod
     def cut(*streams: socket.socket) -> None:
@@ -85,12 +86,17 @@ class LongWay:
         held.put((0.0, b""))
 
     @staticmethod
-    def give(stream: socket.socket, held: queue.Queue) -> None:
-        """Delivers it when it is time."""
+    def give(stream: socket.socket, held: queue.Queue, most: int) -> None:
+        """Delivers it when it is time, and after more than `most` bytes nothing, unless that is 0."""
+        carried = 0
         try:
             while (item := held.get())[1]:
                 time.sleep(max(0.0, item[0] - time.monotonic()))
                 stream.sendall(item[1])
+                carried += len(item[1])
+                if 0 < most < carried:
+                    stream.shutdown(socket.SHUT_RDWR)
+                    return
             stream.shutdown(socket.SHUT_WR)
         except OSError:
             pass
@@ -137,7 +143,11 @@ def trees(place: Place, direction: str, is_cut: bool = False) -> Outcome:
     with Service(place, "tcp") as service:
         tree = service.export / "tree" if direction == "download" else service.here / "tree"
         grow(tree)
-        way = LongWay(service.port, 0.008, (0.25, 0.3, 0.2, 0.5)) if is_cut else LongWay(service.port)
+        way = LongWay(service.port)
+        if is_cut:
+            # What comes counts by bytes; what is sent may all be under way at once, so that only time leaves room for progress.
+            by_time, by_bytes = ((), 60_000) if direction == "download" else ((0.25, 0.3, 0.2, 0.5), 0)
+            way = LongWay(service.port, 0.008, by_time, by_bytes)
         there = f"rfio://127.0.0.1:{way.port}/tree"
         copy = service.here / "copy" if direction == "download" else service.export / "tree"
         places = (there, str(copy)) if direction == "download" else (str(tree), there)
