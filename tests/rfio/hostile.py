@@ -280,7 +280,7 @@ def terms(place: Place) -> Outcome:
     return passed()
 
 
-#: Clears the screen, sets the title, begins a line of its own, turns the direction round.
+#: Clears the screen, sets the title, starts a new line, and reverses the text direction.
 NASTY = "\x1b[2J\x1b]0;owned\x07\r\nrfcp: all is well\u202egnp\u2028\x9b1m"
 
 

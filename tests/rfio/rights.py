@@ -212,7 +212,7 @@ def as_local_users(place: Place) -> Outcome:
         owners = {name: os.stat(service.export / name).st_uid for name in ("of-bob", "also-of-bob", "d", "of-ann")}
         if owners != {"of-bob": BIN[1], "also-of-bob": BIN[1], "d": BIN[1], "of-ann": DAEMON[1]}:
             bad.append(f"owners are {owners}")
-        # Of the same name; without a line; and nobody is root.
+        # A local user of the same name, a user without a line, and root, who is always refused.
         bad += wrong(service.enter(b"bin"), [(on(OPEN, b"/of-bob", READING), OK), (on(OPEN, b"/f", READING), DENIED)])
         bad += wrong(service.enter(b"cy"), [(on(STATUS, b"/f"), DENIED)])
         if not service.change("map", b"* =\n"):

@@ -90,7 +90,7 @@ impl Field for Bytes {
 /// Longest token: with its length it is the largest body that a stranger may send.
 pub const MOST_TOKEN: usize = crate::frame::MOST_BODY_UNAUTHENTICATED - 4;
 
-/// A JSON Web Token, limited. Whoever has it is its user, so no log and no message shows it.
+/// A JSON Web Token of bounded length. It is a secret: no log and no message shows it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Token(Vec<u8>);
 

@@ -30,8 +30,8 @@ impl Plan {
         most: u64,
     ) -> Result<(Self, Errand, Vec<u8>), Error> {
         let most = most.clamp(1, MOST);
-        // Before anything is made of them: lengths may be any number, and who has no memory for
-        // lists is ended.
+        // Checked before any memory is allocated: lengths may be any number, and a process without
+        // memory for the lists is ended.
         let (count, total) =
             wanted
                 .iter()

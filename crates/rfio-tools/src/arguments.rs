@@ -412,7 +412,7 @@ pub struct Daemon {
     /// File of local users to act as, USER LOCAL a line; takes root
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     pub map: Option<PathBuf>,
-    /// File of users who are not let in, one a line; their sessions end
+    /// File of banned users, one a line; their sessions end
     #[arg(long, value_name = "FILE")]
     pub banned: Option<PathBuf>,
     /// Unix socket to answer 'rfiod sessions' and 'rfiod end' at

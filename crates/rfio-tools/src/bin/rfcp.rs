@@ -104,7 +104,8 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
 /// Most names of what is left out that the summary has; their count is of all.
 const NAMES_TOLD: usize = 1000;
 
-/// Connects what a tree's copy will need of each server: a session for names, and those that share the work.
+/// Connects the sessions that a tree's copy needs of each server: one for names, and one for each
+/// lane.
 fn prepare(arguments: &Copy, manner: &Manner) {
     let places = arguments
         .places

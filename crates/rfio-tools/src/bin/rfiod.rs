@@ -143,7 +143,7 @@ fn end_anyway(mut signals: Signals, patience: Duration) {
     });
 }
 
-/// Opens the logs again, for whoever has renamed them, whatever else is reloaded or not.
+/// Reopens the logs after a rotation, even if the rest of the configuration is refused.
 fn reopen_logs(service: &Service) {
     for log in service.logs() {
         let path = log.path().display();
@@ -157,7 +157,7 @@ fn reopen_logs(service: &Service) {
     }
 }
 
-/// Gives the logs to the user that the daemon becomes, who opens them again at SIGHUP.
+/// Changes the logs' owner to the user that the daemon becomes, so that SIGHUP can reopen them.
 fn give_logs(service: &Service, name: &str) -> Result<(), String> {
     let (user, group) = peer::ids_of(name).map_err(|error| format!("user {name}: {error}"))?;
     for log in service.logs() {

@@ -60,7 +60,7 @@ fn run(arguments: &StorageReport) -> Result<(), (String, Error)> {
     }
 }
 
-/// Whoever reads the file sees the report before or this one, never a part.
+/// Replaces the file atomically: a reader sees the old report or the new one.
 fn write_whole(path: &LocalPath, text: &str) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".new-{}", std::process::id()));

@@ -55,11 +55,11 @@ impl Needs {
         OWN + LOOP * self.loops + WORKER * self.workers + self.exports + metrics
     }
 
-    /// What clients get of `files` descriptors, of what was asked for; and a warning if that is
-    /// less.
+    /// Shares `files` descriptors out to clients, at most as many as the options ask for. Returns a
+    /// warning if a share is smaller than that.
     ///
     /// # Errors
-    /// There are too few to serve anybody.
+    /// There are too few to serve a client.
     pub fn share_out(
         &self,
         files: usize,

@@ -106,10 +106,10 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
     })
 }
 
-/// Reads again what may be replaced while the service runs: where the exports' paths lead, rights,
-/// local users, bans, limits by user and address, secrets, those of tickets too, issuers of tokens
-/// and their keys, certificate and key, and what is taken of clients' certificates. Sessions that stand go on, but those of users
-/// who are banned; if anything is wrong, everything stays as it was.
+/// Reloads the configuration that may change while the service runs: the exports' directories,
+/// rights, local users, bans, limits by user and address, secrets of users and tickets, token
+/// issuers with their keys, certificate and key, and the rules for clients' certificates. Open
+/// sessions continue, except those of banned users. On an error nothing changes.
 pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     let (secrets, issuers) = (secrets(arguments)?, issuers(arguments)?);
     let (rules, tls) = (address_rules(arguments)?, certificates(arguments)?);
@@ -288,7 +288,7 @@ fn mapping(arguments: &Daemon) -> Result<Option<Mapping>, String> {
     lines_of(arguments.map.as_deref(), Mapping::parse)
 }
 
-/// Who is not let in.
+/// The banned users.
 fn bans(arguments: &Daemon) -> Result<Bans, String> {
     Ok(lines_of(arguments.banned.as_deref(), Bans::parse)?.unwrap_or_default())
 }

@@ -88,7 +88,7 @@ impl Wait {
         }
     }
 
-    /// Begins anew: what was waited for has come.
+    /// Restarts the clock: the answer has arrived.
     pub fn restart(&mut self) {
         *self = Self::new(self.patience);
     }

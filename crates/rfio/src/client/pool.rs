@@ -137,7 +137,7 @@ impl SessionPool {
         }
     }
 
-    /// Keeps a session for whoever needs one next, if it can be used for something else.
+    /// Returns a session to the pool if it can be used again.
     fn put(&self, session: Session) {
         if session.is_idle() && !session.uses_fabric() {
             self.lock().ready.push(Ready {

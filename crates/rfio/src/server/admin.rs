@@ -1,4 +1,4 @@
-//! What administrators ask a running service, over a Unix socket of its own.
+//! The administrators' interface of a running service, over a Unix socket.
 //!
 //! A request is one line of JSON, `{"list": true}`, `{"end_session": 7}` or `{"end_user": "ann"}`,
 //! and the answer another one. Only root and the user whom the service runs as are answered, on the

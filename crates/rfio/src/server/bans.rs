@@ -1,4 +1,4 @@
-//! Users who are not let in, and whose sessions end.
+//! Banned users: their sessions are refused and ended.
 
 use std::collections::HashSet;
 

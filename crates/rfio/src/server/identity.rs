@@ -4,7 +4,8 @@
 //!
 //! - With a mapping, whatever a request does to files happens on a worker thread whose file system
 //!   user, group and supplementary groups are those of the session's local user, and which has none
-//!   of the capabilities that override permissions. Whoever has no local user is refused.
+//!   of the capabilities that override permissions. A user without a
+//!   local user is refused.
 //! - A thread whose credentials are not known to be right carries nothing out: [`assume`] checks
 //!   what the kernel made of each call, and a check that fails after work was done for the daemon
 //!   itself ends the process.

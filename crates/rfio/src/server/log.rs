@@ -72,7 +72,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Opens the file again under its name, for whoever has renamed it.
+    /// Reopens the file by its name, after a rotation has renamed it.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Drop for Log {
     }
 }
 
-/// Never waits: a FIFO that nobody empties loses records like a full disk.
+/// Never blocks: a FIFO without a reader loses records as a full disk does.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .append(true)

@@ -161,7 +161,7 @@ impl Quotas {
         &self.caps
     }
 
-    /// Other caps and reserves of single users, from now on. Who has more already keeps it.
+    /// Replaces the caps and reserves of single users. A user above a new cap keeps what is open.
     pub fn replace_limits(&self, limits: UserLimits) {
         let mut counts = self
             .counts

@@ -98,7 +98,7 @@ pub struct Service {
     rights: RwLock<Option<Arc<Rights>>>,
     /// Which users of this host the users act as, if they do not act as the daemon's own.
     pub identities: Option<Identities>,
-    /// Who is not let in.
+    /// The banned users.
     bans: RwLock<Arc<Bans>>,
     /// The sessions that stand.
     pub standing: Arc<Sessions>,
@@ -202,7 +202,7 @@ impl Service {
         rights.unwrap_or_else(|poison| poison.into_inner()).clone()
     }
 
-    /// These rights from now on, for sessions that stand as well. What is open stays open.
+    /// Replaces the rights, for open sessions too. Open files stay open.
     pub fn replace_rights(&self, rights: Option<Rights>) {
         let mut now = self
             .rights

@@ -1,4 +1,4 @@
-//! The sessions that stand: who they are, for administrators, and which of them are to end.
+//! The open sessions: listed for administrators, and marked when they are to end.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -17,7 +17,7 @@ pub struct Session {
     pub user: String,
     peer: String,
     since: SystemTime,
-    /// Why it is to end, once somebody wants that.
+    /// The reason to end the session, once there is one.
     end: OnceLock<String>,
 }
 

@@ -8,7 +8,7 @@ use super::quota::{Caps, Resource};
 /// Most users that have a reserve: it is looked at each time that something is taken.
 const MOST_RESERVES: usize = 1000;
 
-/// What a user may have of a resource in place of what others may, and what is kept free.
+/// A user's own cap of a resource, and the reserve that is kept free for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Terms {
     /// At most; as others, if it is not said.
@@ -83,7 +83,7 @@ impl UserLimits {
         terms.copied().unwrap_or_default()
     }
 
-    /// Who has a reserve of a resource.
+    /// The users with a reserve of a resource.
     pub(super) fn reserves(&self, resource: Resource) -> &[(String, usize)] {
         self.reserves.get(&resource).map_or(&[], Vec::as_slice)
     }

@@ -22,7 +22,7 @@ const USUAL_SKEW: u64 = 60;
 /// Most of that.
 const MOST_SKEW: u64 = 300;
 
-/// Somebody whose tokens are taken.
+/// A trusted issuer of tokens.
 #[derive(Debug, Clone)]
 pub struct Issuer {
     /// Its name here, which its users have behind an `@`.

@@ -22,7 +22,7 @@ const MOST_SUBJECT: usize = 255;
 #[derive(Debug, Default)]
 pub struct Issuers(Vec<Issuer>);
 
-/// Who has shown a token, and what it allows.
+/// The bearer of a token, and the scopes that it grants.
 #[derive(Debug, Clone)]
 pub struct Bearer {
     /// The user here: `SUBJECT@NAME`, or what the issuer's line says.
@@ -43,7 +43,7 @@ pub enum BadToken {
     /// It is none.
     #[error("it is no JSON Web Token")]
     Form,
-    /// Nobody is known who issues such.
+    /// The issuer is unknown.
     #[error("its issuer '{0}' is not known here")]
     Issuer(String),
     /// The header asks for something else.
@@ -76,7 +76,7 @@ impl Issuers {
         Issuer::load_all(path).map(Self)
     }
 
-    /// Whether nobody's tokens are taken.
+    /// Whether no issuer is trusted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -33,7 +33,7 @@ pub struct Retry {
 /// A time in which nothing succeeds.
 #[derive(Debug, Default)]
 pub struct Trouble {
-    /// When it began, the pause that is next, and what was done until then.
+    /// Its start, the next pause, and the bytes and files that were done at the last failure.
     state: Option<(Instant, Duration, u64)>,
 }
 
@@ -80,7 +80,8 @@ impl Trouble {
     }
 }
 
-/// Whether a server says to ask again later: it is busy, or stops (ESHUTDOWN) and another one comes.
+/// Whether a refusal is temporary: the server is busy (EAGAIN), or it stops (ESHUTDOWN) and may be
+/// replaced by another one.
 pub fn is_later(status: Status) -> bool {
     matches!(
         status.as_errno(),

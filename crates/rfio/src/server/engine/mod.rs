@@ -297,7 +297,7 @@ impl Engine {
         self.as_local_user(request, incoming, || self.dispatch(request, incoming))
     }
 
-    /// The same for somebody who may not replace what is there: what would is refused with EEXIST.
+    /// The same without the right to replace an existing name: that is refused with EEXIST.
     pub fn execute_on_new(&self, request: &Request, incoming: &[u8]) -> Answer {
         self.as_local_user(request, incoming, || match request {
             Request::Rename(two) => self

@@ -217,7 +217,7 @@ impl Conversation {
         }
     }
 
-    /// Lets somebody in who is known and for whom there is room, and who is not banned.
+    /// Opens the session of an authenticated user, unless the user is banned.
     fn enter(
         &mut self,
         context: &Context,

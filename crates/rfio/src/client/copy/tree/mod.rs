@@ -54,7 +54,7 @@ pub(super) use standing::stays;
 /// Largest file that travels whole.
 const SMALL: u64 = 256 << 10;
 
-/// Files that are found before all of them are moved, which bounds the memory that a large tree takes.
+/// Files that the walk finds before it waits for their copies; bounds the memory of a large tree.
 const BATCH: usize = 8192;
 
 /// Names that something is done to together.
@@ -377,7 +377,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Makes the directories and links that were found. Those directories that stand may be entered.
+    /// Makes the directories and links that were found; the walk may then enter the directories.
     fn make_found(&mut self) -> Result<(), CopyError> {
         // Until everything is in it, its owner must be able to put it there.
         let modes = self.directories.iter();
@@ -489,7 +489,7 @@ impl Walk<'_> {
                 above = split(above).0;
             }
         }
-        // The innermost first: what is done in a directory changes its time.
+        // Innermost first: a change in a directory changes its time.
         let unfinished = std::mem::take(&mut self.unfinished).into_iter();
         let (kept, done) = unfinished.partition(|(at, _)| needed.contains(at));
         self.unfinished = kept;

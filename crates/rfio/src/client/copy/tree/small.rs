@@ -69,7 +69,7 @@ impl std::fmt::Display for Named<'_> {
 /// A file that is to be copied: its path, and how many bytes it was found to have.
 type Wanted = (Vec<u8>, u64);
 
-/// Copies small files on threads of its own.
+/// Copies small files on its own threads.
 pub(super) struct Mover<'a> {
     pub origin: &'a dyn Origin,
     pub target: &'a dyn Target,
@@ -90,7 +90,7 @@ struct Queue {
     known: u64,
     /// Those that the pipeline has to copy.
     others: Vec<Vec<u8>>,
-    /// Why nothing can be copied any more. One message says so, however many files and lanes there are.
+    /// The error that ended the copy; reported once, however many files and lanes there are.
     loss: Option<CopyError>,
     is_lost: bool,
     is_closed: bool,
@@ -108,7 +108,7 @@ struct Losses {
     over: u64,
 }
 
-/// Tells the other threads of the end of one, however it ends: nobody waits for one that has panicked.
+/// Reports the end of a thread to the others, even after a panic, so that none waits for it.
 struct Ending<'a, 'b> {
     mover: &'a Mover<'b>,
     is_the_walk: bool,
@@ -209,7 +209,7 @@ impl<'a> Mover<'a> {
         queue
     }
 
-    /// Lets go of the queue, and tells whoever waits for a change.
+    /// Unlocks the queue and wakes its waiters.
     fn tell(&self, queue: MutexGuard<'_, Queue>) {
         let wakes = queue.asleep > 0;
         drop(queue);
