@@ -181,7 +181,8 @@ fortified_open_at_family! {
 }
 
 /// The system call, for C libraries that have no function for it (glibc before 2.43), and for
-/// `syscall`. An absolute path that is resolved below a directory (RESOLVE_IN_ROOT) is none of ours.
+/// `syscall`. An absolute path that is resolved below a directory (RESOLVE_IN_ROOT) is none of
+/// ours.
 ///
 /// # Safety
 /// As openat2(2): `how` has `size` bytes.

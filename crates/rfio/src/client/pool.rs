@@ -1,5 +1,5 @@
-//! Sessions that stand and wait for work, so that the next part of a copy does not pay for the three round trips of
-//! connecting.
+//! Sessions that stand and wait for work, so that the next part of a copy does not pay for the
+//! three round trips of connecting.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -10,8 +10,8 @@ use super::error::Error;
 use super::options::Options;
 use super::session::Session;
 
-/// How long a session may lie idle and be taken still. A server may end one that has done nothing for two seconds, to make
-/// room for others.
+/// How long a session may lie idle and be taken still. A server may end one that has done nothing
+/// for two seconds, to make room for others.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A session that goes back to the pool when it is dropped.
@@ -67,7 +67,8 @@ struct Ready {
 }
 
 impl SessionPool {
-    /// Begins to connect a session that will be needed soon; nothing waits for it here. A failure is its taker's.
+    /// Begins to connect a session that will be needed soon; nothing waits for it here. A failure
+    /// is its taker's.
     pub fn prepare(self: &Arc<Self>, address: &Address, options: &Options) {
         // A ticket is good for one session.
         if options.ticket.is_some() {

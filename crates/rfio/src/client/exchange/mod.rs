@@ -153,7 +153,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether something waits until the socket takes more. [`Exchange::advance`] is due when it does.
+    /// Whether something waits until the socket takes more. [`Exchange::advance`] is due when it
+    /// does.
     pub fn wants_to_send(&self) -> bool {
         self.lock().is_ok_and(|state| state.traffic.wants_to_send())
     }
@@ -316,8 +317,8 @@ impl Ticket {
         Ok(state.traffic.is_done(number))
     }
 
-    /// Whether it has ended. Unlike [`Ticket::is_done`] this reads nothing from the network, so that
-    /// a look at many tickets after one [`Exchange::advance`] is cheap.
+    /// Whether it has ended. Unlike [`Ticket::is_done`] this reads nothing from the network, so
+    /// that a look at many tickets after one [`Exchange::advance`] is cheap.
     pub fn has_ended(&self) -> Result<bool, Error> {
         let state = self.exchange.lock()?;
         Ok(self

@@ -73,8 +73,8 @@ impl Arena {
         self.start
     }
 
-    /// Puts pages behind a part of the memory in one call: filling it takes no fault for each page then. Without effect
-    /// before Linux 5.14, and where there is no memory; then the faults come.
+    /// Puts pages behind a part of the memory in one call: filling it takes no fault for each page
+    /// then. Without effect before Linux 5.14, and where there is no memory; then the faults come.
     ///
     /// # Panics
     /// If the part is not inside.
@@ -84,7 +84,8 @@ impl Arena {
 
     fn advise(&self, offset: usize, length: usize, advice: Advice) {
         self.check(offset, length);
-        // SAFETY: inside the mapping (checked); neither advice changes or removes what the pages hold.
+        // SAFETY: inside the mapping (checked); neither advice changes or removes what the pages
+        // hold.
         let _ =
             unsafe { rustix::mm::madvise(self.start.as_ptr().add(offset).cast(), length, advice) };
     }

@@ -333,7 +333,8 @@ mod tests {
 
     /// Of this thread, since it began.
     fn page_faults() -> i64 {
-        // SAFETY: `rusage` is plain integers, for which zero is a value, and the pointer is to live memory.
+        // SAFETY: `rusage` is plain integers, for which zero is a value, and the pointer is to live
+        // memory.
         unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             libc::getrusage(libc::RUSAGE_THREAD, &mut usage);

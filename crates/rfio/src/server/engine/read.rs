@@ -33,8 +33,8 @@ const BATCH: usize = 64;
 /// Only a source that is taken as it is comes last, and that is always served.
 const UNSERVED: Failure = Failure::Refused(Status::INTERNAL, "the file could not be read at all");
 
-/// Bytes of a buffer that small pieces of a vector are packed into: enough to be worth a system call, and not so many that
-/// the allocator takes each buffer from the system and gives it back.
+/// Bytes of a buffer that small pieces of a vector are packed into: enough to be worth a system
+/// call, and not so many that the allocator takes each buffer from the system and gives it back.
 const PACKED: usize = 64 << 10;
 
 /// Copies a piece to the end of the data, of which so many bytes are left with it.

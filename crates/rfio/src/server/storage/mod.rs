@@ -119,7 +119,8 @@ fn with_ring(read: impl FnOnce(&mut Ring)) {
     });
 }
 
-/// The first `length` bytes of a file, or as many as it has, in memory that nothing has cleared before.
+/// The first `length` bytes of a file, or as many as it has, in memory that nothing has cleared
+/// before.
 pub fn read_from_start(file: BorrowedFd<'_>, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length);
     while bytes.len() < length {

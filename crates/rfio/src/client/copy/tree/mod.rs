@@ -1,10 +1,10 @@
 //! Directories, with everything in them.
 //!
 //! The walk is one, whatever the two ends are: an [`Origin`] lists and is read, a [`Target`] is
-//! written. Small files travel whole ([`small`]), many ahead, on threads beside the walk; large ones
-//! go through the pipeline one by one. Names are dealt with many together, so that none waits for the
-//! answer about another. An error stops one file, not the tree. After a lost connection the tree goes
-//! on over another one ([`retry`]); if there is none, it stops, with one message.
+//! written. Small files travel whole ([`small`]), many ahead, on threads beside the walk; large
+//! ones go through the pipeline one by one. Names are dealt with many together, so that none waits
+//! for the answer about another. An error stops one file, not the tree. After a lost connection the
+//! tree goes on over another one ([`retry`]); if there is none, it stops, with one message.
 //!
 //! What is remembered of a tree is bounded: a directory is listed page by page, what is found is
 //! moved before there is too much of it, and a directory is finished when nothing below it is left.

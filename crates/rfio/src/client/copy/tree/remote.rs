@@ -427,7 +427,8 @@ impl Fetcher for RemoteFetcher<'_> {
 
     fn ask(&mut self, at: &[u8], size: u64) -> Result<(), Error> {
         let path = self.tree.path(at)?;
-        // One that has grown is the pipeline's; so no server makes the client keep more than it has announced.
+        // One that has grown is the pipeline's; so no server makes the client keep more than it has
+        // announced.
         let most = size
             .min(SMALL)
             .min(self.session.terms().most_payload.into()) as u32;
@@ -513,7 +514,8 @@ impl Storer for RemoteStorer<'_> {
         });
         self.tree.there.progress.went(Route::Stream);
         self.session.send_with_others(&request, &whole.bytes)?;
-        // A server takes data while it has replies to send; these have to fit, with a reason that names the file.
+        // A server takes data while it has replies to send; these have to fit, with a reason that
+        // names the file.
         self.window.add(2 * path.as_bytes().len(), 0);
         self.put.push_back((path, whole.extended));
         Ok(())

@@ -173,8 +173,8 @@ impl<'a> Mover<'a> {
         self.lock().is_lost
     }
 
-    /// Waits until everything that was put is copied or given up; those that the pipeline has to copy. Fails only if the
-    /// connection is lost.
+    /// Waits until everything that was put is copied or given up; those that the pipeline has to
+    /// copy. Fails only if the connection is lost.
     pub fn finish(&self) -> Result<Vec<Vec<u8>>, CopyError> {
         let mut queue = self.lock();
         while !queue.is_lost && (queue.under_way > 0 || !queue.waiting.is_empty()) {

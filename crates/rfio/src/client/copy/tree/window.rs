@@ -1,7 +1,8 @@
 //! How far ahead of the replies requests are sent on one session.
 //!
-//! A client that sends does not take replies meanwhile, and a server that cannot get rid of its replies reads nothing. So
-//! what is under way must fit into the buffers of the connection, in one direction at least.
+//! A client that sends does not take replies meanwhile, and a server that cannot get rid of its
+//! replies reads nothing. So what is under way must fit into the buffers of the connection, in one
+//! direction at least.
 
 use std::collections::VecDeque;
 
@@ -33,7 +34,8 @@ impl Window {
         self.under_way.is_empty()
     }
 
-    /// A request was sent whose body, or that of its reply, is so long, and whose reply brings so much data at most.
+    /// A request was sent whose body, or that of its reply, is so long, and whose reply brings so
+    /// much data at most.
     pub fn add(&mut self, body: usize, data: usize) {
         let bytes = body + EACH;
         self.under_way.push_back((bytes, data));
