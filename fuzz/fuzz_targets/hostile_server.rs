@@ -11,10 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use verbena_rfio::auth::secrets::Secrets;
 use verbena_rfio::client::copy::list;
 use verbena_rfio::client::exchange::{Errand, SharedFile};
-use verbena_rfio::client::options::{Checksums, Fabric};
 use verbena_rfio::client::{Address, Exchange, Options, RemoteFile, Session};
 use verbena_rfio_protocol::Header;
 use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD};
@@ -69,14 +67,8 @@ fn answer(mut peer: UnixStream, manner: u8, mut input: &[u8]) -> Option<()> {
 
 fn options() -> Options {
     Options {
-        user: "nobody".into(),
-        secrets: Secrets::default(),
-        ticket: None,
-        token: None,
-        tls: None,
-        fabric: Fabric::Tcp,
         patience: Duration::from_secs(5),
-        checksums: Checksums::On,
+        ..Options::plain("nobody")
     }
 }
 

@@ -68,6 +68,21 @@ pub enum Checksums {
 }
 
 impl Options {
+    /// Options of a user without secret, ticket, token or certificate: TCP, checksums, and a
+    /// time-out of 60 seconds.
+    pub fn plain(user: &str) -> Self {
+        Self {
+            user: user.to_owned(),
+            secrets: Secrets::default(),
+            ticket: None,
+            token: None,
+            tls: None,
+            fabric: Fabric::Tcp,
+            patience: Duration::from_secs(60),
+            checksums: Checksums::On,
+        }
+    }
+
     /// From the environment: `RFIO_USER`, `RFIO_SECRETS`, `RFIO_TLS_CA`, `RFIO_TLS_CERTIFICATE`, `RFIO_TLS_KEY`, `RFIO_FABRIC`,
     /// `RFIO_TIMEOUT` (seconds), `BEARER_TOKEN`, `BEARER_TOKEN_FILE`.
     pub fn from_environment() -> Result<Self, Error> {

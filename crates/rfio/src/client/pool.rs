@@ -159,8 +159,6 @@ impl SessionPool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::secrets::Secrets;
-    use crate::client::options::{Checksums, Fabric};
     use std::net::TcpListener;
 
     #[test]
@@ -169,16 +167,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         drop(listener);
         let address = Address::Host("127.0.0.1".into(), port);
-        let options = Options {
-            user: "nobody".into(),
-            secrets: Secrets::default(),
-            ticket: None,
-            token: None,
-            tls: None,
-            fabric: Fabric::Tcp,
-            patience: Duration::from_secs(60),
-            checksums: Checksums::On,
-        };
+        let options = Options::plain("nobody");
         let pool = Arc::new(SessionPool::default());
         pool.prepare(&address, &options);
         let taken = pool.take(&address, &options);

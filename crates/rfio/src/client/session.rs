@@ -534,7 +534,6 @@ pub(crate) fn unexpected(reply: &Reply) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::secrets::Secrets;
     use std::net::TcpListener;
     use std::time::Instant;
 
@@ -544,14 +543,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Host("127.0.0.1".into(), listener.local_addr().unwrap().port());
         let options = Options {
-            user: "nobody".into(),
-            secrets: Secrets::default(),
-            ticket: None,
-            token: None,
-            tls: None,
-            fabric: Fabric::Tcp,
             patience: Duration::from_secs(600),
-            checksums: Checksums::On,
+            ..Options::plain("nobody")
         };
         let begun = Instant::now();
         let given_up = Session::connect_within(&address, &options, Duration::from_millis(50));

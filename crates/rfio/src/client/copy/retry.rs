@@ -206,23 +206,13 @@ mod tests {
     use super::super::choice::{Choice, Existing};
     use super::super::{Extras, Stable, Verification};
     use super::*;
-    use crate::auth::secrets::Secrets;
     use crate::client::address::Address;
-    use crate::client::options::{Checksums, Fabric, Options};
+    use crate::client::options::Options;
     use std::sync::Arc;
 
     fn manner(patience: Duration) -> Manner {
         Manner {
-            options: Options {
-                user: "nobody".into(),
-                secrets: Secrets::default(),
-                ticket: None,
-                token: None,
-                tls: None,
-                fabric: Fabric::Tcp,
-                patience: Duration::from_secs(60),
-                checksums: Checksums::On,
-            },
+            options: Options::plain("nobody"),
             sessions: Arc::default(),
             earlier: Earlier::Discard,
             verification: Verification::Blocks,

@@ -4,14 +4,10 @@ mod peer;
 mod service;
 mod steps;
 
-use std::time::Duration;
-
 use proptest::test_runner::Config as ProptestConfig;
 use verbena_rfio_protocol::types::{Handle, Range};
 
 use super::{Errand, Exchange, Given};
-use crate::auth::secrets::Secrets;
-use crate::client::options::{Checksums, Fabric};
 use crate::client::{Address, Error, Options};
 
 /// So many cases, or as many as `PROPTEST_CASES` says.
@@ -23,16 +19,7 @@ fn cases(few: u32) -> ProptestConfig {
 }
 
 fn options() -> Options {
-    Options {
-        user: "nobody".into(),
-        secrets: Secrets::default(),
-        ticket: None,
-        token: None,
-        tls: None,
-        fabric: Fabric::Tcp,
-        patience: Duration::from_secs(60),
-        checksums: Checksums::On,
-    }
+    Options::plain("nobody")
 }
 
 /// Random numbers from a seed (xorshift64*).

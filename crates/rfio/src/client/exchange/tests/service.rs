@@ -32,7 +32,7 @@ fn server(limits: Limits) -> Running {
     let service = Service::new(Exports::new(vec![export]).unwrap(), limits, Audit::none()).unwrap();
     let context = Context {
         service: Arc::new(service),
-        authenticator: Authenticator::new(Secrets::default(), LocalUsers::Own, None),
+        authenticator: Authenticator::new(Default::default(), LocalUsers::Own, None),
         tls: None.into(),
         tls_only: false,
     };
