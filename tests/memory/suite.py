@@ -1,6 +1,6 @@
 """Registered memory: one-sided operations on a target that does nothing, memory of every kind, and
-memory over the events of a process's life, memory that io_uring or direct I/O uses at the same time,
-and dma-bufs."""
+memory over the events of a process's life, memory that io_uring, direct I/O or a GPU uses at the
+same time, and dma-bufs."""
 
 from __future__ import annotations
 
@@ -27,5 +27,6 @@ def cases() -> list[Case]:
               for path in (*PATHS, None)]
     # The program's own fstatfs is to be the library's, too.
     buffers = c_program.table(HERE / "dmabuf.c", PATHS, SECONDS, libraries=("-libverbs", "-rdynamic"))
-    return chosen + buffers + [case for source in ("one_sided.c", "kinds.c", "lifetime.c", "pinned.c", "pinned_random.c")
-            for case in c_program.table(HERE / source, PATHS, SECONDS)]
+    programs = ("one_sided.c", "kinds.c", "lifetime.c", "pinned.c", "gpu.c", "pinned_random.c")
+    return chosen + buffers + [case for source in programs
+                               for case in c_program.table(HERE / source, PATHS, SECONDS)]

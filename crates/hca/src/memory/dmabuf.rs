@@ -22,6 +22,10 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 use verbena_abi::*;
 
+/// The kernel's own code for "not supported", include/linux/errno.h: NVIDIA's driver (580) lets it
+/// out as the answer to mmap(2) of a GPU's memory. No C library has a name for it.
+const ENOTSUPP: i32 = 524;
+
 /// What a region of a dma-buf may allow.
 const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
@@ -141,7 +145,14 @@ impl DmaBuf {
                  reading only",
                 access_names(request.access)
             ),
-            Errno(libc::EINVAL | libc::ENODEV | libc::ENXIO | libc::ENOTTY | libc::EOPNOTSUPP) => {
+            Errno(
+                libc::EINVAL
+                | libc::ENODEV
+                | libc::ENXIO
+                | libc::ENOTTY
+                | libc::EOPNOTSUPP
+                | ENOTSUPP,
+            ) => {
                 refused!(
                     EOPNOTSUPP,
                     "the driver of the dma-buf does not map it for the processor (mmap: {error}), as it may be memory of a \
