@@ -61,6 +61,7 @@ kernel_structures  a field that rdma-core's own library copies otherwise, or lea
 tables          the table of GIDs is not what its entries are; a clock goes back
 refusals        a refusal without its line, or with two, or one that names neither call nor attribute; a line
                 without VERBENA_LOG, or beside VERBENA_LOG_FILE; no hint at --link roce for a RoCE address
+threads         a thread of the adapter maps memory after the call that started it
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable",
             "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush", "refusals",
             "sizes", "registration", "buffers", "batches", "settled", "answers", "fault_rows")
 # What asks the library and no other process: one path is as good as another.
-ALONE = ("sysfs", "descriptors", "probes", "names", "kernel_structures", "tables")
+ALONE = ("sysfs", "descriptors", "probes", "names", "kernel_structures", "tables", "threads")
 # Linked against the adapter's library, for the distribution's lacks the names.
 AGAINST_OURS = (f"-L{LIBRARIES}", f"-Wl,-rpath,{LIBRARIES}", "-libverbs")
 

@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::sys::threads;
 
 /// How long nothing is done when calls cannot be taken.
 const RESPITE: Duration = Duration::from_millis(10);
+/// Bytes of the thread's stack.
+const STACK: usize = 2 << 20;
 
 /// What something that is listened to belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,14 +111,7 @@ fn os(error: rustix::io::Errno) -> Errno {
 }
 
 fn start(epoll: Arc<OwnedFd>) -> Result<()> {
-    // The program's signals are the program's: a thread is born with the mask of its maker.
-    let mask = block_signals();
-    let started = thread::Builder::new()
-        .name("verbena-cm".into())
-        .spawn(move || run(&epoll));
-    restore_signals(&mask);
-    started?;
-    Ok(())
+    threads::start("verbena-cm", STACK, move || run(&epoll))
 }
 
 fn run(epoll: &OwnedFd) {
@@ -137,24 +133,6 @@ fn run(epoll: &OwnedFd) {
                 thread::sleep(RESPITE);
             }
         }
-    }
-}
-
-fn block_signals() -> libc::sigset_t {
-    // SAFETY: both sets are plain data that the calls fill.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        let mut before = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        before
-    }
-}
-
-fn restore_signals(mask: &libc::sigset_t) {
-    // SAFETY: `mask` is a set that the call before filled.
-    unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
     }
 }
 

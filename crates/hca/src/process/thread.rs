@@ -6,13 +6,14 @@
 //! a completion queue for an event and does not poll on, it *arms*: peers ring after they stored something. An idle process
 //! therefore takes no processor time.
 
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use crate::process::lurk::Lurker;
 use crate::process::poller::{Poller, until};
 use crate::process::{Member, Process};
 use crate::shm::sleep;
 use crate::sys::clock;
 use crate::sys::punctual::be_punctual;
+use crate::sys::threads;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -25,33 +26,12 @@ use std::sync::mpsc::Sender;
 pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
     let process = process.clone();
     let (begin, begun) = std::sync::mpsc::channel();
-    let spawn = || {
-        std::thread::Builder::new()
-            .name("verbena".into())
-            .stack_size(256 << 10)
-            .spawn(move || {
-                if let (Ok(()), Some(member)) = (begun.recv(), process.member.get()) {
-                    run(&process, member, poller);
-                }
-            })
-            .map(drop)
-            .map_err(Errno::from)
-    };
-    with_signals_blocked(spawn)?;
+    threads::start("verbena", 256 << 10, move || {
+        if let (Ok(()), Some(member)) = (begun.recv(), process.member.get()) {
+            run(&process, member, poller);
+        }
+    })?;
     Ok(begin)
-}
-
-pub(crate) fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are plain data, filled before they are read.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let result = body();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        result
-    }
 }
 
 /// Whether an event is wanted that is not left to the application's polling.

@@ -9,10 +9,10 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::event::AsyncEvent;
 use crate::link::{self, Change, down};
-use crate::process::thread::with_signals_blocked;
 use crate::process::{CURRENT, Process};
 use crate::shm::registry;
 use crate::sys::monitor::Monitor;
+use crate::sys::threads;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use verbena_abi::*;
@@ -58,14 +58,8 @@ impl Process {
             return;
         }
         let process = self.clone();
-        let thread = || {
-            std::thread::Builder::new()
-                .name("verbena-port".into())
-                .stack_size(128 << 10)
-                .spawn(move || follow(&process))
-        };
         // If there is none left, the next to come tries again.
-        if with_signals_blocked(thread).is_err() {
+        if threads::start("verbena-port", 128 << 10, move || follow(&process)).is_err() {
             self.watch.has_thread.store(false, Ordering::Relaxed);
         }
     }

@@ -1,6 +1,6 @@
 //! A fence that other threads of the process pass (membarrier(2)), so that they need none where they do not expect it.
 
-use crate::sys::threads::{self, SignalsBlocked};
+use crate::sys::threads;
 use std::ffi::c_long;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,12 +23,8 @@ pub fn prepare() {
         register();
         return;
     }
-    let _signals = SignalsBlocked::new();
     // Without the thread there is no barrier, which only takes time.
-    let _ = std::thread::Builder::new()
-        .name("verbena barrier".into())
-        .stack_size(64 << 10)
-        .spawn(register);
+    let _ = threads::start("verbena barrier", 64 << 10, register);
 }
 
 /// Whether it can be passed now.

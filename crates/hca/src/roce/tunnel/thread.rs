@@ -12,7 +12,6 @@ use crate::errno::{Errno, Result};
 use crate::link::{self, is_link_local};
 use crate::process::Process;
 use crate::process::poller::until;
-use crate::process::thread::with_signals_blocked;
 use crate::qp::Qp;
 use crate::roce::allow;
 use crate::roce::path::{Sender, gid, plain, route};
@@ -23,6 +22,7 @@ use crate::sys::punctual::be_punctual;
 use crate::sys::readiness::{self, Interest};
 use crate::sys::socket::Socket;
 use crate::sys::tcp::Tcp;
+use crate::sys::threads;
 use crate::sys::udp::{Address, Arrived};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write as _;
@@ -56,18 +56,13 @@ pub(super) fn begin(process: &Arc<Process>, tunnels: &Tunnels) {
         return;
     }
     let process = process.clone();
-    let spawn = || {
-        std::thread::Builder::new()
-            .name("verbena-tunnels".into())
-            .stack_size(256 << 10)
-            .spawn(move || {
-                if let Some(port) = process.roce.get() {
-                    Thread::new(&process, port).run();
-                }
-            })
+    let run = move || {
+        if let Some(port) = process.roce.get() {
+            Thread::new(&process, port).run();
+        }
     };
     // If there is none left, the next who wants a tunnel tries again.
-    if with_signals_blocked(spawn).is_err() {
+    if threads::start("verbena-tunnels", 256 << 10, run).is_err() {
         tunnels.has_thread.store(false, Ordering::Release);
     }
 }

@@ -1,0 +1,36 @@
+/* The adapter's own threads, beside a program that changes its own code.
+ *
+ * Sources: Open MPI's opal/mca/patcher and UCX's ucm ("memory hooks"), which overwrite the first instructions of mmap(2),
+ * munmap(2) and others while other threads run; malloc(3): a thread has a heap of its own from its first allocation. */
+
+#include <sched.h>
+
+#include "contract.h"
+
+/* Address space of this process, in KiB. */
+static long address_space(void)
+{
+	return kibibytes("/proc/self/status", "VmSize:");
+}
+
+/* A thread that has been started maps its heap at once, so no thread is in munmap(2) when the first call has returned.
+ * On one processor a thread that nobody waits for would not have run yet. */
+static void a_thread_has_its_heap_when_it_has_been_started(void)
+{
+	hang_after(30);
+	int processor = sched_getcpu();
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(processor, &one);
+	CHECK_CALL(sched_setaffinity(0, sizeof one, &one));
+	struct endpoint endpoint = endpoint_open(endpoint_defaults());
+	long before = address_space();
+	CHECK_CALL(usleep(200000));
+	CHECK_EQUAL(address_space(), before);
+	endpoint_close(&endpoint);
+}
+
+const struct test tests[] = {
+	{ "a_thread_has_its_heap_when_it_has_been_started", a_thread_has_its_heap_when_it_has_been_started },
+	{ 0 },
+};
