@@ -199,11 +199,41 @@ static void device_memory_has_a_second_pointer(void)
 	endpoint_close(&endpoint);
 }
 
+/* The heap that the adapter allocates from, too, while the process has other descriptors each time. */
+static void the_heap_itself(void)
+{
+	enum { ROUNDS = 40, EACH = 30 };
+	hang_after(60);
+	struct pair pair = pair_open(endpoint_defaults());
+	/* Allocations of all sizes from the registered part. */
+	uint8_t *blocks[64];
+	for (unsigned each = 0; each < 64; each++)
+		CHECK_POINTER(blocks[each] = malloc(64 * (each + 1)));
+	for (unsigned each = 0; each < 64; each += 2)
+		free(blocks[each]);
+	uintptr_t first = ((uintptr_t)blocks[1] + PAGE) & ~(PAGE - 1);
+	uintptr_t last = (uintptr_t)sbrk(0) & ~(PAGE - 1);
+	CHECK(first < last);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		int descriptors[EACH];
+		struct ibv_mr *mr = region(&pair.other, (void *)first, last - first, ALL_ACCESS);
+		for (unsigned each = 0; each < EACH; each++)
+			CHECK((descriptors[each] = dup(STDIN_FILENO)) >= 0);
+		CHECK_CALL(ibv_dereg_mr(mr));
+		for (unsigned each = 0; each < EACH && round % 2 == 0; each++)
+			close(descriptors[each]);
+	}
+	for (unsigned each = 1; each < 64; each += 2)
+		free(blocks[each]);
+	pair_close(&pair);
+}
+
 const struct test tests[] = {
 	{ "memory_has_the_address_that_was_chosen", memory_has_the_address_that_was_chosen },
 	{ "the_structure_says_what_it_holds", the_structure_says_what_it_holds },
 	{ "no_memory_reads_as_zeros_and_takes_everything", no_memory_reads_as_zeros_and_takes_everything },
 	{ "ranges_are_kept_from_children_without_harm", ranges_are_kept_from_children_without_harm },
 	{ "device_memory_has_a_second_pointer", device_memory_has_a_second_pointer },
+	{ "the_heap_itself", the_heap_itself },
 	{ 0 },
 };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use verbena_hca::errno::{Errno, Result};
-use verbena_hca::sys::threads;
+use verbena_hca::sys::start;
 
 /// How long nothing is done when calls cannot be taken.
 const RESPITE: Duration = Duration::from_millis(10);
@@ -111,7 +111,7 @@ fn os(error: rustix::io::Errno) -> Errno {
 }
 
 fn start(epoll: Arc<OwnedFd>) -> Result<()> {
-    threads::start("verbena-cm", STACK, move || run(&epoll))
+    start::start(c"verbena-cm", STACK, move || run(&epoll))
 }
 
 fn run(epoll: &OwnedFd) {

@@ -5,6 +5,7 @@ use crate::memory::extents::Extents;
 use crate::memory::pages::Pages;
 use crate::memory::pins::Pins;
 use crate::memory::quarantine::{Quarantine, Release};
+use crate::sys::apart::Apart;
 use crate::sys::mapping::{Mapping, Rights};
 use crate::sys::memfd::Memfd;
 use crate::sys::pinning::Pinning;
@@ -45,8 +46,8 @@ struct Space {
 }
 
 impl Arena {
-    /// An empty arena, with address space for twice the machine's memory.
-    pub fn create(pages: Pages) -> Result<Arena> {
+    /// An empty arena, with address space for twice the machine's memory. It is used while pages of the heap are held.
+    pub fn create(pages: Pages) -> Result<Apart<Arena>> {
         // SAFETY: an all-zero sysinfo is a valid out-parameter, and it is writable.
         let memory = unsafe {
             let mut info: libc::sysinfo = std::mem::zeroed();
@@ -54,7 +55,7 @@ impl Arena {
             info.totalram * u64::from(info.mem_unit)
         };
         let arena = Arena::of_length((memory * 2).next_power_of_two().max(1 << 34))?;
-        Ok(Arena { pages, ..arena })
+        Apart::new(Arena { pages, ..arena })
     }
 
     /// An empty arena of `length` bytes.

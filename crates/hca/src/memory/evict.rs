@@ -21,6 +21,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU64, fence};
 
+/// Words of one piece on which atomics can be under way: one for each peer that was stopped in one.
+const MOST_WORDS: usize = 128;
+
 /// Moves what lies under `key` to fresh extents. `fence` waits until nobody but the one who is stopped is inside an
 /// access section that began before; no lock is held while it does. What the pages leave may be used again when
 /// `release` says so, which must not call back into the arena.
@@ -132,6 +135,28 @@ fn move_piece(
     release: &Release,
 ) -> Result<()> {
     let length = from.end - from.start;
+    // While the pages are held nothing can be allocated.
+    let mut words = Words::inside(&from, words)?;
+    let to = arena.allocate(length)?;
+    let moved = move_held(arena, quiet, from.start, to, length, shown, &mut words);
+    if let Err(error) = moved {
+        arena.free(to..to + length);
+        return Err(error);
+    }
+    arena.pins().relocate(from.clone(), to);
+    arena.retire(from, Some(release.clone()));
+    Ok(())
+}
+
+fn move_held(
+    arena: &Arena,
+    quiet: &Quiet<'_>,
+    from: u64,
+    to: u64,
+    length: u64,
+    shown: Option<Place>,
+    words: &mut Words<'_>,
+) -> Result<()> {
     let held = match shown {
         Some(place) => quiet.hold_writes(place.at, length)?,
         None => None,
@@ -139,56 +164,75 @@ fn move_piece(
     if !arena.may_move() {
         return Err(Errno::EBUSY);
     }
-    let to = arena.allocate(length)?;
-    let source = arena.pointer(from.start) as u64;
-    let filled = arena.fill(to, source, length);
-    let retired = match filled {
-        Ok(()) => retire_words(arena, &from, to, words),
-        Err(_) => Vec::new(),
-    };
-    let moved = filled.and_then(|()| match shown {
-        Some(place) => remap::map_over(arena.fd(), to, place.at, length, place.protection),
-        None => Ok(()),
-    });
-    if let Err(error) = moved {
-        for (offset, value) in retired {
-            word_at(arena, offset).store(value, SeqCst);
+    arena.fill(to, arena.pointer(from) as u64, length)?;
+    words.retire(arena, from, to);
+    if let Some(place) = shown {
+        let mapped = remap::map_over(arena.fd(), to, place.at, length, place.protection);
+        if mapped.is_err() {
+            words.restore(arena);
+            return mapped;
         }
-        arena.free(to..to + length);
-        return Err(error);
     }
     if let Some(held) = held {
         held.replaced();
     }
-    arena.pins().relocate(from.clone(), to);
-    arena.retire(from, Some(release.clone()));
     Ok(())
 }
 
-/// Puts tombstones in the places of the words of a piece that was copied, and what was there into the copy. Gives the
-/// offsets and values.
-fn retire_words(
-    arena: &Arena,
-    from: &Range<u64>,
-    to: u64,
-    words: &[WordUnderWay<'_>],
-) -> Vec<(u64, u64)> {
-    let is_inside = |offset: u64| {
-        offset.is_multiple_of(8) && offset >= from.start && offset.saturating_add(8) <= from.end
-    };
-    let inside = || words.iter().filter(|word| is_inside(word.offset));
-    let nonce = random_number();
-    // All who are at one word learn of it before it is exchanged.
-    for word in inside() {
-        word.engrave(nonce);
+/// The words of a piece on which atomics are under way.
+struct Words<'a> {
+    marks: Vec<&'a WordUnderWay<'a>>,
+    /// Their offsets, each once, with what was there when the tombstone took its place. Not in the
+    /// heap, whose pages may be those that are held.
+    values: [(u64, u64); MOST_WORDS],
+    count: usize,
+    nonce: u64,
+}
+
+impl<'a> Words<'a> {
+    /// # Errors
+    /// EBUSY when there are too many.
+    fn inside(piece: &Range<u64>, words: &'a [WordUnderWay<'a>]) -> Result<Words<'a>> {
+        let is_inside = |offset: u64| {
+            offset.is_multiple_of(8)
+                && offset >= piece.start
+                && offset.saturating_add(8) <= piece.end
+        };
+        let marks: Vec<_> = words.iter().filter(|word| is_inside(word.offset)).collect();
+        let offsets: BTreeSet<u64> = marks.iter().map(|word| word.offset).collect();
+        let mut found = Words {
+            marks,
+            values: [(0, 0); MOST_WORDS],
+            count: offsets.len(),
+            nonce: random_number(),
+        };
+        if offsets.len() > MOST_WORDS {
+            return Err(Errno::EBUSY);
+        }
+        for (word, offset) in found.values.iter_mut().zip(offsets) {
+            word.0 = offset;
+        }
+        Ok(found)
     }
-    let offsets: BTreeSet<u64> = inside().map(|word| word.offset).collect();
-    let retire = |offset| {
-        let value = tombstone::retire(word_at(arena, offset), nonce);
-        word_at(arena, to + (offset - from.start)).store(value, SeqCst);
-        (offset, value)
-    };
-    offsets.into_iter().map(retire).collect()
+
+    /// Puts tombstones in the places of the words, whose piece was copied to `to`, and what was
+    /// there into the copy.
+    fn retire(&mut self, arena: &Arena, from: u64, to: u64) {
+        // All who are at one word learn of it before it is exchanged.
+        for word in &self.marks {
+            word.engrave(self.nonce);
+        }
+        for (offset, value) in &mut self.values[..self.count] {
+            *value = tombstone::retire(word_at(arena, *offset), self.nonce);
+            word_at(arena, to + (*offset - from)).store(*value, SeqCst);
+        }
+    }
+
+    fn restore(&self, arena: &Arena) {
+        for (offset, value) in &self.values[..self.count] {
+            word_at(arena, *offset).store(*value, SeqCst);
+        }
+    }
 }
 
 /// A number that nothing else is, and not 0.

@@ -105,7 +105,7 @@ impl Message {
 
     /// A message that goes with our context table and arena.
     pub(super) fn about(process: &Process, member: &Member, kind: Kind) -> Message {
-        let arena = process.arena.as_ref();
+        let arena = process.arena.as_deref();
         Message {
             arena_length: arena.map_or(0, |arena| arena.length() as u64),
             arena_base: arena.map_or(0, Arena::base),

@@ -45,6 +45,7 @@ use crate::shm::context_table::ContextTable;
 use crate::shm::registry::{self, BLOCK, Identity, Registry};
 use crate::shm::section::OwnMarks;
 use crate::shm::sleep;
+use crate::sys::apart::Apart;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memfd::Memfd;
 use crate::sys::{barrier, clock};
@@ -104,7 +105,7 @@ pub struct Process {
     pub contexts: Arc<ContextTable>,
     contexts_file: Memfd,
     /// Where registered pages live; None where the system refuses so much address space.
-    pub arena: Option<Arena>,
+    pub arena: Option<Apart<Arena>>,
     /// Memory keys.
     pub keys: Keys,
     /// Memory windows by key.
@@ -335,7 +336,7 @@ impl Process {
         let peer = Arc::new(Peer::own(
             identity,
             self.contexts.clone(),
-            self.arena.as_ref(),
+            self.arena.as_deref(),
             doorbell,
             self.forced,
         ));

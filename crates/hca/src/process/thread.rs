@@ -13,7 +13,7 @@ use crate::process::{Member, Process};
 use crate::shm::sleep;
 use crate::sys::clock;
 use crate::sys::punctual::be_punctual;
-use crate::sys::threads;
+use crate::sys::start;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -26,7 +26,7 @@ use std::sync::mpsc::Sender;
 pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
     let process = process.clone();
     let (begin, begun) = std::sync::mpsc::channel();
-    threads::start("verbena", 256 << 10, move || {
+    start::start(c"verbena", 256 << 10, move || {
         if let (Ok(()), Some(member)) = (begun.recv(), process.member.get()) {
             run(&process, member, poller);
         }

@@ -12,7 +12,7 @@ use crate::link::{self, Change, down};
 use crate::process::{CURRENT, Process};
 use crate::shm::registry;
 use crate::sys::monitor::Monitor;
-use crate::sys::threads;
+use crate::sys::start::start;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use verbena_abi::*;
@@ -59,7 +59,7 @@ impl Process {
         }
         let process = self.clone();
         // If there is none left, the next to come tries again.
-        if threads::start("verbena-port", 128 << 10, move || follow(&process)).is_err() {
+        if start(c"verbena-port", 128 << 10, move || follow(&process)).is_err() {
             self.watch.has_thread.store(false, Ordering::Relaxed);
         }
     }

@@ -1,5 +1,6 @@
 //! A fence that other threads of the process pass (membarrier(2)), so that they need none where they do not expect it.
 
+use crate::sys::start::start;
 use crate::sys::threads;
 use std::ffi::c_long;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ pub fn prepare() {
         return;
     }
     // Without the thread there is no barrier, which only takes time.
-    let _ = threads::start("verbena barrier", 64 << 10, register);
+    let _ = start(c"verbena barrier", 64 << 10, register);
 }
 
 /// Whether it can be passed now.

@@ -1,6 +1,7 @@
 //! The operating system, a safe type for each thing asked of it. System calls and raw copies of this crate live here.
 
 mod ancillary;
+pub mod apart;
 pub mod barrier;
 pub mod clock;
 pub mod copy;
@@ -24,8 +25,11 @@ pub mod readiness;
 pub mod remap;
 pub mod robust;
 pub mod socket;
+pub mod start;
 pub mod tcp;
 pub mod threads;
 pub mod udp;
+#[cfg(test)]
+pub mod unallocated;
 pub mod userfault;
 pub mod vma;

@@ -1,13 +1,11 @@
 //! The threads of this process, and keeping signal handlers from running on the calling one.
 
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use std::fs::{File, Metadata};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::mpsc;
-use std::time::Duration;
 
 const TASKS: &str = "/proc/self/task";
 
@@ -83,37 +81,6 @@ impl Drop for SignalsBlocked {
         // SAFETY: the set that was in force before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
-}
-
-/// How long [`start`] waits at most. Only a thread that waits for its maker takes so long: one
-/// that is started by a constructor of a library, which holds the loader's lock.
-const SETTLED: Duration = Duration::from_secs(1);
-
-/// Starts a thread of the adapter's own, which takes none of the program's signals, and returns
-/// when the thread has its own heap.
-///
-/// A thread begins with calls of mmap(2) and munmap(2), for its heap. Open MPI and UCX overwrite
-/// these functions' first instructions while other threads may run them ("memory hooks"): a
-/// thread that comes back from the kernel into them ends the process. After
-/// this function it sleeps, or allocates from what it has.
-///
-/// # Errors
-/// The system's, when it has no threads or memory left.
-pub fn start(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) -> Result<()> {
-    let (settled, is_settled) = mpsc::channel();
-    let _signals = SignalsBlocked::new();
-    std::thread::Builder::new()
-        .name(name.into())
-        .stack_size(stack)
-        .spawn(move || {
-            drop(std::hint::black_box(Box::new(0_u64)));
-            let _ = settled.send(());
-            drop(settled);
-            body();
-        })
-        .map_err(Errno::from)?;
-    let _ = is_settled.recv_timeout(SETTLED);
-    Ok(())
 }
 
 #[cfg(test)]

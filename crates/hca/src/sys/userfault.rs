@@ -5,6 +5,8 @@
 //! without, they fail with EFAULT, which is why [`HOLDS`] tells our own kernel copies to try again.
 
 use crate::errno::{Errno, Result};
+#[cfg(test)]
+use crate::sys::unallocated;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -171,6 +173,8 @@ impl UserFault {
             Kind::Writes => UFFDIO_REGISTER_MODE_WP,
         };
         HOLDS.fetch_add(1, Ordering::SeqCst);
+        #[cfg(test)]
+        unallocated::begin();
         let held = Held {
             fault: self,
             range,
@@ -229,6 +233,8 @@ impl Drop for Held<'_> {
             let _ = self.fault.ioctl(UFFDIO_UNREGISTER, &mut { range });
         }
         let _ = self.fault.ioctl(UFFDIO_WAKE, &mut { range });
+        #[cfg(test)]
+        unallocated::end();
         HOLDS.fetch_add(1, Ordering::SeqCst);
     }
 }

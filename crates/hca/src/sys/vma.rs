@@ -3,8 +3,9 @@
 
 use crate::errno::{Errno, Result};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 
 const MAPS: &str = "/proc/self/maps";
 
@@ -100,27 +101,44 @@ impl Maps {
     }
 
     /// Whether a shared mapping of a file has a name that begins so; those of the file with inode
-    /// `except` are passed over.
+    /// `except` are passed over. Allocates nothing.
     pub fn has_shared(&self, name: &str, except: u64) -> Result<bool> {
-        for vma in self.query_all(0, u64::MAX, COVERING_OR_NEXT | FILE_BACKED | SHARED)? {
-            if vma.inode != except && self.is_named(&vma, name.as_bytes())? {
-                return Ok(true);
+        let mut at = 0;
+        loop {
+            match self.query(at, COVERING_OR_NEXT | FILE_BACKED | SHARED) {
+                Ok(vma) if vma.inode != except && self.is_named(&vma, name.as_bytes())? => {
+                    return Ok(true);
+                }
+                Ok(vma) => at = vma.end,
+                Err(Errno::ENOENT) => return Ok(false),
+                Err(error) => return Err(error),
             }
         }
-        Ok(false)
     }
 
     /// As [`Maps::has_shared`], from the text of the file, for kernels that do not know the
-    /// question.
+    /// question. A name with a space before `name` in it counts, too. Allocates nothing.
     pub fn text_has(&self, name: &str) -> Result<bool> {
-        for line in BufReader::with_capacity(64 * 1024, File::open(MAPS)?).lines() {
-            let line = line?;
-            let found = line.split_ascii_whitespace().nth(5);
-            if found.is_some_and(|found| found.starts_with(name)) {
+        let mut text = [0; 4096];
+        let mut at = 0;
+        // What a piece ends with may be the beginning of the name, and is kept for the next.
+        let mut kept = 0;
+        loop {
+            let read = match self.file.read_at(&mut text[kept..], at) {
+                Ok(0) => return Ok(false),
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            at += read as u64;
+            let end = kept + read;
+            let begins = |window: &[u8]| window[0] == b' ' && &window[1..] == name.as_bytes();
+            if text[..end].windows(1 + name.len()).any(begins) {
                 return Ok(true);
             }
+            kept = name.len().min(end);
+            text.copy_within(end - kept..end, 0);
         }
-        Ok(false)
     }
 
     /// Whether the name of a mapping begins with these bytes.

@@ -21,8 +21,8 @@ use crate::sys::clock;
 use crate::sys::punctual::be_punctual;
 use crate::sys::readiness::{self, Interest};
 use crate::sys::socket::Socket;
+use crate::sys::start::start;
 use crate::sys::tcp::Tcp;
-use crate::sys::threads;
 use crate::sys::udp::{Address, Arrived};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write as _;
@@ -62,7 +62,7 @@ pub(super) fn begin(process: &Arc<Process>, tunnels: &Tunnels) {
         }
     };
     // If there is none left, the next who wants a tunnel tries again.
-    if threads::start("verbena-tunnels", 256 << 10, run).is_err() {
+    if start(c"verbena-tunnels", 256 << 10, run).is_err() {
         tunnels.has_thread.store(false, Ordering::Release);
     }
 }

@@ -11,9 +11,8 @@ const NAME_AT: usize = 19;
 #[repr(align(8))]
 struct Entries([u8; 4096]);
 
-/// Reads them into `numbers`, in place of what was there.
-pub fn read(directory: BorrowedFd<'_>, numbers: &mut Vec<RawFd>) -> Result<()> {
-    numbers.clear();
+/// Calls `each` with every one of them. Allocates nothing.
+pub fn each(directory: BorrowedFd<'_>, mut each: impl FnMut(RawFd)) -> Result<()> {
     let directory = directory.as_raw_fd();
     // SAFETY: no pointers.
     if unsafe { libc::lseek(directory, 0, libc::SEEK_SET) } != 0 {
@@ -33,27 +32,23 @@ pub fn read(directory: BorrowedFd<'_>, numbers: &mut Vec<RawFd>) -> Result<()> {
         };
         match usize::try_from(filled) {
             Ok(0) => return Ok(()),
-            Ok(filled) => numbers.extend(numbers_of(&entries.0[..filled])),
+            Ok(filled) => each_of(&entries.0[..filled], &mut each),
             Err(_) => return Err(Errno::last()),
         }
     }
 }
 
 /// The entries whose names are numbers: all but `.` and `..`.
-fn numbers_of(mut entries: &[u8]) -> Vec<RawFd> {
-    let mut numbers = Vec::new();
+fn each_of(mut entries: &[u8], each: &mut impl FnMut(RawFd)) {
     while let Some(&[low, high]) = entries.get(LENGTH_AT..LENGTH_AT + 2) {
         let length = usize::from(u16::from_ne_bytes([low, high]));
         let name = entries.get(NAME_AT..length).unwrap_or_default();
         let name = CStr::from_bytes_until_nul(name).unwrap_or_default();
-        numbers.extend(
-            name.to_str()
-                .ok()
-                .and_then(|name| name.parse::<RawFd>().ok()),
-        );
+        if let Some(number) = name.to_str().ok().and_then(|name| name.parse().ok()) {
+            each(number);
+        }
         entries = entries.get(length.max(NAME_AT)..).unwrap_or_default();
     }
-    numbers
 }
 
 #[cfg(test)]
@@ -67,11 +62,11 @@ mod tests {
             .map(|_| std::fs::File::open("/dev/null").unwrap())
             .collect();
         let directory = std::fs::File::open("/proc/self/fd").unwrap();
-        let mut numbers = vec![-7];
         for _ in 0..2 {
-            read(directory.as_fd(), &mut numbers).unwrap();
+            let mut numbers = Vec::new();
+            each(directory.as_fd(), |number| numbers.push(number)).unwrap();
             assert!(many.iter().all(|file| numbers.contains(&file.as_raw_fd())));
-            assert!(numbers.contains(&directory.as_raw_fd()) && !numbers.contains(&-7));
+            assert!(numbers.contains(&directory.as_raw_fd()));
         }
     }
 }

@@ -16,6 +16,11 @@
 //! | context of io_setup(2), no descriptor | those of transfers under way, of files closed meanwhile too |
 //! | vmsplice(2), seen by the shim | what lies in pipes |
 //!
+//! The question is asked while other threads may not touch pages of this process
+//! ([`crate::sys::userfault::Held`]), among them the heap's. So the answer needs the stack and what
+//! lies in a [`Pinning`], which does not lie in the heap either ([`crate::sys::apart`]). It allocates
+//! and frees nothing, and takes no lock that a thread may hold which waits for such a page.
+//!
 //! Not seen: a ring or device whose descriptor this process has handed over and closed, and the
 //! table of descriptors of a
 //! thread that has one of its own (unshare(2) with CLONE_FILES).
@@ -38,6 +43,10 @@ const DESCRIPTORS: &str = "/proc/self/fd";
 /// What the mapping of a context is called.
 const CONTEXT: &str = "/[aio]";
 const CONTEXTS: &str = "/proc/sys/fs/aio-nr";
+/// Of so many descriptors the numbers are kept. Of more all are listed each time.
+const KEPT: usize = 1024;
+/// The most that are known to be ours; more are looked at as all others are.
+const KNOWN: usize = 16;
 
 /// The descriptors of the process that opened it; a forked child opens its own. Asked by one thread
 /// at a time.
@@ -56,12 +65,41 @@ pub struct Pinning {
 }
 
 /// The numbers of descriptors.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Numbers {
     /// Those that were open at the last look.
-    open: Vec<RawFd>,
+    open: List<KEPT>,
     /// Those of them that are ours for as long as this process lives, and hold no pages.
-    known: Vec<RawFd>,
+    known: List<KNOWN>,
+}
+
+#[derive(Debug)]
+struct List<const ROOM: usize> {
+    numbers: [RawFd; ROOM],
+    /// How many there are; more than the room when not all are here.
+    count: usize,
+}
+
+impl<const ROOM: usize> List<ROOM> {
+    const EMPTY: List<ROOM> = List {
+        numbers: [-1; ROOM],
+        count: 0,
+    };
+
+    fn push(&mut self, number: RawFd) {
+        if let Some(room) = self.numbers.get_mut(self.count) {
+            *room = number;
+        }
+        self.count += 1;
+    }
+
+    fn all(&self) -> &[RawFd] {
+        &self.numbers[..self.count.min(ROOM)]
+    }
+
+    fn is_whole(&self) -> bool {
+        self.count <= ROOM
+    }
 }
 
 impl Pinning {
@@ -72,10 +110,15 @@ impl Pinning {
         let pinning = Pinning {
             nameless: descriptor::nameless_inode(),
             without_context: AtomicU64::new(0),
-            numbers: Mutex::default(),
+            numbers: Mutex::new(Numbers {
+                open: List::EMPTY,
+                known: List::EMPTY,
+            }),
             descriptors,
             contexts,
         };
+        // It is looked up at the first call, which is not to be later.
+        spliced::has_spliced();
         pinning.is_harmless(pinning.descriptors.as_fd());
         if let Some(contexts) = &pinning.contexts {
             pinning.is_harmless(contexts.as_fd());
@@ -89,7 +132,12 @@ impl Pinning {
         let number = descriptor.as_raw_fd();
         let mut numbers = self.numbers();
         numbers.known.push(number);
-        numbers.open.clear();
+        numbers.open = List::EMPTY;
+    }
+
+    /// How many descriptors are open; 0 before Linux 6.2, which does not say so.
+    fn count(&self) -> usize {
+        descriptor::status(self.descriptors.as_raw_fd()).map_or(0, |all| all.st_size as usize)
     }
 
     /// Whether pages of this process may be held now. What cannot be found out counts as held.
@@ -99,24 +147,30 @@ impl Pinning {
     }
 
     fn by_descriptor(&self) -> bool {
-        // Linux 6.2 tells how many there are; before, it is 0.
-        let count = descriptor::status(self.descriptors.as_raw_fd()).map_or(0, |all| all.st_size);
+        let count = self.count();
         let mut numbers = self.numbers();
+        let Numbers { open, known } = &mut *numbers;
+        let known = known.all();
         // As many as there are, and all of them open: there is no other.
         if count > 0
-            && numbers.open.len() + numbers.known.len() == count as usize
-            && let Some(is_held) = self.any_holds(&numbers.open)
+            && open.is_whole()
+            && open.count + known.len() == count
+            && let Some(is_held) = self.any_holds(open.all())
         {
             return is_held;
         }
-        if list::read(self.descriptors.as_fd(), &mut numbers.open).is_err() {
-            numbers.open.clear();
-            return true;
+        *open = List::EMPTY;
+        let mut is_held = false;
+        let listed = list::each(self.descriptors.as_fd(), |number| {
+            if !known.contains(&number) {
+                open.push(number);
+                is_held = is_held || self.verdict(number) == Verdict::Holds;
+            }
+        });
+        if listed.is_err() {
+            *open = List::EMPTY;
         }
-        let Numbers { open, known } = &mut *numbers;
-        open.retain(|number| !known.contains(number));
-        open.iter()
-            .any(|number| self.verdict(*number) == Verdict::Holds)
+        is_held || listed.is_err()
     }
 
     /// None if one of them is not open any more.

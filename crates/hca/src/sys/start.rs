@@ -1,0 +1,126 @@
+//! Starting threads of the adapter's own, in programs that change their own code meanwhile.
+//!
+//! A thread begins with calls of mmap(2) and munmap(2), for its heap. Open MPI and UCX overwrite the
+//! first instructions of these functions while other threads may run them ("memory hooks"): a thread
+//! that comes back from the kernel into the new ones ends the process. So whoever starts a thread
+//! here waits until it has its heap. Afterwards it sleeps, or allocates from what it has.
+//!
+//! Not by `std::thread`: that takes the loader's lock before the body begins, and a constructor of a
+//! library that opens the device holds it while it waits.
+
+use crate::errno::{Errno, Result};
+use crate::sys::threads::SignalsBlocked;
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+type Body = Box<dyn FnOnce() + Send>;
+
+/// What the maker and the new thread share until the thread has its heap. It lies on the maker's
+/// stack, so the thread must not touch it after the post.
+struct Beginning {
+    has_heap: UnsafeCell<libc::sem_t>,
+    name: &'static CStr,
+    body: Option<Body>,
+}
+
+extern "C" fn enter(beginning: *mut c_void) -> *mut c_void {
+    // SAFETY: malloc(3) and free(3) of a byte, and the maker's `Beginning`, which is there and not
+    // touched by the maker until the post; its semaphore was made.
+    let (name, body) = unsafe {
+        // Seen by nobody, or the compiler would leave both out.
+        libc::free(std::hint::black_box(libc::malloc(1)));
+        let beginning: *mut Beginning = beginning.cast();
+        let taken = ((*beginning).name, (*beginning).body.take());
+        libc::sem_post((*beginning).has_heap.get());
+        taken
+    };
+    // SAFETY: this thread's number, and a string with its end.
+    unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr()) };
+    if let Some(body) = body {
+        // What panicked has said so on standard error; the program's threads go on.
+        let _ = catch_unwind(AssertUnwindSafe(body));
+    }
+    ptr::null_mut()
+}
+
+/// Starts a detached thread with none of the program's signals; returns when it has its heap.
+/// `stack` is in bytes; a `name` of more than 15 bytes is not set.
+///
+/// # Errors
+/// The system's (pthread_create(3)), when it has no threads or memory left.
+pub fn start(
+    name: &'static CStr,
+    stack: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<()> {
+    let mut beginning = Beginning {
+        // SAFETY: a semaphore is plain data, made by sem_init below before anybody uses it.
+        has_heap: UnsafeCell::new(unsafe { std::mem::zeroed() }),
+        name,
+        body: Some(Box::new(body)),
+    };
+    let has_heap = beginning.has_heap.get();
+    let _signals = SignalsBlocked::new();
+    let mut attributes = MaybeUninit::uninit();
+    let mut thread = MaybeUninit::uninit();
+    // SAFETY: the semaphore and the attributes are made before they are used and destroyed after
+    // their last use. The new thread has `beginning` until its post, for which this one waits: a
+    // wait fails only when a signal handler has run, and none does here.
+    unsafe {
+        libc::sem_init(has_heap, 0, 0);
+        libc::pthread_attr_init(attributes.as_mut_ptr());
+        libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), stack);
+        let error: c_int = libc::pthread_create(
+            thread.as_mut_ptr(),
+            attributes.as_ptr(),
+            enter,
+            ptr::from_mut(&mut beginning).cast(),
+        );
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        if error != 0 {
+            libc::sem_destroy(has_heap);
+            return Err(Errno(error));
+        }
+        while libc::sem_wait(has_heap) != 0 {}
+        libc::sem_destroy(has_heap);
+        // It may have ended by now: only the thread itself may use its number.
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_thread_runs_its_body_under_its_name() {
+        let (told, hear) = mpsc::channel();
+        start(c"some-name", 64 << 10, move || {
+            let name = std::fs::read_to_string("/proc/thread-self/comm");
+            told.send(name.unwrap()).unwrap();
+        })
+        .unwrap();
+        assert_eq!(hear.recv().unwrap(), "some-name\n");
+    }
+
+    #[test]
+    fn a_thread_that_panics_takes_nobody_with_it() {
+        let (told, hear) = mpsc::channel::<()>();
+        start(c"panics", 256 << 10, move || {
+            let _told = told;
+            panic!("a test's");
+        })
+        .unwrap();
+        assert!(hear.recv().is_err());
+    }
+
+    #[test]
+    fn a_stack_that_cannot_be_is_an_error() {
+        assert!(start(c"none", 1, || ()).is_err() || start(c"none", 1 << 60, || ()).is_err());
+    }
+}

@@ -1,0 +1,59 @@
+//! The allocator of this crate's tests: it ends a process that allocates or frees where it must not.
+//!
+//! A thread that holds other threads' accesses to pages would wait for ever for one who waits at such
+//! a page with the heap's lock, or at such a page of the heap itself ([`crate::memory::quiet`]). That
+//! takes luck to be seen; an allocation does not.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static HOLDS: Cell<u32> = const { Cell::new(0) };
+}
+
+struct Watched;
+
+#[global_allocator]
+static WATCHED: Watched = Watched;
+
+/// From here on this thread may not allocate.
+pub fn begin() {
+    HOLDS.set(HOLDS.get() + 1);
+}
+
+/// From here on it may.
+pub fn end() {
+    HOLDS.set(HOLDS.get() - 1);
+}
+
+fn check() {
+    if HOLDS.get() > 0 {
+        const WORDS: &str = "memory is allocated or freed while pages are held\n";
+        // SAFETY: a buffer of its length, and an end without unwinding.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, WORDS.as_ptr().cast(), WORDS.len());
+            libc::abort();
+        }
+    }
+}
+
+// SAFETY: the system's allocator, asked after a look at a number.
+unsafe impl GlobalAlloc for Watched {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        check();
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        check();
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        check();
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
