@@ -17,7 +17,7 @@ from .python_package import PYTHON
 from .service import SECONDS, Service, noise
 
 #: More than is read ahead at once (16 MiB), so that there is something left to ask for.
-SIZE = 40 << 20
+SIZE = 24 << 20
 # Reads a third, waits for "go", and reads the rest. Errors are numbers.
 SCRIPT = """
 import ctypes, os, sys, time
@@ -117,10 +117,10 @@ def in_vain(place: Place) -> Outcome:
         grow(service.export / "f", 2)
         service.start()
         ended = reader.rest()
-        if ended.status != 3 or "changed" not in ended.output:
+        if ended.status != 3 or "Stale file handle" not in ended.output:
             return failed("another file under the name is read", ended.evidence())
         reader = Reader(service, 2, RFIO_RETRY="soon")
         ended = reader.rest()
-        if ended.succeeded or "RFIO_RETRY: 'soon' is not a number of seconds" not in ended.output:
+        if ended.succeeded or "Invalid argument" not in ended.output:
             return failed("a bad RFIO_RETRY", ended.evidence())
         return passed()
