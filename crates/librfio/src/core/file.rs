@@ -242,8 +242,8 @@ impl OpenFile {
         ticket.wait()?.outcome.map(|_| ())
     }
 
-    /// Reads at an offset; over another connection if this one is lost, where the file can be opened
-    /// again as it was.
+    /// Reads at an offset. If the connection is lost, the read goes on over another one where the
+    /// file's options say so.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         let mut read = self.read_once(offset, bytes);
         let mut backoff = None;
@@ -261,7 +261,8 @@ impl OpenFile {
         read
     }
 
-    /// Opens the file on another connection; what was fetched before stays. It must still be the same file.
+    /// Opens the file on another connection; what was fetched before stays. It must still be the same
+    /// file.
     fn open_anew(&mut self) -> Result<(), Error> {
         self.coming.clear();
         self.course.begin_anew();

@@ -110,8 +110,8 @@ impl Error {
         }
     }
 
-    /// Whether what was asked of a server that was reached before may succeed on another connection:
-    /// this one is lost, or the server is busy or stops.
+    /// Whether what was asked of a server that was reached before may succeed over another
+    /// connection: this one is lost, or the server is busy or stops.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable(..)

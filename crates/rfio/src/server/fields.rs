@@ -26,8 +26,8 @@ impl Field {
         self.raw == b"*"
     }
 
-    /// The group that the line is for, if it is for one. A user whose name begins with `@` is written
-    /// `\100`.
+    /// The group that the line is for, if it is for one. The first letter of a user whose name
+    /// begins with `@` is written `\100`.
     pub(super) fn group(&self) -> Option<Result<String, String>> {
         let name = match self.raw.first() {
             Some(b'@') => &self.bytes[1..],

@@ -29,8 +29,8 @@ impl CopyError {
         matches!(self.error, Error::LeftOut(_))
     }
 
-    /// Whether the connection is lost, or the server takes nothing more or does not let the user in,
-    /// so that nothing else can be copied over it.
+    /// Whether nothing else can be copied: the connection is lost, or the server takes nothing more
+    /// or does not let the user in.
     pub fn is_loss(&self) -> bool {
         match &self.error {
             Error::Unreachable(..) | Error::Connection(_) | Error::Dropped(_) | Error::TimedOut => {

@@ -76,7 +76,7 @@ fn read_from(
     };
     for (from, to) in segments(size, CHUNK).filter(|&(_, to)| to > begun) {
         let work = match Work::whole((from.max(begun), to)) {
-            work if start == Start::Slow => work.from_single_blocks(source.block()),
+            work if start == Start::Slow => work.beginning_with_blocks(source.block()),
             work => work,
         };
         let read = reader.read(&work, &mut put);

@@ -148,7 +148,7 @@ pub fn copy(
         progress.kept(until - at - work.total());
         let work = match manner.start {
             Start::Full => work,
-            Start::Slow => work.from_single_blocks(block),
+            Start::Slow => work.beginning_with_blocks(block),
         };
         move_all(source, sink, &work, manner, progress)?;
         at = until;

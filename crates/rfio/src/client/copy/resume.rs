@@ -37,7 +37,7 @@ pub struct Work {
 
 impl Work {
     /// The same, but its first [`SLOWLY`] blocks one by one.
-    pub fn from_single_blocks(mut self, block: u32) -> Self {
+    pub fn beginning_with_blocks(mut self, block: u32) -> Self {
         let mut left = SLOWLY;
         let split = |&(offset, length): &(u64, u32)| {
             let step = match left {
@@ -232,7 +232,7 @@ mod tests {
     fn work_after_a_loss_begins_with_single_blocks() {
         let block = 256 << 10;
         let size = 40 * u64::from(block) + 5;
-        let work = Work::whole((0, size)).from_single_blocks(block);
+        let work = Work::whole((0, size)).beginning_with_blocks(block);
         let (mut at, mut lengths) = (0, Vec::new());
         while let Some((offset, length)) = work.take() {
             assert_eq!(offset, at);
@@ -241,8 +241,8 @@ mod tests {
         }
         assert_eq!(at, size);
         assert!(lengths[..SLOWLY].iter().all(|&length| length == block));
-        assert!(lengths[SLOWLY + 1..].iter().any(|&length| length == CHUNK));
-        assert_eq!(Work::whole((0, 0)).from_single_blocks(block).total(), 0);
+        assert!(lengths[SLOWLY + 1..].contains(&CHUNK));
+        assert_eq!(Work::whole((0, 0)).beginning_with_blocks(block).total(), 0);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Root {
         for _ in 0..64 {
             match rustix::fs::openat2(self, beneath.as_os_str(), flags, mode, resolve) {
                 Err(Errno::AGAIN) => {}
-                // The kernel's EXDEV would puzzle the user of a copy tool: what happened is a refusal.
+                // EXDEV would puzzle the user of a copy tool: what happened is a refusal.
                 Err(Errno::XDEV) => return Err(Errno::ACCESS.into()),
                 other => return Ok(other?),
             }
@@ -65,8 +65,8 @@ impl Root {
         Err(Errno::AGAIN.into())
     }
 
-    /// The same by what the kernel remembers. The walk ends at another file system: that one may have
-    /// to be asked.
+    /// The same by what the kernel remembers. The walk ends at another file system, which may have to
+    /// be asked.
     pub(super) fn look_beneath_at_once(
         &self,
         beneath: &Beneath,
@@ -81,7 +81,8 @@ impl Root {
             | ResolveFlags::CACHED;
         let flags = flags | OFlags::CLOEXEC;
         match rustix::fs::openat2(self, beneath.as_os_str(), flags, Mode::empty(), resolve) {
-            // Not remembered, or not within this file system; or a kernel before 5.12, which does not know the question.
+            // Not remembered, or not within this file system; or a kernel before 5.12, which does
+            // not know the question.
             Err(Errno::AGAIN | Errno::XDEV | Errno::INVAL) => Ok(None),
             other => Ok(Some(other?)),
         }

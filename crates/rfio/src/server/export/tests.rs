@@ -51,7 +51,8 @@ fn nothing_but_a_regular_file_is_opened() {
         0,
     )
     .unwrap();
-    // A writer without a reader is refused (fifo(7)), unless somebody opens the other end: inotify tells.
+    // A writer without a reader is refused (fifo(7)) unless the other end is opened, which inotify
+    // tells.
     let watch = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::NONBLOCK).unwrap();
     rustix::fs::inotify::add_watch(&watch, &fifo, rustix::fs::inotify::WatchFlags::OPEN).unwrap();
     let create = OFlags::RDWR | OFlags::CREATE;
@@ -124,7 +125,8 @@ fn a_link_that_stays_inside_is_followed() {
 
 #[test]
 fn a_directory_that_becomes_a_link_during_the_walk_never_leads_out() {
-    // The race that a check before the open loses: one thread swaps a directory for a link to the outside.
+    // The race that a check before the open loses: one thread swaps a directory for a link to the
+    // outside.
     let scratch = Scratch::new();
     let exports = exports(&scratch, Access::ReadOnly);
     std::fs::create_dir(scratch.path("outside")).unwrap();
