@@ -290,6 +290,14 @@ class Asynchronous(AsyncFileSystem):
         await asyncio.gather(*(read(path, mine) for path, mine in wanted.items()))
         return results
 
+    async def open_async(self, path: str, mode: str = "rb", block_size: Optional[int] = None, compression: Optional[str] = None,
+                         **_: Any) -> Any:
+        """Opens a file whose reads and writes are awaited."""
+        from .streamed import opened
+        if compression:
+            raise ValueError("open_async neither compresses nor decompresses")
+        return await opened(self._open, self._strip_protocol(path), mode, block_size)
+
     async def _find(self, path: str, maxdepth: Optional[int] = None, withdirs: bool = False, **kwargs: Any) -> Any:
         return await in_thread(self.find, path, maxdepth, withdirs, **kwargs)
 

@@ -26,6 +26,29 @@ assert rfio.rfio_opendir(os.path.dirname(path))
 """
 
 
+def exported(place: Place) -> Outcome:
+    """A directory whose name is not UTF-8 is exported, also with ':ro' behind it, and messages show its bytes."""
+    outside = place.directory / DIRECTORY
+    outside.mkdir()
+    (outside / FILE).write_bytes(b"content")
+    with Service(place, "tcp", export=outside) as service:
+        if f"exporting {place.directory}/{SHOWN_DIRECTORY} (ReadWrite)" not in service.daemon.output():
+            return failed("the directory is not shown", service.daemon.output())
+        ended = service.tool("rfcat", service.at(FILE))
+        if not ended.succeeded or ended.output != "content":
+            return failed("nothing is served", ended.evidence())
+        service.stop()
+        service.export = f"{outside}:ro"
+        service.start()
+        ended = service.tool("rfrm", service.at(FILE))
+        if ended.status != 2 or "Read-only" not in ended.output or not (outside / FILE).exists():
+            return failed("':ro' is not understood", ended.evidence())
+        service.stop()
+        ended = service.tool("rfiod", "--export", f"{outside}/{DIRECTORY}", "--listen", "127.0.0.1:0", "--fabric", "tcp")
+        said = f"{SHOWN_DIRECTORY}/{SHOWN_DIRECTORY}: No such file"
+        return passed() if ended.status == 2 and said in ended.output else failed("a missing directory", ended.evidence())
+
+
 def everywhere(place: Place) -> Outcome:
     """All tools with such names, here and there; listings, messages and --json show the bytes."""
     with Service(place, "tcp") as service:

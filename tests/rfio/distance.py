@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import queue
 import socket
 import threading
@@ -20,6 +21,8 @@ from .service import Service, noise
 WAY = 0.02
 #: Of a tree, and files in each.
 DIRECTORIES, FILES = 60, 4
+#: Bytes of a file that takes several connections.
+LONG = 2_500_001
 
 # The classic calls, of which the options are: a read at an offset says nothing about the next one.
 SCRIPT = """
@@ -42,12 +45,12 @@ for option, length in (1, 64), (2, 64), (2, 256), (16, 64):
 
 
 class LongWay:
-    """A relay that delivers what it gets a while later, as much at once as comes, and may end each connection after a time, or after so many bytes to the client."""
+    """A relay that delivers what it gets a while later, as much at once as comes, and may end each connection after so many bytes to the
+    server or to the client: for each connection the next number of those that are given."""
 
-    def __init__(self, port: int, way: float = WAY, lives: tuple[float, ...] = (), most: int = 0):
-        self.most = most
+    def __init__(self, port: int, way: float = WAY, ups: tuple[int, ...] = (), downs: tuple[int, ...] = ()):
         self.to, self.socket = port, socket.create_server(("127.0.0.1", 0))
-        self.way, self.lives = way, itertools.cycle(lives)
+        self.way, self.ups, self.downs = way, itertools.cycle(ups), itertools.cycle(downs)
         self.port = self.socket.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 
@@ -58,23 +61,16 @@ class LongWay:
                 near, _ = self.socket.accept()
             except OSError:
                 return
-            far = socket.create_connection(("127.0.0.1", self.to))
-            if (life := next(self.lives, 0.0)) > 0:
-                threading.Timer(life, self.cut, (near, far)).start()
-            for one, other, most in ((near, far, 0), (far, near, self.most)):
+            try:
+                far = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:
+                near.close()
+                continue
+            for one, other, most in ((near, far, next(self.ups, 0)), (far, near, next(self.downs, 0))):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 held: queue.Queue = queue.Queue()
                 threading.Thread(target=self.take, args=(one, held), daemon=True).start()
                 threading.Thread(target=self.give, args=(other, held, most), daemon=True).start()
-
-    @staticmethod
-    def cut(*streams: socket.socket) -> None:
-        """Ends a connection, whatever is under way."""
-        for stream in streams:
-            try:
-                stream.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def take(self, stream: socket.socket, held: queue.Queue) -> None:
         """Notes when something came."""
@@ -87,14 +83,14 @@ class LongWay:
 
     @staticmethod
     def give(stream: socket.socket, held: queue.Queue, most: int) -> None:
-        """Delivers it when it is time, and after more than `most` bytes nothing, unless that is 0."""
-        carried = 0
+        """Delivers it when it is time, and after `most` bytes nothing, unless that is 0."""
+        left = most or 1 << 62
         try:
             while (item := held.get())[1]:
                 time.sleep(max(0.0, item[0] - time.monotonic()))
-                stream.sendall(item[1])
-                carried += len(item[1])
-                if 0 < most < carried:
+                stream.sendall(item[1][:left])
+                left -= len(item[1])
+                if left <= 0:
                     stream.shutdown(socket.SHUT_RDWR)
                     return
             stream.shutdown(socket.SHUT_WR)
@@ -145,9 +141,8 @@ def trees(place: Place, direction: str, is_cut: bool = False) -> Outcome:
         grow(tree)
         way = LongWay(service.port)
         if is_cut:
-            # What comes counts by bytes; what is sent may all be under way at once, so that only time leaves room for progress.
-            by_time, by_bytes = ((), 60_000) if direction == "download" else ((0.25, 0.3, 0.2, 0.5), 0)
-            way = LongWay(service.port, 0.008, by_time, by_bytes)
+            cuts = {"downs": (60_000,)} if direction == "download" else {"ups": (20_000, 60_000, 30_000)}
+            way = LongWay(service.port, 0.008, **cuts)
         there = f"rfio://127.0.0.1:{way.port}/tree"
         copy = service.here / "copy" if direction == "download" else service.export / "tree"
         places = (there, str(copy)) if direction == "download" else (str(tree), there)
@@ -165,6 +160,44 @@ def trees(place: Place, direction: str, is_cut: bool = False) -> Outcome:
         trips = took / (2 * WAY)
         said = f"{DIRECTORIES} directories of {FILES} files and a link: {took:.2f} s, {trips:.0f} round trips"
         return passed(said) if trips < DIRECTORIES else failed(said)
+
+
+def short_lives(place: Place, direction: str) -> Outcome:
+    """Files over a link that ends each connection after 0.1 to 2.5 MB, whatever is under way: as long as some connections carry a block,
+    they arrive. Over one that carries less, --retry ends the copy."""
+    with Service(place, "tcp") as service:
+        original = service.here / "original"
+        original.write_bytes(noise(LONG))
+        is_upload = direction == "upload"
+        if not is_upload:
+            (service.export / "f").write_bytes(original.read_bytes())
+        cuts = "ups" if is_upload else "downs"
+        figures = []
+        for lanes, lives in (("1", (350_000,)), ("1", (1_500_000, 100_000, 700_000)), ("3", (500_000,))):
+            way = LongWay(service.port, 0.001, **{cuts: lives})
+            there = f"rfio://127.0.0.1:{way.port}/f"
+            copy = service.export / "f" if is_upload else service.here / "copy"
+            ended = service.tool("rfcp", "--json", "--retry", 5, "-P", lanes, *((original, there) if is_upload else (there, copy)))
+            way.close()
+            if not ended.succeeded or copy.read_bytes() != original.read_bytes():
+                return failed(f"{lives} bytes a connection, {lanes} sessions: not the same file", ended.evidence())
+            report = json.loads(ended.output.splitlines()[-1])
+            figures.append(f"{report['tried_again']} losses, {report['moved_bytes'] / LONG:.1f} times the file")
+            if report["tried_again"] < 2:
+                return failed(f"only {figures[-1]}", ended.evidence())
+            copy.unlink()
+            if not is_upload:
+                (service.export / "f").write_bytes(original.read_bytes())
+        (service.export / "f").write_bytes(original.read_bytes())
+        way = LongWay(service.port, 0.001, **{cuts: (50_000,)})
+        there = f"rfio://127.0.0.1:{way.port}/f"
+        begun = time.monotonic()
+        ended = service.tool("rfcp", "-q", "--retry", 1, *((original, there) if is_upload else (there, service.here / "copy")))
+        took = time.monotonic() - begun
+        way.close()
+        if ended.status != 2 or not 0.8 < took < 8:
+            return failed(f"without any progress, --retry 1 takes {took:.1f} s", ended.evidence())
+        return passed("; ".join(figures))
 
 
 def difference(tree: Path, copy: Path) -> str:

@@ -240,7 +240,7 @@ def late_server(place: Place) -> Outcome:
     with VerbsPeer(place) as verbs, Service(place, "verbs") as service:
         for what in ("late write", "read", "beside the window"):
             hostile = HostileServer(verbs, 64 << 20)
-            client = service.begin("rfcp", "-q", "--no-block-checksums", f"rfio://127.0.0.1:{hostile.port}/f",
+            client = service.begin("rfcp", "-q", "--retry", 0, "--no-block-checksums", f"rfio://127.0.0.1:{hostile.port}/f",
                                    service.here / "copy", RFIO_SECRETS="/nonexistent")
             hostile.accept()
             reads = hostile.serve_until_reads(2)
@@ -263,7 +263,9 @@ def late_server(place: Place) -> Outcome:
                 status = verbs.tries(f"write {address + length - 32} {key} 64 -")
             hostile.peer.close()
             hostile.listener.close()
-            client.finish(time.monotonic() + 20)
+            ended = client.finish(time.monotonic() + 20)
+            if ended.timed_out:
+                return failed(f"{what}: the client does not end", ended.evidence())
             if status != REMOTE_ACCESS:
                 return failed(f"{what}: completion status {status}")
             if (service.here / "copy").exists():

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Callable, Optional
 
+from harness import tiers
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 from harness.process import Ended, Process
@@ -190,6 +191,10 @@ def huge_files(place: Place) -> Outcome:
     return passed(", ".join(figures))
 
 
+#: Seconds for which a copy of a directory without an end is watched.
+GOES_ON = 6 if tiers.by_night() else 2
+
+
 def endless_listings(place: Place) -> Outcome:
     """rfdir and rfrm end with an error within the stated memory; rfcp goes on in little of it."""
     figures = []
@@ -197,7 +202,7 @@ def endless_listings(place: Place) -> Outcome:
         with Against(place, Endless()) as service:
             places = [service.at("d"), *([service.here / "copy"] if program == "rfcp" else [])]
             tool = Watched(service.begin(program, *arguments, *places))
-            ended, by_itself = tool.finish(60 if limit == STATED else 6, limit)
+            ended, by_itself = tool.finish(60 if limit == STATED else GOES_ON, limit)
             if tool.most >= limit:
                 return failed(f"{program}: {tool.most:.0f} MiB of memory", ended.evidence())
             if limit == STATED and (not by_itself or ended.status == 0 or "memory" not in ended.output):

@@ -299,6 +299,11 @@ print(json.dumps([[s.name, s.labels, s.value] for f in families for s in f.sampl
 """
 
 
+def parse(pages: list[str]) -> subprocess.CompletedProcess:
+    """What prometheus_client makes of a page as OpenMetrics and as Prometheus' text: names, labels and values."""
+    return subprocess.run([PYTHON, "-c", PARSE], input=json.dumps(pages), capture_output=True, text=True, check=False)
+
+
 def openmetrics(place: Place) -> Outcome:
     """Both formats are what a parser of others takes, users have counters of their own up to a bound, and no name breaks a label."""
     users = [b'we"ird\\user', b"back\\", "\u202eann\u2028".encode(), b"one too many", b"other"]
@@ -315,7 +320,7 @@ def openmetrics(place: Place) -> Outcome:
         pages = [service.page("application/openmetrics-text; version=1.0.0"), service.page()]
         if not pages[0].endswith("# EOF\n") or "# EOF" in pages[1]:
             return failed("the format is not the one that was asked for")
-        parsed = subprocess.run([PYTHON, "-c", PARSE], input=json.dumps(pages), capture_output=True, text=True, check=False)
+        parsed = parse(pages)
         if "No module named 'prometheus_client'" in parsed.stderr:
             return skipped("needs the Python package prometheus_client")
         if parsed.returncode:
@@ -341,24 +346,27 @@ def expressions(dashboard: dict) -> list[str]:
 
 def dashboard_and_rules(place: Place) -> Outcome:
     """The shipped dashboard and alert rules name only metrics that there are; promtool and what Grafana asks for."""
+    with Kept(place) as service:
+        problem = unshown(place, exposed(service))
+    return failed(problem) if problem else passed("" if shutil.which("promtool") else "without promtool")
+
+
+def unshown(place: Place, there: set[str]) -> Optional[str]:
+    """What is wrong with the shipped dashboard and rules for a service with these metrics."""
     dashboard = json.loads((SHIPPED / "rfiod-dashboard.json").read_text())
     rules = (SHIPPED / "rfiod-alerts.yml").read_text()
-    with Kept(place) as service:
-        there = exposed(service)
-        if nothing := set(re.findall(r"\brfio_\w+", " ".join(expressions(dashboard)) + rules)) - there:
-            return failed(f"there are no metrics {sorted(nothing)}")
-    if problem := grafana(dashboard):
-        return failed(problem)
-    if (promtool := shutil.which("promtool")) is None:
-        return passed("without promtool")
+    if nothing := set(re.findall(r"\brfio_\w+", " ".join(expressions(dashboard)) + rules)) - there:
+        return f"there are no metrics {sorted(nothing)}"
+    if (problem := grafana(dashboard)) or (promtool := shutil.which("promtool")) is None:
+        return problem
     own = place.directory / "panels.yml"
     own.write_text(json.dumps({"groups": [{"name": "panels", "rules": [
         {"record": f"panel:{index}", "expr": expression} for index, expression in enumerate(expressions(dashboard))]}]}))
     for file in (SHIPPED / "rfiod-alerts.yml", own):
         ended = place.run("promtool", [promtool, "check", "rules", str(file)], 60)
         if not ended.succeeded:
-            return failed(f"promtool refuses {file.name}", ended.evidence())
-    return passed()
+            return f"promtool refuses {file.name}:\n{ended.evidence()}"
+    return None
 
 
 def grafana(dashboard: dict) -> Optional[str]:

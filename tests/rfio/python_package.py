@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+from harness import tiers
 from harness.build_tree import LOGS, ROOT, TARGET, run
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
@@ -159,7 +160,8 @@ def interrupted(place: Place, fabric: str) -> Outcome:
     if problem := lacks("fsspec"):
         return problem
     with Service(place, fabric) as service:
-        plain = [str(PYTHON), str(SCRIPTS / "interrupted.py"), f"rfio://127.0.0.1:{service.port}", str(service.export)]
+        plain = [str(PYTHON), str(SCRIPTS / "interrupted.py"), f"rfio://127.0.0.1:{service.port}", str(service.export),
+                 "5" if tiers.by_night() else "1.5"]
         process = place.start("python", run(*plain) if fabric == "verbs" else plain, None, RFIO_FABRIC=fabric,
                               PYTHONPATH=str(installed()), **service.environment())
         done, deadline = 0, time.monotonic() + 120

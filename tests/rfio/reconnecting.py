@@ -15,8 +15,8 @@ from harness.process import Ended, Process
 from .service import SECONDS, SECRET, USER, Service, noise, same
 
 #: More than is under way at once (16 MiB) and in sockets, so that a loss is noticed while there is more to come.
-SIZE = 96 << 20
-RATE = "24M"
+SIZE = 64 << 20
+RATE = "48M"
 
 
 def length(path: Path) -> int:
@@ -34,7 +34,7 @@ def until(copy: Process, holds: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def restart(service: Service, seconds: float = 0.7) -> None:
+def restart(service: Service, seconds: float = 0.3) -> None:
     """The service ends by `kill -9`, and is away for a time."""
     service.kill()
     time.sleep(seconds)
@@ -144,6 +144,36 @@ def trees(place: Place, fabric: str) -> Outcome:
             report = json.loads(ended.output.splitlines()[-1])
             if report["exit_code"] or report["tried_again"] < restarts:
                 return failed(f"{direction}: {report}", ended.evidence())
+        return passed()
+
+
+def one_failure(place: Place) -> Outcome:
+    """Whoever is not let in is told once, and the server sees one failure: of each tool, with several places, sessions and files."""
+    with Service(place, "tcp") as service:
+        wrong = service.directory / "wrong"
+        wrong.touch(0o600)
+        wrong.write_bytes(USER + b":" + SECRET[::-1] + b"\n")
+        for root in (service.here, service.export):
+            (root / "tree/d").mkdir(parents=True)
+            for name in ("a", "b", "tree/f", "tree/d/g"):
+                (root / name).write_bytes(noise(1000))
+            (root / "tree/large").write_bytes(noise(3 << 20))
+        here, at = service.here, service.at
+        for program, *arguments in (
+                ("rfcp", "-q", "-r", "-P", 4, here / "tree", at("new")), ("rfcp", "-q", "-r", "-P", 4, at("tree"), here / "new"),
+                ("rfcp", "-q", "-r", "-P", 4, "--continue", here / "tree", at("tree")),
+                ("rfcp", "-q", "-r", "-P", 2, at("tree"), at("b"), here), ("rfcp", "-q", "-P", 4, here / "a", at("a")),
+                ("rfcp", "-q", at("a"), here / "new"), ("rfcp", "-q", at("a"), at("b"), here / "tree"), ("rfcp", "-q", at("a"), at("b"), at("tree")),
+                ("rfcat", at("a"), at("b")), ("rfdir", at("a"), at("b")), ("rfrm", at("a"), at("b")), ("rfmkdir", at("c"), at("d")),
+                ("rfstat", at("a"), at("b")), ("rfchmod", "600", at("a"), at("b")), ("rfrename", at("a"), at("c")),
+                ("rfsrr", "--share", f"x:atlas={at('')}", "--share", f"y:atlas={at('tree')}")):
+            before = service.metric("rfio_authentication_failures_total")
+            ended = service.tool(program, *arguments, RFIO_SECRETS=str(wrong))
+            failures = service.metric("rfio_authentication_failures_total") - before
+            if ended.status != 2 or failures != 1 or ended.output.count("not let in") != 1 or len(ended.output.splitlines()) != 1:
+                return failed(f"{program}: {failures} failures", ended.evidence())
+        if (here / "new").exists():
+            return failed("a directory is made for nothing")
         return passed()
 
 

@@ -144,6 +144,38 @@ def way_round(place: Place) -> Outcome:
         return passed()
 
 
+GROUPS = b"""\
+@readers members ann,bob
+@readers read,list /pub
+@writers write /pub
+@writers members bob
+@readers none /pub/sealed
+\\100readers all /private
+"""
+
+
+def by_group(place: Place) -> Outcome:
+    """Members have the rights of their groups and nobody else has, a user who is called like one neither; who leaves a group loses them in the
+    session that stands. A group of nobody is a mistake."""
+    with Restricted(place, (b"ann", b"bob", b"cy", b"@readers", b"readers"), {"rights": GROUPS}) as service:
+        populate(service)
+        (service.export / "pub/sealed").mkdir()
+        (service.export / "pub/sealed/f").touch()
+        ann, bob, cy, odd, plain = (service.enter(user) for user in (b"ann", b"bob", b"cy", b"@readers", b"readers"))
+        bad = wrong(ann, [(on(OPEN, b"/pub/f", READING), OK), (on(OPEN, b"/pub/f", WRITING), DENIED),
+                          (on(OPEN, b"/pub/sealed/f", READING), DENIED), (on(OPEN, b"/private/f", READING), DENIED)])
+        bad += wrong(bob, [(on(OPEN, b"/pub/f", READING), OK), (on(OPEN, b"/pub/f", WRITING), OK), (on(UNLINK, b"/pub/f"), DENIED)])
+        for nobody in (cy, odd, plain):
+            bad += wrong(nobody, [(on(OPEN, b"/pub/f", READING), DENIED), (on(STATUS, b"/pub"), DENIED)])
+        bad += wrong(odd, [(on(OPEN, b"/private/f", READING), OK)])
+        if not service.change("rights", b"@readers members bob\n@readers read,list /pub\n"):
+            return failed("a good file is not taken", service.daemon.output())
+        bad += wrong(ann, [(on(OPEN, b"/pub/f", READING), DENIED)]) + wrong(bob, [(on(OPEN, b"/pub/f", READING), OK)])
+        if not service.change("rights", b"* all /\n@reader read /pub\n", "nothing is reloaded") or "line 2: group 'reader'" not in service.daemon.output():
+            return failed("a group without members is taken, or not named", service.daemon.output())
+        return failed("\n".join(bad)) if bad else passed()
+
+
 def reloaded(place: Place) -> Outcome:
     """New rights hold for sessions that stand; a file that is wrong changes nothing; names of any bytes have lines."""
     with Restricted(place, (b"ann", "zoë mü".encode()), {"rights": RIGHTS}) as service:
@@ -254,6 +286,6 @@ def root_is_warned_of(place: Place) -> Outcome:
 
 
 CASES: dict[str, Callable[[Place], Outcome]] = {
-    "by path": by_path, "ways round": way_round, "reloaded": reloaded, "local users": as_local_users,
+    "by path": by_path, "ways round": way_round, "groups": by_group, "reloaded": reloaded, "local users": as_local_users,
     "capabilities": quotas_of_the_system, "root": root_is_warned_of,
 }

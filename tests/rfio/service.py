@@ -33,6 +33,8 @@ class Service:
 
     #: What the daemon is started by.
     wrapper: tuple[str, ...] = ()
+    #: Where the tools and the daemon are.
+    programs = daemons = TOOLS
 
     def __init__(self, place: Place, fabric: str, *options: str, export: Optional[Path] = None,
                  limits: tuple[str, ...] = SMALL):
@@ -73,13 +75,13 @@ class Service:
 
     def command(self, program: str, *arguments: object) -> list[str]:
         """The command line of a program, on the software adapter if data travel by RDMA."""
-        plain = [str(TOOLS / program), *map(str, arguments)]
+        plain = [str(self.programs / program), *map(str, arguments)]
         return run(*plain) if self.fabric == "verbs" else plain
 
     def start(self) -> None:
         """Starts the daemon, on the same port as before if there was one."""
         command = on_its_host(list(map(str, [
-            *self.wrapper, TOOLS / "rfiod", "--export", self.export, "--listen", f"{HOST}:{self.port}", "--fabric",
+            *self.wrapper, self.daemons / "rfiod", "--export", self.export, "--listen", f"{HOST}:{self.port}", "--fabric",
             self.fabric, "--audit", self.audit, "--metrics", f"{HOST}:0", *self.options])), self.fabric)
         environment = self.environment()
         if ELSEWHERE:

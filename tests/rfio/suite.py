@@ -9,7 +9,7 @@ from harness import tiers
 from harness.case import Case
 
 from . import (across, addresses, administration, byte_names, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, hostile, installed, intruders, kinds, libraries, mirrored,
-               misfortunes, operations, order, promises, python_package, reconnecting, replaced, resuming, rights, scan, storage, tickets, tokens, traps)
+               misfortunes, operations, order, promises, python_package, reading_on, reconnecting, replaced, resuming, rights, scan, site_day, storage, tickets, tokens, traps, versions)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -58,6 +58,7 @@ def cases() -> Iterator[Case]:
         yield Case("Python: server restarted", fabric, partial(python_package.restarted, fabric=fabric))
         yield Case("Python: server restarted again and again", fabric, partial(python_package.interrupted, fabric=fabric))
         yield Case("Python: coroutines", fabric, partial(python_package.asynchronous, fabric=fabric))
+        yield Case("READAHEAD and STREAM over restarts", fabric, partial(reading_on.over_restarts, fabric=fabric))
         yield Case("writes through a mapping", fabric, partial(freshness.mapped_writes, fabric=fabric))
         yield Case("growing files", fabric, partial(freshness.growing_files, fabric=fabric))
         yield Case("cold files by io_uring and by threads", fabric, partial(storage.both_ways, fabric=fabric))
@@ -85,14 +86,18 @@ def cases() -> Iterator[Case]:
         yield Case("a tree at 40 ms", f"copy, {direction}", partial(distance.trees, direction=direction))
         yield Case("a tree over connections that are cut", f"copy, {direction}",
                    partial(distance.trees, direction=direction, is_cut=True))
+        yield Case("files over connections that carry little", f"copy, {direction}", partial(distance.short_lives, direction=direction))
+    yield Case("READAHEAD that does not go on", "library", reading_on.in_vain)
     yield Case("order of replies", "protocol", order.of_replies)
     yield Case("requests taken back", "protocol", order.of_cancels)
     yield Case("secrets reloaded", "server", faults.reloaded)
     yield Case("between services", "copy", promises.between_services)
     yield Case("a lost server", "copy", promises.lost_server)
+    yield Case("a wrong secret is one failure", "copy", reconnecting.one_failure)
     yield Case("what is not tried again", "copy", reconnecting.in_vain)
     yield Case("a directory into itself", "copy", kinds.into_itself)
     yield Case("names that are not UTF-8", "copy", byte_names.everywhere)
+    yield Case("names that are not UTF-8", "server", byte_names.exported)
     yield Case("links that become directories", "trap", traps.links_that_become_directories)
     yield Case("names listed twice", "trap", traps.names_listed_twice)
     # The same daemon and adapter or not, silence is silence; with the adapter there is more to lose.
@@ -147,6 +152,9 @@ def cases() -> Iterator[Case]:
         yield Case("accounting", fabric, partial(operations.accounting, fabric=fabric))
     for name, function in operations.CASES.items():
         yield Case(name, "operations", function)
+    yield Case("a day of a site", "operations", site_day.whole)
+    for (name, column), function in versions.CASES.items():
+        yield Case(name, column, function)
     for name, function in tokens.CASES.items():
         yield Case(f"tokens: {name}", "server", function)
 

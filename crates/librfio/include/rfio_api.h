@@ -4,7 +4,7 @@
  * A path is HOST:/PATH or rfio://HOST[:PORT]/PATH; anything else is local. Every function is safe to
  * call from several threads; calls on one descriptor are carried out one after the other. The
  * environment (RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_TLS_CERTIFICATE, RFIO_TLS_KEY, RFIO_FABRIC,
- * RFIO_TIMEOUT, RFIO_PORT) says how to connect.
+ * RFIO_TIMEOUT, RFIO_RETRY, RFIO_PORT) says how to connect.
  *
  * Where the system's function returns -1 and sets errno, so does the one here; what the server said is
  * in rfio_errno, what went wrong between here and there in serrno.
@@ -76,7 +76,12 @@ int *C__rfio_errno(void);
 #define SEOPNOTSUP 1022
 #define SECHECKSUM 1037
 
-/* rfiosetopt: option and values of RFIO_READOPT. */
+/*
+ * rfiosetopt: option and values of RFIO_READOPT. With RFIO_READAHEAD and RFIO_STREAM, rfio_read of a file that is open
+ * for reading alone goes on where it was after its connection was lost (the server was started anew): it connects again,
+ * after pauses that grow from 0.1 s to 5 s, for RFIO_RETRY seconds without success at most (environment; 30 if it is not
+ * set, 0 does not). If the server has another file under the name by then, that is ESTALE.
+ */
 #define RFIO_READOPT 1
 #define RFIO_READBUF 1
 #define RFIO_READAHEAD 2

@@ -360,7 +360,7 @@ pub struct Daemon {
     pub administration: Option<Administration>,
     /// Directory to serve: DIR as the root, or NAME=DIR as /NAME; ':ro' at the end forbids changes
     #[arg(long, short = 'e', required = true, value_name = "[NAME=]DIR[:ro]")]
-    pub export: Vec<String>,
+    pub export: Vec<OsString>,
     /// Refuse to serve a directory that is no mount point, now and later
     #[arg(long)]
     pub require_mount: bool,

@@ -80,7 +80,8 @@ pub fn below(directory: &Path, name: &[u8]) -> Result<Path, Error> {
         .ok_or_else(|| Error::Setup("path too long".into()))
 }
 
-/// Runs a tool over its places: each failure is reported and the others go on; the exit code is the first failure's.
+/// Runs a tool over its places: each failure is reported and the others go on, unless a server does
+/// not let the user in; the exit code is the first failure's.
 pub fn each(
     program: &str,
     places: &[OsString],
@@ -104,6 +105,9 @@ pub fn each(
             crate::exit::report(program, format_args!("{text}: {error}"));
             if code == crate::exit::OK {
                 code = crate::exit::code(error.status());
+            }
+            if error.is_of_identity() {
+                break;
             }
         }
     }

@@ -120,6 +120,48 @@ async def a_synchronous_call() -> None:
     assert fsspec.filesystem("rfio").info(f"{root}/many/2")["size"] == len(contents[f"{root}/many/2"])
 
 
+async def streams() -> None:
+    """Files that are opened in the loop: read in the order of the calls, published when closed, discarded after an exception."""
+    name = f"{root}/many/7"
+    while len(contents[name]) < 5000:
+        name = chance.choice(list(contents))
+    data = contents[name]
+    async with await fs.open_async(name) as file:
+        assert file.size == len(data) and file.readable() and not file.writable()
+        parts = await asyncio.gather(*(file.read(1000) for _ in range(4)))
+        assert b"".join(parts) == data[:4000] and file.tell() == 4000
+        assert file.seek(-10, 2) == len(data) - 10 and await file.read() == data[-10:] and await file.read(5) == b""
+    assert file.closed
+    await raises(FileNotFoundError, fs.open_async(f"{root}/none"))
+    for mode in ("r", "r+b", "w"):
+        await raises(ValueError, fs.open_async(name, mode))
+    await raises(ValueError, fs.open_async(name, compression="gzip"))
+    new = f"{root}/many/streamed"
+    async with await fs.open_async(new, "wb", block_size=1000) as file:
+        # A write that is cancelled is carried out all the same, before the next.
+        cancelled = asyncio.ensure_future(file.write(b"a" * 2500))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.gather(*(file.write(bytes([letter]) * 2500) for letter in b"bcd"))
+        assert not await fs._exists(new)
+    assert await fs._cat_file(new) == b"".join(bytes([letter]) * 2500 for letter in b"abcd")
+    try:
+        async with await fs.open_async(new, "wb") as file:
+            await file.write(b"half")
+            raise KeyError
+    except KeyError:
+        pass
+    await raises(FileExistsError, fs.open_async(new, "xb"))
+    async with await fs.open_async(new, "ab") as file:
+        await file.write(b"e")
+    file = await fs.open_async(new, "wb")
+    await file.write(b"half")
+    await file.discard()
+    assert (await fs._cat_file(new))[-2:] == b"de" and len(await fs._cat_file(new)) == 10_001
+    await fs._rm_file(new)
+    assert not [entry for entry in os.listdir(f"{export}/many") if entry.startswith(".")]
+
+
 def opened() -> int:
     """Files that the server has open."""
     process = int(sessions)
@@ -128,6 +170,7 @@ def opened() -> int:
 
 
 asyncio.run(reads())
+asyncio.run(streams())
 with __import__("tempfile").TemporaryDirectory() as here:
     asyncio.run(writes(here))
 asyncio.run(at_once())

@@ -4,8 +4,10 @@
 //! vector read; reads that fall into an announced range are answered from memory.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use verbena_rfio::auth::ticket;
+use verbena_rfio::client::backoff::Backoff;
 use verbena_rfio::client::exchange::{Errand, Given, SharedFile, Ticket};
 use verbena_rfio::client::open_flags::protocol_flags;
 use verbena_rfio::client::{Address, Error};
@@ -71,6 +73,8 @@ pub struct Origin {
     path: Path,
     flags: i32,
     reading: Reading,
+    /// How long a read goes on after a lost connection; zero is not at all.
+    patience: Duration,
     /// Device and inode on the server.
     identity: (u64, u64),
     entrance: Entrance,
@@ -130,12 +134,14 @@ impl OpenFile {
         reading: Reading,
     ) -> Result<Self, Error> {
         let wanted = protocol_flags(flags)?;
+        let patience = reading.patience()?;
         let remote = sessions::open(address, path, wanted, mode)?;
         let origin = Origin {
             address: address.clone(),
             path: path.clone(),
             flags,
             reading,
+            patience,
             identity: remote.identity(),
             entrance: Entrance::Identity,
         };
@@ -158,6 +164,7 @@ impl OpenFile {
                 _ => libc::O_RDWR,
             },
             reading,
+            patience: Duration::ZERO,
             identity: remote.identity(),
             entrance: Entrance::Ticket,
         };
@@ -235,7 +242,42 @@ impl OpenFile {
         ticket.wait()?.outcome.map(|_| ())
     }
 
+    /// Reads at an offset. If the connection is lost, the read goes on over another one where the
+    /// file's options say so.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
+        let mut read = self.read_once(offset, bytes);
+        let mut backoff = None;
+        while let Err(error) = &read {
+            let is_only_read = self.origin.flags & libc::O_ACCMODE == libc::O_RDONLY;
+            let backoff = backoff.get_or_insert_with(Backoff::default);
+            if !is_only_read || !error.may_pass() || !backoff.has_time(self.origin.patience) {
+                break;
+            }
+            backoff.wait(self.origin.patience);
+            read = self
+                .open_anew()
+                .and_then(|()| self.read_once(offset, bytes));
+        }
+        read
+    }
+
+    /// Opens the file on another connection; what was fetched before stays. It must still be the same
+    /// file.
+    fn open_anew(&mut self) -> Result<(), Error> {
+        self.coming.clear();
+        self.course.begin_anew();
+        let wanted = protocol_flags(self.origin.flags & (libc::O_ACCMODE | libc::O_NOFOLLOW))?;
+        let remote = sessions::open(&self.origin.address, &self.origin.path, wanted, 0)?;
+        match remote.identity() == self.origin.identity {
+            true => {
+                self.remote = remote;
+                Ok(())
+            }
+            false => Err(Error::Changed),
+        }
+    }
+
+    fn read_once(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         if let Some(found) = self.announced.take(offset, bytes.len()) {
             bytes.copy_from_slice(found);
             return Ok(bytes.len());

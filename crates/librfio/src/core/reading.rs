@@ -1,5 +1,9 @@
 //! How far ahead of a program's reads a file is fetched (`rfiosetopt`).
 
+use std::time::Duration;
+
+use verbena_rfio::client::Error;
+
 /// Bytes read ahead of small reads.
 const AHEAD: usize = 128 << 10;
 
@@ -9,6 +13,9 @@ const MOST_AHEAD: usize = 16 << 20;
 
 /// Pieces in which what is read ahead comes: as one is read, another is asked for, so that the way is never empty.
 const PIECES: usize = 4;
+
+/// How long a read goes on after a lost connection, if nothing else is said.
+const RETRY: Duration = Duration::from_secs(30);
 
 /// How small reads are served (`rfiosetopt`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +28,22 @@ pub enum Reading {
     Ahead,
     /// Through a large buffer from the first read on.
     Streamed,
+}
+
+impl Reading {
+    /// How long a read goes on after a lost connection: `RFIO_RETRY` seconds, with the options that
+    /// read ahead. A program that asks for each read by itself is told at once.
+    pub fn patience(self) -> Result<Duration, Error> {
+        if !matches!(self, Self::Ahead | Self::Streamed) {
+            return Ok(Duration::ZERO);
+        }
+        match std::env::var("RFIO_RETRY") {
+            Ok(text) if !text.is_empty() => text.parse().map(Duration::from_secs).map_err(|_| {
+                Error::Setup(format!("RFIO_RETRY: '{text}' is not a number of seconds"))
+            }),
+            _ => Ok(RETRY),
+        }
+    }
 }
 
 /// How a file is read: what the last fetch brought, whether it was kept or went to the program at once.
@@ -86,6 +109,14 @@ impl Course {
             start,
             length,
             window,
+        });
+    }
+
+    /// The connection is another one: what is asked for on it grows from a buffer on.
+    pub fn begin_anew(&mut self) {
+        *self = Self::new(match self.reading {
+            Reading::Streamed => Reading::Ahead,
+            other => other,
         });
     }
 

@@ -27,6 +27,9 @@ fn main() -> ExitCode {
             if code == exit::OK {
                 code = exit::code(error.status());
             }
+            if error.is_of_identity() {
+                break;
+            }
         }
     }
     exit::with(code)

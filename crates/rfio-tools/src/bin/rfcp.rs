@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use verbena_rfio::client::copy::choice::{Choice, Existing};
 use verbena_rfio::client::copy::{
-    CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Retry, Stable, Verification,
+    CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Retry, Stable, Start, Verification,
     copy_file, copy_tree, is_begun,
 };
 use verbena_rfio::client::{Address, Error, Location, Session};
@@ -80,11 +80,29 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
         let shown = !arguments.quiet && !arguments.json && std::io::stderr().is_terminal();
         let bar = shown.then(|| scope.spawn(|| show(&progress, begun, &done)));
         for (from, to) in &pairs {
-            let result = match arguments.recursive && is_directory(from, &manner) {
+            let is_tree = match arguments.recursive {
+                true => is_directory(from, &manner),
+                false => Ok(false),
+            };
+            let is_tree = is_tree.map_err(|error| CopyError {
+                subject: match from {
+                    Location::Remote(address, path) => format!("{address}{path}"),
+                    Location::Local(path) => shown::bytes(path.as_os_str().as_bytes()),
+                },
+                error,
+            });
+            let result = is_tree.and_then(|is_tree| match is_tree {
                 true => copy_tree(from, to, &manner, &progress, &note),
                 false => copy_file(from, to, &manner, &progress),
-            };
-            result.unwrap_or_else(&note);
+            });
+            if let Err(error) = result {
+                // The other sources would be further failures of the same user there.
+                let is_the_end = error.error.is_of_identity();
+                note(error);
+                if is_the_end {
+                    break;
+                }
+            }
         }
         done.store(true, Ordering::Release);
         if let Some(bar) = bar {
@@ -118,9 +136,8 @@ fn prepare(arguments: &Copy, manner: &Manner) {
         })
         .collect();
     for address in &servers {
-        for _ in 0..=manner.parallel {
-            manner.sessions.prepare(address, &manner.options);
-        }
+        let count = manner.parallel + 1;
+        manner.sessions.prepare(address, &manner.options, count);
     }
 }
 
@@ -161,6 +178,7 @@ fn manner(arguments: &Copy) -> Result<Manner, Error> {
             patience: Duration::from_secs(arguments.retry),
             tell: |loss| exit::report("rfcp", format_args!("{loss}; trying again")),
         },
+        start: Start::Full,
     })
 }
 
@@ -191,11 +209,11 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
         .split_last()
         .expect("the command line has two places at least");
     let mut destination = parse(last)?;
-    let mut into = is_directory(&destination, manner);
+    let mut into = is_directory(&destination, manner)?;
     // A tree that an earlier attempt has begun there is continued there, and not below it.
     if let (true, true, [only]) = (into, arguments.recursive, sources) {
         let source = parse(only)?;
-        let continues = manner.earlier == Earlier::Continue && is_directory(&source, manner);
+        let continues = manner.earlier == Earlier::Continue && is_directory(&source, manner)?;
         if continues && is_begun(&source, &destination, manner).map_err(|error| error.error)? {
             into = false;
         }
@@ -259,17 +277,26 @@ fn inside(directory: &Location, source: &Location, text: &[u8]) -> Result<Locati
     }
 }
 
-fn is_directory(location: &Location, manner: &Manner) -> bool {
+/// Whether a place is a directory.
+///
+/// # Errors
+/// Only that its server does not let the user in; what else is wrong shows when it is copied.
+fn is_directory(location: &Location, manner: &Manner) -> Result<bool, Error> {
     match location {
-        Location::Local(path) => path.is_dir(),
+        Location::Local(path) => Ok(path.is_dir()),
         Location::Remote(address, path) => {
             let look = || status(&mut *manner.sessions.take(address, &manner.options)?, path);
             // A session that stood ready may have been lost meanwhile.
             let about = look().or_else(|error| match error {
                 Error::Refused(_) => Err(error),
+                error if error.is_of_identity() => Err(error),
                 _ => status(&mut Session::connect(address, &manner.options)?, path),
             });
-            about.is_ok_and(|about| about.mode & libc::S_IFMT == libc::S_IFDIR)
+            match about {
+                Ok(about) => Ok(about.mode & libc::S_IFMT == libc::S_IFDIR),
+                Err(error) if error.is_of_identity() => Err(error),
+                Err(_) => Ok(false),
+            }
         }
     }
 }

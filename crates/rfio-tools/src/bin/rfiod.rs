@@ -76,12 +76,12 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
             let what = "cannot be looked at by the daemon's user, so it is not noticed if it is \
                         unmounted, mounted over or replaced; let that user pass the directories \
                         above it";
-            let path = export.directory().display();
+            let path = export.directory();
             exit::report("rfiod", format_args!("warning: export {path} {what}"));
         }
         say!(
             "rfiod: exporting {} ({:?})",
-            export.directory().display(),
+            export.directory(),
             export.access()
         );
     }

@@ -1,6 +1,8 @@
 //! What was typed becomes what is done: everything that can be wrong is found here, before anything is served.
 
+use std::ffi::OsStr;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -28,6 +30,7 @@ use verbena_rfio::server::storage::{Storage, Wish};
 use verbena_rfio::server::tickets::Tickets;
 use verbena_rfio::server::user_limits::UserLimits;
 use verbena_rfio::server::users::Users;
+use verbena_rfio_protocol::shown;
 
 use super::descriptors::{Clients, Needs};
 use super::memory::default_cache;
@@ -173,23 +176,25 @@ fn storage(choice: StorageChoice) -> Result<Storage, String> {
     Storage::open(wish).map_err(|error| format!("--storage io-uring: {error}"))
 }
 
-/// `[NAME=]DIR[:ro|:rw]`.
-fn export(text: &str, must_be_mount_point: bool) -> Result<Export, String> {
-    let (rest, access) = match (text.strip_suffix(":ro"), text.strip_suffix(":rw")) {
+/// `[NAME=]DIR[:ro|:rw]`. Both names are bytes.
+fn export(text: &OsStr, must_be_mount_point: bool) -> Result<Export, String> {
+    let text = text.as_bytes();
+    let (rest, access) = match (text.strip_suffix(b":ro"), text.strip_suffix(b":rw")) {
         (Some(rest), _) => (rest, Access::ReadOnly),
         (_, Some(rest)) => (rest, Access::ReadWrite),
         _ => (text, Access::ReadWrite),
     };
-    let (name, directory) = match rest.split_once('=') {
-        Some((name, directory)) if !name.contains('/') => (name, directory),
-        _ => ("", rest),
+    let mut parts = rest.splitn(2, |&byte| byte == b'=');
+    let (name, directory) = match (parts.next(), parts.next()) {
+        (Some(name), Some(directory)) if !name.contains(&b'/') => (name, directory),
+        _ => (&b""[..], rest),
     };
-    let directory_path = Path::new(directory);
+    let directory_path = Path::new(OsStr::from_bytes(directory));
     let opened = match must_be_mount_point {
         true => Export::open_mounted(name, directory_path, access),
         false => Export::open(name, directory_path, access),
     };
-    opened.map_err(|error| format!("export {directory}: {error}"))
+    opened.map_err(|error| format!("export {}: {error}", shown::bytes(directory)))
 }
 
 fn limits(

@@ -13,6 +13,9 @@ pub enum Error {
     /// The server refused.
     #[error("{0}")]
     Refused(Refusal),
+    /// The server gives no session: it does not know the user, or speaks no common version.
+    #[error("{0}")]
+    NotLetIn(Refusal),
     /// The server cannot be reached.
     #[error("cannot connect to {0}: {1}")]
     Unreachable(Address, io::Error),
@@ -77,7 +80,7 @@ impl Error {
         let of_io =
             |error: &io::Error, otherwise| error.raw_os_error().map_or(otherwise, Status::errno);
         match self {
-            Self::Refused(refusal) => refusal.status,
+            Self::Refused(refusal) | Self::NotLetIn(refusal) => refusal.status,
             Self::Unreachable(_, error) => of_io(error, Status::NO_SUCH_HOST),
             Self::Connection(error) => of_io(error, Status::COMMUNICATION),
             Self::Dropped(_) => Status::CONNECTION_DROPPED,
@@ -93,6 +96,49 @@ impl Error {
         }
     }
 
+    /// The same for an error of the greeting. A refusal there that does not pass by itself is one
+    /// of the user: each further attempt would be another failure in the server's log.
+    pub(super) fn of_greeting(self) -> Self {
+        match self {
+            Self::Refused(refusal)
+                if refusal.status == Status::BAD_VERSION
+                    || matches!(refusal.status.as_errno(), Some(libc::EACCES | libc::EPERM)) =>
+            {
+                Self::NotLetIn(refusal)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether what was asked of a server that was reached before may succeed over another
+    /// connection: this one is lost, or the server is busy or stops.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable(..)
+            | Self::Connection(_)
+            | Self::Dropped(_)
+            | Self::TimedOut
+            | Self::Fabric(_) => true,
+            Self::Refused(refusal) => {
+                is_later(refusal.status)
+                    || matches!(
+                        refusal.status,
+                        Status::CONNECTION_DROPPED | Status::COMMUNICATION
+                    )
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the server and this client do not know each other, so that nothing else can be asked
+    /// of that server either.
+    pub fn is_of_identity(&self) -> bool {
+        matches!(
+            self,
+            Self::NotLetIn(_) | Self::Impostor | Self::CertificateRefused(_)
+        )
+    }
+
     /// The same once more, for somebody else whom it concerns too.
     pub fn again(&self) -> Self {
         let io = |error: &io::Error| match error.raw_os_error() {
@@ -101,6 +147,7 @@ impl Error {
         };
         match self {
             Self::Refused(refusal) => Self::Refused(refusal.clone()),
+            Self::NotLetIn(refusal) => Self::NotLetIn(refusal.clone()),
             Self::Unreachable(address, error) => Self::Unreachable(address.clone(), io(error)),
             Self::Connection(error) => Self::Connection(io(error)),
             Self::Dropped(when) => Self::Dropped(when),
@@ -131,6 +178,15 @@ impl Error {
     pub fn errno(&self) -> Option<i32> {
         self.status().as_errno()
     }
+}
+
+/// Whether a refusal is temporary: the server is busy (EAGAIN), or it stops (ESHUTDOWN) and may be
+/// replaced by another one.
+pub(super) fn is_later(status: Status) -> bool {
+    matches!(
+        status.as_errno(),
+        Some(libc::EAGAIN) | Some(libc::ESHUTDOWN)
+    )
 }
 
 impl From<Malformed> for Error {

@@ -2,6 +2,7 @@
 
 pub mod address;
 mod area;
+pub mod backoff;
 pub mod bounds;
 pub mod copy;
 mod data;

@@ -128,7 +128,7 @@ impl Session {
             route: Route::Undecided(options.fabric, options.patience),
             process: lineage::mark(),
         };
-        session.greet(options)?;
+        session.greet(options).map_err(Error::of_greeting)?;
         session.stream.set_patience(options.patience)?;
         Ok(session)
     }

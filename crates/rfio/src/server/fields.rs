@@ -26,6 +26,31 @@ impl Field {
         self.raw == b"*"
     }
 
+    /// The group that the line is for, if it is for one. The first letter of a user whose name
+    /// begins with `@` is written `\100`.
+    pub(super) fn group(&self) -> Option<Result<String, String>> {
+        let name = match self.raw.first() {
+            Some(b'@') => &self.bytes[1..],
+            _ => return None,
+        };
+        Some(match std::str::from_utf8(name) {
+            Ok("") => Err("a group has no name".into()),
+            Ok(name) => Ok(name.to_owned()),
+            Err(_) => Err(format!("group '{}' is not UTF-8", name.escape_ascii())),
+        })
+    }
+
+    /// The names between commas. A comma in a name is written `\054`.
+    pub(super) fn list(&self) -> Result<Vec<Self>, String> {
+        let names = self.raw.split(|&byte| byte == b',');
+        names
+            .map(|name| match name {
+                b"" => Err("there is an empty name between two commas".into()),
+                name => field(name),
+            })
+            .collect()
+    }
+
     /// A user's name. Users are text everywhere in the service.
     pub(super) fn user(&self) -> Result<String, String> {
         String::from_utf8(self.bytes.clone())

@@ -1,11 +1,13 @@
-//! Rights by user, path and operation.
+//! Rights by user, group, path and operation.
 //!
 //! # Rules
 //!
 //! - A line gives a user, or everybody, rights on a path and on all below it, up to the next deeper
 //!   line of the same user or of everybody.
-//! - A user has the rights of the deepest line of their own and of the deepest one for everybody,
-//!   together. Where no line reaches, there are none.
+//! - A user has the rights of the deepest line of their own, of the deepest one of each of their
+//!   groups, and of the deepest one for everybody, together. Where no line reaches, there are none.
+//! - The file says who is in a group, or the issuer of the token that let the user in. The former
+//!   has no colon in its name and the latter has one, so neither can be taken for the other.
 //! - The path that is judged is the real one of what was opened, never the one in the request: the
 //!   export finds it after the kernel's walk, so links and `..` lead to no other rights.
 //! - A directory or file that has a line, or has one below it, keeps its name: with another name
@@ -105,44 +107,130 @@ pub enum Need {
     All(Operations),
 }
 
-/// Whose line it is.
-type UserNumber = u32;
+/// Who asks: the user, and the groups that their token names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The user's name.
+    pub user: String,
+    /// Groups as `ISSUER:GROUP`, where a token names some.
+    pub groups: Vec<String>,
+}
+
+impl Subject {
+    /// Somebody without a token's groups.
+    pub fn user(name: impl Into<String>) -> Self {
+        Self {
+            user: name.into(),
+            groups: Vec::new(),
+        }
+    }
+}
+
+/// Whose line it is: a user or a group.
+type Number = u32;
 
 /// A component of the paths that lines name.
 #[derive(Debug, Default)]
 struct Node {
     children: HashMap<Box<[u8]>, usize>,
     everybody: Option<Operations>,
-    users: HashMap<UserNumber, Operations>,
+    some: HashMap<Number, Operations>,
     /// Whether a line below gives everybody something, and whom else.
     leads_everybody: bool,
-    leads: HashSet<UserNumber>,
+    leads: HashSet<Number>,
 }
 
 /// All lines.
 #[derive(Debug)]
 pub struct Rights {
     nodes: Vec<Node>,
-    users: HashMap<String, UserNumber>,
+    users: HashMap<String, Number>,
+    groups: HashMap<String, Number>,
+    /// The groups of users that the file names.
+    memberships: HashMap<String, Vec<Number>>,
+    numbers: Number,
 }
 
 impl Rights {
-    /// Reads text: lines `USER OPERATIONS PATH`.
+    /// Reads text: lines `USER OPERATIONS PATH`, `@GROUP OPERATIONS PATH` and
+    /// `@GROUP members USER,USER...`.
     ///
     /// # Errors
-    /// The first line that makes no sense, or that says again what an earlier one says.
+    /// The first line that makes no sense, that says again what an earlier one says, or that gives
+    /// rights to a group of which nobody is a member.
     pub fn parse(text: &[u8]) -> Result<Self, BadLine> {
         let mut rights = Self {
             nodes: vec![Node::default()],
             users: HashMap::new(),
+            groups: HashMap::new(),
+            memberships: HashMap::new(),
+            numbers: 0,
         };
+        let mut first_uses = Vec::new();
+        let mut defined = HashSet::new();
         for line in lines(text) {
             let (number, fields) = line?;
-            rights
-                .add(&fields)
-                .map_err(|what| BadLine { line: number, what })?;
+            let bad = |what| BadLine { line: number, what };
+            let group = fields[0].group().transpose().map_err(bad)?;
+            let is_definition = fields.get(1).is_some_and(|field| field.raw == b"members");
+            match (group, is_definition) {
+                (Some(group), true) => {
+                    rights.add_members(&group, &fields).map_err(bad)?;
+                    defined.insert(group);
+                }
+                (group, _) => {
+                    rights.add(&fields).map_err(bad)?;
+                    first_uses.extend(group.map(|group| (number, group)));
+                }
+            }
         }
-        Ok(rights)
+        let is_nobodys =
+            |(_, group): &&(usize, String)| !group.contains(':') && !defined.contains(group);
+        match first_uses.iter().find(is_nobodys) {
+            Some((line, group)) => Err(BadLine {
+                line: *line,
+                what: format!(
+                    "group '{group}' has no members; add a line '@{group} members USER,USER'"
+                ),
+            }),
+            None => Ok(rights),
+        }
+    }
+
+    fn next_number(&mut self) -> Number {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn number_of_group(&mut self, group: &str) -> Number {
+        match self.groups.get(group) {
+            Some(&number) => number,
+            None => {
+                let number = self.next_number();
+                self.groups.insert(group.to_owned(), number);
+                number
+            }
+        }
+    }
+
+    fn add_members(&mut self, group: &str, fields: &[Field]) -> Result<(), String> {
+        let [_, _, members] = fields else {
+            return Err("expected @GROUP members USER,USER..., without blanks".into());
+        };
+        if group.contains(':') {
+            let what = "has a colon, so the tokens of an issuer say who is in it";
+            return Err(format!("group '{group}' {what}"));
+        }
+        let number = self.number_of_group(group);
+        for member in members.list()? {
+            let user = member.user()?;
+            let groups = self.memberships.entry(user.clone()).or_default();
+            if groups.contains(&number) {
+                return Err(format!("user '{user}' is in group '{group}' already"));
+            }
+            groups.push(number);
+        }
+        Ok(())
     }
 
     fn add(&mut self, fields: &[Field]) -> Result<(), String> {
@@ -163,12 +251,14 @@ impl Rights {
         if parts.len() > DEEPEST {
             return Err(format!("a path has at most {DEEPEST} components here"));
         }
-        let user = match user.is_everybody() {
-            true => None,
-            false => {
-                let next = self.users.len() as UserNumber;
-                Some(*self.users.entry(user.user()?).or_insert(next))
-            }
+        let user = if user.is_everybody() {
+            None
+        } else if let Some(group) = user.group() {
+            Some(self.number_of_group(&group?))
+        } else {
+            let name = user.user()?;
+            let next = self.next_number();
+            Some(*self.users.entry(name).or_insert(next))
         };
         let mut at = 0;
         for part in parts {
@@ -192,57 +282,71 @@ impl Rights {
         }
         let node = &mut self.nodes[at];
         let earlier = match user {
-            Some(user) => node.users.insert(user, operations),
+            Some(user) => node.some.insert(user, operations),
             None => node.everybody.replace(operations),
         };
         match earlier {
-            Some(_) => Err("this user has a line for this path already".into()),
+            Some(_) => Err("this user or group has a line for this path already".into()),
             None => Ok(()),
         }
     }
 
     /// What a user may do with what has this real path, from the service's root.
-    pub fn of(&self, user: &str, path: &[u8]) -> Operations {
-        let user = self.users.get(user);
-        let mut own = None;
-        let mut everybody = None;
+    pub fn of(&self, subject: &Subject, path: &[u8]) -> Operations {
+        let mut own: Vec<(Number, Operations)> = self
+            .numbers(subject)
+            .map(|number| (number, Operations::NONE))
+            .collect();
+        let mut everybody = Operations::NONE;
         for node in self.walk(path) {
-            own = user.and_then(|user| node.users.get(user)).or(own);
-            everybody = node.everybody.as_ref().or(everybody);
+            for (number, deepest) in &mut own {
+                *deepest = node.some.get(number).copied().unwrap_or(*deepest);
+            }
+            everybody = node.everybody.unwrap_or(everybody);
         }
-        let or_none = |found: Option<&Operations>| found.copied().unwrap_or_default();
-        or_none(own).and(or_none(everybody))
+        let own = own.into_iter().map(|(_, deepest)| deepest);
+        own.fold(everybody, Operations::and)
+    }
+
+    /// The numbers of lines that are about somebody: as the user, and as a member of groups.
+    fn numbers<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = Number> + 'a {
+        let own = self.users.get(&subject.user).into_iter();
+        let groups = self.memberships.get(&subject.user).into_iter().flatten();
+        // What a token says of a group that the file defines is nothing.
+        let of_token = subject.groups.iter().filter(|group| group.contains(':'));
+        let of_token = of_token.filter_map(|group| self.groups.get(group));
+        own.chain(groups).chain(of_token).copied()
     }
 
     /// Whether a user's rights on a path are enough.
-    pub fn allow(&self, user: &str, path: &[u8], need: Need) -> bool {
-        let has = self.of(user, path);
+    pub fn allow(&self, subject: &Subject, path: &[u8], need: Need) -> bool {
+        let has = self.of(subject, path);
         match need {
             Need::All(all) => has.has(all),
             Need::AnyOf(some) => has.0 & some.0 != 0,
-            Need::Look => has != Operations::NONE || self.leads(user, path),
+            Need::Look => has != Operations::NONE || self.leads(subject, path),
         }
     }
 
     /// Whether a user, who has WRITE there and may take it away here, may move something from here
     /// to there, or give it another name there.
-    pub fn may_move(&self, user: &str, from: &[u8], to: &[u8]) -> bool {
+    pub fn may_move(&self, subject: &Subject, from: &[u8], to: &[u8]) -> bool {
         let gained = self
-            .of(user, to)
+            .of(subject, to)
             .without(Operations::DELETE)
-            .without(self.of(user, from));
+            .without(self.of(subject, from));
         let is_named = self.node(from).is_some();
         let leads_on = self.node(to).is_some_and(|node| !node.children.is_empty());
         gained == Operations::NONE && !is_named && !leads_on
     }
 
     /// Whether the path is above one on which the user has rights.
-    fn leads(&self, user: &str, path: &[u8]) -> bool {
+    fn leads(&self, subject: &Subject, path: &[u8]) -> bool {
         let Some(node) = self.node(path) else {
             return false;
         };
-        let own = self.users.get(user);
-        node.leads_everybody || own.is_some_and(|user| node.leads.contains(user))
+        let mut numbers = self.numbers(subject);
+        node.leads_everybody || numbers.any(|number| node.leads.contains(&number))
     }
 
     fn node(&self, path: &[u8]) -> Option<&Node> {
@@ -276,7 +380,11 @@ mod tests {
     }
 
     fn said(rights: &Rights, user: &str, path: &str) -> String {
-        rights.of(user, path.as_bytes()).to_string()
+        rights.of(&Subject::user(user), path.as_bytes()).to_string()
+    }
+
+    fn allow(rights: &Rights, user: &str, path: &[u8], need: Need) -> bool {
+        rights.allow(&Subject::user(user), path, need)
     }
 
     #[test]
@@ -305,15 +413,13 @@ mod tests {
     fn what_no_line_reaches_is_refused() {
         let rights = rights("ann read /a/b\n");
         assert_eq!(said(&rights, "ann", "/a"), "");
-        assert!(!rights.allow("ann", b"/a", Need::All(Operations::LIST)));
+        assert!(!allow(&rights, "ann", b"/a", Need::All(Operations::LIST)));
         // But the way there can be looked at, by whom it leads somewhere.
-        assert!(rights.allow("ann", b"/a", Need::Look) && rights.allow("ann", b"/", Need::Look));
-        assert!(!rights.allow("bob", b"/a", Need::Look));
-        assert!(!rights.allow("ann", b"/c", Need::Look));
-        assert_eq!(
-            Rights::parse(b"").unwrap().of("ann", b"/"),
-            Operations::NONE
-        );
+        assert!(allow(&rights, "ann", b"/a", Need::Look));
+        assert!(allow(&rights, "ann", b"/", Need::Look));
+        assert!(!allow(&rights, "bob", b"/a", Need::Look));
+        assert!(!allow(&rights, "ann", b"/c", Need::Look));
+        assert_eq!(said(&Rights::parse(b"").unwrap(), "ann", "/"), "");
     }
 
     #[test]
@@ -322,7 +428,9 @@ mod tests {
             "ann all /ann\nann read,list /pub\nann list /secret\n* none /ann/own\n\
              ann list /ann/box\nann all /ann/box/in\n",
         );
-        let may = |from: &str, to: &str| rights.may_move("ann", from.as_bytes(), to.as_bytes());
+        let may = |from: &str, to: &str| {
+            rights.may_move(&Subject::user("ann"), from.as_bytes(), to.as_bytes())
+        };
         assert!(may("/ann/a", "/ann/b"));
         assert!(
             may("/ann/a", "/pub/b"),
@@ -353,6 +461,16 @@ mod tests {
             ("ann read /a\nann list //a/./", 2, "already"),
             ("* read /\n* read /", 2, "already"),
             ("\\377 read /", 1, "not UTF-8"),
+            ("* read /\n@g read /a", 2, "group 'g' has no members"),
+            ("@g members", 1, "expected @GROUP members"),
+            ("@g members a, b", 1, "expected @GROUP members"),
+            ("@g members a,,b", 1, "an empty name"),
+            ("@g members a,a", 1, "'a' is in group 'g' already"),
+            ("@g members \\377", 1, "not UTF-8"),
+            ("@ read /", 1, "a group has no name"),
+            ("@wlcg:/g members a", 1, "tokens of an issuer"),
+            ("@g members a\n@g read /\n@g list /", 3, "already"),
+            ("ann members a", 1, "'members' is none of"),
         ] {
             let bad = Rights::parse(text.as_bytes()).unwrap_err();
             assert!(
@@ -365,10 +483,57 @@ mod tests {
     }
 
     #[test]
+    fn members_of_groups_have_the_deepest_line_of_each() {
+        let rights = rights(
+            "@physics read,list /data\n@physics members ann,bob\n@shift write /data\n\
+             @shift members bob,a\\054b\n@physics none /data/raw\nbob delete /data\n\
+             * list /pub\n\\100physics read /other\n",
+        );
+        for (user, path, expected) in [
+            ("ann", "/data/x", "read,list"),
+            ("ann", "/data/raw/x", ""),
+            ("ann", "/pub", "list"),
+            // One group's deeper line takes away what that group gave, and nothing else.
+            ("bob", "/data/raw/x", "write,delete"),
+            ("bob", "/data", "read,write,list,delete"),
+            ("a,b", "/data", "write"),
+            ("cy", "/data", ""),
+            ("physics", "/data", ""),
+            // Nobody is a group, whatever they are called.
+            ("@physics", "/data", ""),
+            ("@physics", "/other", "read"),
+            ("ann", "/other", ""),
+        ] {
+            assert_eq!(said(&rights, user, path), expected, "{user} {path}");
+        }
+        assert!(allow(&rights, "ann", b"/", Need::Look));
+        assert!(!allow(&rights, "cy", b"/data", Need::Look));
+    }
+
+    #[test]
+    fn groups_of_tokens_are_those_of_their_issuer_alone() {
+        let rights = rights("@wlcg:/atlas read /atlas\n@physics members ann\n@physics all /data\n");
+        let of = |groups: &[&str], path: &str| {
+            let subject = Subject {
+                user: "cy@wlcg".into(),
+                groups: groups.iter().map(|&group| group.to_owned()).collect(),
+            };
+            rights.of(&subject, path.as_bytes()).to_string()
+        };
+        assert_eq!(of(&["wlcg:/atlas"], "/atlas/x"), "read");
+        for other in ["wlcg:/atlas/x", "cms:/atlas", "/atlas", "wlcg", ""] {
+            assert_eq!(of(&[other], "/atlas/x"), "", "{other}");
+        }
+        assert_eq!(of(&["physics", "wlcg:physics"], "/data"), "");
+        assert_eq!(said(&rights, "wlcg:/atlas", "/atlas"), "");
+    }
+
+    #[test]
     fn users_and_paths_are_bytes() {
         let rights = Rights::parse(b"a\\040b\\012c read /x\\040y/\xff\n").unwrap();
-        assert_eq!(rights.of("a b\nc", b"/x y/\xff"), Operations::READ);
-        assert_eq!(rights.of("a b\nc", b"/x y"), Operations::NONE);
+        let user = Subject::user("a b\nc");
+        assert_eq!(rights.of(&user, b"/x y/\xff"), Operations::READ);
+        assert_eq!(rights.of(&user, b"/x y"), Operations::NONE);
     }
 
     #[test]
@@ -382,8 +547,9 @@ mod tests {
         let rights = rights(&text);
         let deep = ["/home/7/u7/data", &"/y".repeat(2000)].concat();
         for _ in 0..1000 {
-            assert!(rights.allow("u7", deep.as_bytes(), Need::All(Operations::ALL)));
-            assert!(!rights.allow("u8", deep.as_bytes(), Need::Look));
+            let all = Need::All(Operations::ALL);
+            assert!(allow(&rights, "u7", deep.as_bytes(), all));
+            assert!(!allow(&rights, "u8", deep.as_bytes(), Need::Look));
         }
         let took = begun.elapsed();
         assert!(took.as_secs() < 10, "{took:?}");
@@ -432,7 +598,8 @@ mod tests {
                     format!("{whose} {operations} {}\n", spelled(path))
                 })
                 .collect();
-            let found = rights(&text).of(&format!("u{user}"), spelled(&path).as_bytes());
+            let subject = Subject::user(format!("u{user}"));
+            let found = rights(&text).of(&subject, spelled(&path).as_bytes());
             prop_assert_eq!(found.0, expected(&lines, user, &path), "{}", text);
         }
     }

@@ -95,6 +95,10 @@ impl Issuer {
         let (Some(name), Some(url)) = (words.next(), words.next()) else {
             return Err(form.into());
         };
+        // A colon ends it in the names of its groups (--rights).
+        if name.contains(':') {
+            return Err(format!("name '{name}' has a colon; {form}"));
+        }
         let mut issuer = Self {
             name: name.to_owned(),
             url: url.to_owned(),
@@ -221,6 +225,7 @@ mod tests {
             "wlcg https://x/ keys=/k audience=a path=/a/../b",
             "wlcg https://x/ keys=/k audience=a skew=301",
             "wlcg https://x/ keys=/k audience=a users=x",
+            "wl:cg https://x/ keys=/k audience=a",
         ] {
             assert!(Issuer::parse(bad).is_err(), "{bad}");
         }

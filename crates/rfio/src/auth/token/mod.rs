@@ -31,6 +31,8 @@ pub struct Bearer {
     pub subject: String,
     /// The issuer's name here.
     pub issuer: String,
+    /// Groups that the token says its bearer is in, as `ISSUER:GROUP` with the issuer's name here.
+    pub groups: Vec<String>,
     /// What is allowed.
     pub scopes: Scopes,
     /// Seconds since 1970 after which nothing is allowed any more, by this host's clock.
@@ -136,6 +138,22 @@ fn verify(token: &[u8], key: &DecodingKey, issuer: &Issuer) -> Result<Value, Bad
         })
 }
 
+/// The groups of the WLCG profile's claim, if there is one.
+fn groups(claims: &Value, issuer: &Issuer) -> Result<Vec<String>, BadToken> {
+    let malformed = BadToken::Claim("wlcg.groups");
+    match &claims["wlcg.groups"] {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(groups) => groups
+            .iter()
+            .map(|group| {
+                let name = group.as_str().ok_or(malformed.clone())?;
+                Ok(format!("{}:{name}", issuer.name))
+            })
+            .collect(),
+        _ => Err(malformed),
+    }
+}
+
 fn bearer(claims: &Value, issuer: &Issuer) -> Result<Bearer, BadToken> {
     if claims["iss"].as_str() != Some(&issuer.url) {
         return Err(BadToken::Claim("iss"));
@@ -156,6 +174,7 @@ fn bearer(claims: &Value, issuer: &Issuer) -> Result<Bearer, BadToken> {
             None => format!("{subject}@{}", issuer.name),
         },
         subject: subject.to_owned(),
+        groups: groups(claims, issuer)?,
         issuer: issuer.name.clone(),
         scopes,
         // A float beyond u64 becomes its largest value.

@@ -264,3 +264,21 @@ fn keys_come_from_a_set_or_from_pem_and_those_of_other_kinds_are_left_out() {
     write("issuers", format!("{line}{line}"));
     assert!(Issuers::load(&file).is_err(), "an issuer twice");
 }
+
+#[test]
+fn groups_are_those_of_the_issuer() {
+    let key = key();
+    let judge = |value| {
+        let claims = changed("wlcg.groups", value);
+        let token = signed(&key, &json!({"alg": "ES256", "typ": "JWT"}), &claims);
+        issuers(&key)
+            .judge(token.as_bytes())
+            .map(|bearer| bearer.groups)
+    };
+    assert_eq!(judge(Value::Null).unwrap(), [""; 0]);
+    let groups = judge(json!(["/atlas", "/atlas/production"])).unwrap();
+    assert_eq!(groups, ["wlcg:/atlas", "wlcg:/atlas/production"]);
+    for malformed in [json!("/atlas"), json!([7]), json!({})] {
+        assert_eq!(judge(malformed), Err(BadToken::Claim("wlcg.groups")));
+    }
+}

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use verbena_rfio_protocol::{Status, shown};
 
-use super::retry;
-use crate::client::error::Error;
+use crate::client::error::{Error, is_later};
 
 /// Why a copy failed: which file, and what.
 #[derive(Debug, thiserror::Error)]
@@ -30,17 +29,15 @@ impl CopyError {
         matches!(self.error, Error::LeftOut(_))
     }
 
-    /// Whether the connection is lost, or the server takes nothing more, so that nothing else can
-    /// be copied over it.
+    /// Whether nothing else can be copied: the connection is lost, or the server takes nothing more
+    /// or does not let the user in.
     pub fn is_loss(&self) -> bool {
         match &self.error {
-            Error::Unreachable(..)
-            | Error::Connection(_)
-            | Error::Dropped(_)
-            | Error::TimedOut
-            | Error::Impostor => true,
-            Error::Refused(refusal) => retry::is_later(refusal.status),
-            _ => false,
+            Error::Unreachable(..) | Error::Connection(_) | Error::Dropped(_) | Error::TimedOut => {
+                true
+            }
+            Error::Refused(refusal) => is_later(refusal.status),
+            error => error.is_of_identity(),
         }
     }
 }

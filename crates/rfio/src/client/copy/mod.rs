@@ -109,6 +109,8 @@ pub struct Manner {
     pub pace: Option<Arc<Pace>>,
     /// How long it goes on after a lost connection.
     pub retry: Retry,
+    /// How much is moved before it is known to have arrived.
+    pub start: Start,
 }
 
 impl Manner {
@@ -118,6 +120,16 @@ impl Manner {
             pace.wait(bytes);
         }
     }
+}
+
+/// How a connection begins to move data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// With as much under way as there may be.
+    Full,
+    /// Block by block at first, because a connection was lost before: the next one may not live
+    /// long either, and what is under way at its end counts for nothing.
+    Slow,
 }
 
 /// Whether data are forced to stable storage.

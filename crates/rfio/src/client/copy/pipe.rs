@@ -7,7 +7,7 @@ use super::pipeline::{Ending, Sink, Source};
 use super::progress::Progress;
 use super::resume::{Work, segments};
 use super::retry::Trouble;
-use super::{CHUNK, Manner};
+use super::{CHUNK, Manner, Start};
 use crate::client::error::Error;
 
 /// Data in order, to something that is not a file. `open` opens the source, and opens it again
@@ -25,7 +25,16 @@ pub fn to_stream<'a>(
     progress.expect(size);
     let mut written = 0;
     let mut trouble = Trouble::default();
-    while let Err(error) = read_from(&*source, size, &mut written, sink, manner, progress) {
+    let mut start = manner.start;
+    while let Err(error) = read_from(
+        &*source,
+        size,
+        &mut written,
+        sink,
+        (manner, start),
+        progress,
+    ) {
+        start = Start::Slow;
         let name = source.name();
         trouble.after(error, manner, progress)?;
         loop {
@@ -52,7 +61,7 @@ fn read_from(
     size: u64,
     written: &mut u64,
     sink: &mut dyn Write,
-    manner: &Manner,
+    (manner, start): (&Manner, Start),
     progress: &Progress,
 ) -> Result<(), CopyError> {
     let mut reader = source.reader(0).about(source.name())?;
@@ -66,7 +75,11 @@ fn read_from(
         Ok(())
     };
     for (from, to) in segments(size, CHUNK).filter(|&(_, to)| to > begun) {
-        let read = reader.read(&Work::whole((from.max(begun), to)), &mut put);
+        let work = match Work::whole((from.max(begun), to)) {
+            work if start == Start::Slow => work.beginning_with_blocks(source.block()),
+            work => work,
+        };
+        let read = reader.read(&work, &mut put);
         read.about(source.name())?;
     }
     if begun == size {

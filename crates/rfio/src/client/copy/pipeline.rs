@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::failure::{About, CopyError};
 use super::progress::Progress;
-use super::resume::{Work, segment_end, segments, share};
-use super::{CHUNK, Earlier, Manner, Stable, Verification};
+use super::resume::{SLOWLY, Work, segment_end, segments, share};
+use super::{CHUNK, Earlier, Manner, Stable, Start, Verification};
 use crate::client::error::Error;
 
 /// Extended attributes: names with their name space, and values.
@@ -110,7 +110,7 @@ pub trait Sink: Sync {
 pub trait Writer: Send {
     /// Writes at an offset; may return before it is done.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
-    /// Waits until everything is written.
+    /// Waits until everything so far is written.
     fn finish(&mut self) -> Result<(), Error>;
 }
 
@@ -146,6 +146,10 @@ pub fn copy(
     loop {
         let (work, until) = plan(source, sink, block, (at, size), earlier)?;
         progress.kept(until - at - work.total());
+        let work = match manner.start {
+            Start::Full => work,
+            Start::Slow => work.beginning_with_blocks(block),
+        };
         move_all(source, sink, &work, manner, progress)?;
         at = until;
         if at >= size {
@@ -184,14 +188,27 @@ fn move_all(
         };
         let mut reader = source.reader(lane)?;
         let mut writer = sink.writer(lane).map_err(mark)?;
+        // Puts, and bytes of them that may not have arrived.
+        let (mut puts, mut unknown) = (0, 0);
         let mut put = |offset: u64, bytes: &[u8]| {
             writer.write(offset, bytes).map_err(mark)?;
-            progress.moved(bytes.len() as u64);
-            manner.keep_pace(bytes.len() as u64);
+            let length = bytes.len() as u64;
+            progress.sent(length);
+            (puts, unknown) = (puts + 1, unknown + length);
+            if manner.start == Start::Full || puts > SLOWLY {
+                progress.arrived(std::mem::take(&mut unknown));
+            } else if (puts + 1).is_power_of_two() {
+                // One block is known to be there before the next two leave, then four, then eight.
+                writer.finish().map_err(mark)?;
+                progress.arrived(std::mem::take(&mut unknown));
+            }
+            manner.keep_pace(length);
             Ok(())
         };
         reader.read(work, &mut put)?;
-        writer.finish().map_err(mark)
+        writer.finish().map_err(mark)?;
+        progress.arrived(unknown);
+        Ok(())
     });
     match at_sink.load(Ordering::Relaxed) {
         true => moved.about(sink.name()),

@@ -12,6 +12,8 @@ use crate::client::session::Session;
 pub struct Progress {
     expected: AtomicU64,
     moved: AtomicU64,
+    /// Those of the bytes that travelled which are taken to have arrived.
+    arrived: AtomicU64,
     kept: AtomicU64,
     files: AtomicU64,
     left: AtomicU64,
@@ -69,9 +71,20 @@ impl Progress {
         self.expected.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes travelled.
+    /// Bytes travelled, and arrived as far as anybody cares.
     pub fn moved(&self, bytes: u64) {
+        self.sent(bytes);
+        self.arrived(bytes);
+    }
+
+    /// Bytes travelled; whether they arrive is another question.
+    pub(super) fn sent(&self, bytes: u64) {
         self.moved.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that were counted as sent have arrived.
+    pub(super) fn arrived(&self, bytes: u64) {
+        self.arrived.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Bytes were right already.
@@ -103,7 +116,7 @@ impl Progress {
 
     /// A number that grows with everything that is done.
     pub(super) fn done(&self) -> u64 {
-        let counts = [&self.moved, &self.files];
+        let counts = [&self.arrived, &self.files];
         counts
             .map(|count| count.load(Ordering::Relaxed))
             .iter()

@@ -25,6 +25,9 @@ pub fn segment_end(from: u64, size: u64, block: u32) -> u64 {
         .min(size)
 }
 
+/// Blocks that a connection after a lost one moves by itself, or few at a time.
+pub const SLOWLY: usize = 15;
+
 /// Ranges to move, dealt out to whoever asks, in order.
 #[derive(Debug)]
 pub struct Work {
@@ -33,6 +36,22 @@ pub struct Work {
 }
 
 impl Work {
+    /// The same, but its first [`SLOWLY`] blocks one by one.
+    pub fn beginning_with_blocks(mut self, block: u32) -> Self {
+        let mut left = SLOWLY;
+        let split = |&(offset, length): &(u64, u32)| {
+            let step = match left {
+                0 => length,
+                _ => block.min(length).max(1),
+            };
+            left = left.saturating_sub(length.div_ceil(step) as usize);
+            let starts = (0..length).step_by(step as usize);
+            starts.map(move |at| (offset + u64::from(at), step.min(length - at)))
+        };
+        self.ranges = self.ranges.iter().flat_map(split).collect();
+        self
+    }
+
     /// All of a segment.
     pub fn whole((from, to): (u64, u64)) -> Self {
         Self::of((from, to), CHUNK.into(), &[(from, to - from)], 0, |_| false)
@@ -207,6 +226,23 @@ mod tests {
                 prop_assert_eq!(moved[byte as usize], u8::from(wanted), "byte {}", byte);
             }
         }
+    }
+
+    #[test]
+    fn work_after_a_loss_begins_with_single_blocks() {
+        let block = 256 << 10;
+        let size = 40 * u64::from(block) + 5;
+        let work = Work::whole((0, size)).beginning_with_blocks(block);
+        let (mut at, mut lengths) = (0, Vec::new());
+        while let Some((offset, length)) = work.take() {
+            assert_eq!(offset, at);
+            at += u64::from(length);
+            lengths.push(length);
+        }
+        assert_eq!(at, size);
+        assert!(lengths[..SLOWLY].iter().all(|&length| length == block));
+        assert!(lengths[SLOWLY + 1..].contains(&CHUNK));
+        assert_eq!(Work::whole((0, 0)).beginning_with_blocks(block).total(), 0);
     }
 
     #[test]

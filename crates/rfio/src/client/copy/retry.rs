@@ -8,18 +8,15 @@
 //! says that it is about to stop; and only of servers that this copy has had a session with, so a
 //! name that is wrong ends it at once, as do refusals.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use verbena_rfio_protocol::Status;
 
 use super::failure::CopyError;
 use super::progress::Progress;
-use super::{Earlier, Manner};
-use crate::auth::proof::random;
-use crate::client::error::Error;
-
-/// The first pause, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+use super::{Earlier, Manner, Start};
+use crate::client::backoff::Backoff;
+use crate::client::error::{Error, is_later};
 
 /// Whether and how long a copy tries again.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +30,8 @@ pub struct Retry {
 /// A time in which nothing succeeds.
 #[derive(Debug, Default)]
 pub struct Trouble {
-    /// Its start, the next pause, and the bytes and files that were done at the last failure.
-    state: Option<(Instant, Duration, u64)>,
+    /// Its pauses, and the bytes and files that were done at the last failure.
+    state: Option<(Backoff, u64)>,
 }
 
 impl Trouble {
@@ -57,36 +54,23 @@ impl Trouble {
         let done = progress.done();
         let is_again = self.state.is_some();
         // What succeeded in between ends the trouble, and this is another one.
-        let state = self.state.take().filter(|&(_, _, before)| before == done);
+        let state = self.state.take().filter(|&(_, before)| before == done);
         let is_new = state.is_none();
         if !is_worth_it(error, is_again, progress) {
             return false;
         }
-        let (since, pause, _) = state.unwrap_or((Instant::now(), PAUSES.0, done));
-        let left = manner.retry.patience.saturating_sub(since.elapsed());
-        if left.is_zero() {
+        let mut backoff = state.map_or_else(Backoff::default, |(backoff, _)| backoff);
+        if !backoff.has_time(manner.retry.patience) {
             return false;
         }
         if is_new {
             (manner.retry.tell)(error);
         }
-        // Many clients of one server do not all come back at once.
-        let [share] = random::<1>();
-        let part = pause.mul_f64(0.5 + f64::from(share) / 512.0);
-        std::thread::sleep(part.min(left));
+        backoff.wait(manner.retry.patience);
         progress.tried_again();
-        self.state = Some((since, (2 * pause).min(PAUSES.1), done));
+        self.state = Some((backoff, done));
         true
     }
-}
-
-/// Whether a refusal is temporary: the server is busy (EAGAIN), or it stops (ESHUTDOWN) and may be
-/// replaced by another one.
-pub fn is_later(status: Status) -> bool {
-    matches!(
-        status.as_errno(),
-        Some(libc::EAGAIN) | Some(libc::ESHUTDOWN)
-    )
 }
 
 /// Whether another attempt may succeed where this one failed.
@@ -126,7 +110,9 @@ pub fn persist<T>(
 }
 
 /// The same with many things together, and again with those that were lost: what came of each. Any
-/// other outcome ends the trouble. Fails if nothing can be done to any of them.
+/// other outcome ends the trouble. Fails if nothing can be done to any of them. After a loss one
+/// is done alone, then twice as many at a time: what is under way at the end of a connection counts
+/// for nothing.
 pub fn persist_with_each<I: Clone, T>(
     manner: &Manner,
     progress: &Progress,
@@ -136,12 +122,17 @@ pub fn persist_with_each<I: Clone, T>(
     let mut trouble = Trouble::default();
     let mut outcomes: Vec<_> = things.iter().map(|_| None).collect();
     let mut left: Vec<usize> = (0..things.len()).collect();
+    let mut most = usize::MAX;
     while !left.is_empty() {
+        let later = left.split_off(most.min(left.len()));
         let some: Vec<I> = left.iter().map(|&index| things[index].clone()).collect();
+        most = most.saturating_mul(2);
         let done = match act(&some) {
             Ok(done) => done,
             Err(loss) => {
                 trouble.after(loss, manner, progress)?;
+                most = 1;
+                left.extend(later);
                 continue;
             }
         };
@@ -150,20 +141,28 @@ pub fn persist_with_each<I: Clone, T>(
             outcomes[index] = Some(outcome);
         }
         let is_again = trouble.state.is_some();
-        let mut again = left.clone();
-        again.retain(|&index| match &outcomes[index] {
+        left.retain(|&index| match &outcomes[index] {
             Some(Err(error)) => is_worth_it(error, is_again, progress),
             _ => false,
         });
-        if again.len() < left.len() {
+        if left.len() < some.len() {
             trouble = Trouble::default();
         }
-        left = again;
-        if let Some(Some(Err(loss))) = left.first().map(|&first| &outcomes[first])
-            && !trouble.is_waited(loss, manner, progress)
-        {
-            break;
+        if let Some(Some(Err(loss))) = left.first().map(|&first| &outcomes[first]) {
+            if !trouble.is_waited(loss, manner, progress) {
+                let lost = || CopyError {
+                    subject: loss.subject.clone(),
+                    error: loss.error.again(),
+                };
+                let untried: Vec<_> = later.iter().map(|&index| (index, lost())).collect();
+                for (index, lost) in untried {
+                    outcomes[index].get_or_insert(Err(lost));
+                }
+                break;
+            }
+            most = 1;
         }
+        left.extend(later);
     }
     Ok(outcomes.into_iter().flatten().collect())
 }
@@ -179,6 +178,7 @@ pub fn persist_with_file(
     let before = progress.report();
     let again = Manner {
         earlier: Earlier::Continue,
+        start: Start::Slow,
         ..manner.clone()
     };
     let mut moved = 0;
@@ -227,6 +227,7 @@ mod tests {
                 patience,
                 tell: |_| {},
             },
+            start: Start::Full,
         }
     }
 
@@ -260,9 +261,41 @@ mod tests {
             Ok(some.iter().map(outcome).collect())
         });
         let outcomes = outcomes.unwrap();
-        assert_eq!(asked, [vec![1, 2, 3, 4], vec![3, 4], vec![3, 4]]);
+        assert_eq!(asked, [vec![1, 2, 3, 4], vec![3], vec![3], vec![4]]);
         assert!(matches!(&outcomes[..], [Ok(1), Err(error), Ok(3), Ok(4)]
             if matches!(error.error, Error::Changed)));
+    }
+
+    /// Each connection carries one outcome, and what else is under way with it is lost.
+    #[test]
+    fn connections_that_carry_one_outcome_get_many_things_done() {
+        let (manner, progress) = (manner(Duration::from_secs(60)), reached());
+        let mut done = Vec::new();
+        let outcomes = persist_with_each(&manner, &progress, &[1, 2, 3, 4], |some| {
+            if some.len() > 1 {
+                let lost = || failed(Error::Dropped("without an answer"));
+                return Ok(some.iter().map(|_| Err(lost())).collect());
+            }
+            done.extend_from_slice(some);
+            Ok(vec![Ok(some[0])])
+        });
+        let outcomes: Vec<i32> = outcomes
+            .unwrap()
+            .into_iter()
+            .map(|one| one.unwrap())
+            .collect();
+        assert_eq!((done, outcomes), (vec![1, 2, 3, 4], vec![1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn things_that_were_not_tried_have_an_outcome() {
+        let (manner, progress) = (manner(Duration::from_millis(50)), reached());
+        let lose = |some: &[i32]| {
+            let lost = some.iter().map(|_| Err(failed(Error::TimedOut)));
+            Ok::<Vec<Result<(), _>>, _>(lost.collect())
+        };
+        let outcomes = persist_with_each(&manner, &progress, &[1, 2, 3], lose).unwrap();
+        assert!(outcomes.len() == 3 && outcomes.iter().all(Result::is_err));
     }
 
     #[test]

@@ -34,7 +34,7 @@ use super::export::{Permit, Told};
 use super::identity::{self, Identity, Mapping};
 use super::log::{object, put_name};
 use super::metrics::Carrier;
-use super::rights::Need;
+use super::rights::{Need, Subject};
 use super::service::Service;
 use super::session::scopes::Existing;
 use crate::checksum;
@@ -194,21 +194,21 @@ pub struct Engine {
     service: Arc<Service>,
     who: Who,
     /// Whose rights the session has: without the address that tells anonymous sessions apart.
-    user: String,
+    subject: Subject,
     local: Mutex<Option<Local>>,
     handles: Handles,
     account: SessionAccount,
 }
 
 impl Engine {
-    /// An engine with no file open, for a session of `user`; `who` is for logs and shares.
-    pub fn new(service: Arc<Service>, who: Who, user: String) -> Self {
+    /// An engine with no file open, for a session of `subject`; `who` is for logs and shares.
+    pub fn new(service: Arc<Service>, who: Who, subject: Subject) -> Self {
         let handles = Handles::new(service.limits.handles);
         let account = SessionAccount::begin(service.users.of(&who.user));
         Self {
             service,
             who,
-            user,
+            subject,
             local: Mutex::default(),
             handles,
             account,
@@ -231,7 +231,7 @@ impl Engine {
 
     /// What a request may do by path that needs this.
     fn permit(&self, need: Need) -> Permit<'_> {
-        Permit::new(self.service.rights(), &self.user, need)
+        Permit::new(self.service.rights(), &self.subject, need)
     }
 
     /// Makes this thread act as the session's local user, if users are mapped to such.
@@ -247,7 +247,7 @@ impl Engine {
             .unwrap_or_else(|poison| poison.into_inner());
         let is_of_now = |(known, _): &Local| Arc::ptr_eq(known, &mapping);
         if !local.as_ref().is_some_and(is_of_now) {
-            let identity = identity::as_daemon(|| mapping.identity(&self.user));
+            let identity = identity::as_daemon(|| mapping.identity(&self.subject.user));
             *local = Some((mapping, identity));
         }
         let identity = match local.as_ref() {

@@ -11,6 +11,7 @@ use crate::checksum;
 use crate::scratch::Scratch;
 use crate::server::audit::{Audit, Who};
 use crate::server::export::{Access as ExportAccess, Export, Exports};
+use crate::server::rights::Subject;
 use crate::server::service::{Limits, Service};
 use crate::server::storage::{Storage, Wish};
 
@@ -44,7 +45,7 @@ fn engine_reading(scratch: &Scratch, limits: Limits, storage: Storage) -> Engine
             peer: "test".into(),
             session: 0,
         },
-        "test".into(),
+        Subject::user("test"),
     )
 }
 
@@ -386,7 +387,7 @@ fn a_user_s_open_files_are_bounded_over_all_sessions() {
             peer: "test".into(),
             session: 1,
         };
-        Engine::new(Arc::clone(&service), who, "test".into())
+        Engine::new(Arc::clone(&service), who, Subject::user("test"))
     };
     let (mut second, mut other) = (another("test"), another("other"));
     let request = Request::Open(Open {

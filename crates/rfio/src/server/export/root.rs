@@ -15,6 +15,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path as LocalPath, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
+use verbena_rfio_protocol::shown;
 
 use super::told;
 use crate::server::identity::as_daemon;
@@ -272,7 +274,8 @@ impl Pin {
     }
 
     fn say(&self, what: &str) {
-        eprintln!("rfiod: export {} {what}", self.path.display());
+        let path = shown::bytes(self.path.as_os_str().as_bytes());
+        eprintln!("rfiod: export {path} {what}");
     }
 }
 

@@ -19,6 +19,7 @@ use crate::server::engine::{Answer, Engine};
 use crate::server::export::Access;
 use crate::server::metrics::count;
 use crate::server::quota::{Resource, Share};
+use crate::server::rights::Subject;
 use crate::server::sessions::Listed;
 
 /// How long somebody who is known waits for room.
@@ -269,7 +270,12 @@ impl Conversation {
             fabric: service.fabric.is_some(),
             writable: known.rights == Access::ReadWrite && service.exports.any_writable(),
         };
-        let engine = Engine::new(Arc::clone(service), self.who.clone(), known.user);
+        let groups = known.scopes.as_ref().map(|scopes| scopes.groups().to_vec());
+        let subject = Subject {
+            user: known.user,
+            groups: groups.unwrap_or_default(),
+        };
+        let engine = Engine::new(Arc::clone(service), self.who.clone(), subject);
         self.stage = Stage::Standing(Box::new(Standing::new(
             engine,
             known.rights,

@@ -207,6 +207,11 @@ impl Scopes {
     pub fn user(&self) -> &str {
         &self.bearer.user
     }
+
+    /// The groups that the token names.
+    pub fn groups(&self) -> &[String] {
+        &self.bearer.groups
+    }
 }
 
 fn by_handle(name: &str, is_writable: bool) -> Result<Existing, Refusal> {
@@ -233,6 +238,7 @@ mod tests {
             user: "ann@wlcg".into(),
             subject: "ann".into(),
             issuer: "wlcg".into(),
+            groups: Vec::new(),
             scopes: Claimed::parse(claim, &Vec::new()).unwrap(),
             expires: u64::MAX,
         })

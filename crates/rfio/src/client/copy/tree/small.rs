@@ -300,6 +300,8 @@ impl<'a> Mover<'a> {
             storer: self.target.storer().about(self.target.name(b""))?,
             asked: VecDeque::new(),
             put: VecDeque::new(),
+            settled: 0,
+            is_slow: self.losses().over > 0,
         };
         let done = lane.run();
         lane.give_back();
@@ -315,9 +317,19 @@ struct Lane<'a> {
     asked: VecDeque<Wanted>,
     /// Files, and their bytes as they are counted.
     put: VecDeque<(Wanted, u64)>,
+    /// How many of them are known to be there.
+    settled: usize,
+    /// Whether no more are under way than are known to be there, and one: a connection was lost
+    /// before, and this one may not carry many either.
+    is_slow: bool,
 }
 
 impl Lane<'_> {
+    /// Whether one more may be put.
+    fn has_room(&self) -> bool {
+        self.storer.has_room() && !(self.is_slow && self.put.len() > self.settled)
+    }
+
     fn run(&mut self) -> Result<(), CopyError> {
         loop {
             while self.fetcher.has_room()
@@ -359,7 +371,7 @@ impl Lane<'_> {
         let mover = self.mover;
         match self.fetcher.take().about(Named(mover.origin, &file.0)) {
             Ok(Fetched::Whole(whole)) => {
-                while !self.put.is_empty() && !self.storer.has_room() {
+                while !self.put.is_empty() && !self.has_room() {
                     if let Err(loss) = self.settle() {
                         self.asked.push_front(file);
                         return Err(loss);
@@ -400,6 +412,7 @@ impl Lane<'_> {
             Ok(()) => {
                 mover.progress.moved(length);
                 mover.progress.file();
+                self.settled += 1;
             }
             // Counted again when it is tried again.
             Err(_) => mover.progress.take_back(length, 0),

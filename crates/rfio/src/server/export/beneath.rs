@@ -1,0 +1,108 @@
+//! The walk from an export's root: the kernel's, at every step.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use super::Root;
+
+/// A path within an export, its parts separated; `..` stays, for the kernel to judge.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Beneath {
+    pub(super) relative: Vec<u8>,
+}
+
+impl Beneath {
+    fn as_os_str(&self) -> &OsStr {
+        if self.relative.is_empty() {
+            OsStr::new(".")
+        } else {
+            OsStr::from_bytes(&self.relative)
+        }
+    }
+
+    /// The parent's path and the last name, where the path has a name that can be made or removed.
+    pub(super) fn split(&self) -> Option<(Beneath, &OsStr)> {
+        let (parent, name) = match self.relative.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (&self.relative[..slash], &self.relative[slash + 1..]),
+            None => (&[][..], &self.relative[..]),
+        };
+        if name.is_empty() || name == b".." {
+            return None;
+        }
+        Some((
+            Beneath {
+                relative: parent.to_vec(),
+            },
+            OsStr::from_bytes(name),
+        ))
+    }
+}
+
+impl Root {
+    /// Opens what is there.
+    pub(super) fn open_beneath(
+        &self,
+        beneath: &Beneath,
+        flags: OFlags,
+        mode: Mode,
+    ) -> io::Result<OwnedFd> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let flags = flags | OFlags::CLOEXEC;
+        // EAGAIN: the kernel saw a rename race with a `..` and asks to try again (openat2(2)).
+        for _ in 0..64 {
+            match rustix::fs::openat2(self, beneath.as_os_str(), flags, mode, resolve) {
+                Err(Errno::AGAIN) => {}
+                // EXDEV would puzzle the user of a copy tool: what happened is a refusal.
+                Err(Errno::XDEV) => return Err(Errno::ACCESS.into()),
+                other => return Ok(other?),
+            }
+        }
+        Err(Errno::AGAIN.into())
+    }
+
+    /// The same by what the kernel remembers. The walk ends at another file system, which may have to
+    /// be asked.
+    pub(super) fn look_beneath_at_once(
+        &self,
+        beneath: &Beneath,
+        flags: OFlags,
+    ) -> io::Result<Option<OwnedFd>> {
+        if !self.is_local {
+            return Ok(None);
+        }
+        let resolve = ResolveFlags::BENEATH
+            | ResolveFlags::NO_MAGICLINKS
+            | ResolveFlags::NO_XDEV
+            | ResolveFlags::CACHED;
+        let flags = flags | OFlags::CLOEXEC;
+        match rustix::fs::openat2(self, beneath.as_os_str(), flags, Mode::empty(), resolve) {
+            // Not remembered, or not within this file system; or a kernel before 5.12, which does
+            // not know the question.
+            Err(Errno::AGAIN | Errno::XDEV | Errno::INVAL) => Ok(None),
+            other => Ok(Some(other?)),
+        }
+    }
+}
+
+/// Opens what was looked at, if it is a regular file.
+pub(super) fn open_seen(seen: &OwnedFd, about: &Stat, flags: OFlags) -> io::Result<OwnedFd> {
+    match FileType::from_raw_mode(about.st_mode) {
+        FileType::RegularFile => {
+            // The descriptor's name in /proc leads to exactly the file that was looked at.
+            let name = format!("/proc/self/fd/{}", seen.as_raw_fd());
+            Ok(rustix::fs::open(
+                name,
+                flags | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?)
+        }
+        FileType::Directory => Err(Errno::ISDIR.into()),
+        FileType::Symlink => Err(Errno::LOOP.into()),
+        _ => Err(Errno::INVAL.into()),
+    }
+}
