@@ -143,41 +143,34 @@ impl Area {
         })
     }
 
-    /// What is in a part that is ours, once `verdict` finds it right: where it lies if nobody else can write there, else
-    /// a copy in `aside`.
-    #[allow(unsafe_code, reason = "a reference into registered memory")]
-    pub fn content<'a>(
-        &'a self,
+    /// Whether what is in a part that is ours may be used where it lies, because nobody else can
+    /// write there; waits until `verdict` finds it right then.
+    pub fn stays(
+        &self,
         part: usize,
         length: usize,
-        aside: &'a mut [u8],
         verdict: impl Fn(&[u8]) -> Result<(), Error>,
-    ) -> Result<&'a [u8], Error> {
-        let offset = part * self.part;
+    ) -> Result<bool, Error> {
         if self.windows.is_empty() {
-            let copy = &mut aside[..length];
-            self.copy_out(part, copy, verdict)?;
-            return Ok(copy);
+            return Ok(false);
         }
-        // A vector's window begins in the first part and covers those behind it, which then have none of their own.
+        until_visible(|| verdict(self.content(part, length)?)).map(|()| true)
+    }
+
+    /// What is in a part that is ours and where it stays.
+    #[allow(unsafe_code, reason = "a reference into registered memory")]
+    pub fn content(&self, part: usize, length: usize) -> Result<&[u8], Error> {
+        let offset = part * self.part;
         let (start, whole) = self.region.as_raw_parts();
-        if self.lent.contains(&true) && self.reaches_lent(part, length)
-            || offset.checked_add(length).is_none_or(|end| end > whole)
-        {
+        let fits = length <= self.part && offset + length <= whole;
+        if self.windows.is_empty() || self.lent[part] || !fits {
             return Err(Error::Fabric(format!(
                 "{length} bytes of part {part} are not ours to read"
             )));
         }
-        // SAFETY: inside the region, which lives as long as the slice; the windows over it are invalidated, so neither
-        // the adapter nor the peer writes there, and this process does so only through `&mut self`.
-        let data = || unsafe { std::slice::from_raw_parts(start.add(offset), length) };
-        until_visible(|| verdict(data()))?;
-        Ok(data())
-    }
-
-    fn reaches_lent(&self, part: usize, length: usize) -> bool {
-        let end = part + length.div_ceil(self.part).max(1);
-        self.lent[part..end.min(PARTS)].contains(&true)
+        // SAFETY: inside the region, which lives as long as the slice; the part's window is invalidated and no other reaches
+        // into it, so neither the adapter nor the peer writes there, and this process does so only through `&mut self`.
+        Ok(unsafe { std::slice::from_raw_parts(start.add(offset), length) })
     }
 }
 

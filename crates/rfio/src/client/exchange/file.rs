@@ -64,6 +64,11 @@ impl SharedFile {
         }
     }
 
+    /// The connection.
+    pub fn exchange(&self) -> &Arc<Exchange> {
+        &self.exchange
+    }
+
     /// The file on the connection.
     pub fn handle(&self) -> Handle {
         self.handle
@@ -157,6 +162,19 @@ impl SharedFile {
         }
         packed.truncate(end);
         Ok(lengths)
+    }
+
+    /// Fills memory from an offset on, until it is full or the file ends; how many bytes are there,
+    /// and the memory.
+    pub fn read(&self, offset: u64, memory: Vec<u8>) -> Result<(usize, Vec<u8>), Error> {
+        let handle = self.handle;
+        let done = self
+            .begin(Errand::Read { handle, offset }, memory)?
+            .wait()?;
+        match done.outcome? {
+            Given::Read(length) => Ok((length, done.memory.into_bytes())),
+            _ => Err(Error::Dropped("before it answered")),
+        }
     }
 
     /// The CRC32C of the whole file. The server computes it, from the file: no data travel.

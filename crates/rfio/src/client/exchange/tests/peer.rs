@@ -16,7 +16,7 @@ use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, Reply, Request, Status}
 
 use super::*;
 use crate::checksum::crc32c;
-use crate::client::transfer::checksums_of;
+use crate::client::blocks::checksums_of;
 use crate::scratch::Scratch;
 
 pub const BLOCK: u32 = 1000;

@@ -8,7 +8,7 @@ use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
 
 use super::peer::{BLOCK, Manners, Peer, content};
 use super::*;
-use crate::client::transfer::checksums_of;
+use crate::client::blocks::checksums_of;
 use crate::scratch::Scratch;
 
 fn ping() -> Errand {
