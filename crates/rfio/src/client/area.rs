@@ -78,7 +78,7 @@ impl Area {
         self.lent[part]
     }
 
-    /// Lends bytes from the beginning of a part on, however many are within the area. `bind` binds the window.
+    /// Lends bytes from the beginning of a part on. `bind` binds the window.
     pub fn lend(
         &mut self,
         part: usize,
@@ -91,10 +91,10 @@ impl Area {
         ) -> Result<(), FabricError>,
     ) -> Result<Window, Error> {
         let offset = part * self.part;
-        if offset + length > self.region.length() {
+        if length > self.part {
             return Err(Error::Setup(format!(
-                "{length} bytes at {offset} of an area of {}",
-                self.region.length()
+                "{length} bytes for a part of {}",
+                self.part
             )));
         }
         let key = match self.windows.get_mut(part) {
@@ -161,9 +161,8 @@ impl Area {
     #[allow(unsafe_code, reason = "a reference into registered memory")]
     pub fn content(&self, part: usize, length: usize) -> Result<&[u8], Error> {
         let offset = part * self.part;
-        let (start, whole) = self.region.as_raw_parts();
-        let fits = length <= self.part && offset + length <= whole;
-        if self.windows.is_empty() || self.lent[part] || !fits {
+        let (start, _) = self.region.as_raw_parts();
+        if self.windows.is_empty() || self.lent[part] || length > self.part {
             return Err(Error::Fabric(format!(
                 "{length} bytes of part {part} are not ours to read"
             )));

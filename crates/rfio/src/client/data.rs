@@ -134,7 +134,7 @@ impl DataPath {
         })
     }
 
-    /// Lends a part to land in: from its beginning on, however long it is within the area.
+    /// Lends a part to land in, from its beginning on.
     pub fn open_landing(&mut self, part: usize, length: usize) -> Result<Window, Error> {
         let mut area = match self.landing.take() {
             Some(area) => area,

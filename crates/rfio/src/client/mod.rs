@@ -15,7 +15,6 @@ pub mod options;
 pub mod pool;
 mod session;
 mod stream;
-mod whole_checksum;
 
 pub use address::{Address, Location};
 pub use error::Error;

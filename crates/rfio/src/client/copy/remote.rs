@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::request::{
-    self, ChangeModeOf, Checksum, OnPath, OpenFlags, Request, SetExtended, SetTimes, TwoPaths,
+    self, ChangeModeOf, OnPath, OpenFlags, Request, SetExtended, SetTimes, TwoPaths,
 };
 use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Path};
 
@@ -275,7 +275,6 @@ fn remote_checksums(
     block: u32,
     (from, to): (u64, u64),
 ) -> Result<Vec<u32>, Error> {
-    const BATCH: u32 = 256;
     // The server's last block ends with the file; one that ends before is computed here.
     let length = file.examine()?.size;
     let tail = if length > to {
@@ -287,22 +286,13 @@ fn remote_checksums(
     let count = bytes.div_ceil(u64::from(block)) as usize;
     let mut all = Vec::new();
     while all.len() < count {
-        let wanted = BATCH.min((count - all.len()) as u32);
-        let request = Request::Checksum(Checksum {
-            handle: file.handle(),
-            offset: from + all.len() as u64 * u64::from(block),
-            block,
-            count: wanted,
-        });
-        match file.call(request)? {
-            Reply::Checksums(reply) if reply.checksums.len() > wanted as usize => {
-                return Err(Error::Protocol("more checksums than were asked for".into()));
-            }
-            // The file is shorter than it was.
-            Reply::Checksums(reply) if reply.checksums.is_empty() => break,
-            Reply::Checksums(reply) => all.extend(reply.checksums),
-            other => return Err(unexpected(&other)),
+        let offset = from + all.len() as u64 * u64::from(block);
+        let part = file.checksums(offset, block, (count - all.len()) as u64)?;
+        // The file is shorter than it was.
+        if part.checksums.is_empty() {
+            break;
         }
+        all.extend(part.checksums);
     }
     if tail > 0 {
         let (read, bytes) = file.read(to - tail, vec![0; tail as usize])?;

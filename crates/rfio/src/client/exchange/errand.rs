@@ -176,6 +176,15 @@ impl What {
         !matches!(self, Self::Call(_))
     }
 
+    /// Whether its data go to the server.
+    pub fn brings_data(&self) -> bool {
+        match self {
+            Self::Call(request) => request.brings_data(),
+            Self::Write(..) => true,
+            _ => false,
+        }
+    }
+
     /// Whether a busy server may do less than is asked for, so that the rest is asked for again.
     pub fn may_be_short(&self) -> bool {
         matches!(self, Self::Read(..) | Self::Part(..))

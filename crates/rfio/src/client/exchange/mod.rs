@@ -14,11 +14,12 @@
 //!   that a fork could lose.
 //! - When a wait for an errand has ended nobody uses the errand's memory any more, whatever came of it: the network's end is the
 //!   errand's, with its memory. A wait fails only in a forked process, where nobody touches anything.
-//! - What comes behind the end of the errand that is waited for stays in the connection until it is
-//!   wanted. A server is silent only while somebody waits for it: a client that takes its time
-//!   between two waits is none that was left waiting.
+//! - A server is silent only while somebody waits for it: a client that takes its time between two
+//!   waits is none that was left waiting.
 //! - The data of a chunk stay where they landed, and that part of the landing area is taken, until
-//!   they have been looked at or nobody can ask for them any more.
+//!   they have been looked at or nobody can ask for them any more. What comes behind a chunk stays
+//!   in the connection until it is wanted, while its bytes are in the processor's caches; so a
+//!   program that waits at [`Exchange::events`] has no chunks.
 //! - A program with an event loop waits at [`Exchange::events`] itself and calls [`Exchange::advance`] then.
 //! - In a process that was forked from the one that opened it, everything is [`Error::Forked`] and nothing is touched.
 //!
@@ -293,8 +294,8 @@ impl Exchange {
         state
     }
 
-    /// Waits until `look` finds something, taking what comes for everybody until the errand that
-    /// is wanted has ended.
+    /// Waits until `look` finds something, taking what comes for everybody; no more than until an
+    /// errand has ended, if that is wanted.
     fn wait_until<T>(
         &self,
         wanted: Option<u64>,
@@ -419,7 +420,7 @@ impl Ticket {
         match self.number.take() {
             Some(number) => self
                 .exchange
-                .wait_until(Some(number), |traffic| traffic.take(number)),
+                .wait_until(None, |traffic| traffic.take(number)),
             None => Err(Error::Dropped("earlier")),
         }
     }

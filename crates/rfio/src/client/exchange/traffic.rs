@@ -182,7 +182,7 @@ impl Traffic {
         }
         self.under_way.insert(number, under_way);
         for piece in pieces {
-            self.held_back += FRAME + piece.length;
+            self.held_back += FRAME + usize::from(piece.what.brings_data()) * piece.length;
             self.queue.push_back(piece);
         }
         if self.held_back > HELD_BACK {
@@ -333,9 +333,8 @@ impl Traffic {
         left.map_or(Duration::ZERO, |left| left.max(Duration::from_millis(1)))
     }
 
-    /// Sends and receives what can be without waiting; no more than is needed for one errand to
-    /// end, if one is named. What comes behind that is taken when it is wanted, while it is in the
-    /// processor's caches.
+    /// Sends and receives what can be without waiting; receives no more than is needed for one
+    /// errand to end, if one is named.
     pub fn advance(&mut self, wanted: Option<u64>) {
         self.act(|traffic| traffic.move_on(wanted));
     }

@@ -31,6 +31,9 @@ use crate::client::session::unexpected;
 /// Directories that are listed together: what comes of them is held at a time.
 const TOGETHER: usize = 16;
 
+/// Most bytes of a file that is put together with others.
+const KEPT: usize = 16 << 10;
+
 /// The tree.
 pub struct RemoteTree<'a> {
     there: There<'a>,
@@ -510,11 +513,17 @@ impl Storer for RemoteStorer<'_> {
             care,
         });
         self.tree.there.progress.went(Route::Stream);
-        // The data are kept until they have left, and the reply may have a reason that names the file.
-        self.window
-            .add(2 * path.as_bytes().len(), whole.bytes.len());
-        let store = Errand::Call(request);
-        let ticket = self.session.begin_with_others(store, whole.bytes)?;
+        let (store, length) = (Errand::Call(request), whole.bytes.len());
+        // Little is kept until the reply has come; more leaves first, so that it need not be kept.
+        let (ticket, kept) = match length > KEPT {
+            true => (self.session.lend(store, &whole.bytes)?, 0),
+            false => {
+                let ticket = self.session.begin_with_others(store, whole.bytes)?;
+                (ticket, length)
+            }
+        };
+        // The reply may have a reason that names the file.
+        self.window.add(2 * path.as_bytes().len(), kept);
         self.put.push_back((path, whole.extended, ticket));
         Ok(())
     }
