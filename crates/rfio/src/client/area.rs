@@ -167,8 +167,9 @@ impl Area {
                 "{length} bytes of part {part} are not ours to read"
             )));
         }
-        // SAFETY: inside the region, which lives as long as the slice; the part's window is invalidated and no other reaches
-        // into it, so neither the adapter nor the peer writes there, and this process does so only through `&mut self`.
+        // SAFETY: inside the region, which lives as long as the slice; the part's window is
+        // invalidated and no other reaches into it, so neither the adapter nor the peer writes
+        // there, and this process does so only through `&mut self`.
         Ok(unsafe { std::slice::from_raw_parts(start.add(offset), length) })
     }
 }

@@ -1,4 +1,4 @@
-//! The client: addresses, sessions, files.
+//! The client: addresses, connections, copies. [`exchange`] is the engine under all of it.
 
 pub mod address;
 mod area;

@@ -8,20 +8,22 @@
 //!
 //! - Beginning an errand never waits, but for [`Exchange::lend`], which waits until the bytes have
 //!   left, and the first errand that is worth a data queue pair on a connection for copies.
-//!   Whoever waits for one works for all: one thread at a time waits at the network and
-//!   takes whatever comes, for itself and for the others, who sleep. Whoever else has taken something meanwhile, or has left
-//!   something to be sent, wakes the one at the network: what it waits for may not come any more. So there is no thread of the library's own, and nothing
-//!   that a fork could lose.
-//! - When a wait for an errand has ended nobody uses the errand's memory any more, whatever came of it: the network's end is the
-//!   errand's, with its memory. A wait fails only in a forked process, where nobody touches anything.
+//! - One thread at a time waits at the network and takes whatever comes, for itself and for the
+//!   others, who sleep. A thread that has taken something meanwhile, or has left something to be
+//!   sent, wakes the one at the network: what it waits for may not come any more. So there is no
+//!   thread of the library's own, and nothing that a fork could lose.
+//! - When a wait for an errand has ended the errand's memory is not used any more, whatever came of
+//!   it. A wait fails only in a forked process, where nothing is touched.
 //! - A server is silent only while somebody waits for it: a client that takes its time between two
 //!   waits is none that was left waiting.
 //! - The data of a chunk stay where they landed, and that part of the landing area is taken, until
 //!   they have been looked at or nobody can ask for them any more. What comes behind a chunk stays
 //!   in the connection until it is wanted, while its bytes are in the processor's caches; so a
 //!   program that waits at [`Exchange::events`] has no chunks.
-//! - A program with an event loop waits at [`Exchange::events`] itself and calls [`Exchange::advance`] then.
-//! - In a process that was forked from the one that opened it, everything is [`Error::Forked`] and nothing is touched.
+//! - A program with an event loop waits at [`Exchange::events`] itself and calls
+//!   [`Exchange::advance`] then.
+//! - In a process that was forked from the one that opened it, everything is [`Error::Forked`] and
+//!   nothing is touched.
 //!
 //! What leaves, what comes, and what belongs together is `traffic`'s.
 
@@ -191,7 +193,7 @@ impl Exchange {
         Ok(self.ticket(number))
     }
 
-    /// Begins a write of bytes that stay the caller's, and waits until they have left.
+    /// Begins an errand that sends bytes that stay the caller's, and waits until they have left.
     #[allow(unsafe_code, reason = "bytes of a caller who waits")]
     pub fn lend(self: &Arc<Self>, errand: Errand, bytes: &[u8]) -> Result<Ticket, Error> {
         /// Nobody may look at the bytes once this call is left, so a panic cannot leave it.
@@ -200,6 +202,14 @@ impl Exchange {
             fn drop(&mut self) {
                 std::process::abort();
             }
+        }
+        let sends = match &errand {
+            Errand::Call(request) => request.brings_data(),
+            Errand::Write { .. } => true,
+            _ => false,
+        };
+        if !sends {
+            return Err(Error::Setup("bytes are lent to be sent".into()));
         }
         let waits = Waits;
         // SAFETY: `has_left` takes them from the errand before this returns.
