@@ -7,13 +7,13 @@
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use verbena_rfio::client::copy::list;
-use verbena_rfio::client::exchange::{Errand, SharedFile};
-use verbena_rfio::client::{Address, Exchange, Options, RemoteFile, Session};
+use verbena_rfio::client::exchange::{Errand, Reads, SharedFile, Writes};
+use verbena_rfio::client::{Address, Exchange, Options};
 use verbena_rfio_protocol::Header;
 use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD};
 use verbena_rfio_protocol::types::{Handle, Path, Range};
@@ -123,15 +123,21 @@ fn use_server_at_once(address: &Address) -> Option<()> {
 fn use_server(address: &Address) -> Option<()> {
     let options = options();
     let path = Path::new("/f")?;
-    let mut session = Session::connect(address, &options).ok()?;
+    let session = Exchange::for_copies(address, &options).ok()?;
     let _ = list(|request| session.call(request), &path);
-    let session = Arc::new(Mutex::new(session));
-    let file = RemoteFile::open(&session, &path, 1, 0).ok()?;
-    let mut bytes = [0; 3000];
-    let _ = file.read_at(10, &mut bytes);
-    let range = |offset, length| Range { offset, length };
-    let _ = file.read_vector(&[range(0, 100), range(4000, 1)]);
-    let _ = file.write_at(5, &bytes[..50]);
+    let file = SharedFile::open(session, &path, 1, 0).ok()?;
+    let _ = file.read(10, vec![0; 3000]);
+    let most = file.exchange().most_at_once() as u32;
+    let mut reads = Reads::of(&file, Some(1));
+    for offset in [0, 100, 4000] {
+        let _ = reads.start(offset, most.min(3000));
+    }
+    while let Ok(Some(length)) = reads.finish_oldest(|_, _, data| data.len()) {
+        assert!(length <= 3000);
+    }
+    let mut writes = Writes::default();
+    let _ = writes.start(&file, 5, &[1; 50]);
+    let _ = writes.finish();
     let _ = file.examine();
     file.close().ok()
 }

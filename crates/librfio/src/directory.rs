@@ -37,7 +37,7 @@ fn table() -> MutexGuard<'static, HashMap<usize, Listing>> {
 fn open(path: &[u8]) -> Result<*mut libc::DIR, Error> {
     match place::find(path)? {
         Place::There(address, path) => {
-            let entries = list(|request| sessions::ask(&address, request), &path)?;
+            let entries = list(|request| sessions::ask(&address, &request), &path)?;
             // SAFETY: `dirent` is plain bytes and integers, for which zero is a value.
             let mut shown: Box<libc::dirent> = Box::new(unsafe { std::mem::zeroed() });
             // The address of memory that the listing owns is nobody else's `DIR`.

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
-use verbena_rfio::client::{Address, Error, Location, Options, Session};
+use verbena_rfio::client::{Address, Error, Exchange, Location, Options};
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::types::{Attributes, Path};
 use verbena_rfio_protocol::{Reply, Request, shown};
@@ -13,7 +14,7 @@ use verbena_rfio_protocol::{Reply, Request, shown};
 #[derive(Debug)]
 pub struct Sessions {
     options: Options,
-    sessions: HashMap<Address, Session>,
+    sessions: HashMap<Address, Arc<Exchange>>,
 }
 
 impl Sessions {
@@ -26,12 +27,13 @@ impl Sessions {
     }
 
     /// The session with a server.
-    pub fn with(&mut self, address: &Address) -> Result<&mut Session, Error> {
-        if self.sessions.get(address).is_none_or(Session::is_broken) {
-            let session = Session::connect(address, &self.options)?;
+    pub fn with(&mut self, address: &Address) -> Result<&Arc<Exchange>, Error> {
+        let kept = self.sessions.get(address);
+        if kept.is_none_or(|session| session.is_broken()) {
+            let session = Exchange::for_copies(address, &self.options)?;
             self.sessions.insert(address.clone(), session);
         }
-        Ok(self.sessions.get_mut(address).expect("inserted above"))
+        Ok(&self.sessions[address])
     }
 }
 
@@ -48,8 +50,8 @@ pub fn place(text: &OsStr) -> Result<(Address, Path), Error> {
 }
 
 /// What a path is, following a symbolic link.
-pub fn status(session: &mut Session, path: &Path) -> Result<Attributes, Error> {
-    match session.call(&Request::Status(OnPath { path: path.clone() }))? {
+pub fn status(session: &Arc<Exchange>, path: &Path) -> Result<Attributes, Error> {
+    match session.call(Request::Status(OnPath { path: path.clone() }))? {
         Reply::Status(about) => Ok(about.attributes),
         other => Err(Error::Protocol(format!(
             "unexpected reply {}",
@@ -59,8 +61,8 @@ pub fn status(session: &mut Session, path: &Path) -> Result<Attributes, Error> {
 }
 
 /// What a path is, a symbolic link itself.
-pub fn link_status(session: &mut Session, path: &Path) -> Result<Attributes, Error> {
-    match session.call(&Request::LinkStatus(OnPath { path: path.clone() }))? {
+pub fn link_status(session: &Arc<Exchange>, path: &Path) -> Result<Attributes, Error> {
+    match session.call(Request::LinkStatus(OnPath { path: path.clone() }))? {
         Reply::LinkStatus(about) => Ok(about.attributes),
         other => Err(Error::Protocol(format!(
             "unexpected reply {}",
@@ -86,7 +88,7 @@ pub fn each(
     program: &str,
     places: &[OsString],
     options: Result<Options, Error>,
-    mut act: impl FnMut(&mut Session, &Address, &Path) -> Result<(), Error>,
+    mut act: impl FnMut(&Arc<Exchange>, &Address, &Path) -> Result<(), Error>,
 ) -> std::process::ExitCode {
     let options = match options {
         Ok(options) => options,

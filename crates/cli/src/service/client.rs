@@ -2,15 +2,12 @@
 //! with a line on standard output. It ends with its input.
 
 use std::io::{BufRead, Write};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use verbena_rfio::client::file::SharedSession;
-use verbena_rfio::client::pull::Pull;
-use verbena_rfio::client::push::Push;
-use verbena_rfio::client::{Error, Location, Options, RemoteFile, Session, file::lock};
+use verbena_rfio::client::exchange::{Reads, SharedFile, Writes};
+use verbena_rfio::client::{Error, Exchange, Location, Options};
 use verbena_rfio_protocol::request::OpenFlags;
 
 use crate::exit::Exit;
@@ -100,26 +97,19 @@ pub fn run() -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// An open file and its session.
-struct Standing {
-    session: SharedSession,
-    file: RemoteFile,
-}
-
-fn connect(job: &Job, options: &Options) -> Result<Standing, Error> {
+fn connect(job: &Job, options: &Options) -> Result<SharedFile, Error> {
     let bad = |text: String| Error::Setup(text);
     let Location::Remote(address, path) =
         Location::parse(&job.place).map_err(|error| bad(error.to_string()))?
     else {
         return Err(bad(format!("{} is no place on a server", job.place)));
     };
-    let session = Arc::new(Mutex::new(Session::connect(&address, options)?));
     let flags = match job.action {
         Action::Read => OpenFlags::READ,
         Action::Write => OpenFlags::WRITE | OpenFlags::CREATE,
     };
-    let file = RemoteFile::open(&session, &path, flags, 0o600)?;
-    Ok(Standing { session, file })
+    let session = Exchange::for_copies(&address, options)?;
+    SharedFile::open(session, &path, flags, 0o600)
 }
 
 fn perform(job: &Job) -> Result<Answer, Error> {
@@ -128,10 +118,10 @@ fn perform(job: &Job) -> Result<Answer, Error> {
         Sessions::One => Some(connect(job, &options)?),
         Sessions::Each => None,
     };
-    let mut buffer = vec![0; 4 << 20];
-    if let Some(standing) = &kept {
+    let buffer = vec![0; 4 << 20];
+    if let Some(file) = &kept {
         // The queue pair and its memory are part of the connection.
-        transfer(standing, job, 4 << 20, u64::MAX, &mut buffer, &mut 0)?;
+        transfer(file, job, 4 << 20, u64::MAX, &buffer, &mut 0)?;
     }
     std::thread::sleep(Duration::from_nanos(job.begin.saturating_sub(now())));
     let mut answer = Answer {
@@ -145,14 +135,14 @@ fn perform(job: &Job) -> Result<Answer, Error> {
             None => Some(connect(job, &options)?),
             Some(_) => None,
         };
-        let standing = fresh
+        let file = fresh
             .as_ref()
             .or(kept.as_ref())
             .expect("one of them is there");
         let mut moved = 0;
-        transfer(standing, job, job.size, job.end, &mut buffer, &mut moved)?;
+        transfer(file, job, job.size, job.end, &buffer, &mut moved)?;
         answer.bytes += moved;
-        answer.fabric |= lock(&standing.session).uses_fabric();
+        answer.fabric |= file.exchange().uses_fabric();
         drop(fresh);
         answer.ended = now();
         if moved == job.size {
@@ -166,33 +156,32 @@ fn perform(job: &Job) -> Result<Answer, Error> {
 
 /// Moves bytes from the front of the file, and counts them until the end comes.
 fn transfer(
-    standing: &Standing,
+    file: &SharedFile,
     job: &Job,
     size: u64,
     end: u64,
-    buffer: &mut [u8],
+    buffer: &[u8],
     moved: &mut u64,
 ) -> Result<(), Error> {
-    let handle = standing.file.handle();
-    let mut session = lock(&standing.session);
+    let most = file.exchange().most_at_once() as u64;
     let mut offset = 0;
     match job.action {
         Action::Read => {
-            let mut pull = Pull::new(&mut session, handle, None);
+            let mut reads = Reads::of(file, None);
             loop {
-                while pull.has_room() && offset < size && now() < end {
-                    let length = u64::from(pull.most()).min(size - offset);
-                    pull.start(offset, length as u32)?;
+                while reads.has_room() && offset < size && now() < end {
+                    let length = most.min(size - offset);
+                    reads.start(offset, length as u32)?;
                     offset += length;
                 }
-                let Some((pulled, data)) = pull.finish_in_place(buffer)? else {
+                let Some(length) = reads.finish_oldest(|_, _, data| data.len() as u64)? else {
                     return Ok(());
                 };
                 // What comes after the end is not counted.
                 if now() < end {
-                    *moved += data.len() as u64;
+                    *moved += length;
                 }
-                if pulled.length == 0 {
+                if length == 0 {
                     return Err(Error::Setup(format!(
                         "{} is shorter than {size}",
                         job.place
@@ -201,13 +190,13 @@ fn transfer(
             }
         }
         Action::Write => {
-            let mut push = Push::new(&mut session, handle);
+            let mut writes = Writes::default();
             while offset < size && now() < end {
-                let length = u64::from(push.most()).min(size - offset);
-                push.start(offset, &buffer[..length as usize])?;
+                let length = most.min(buffer.len() as u64).min(size - offset);
+                writes.start(file, offset, &buffer[..length as usize])?;
                 offset += length;
             }
-            push.finish()?;
+            writes.finish()?;
             *moved = offset;
             Ok(())
         }

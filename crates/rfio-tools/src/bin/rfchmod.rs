@@ -21,7 +21,7 @@ fn main() -> ExitCode {
                 path: path.clone(),
                 mode: arguments.mode,
             });
-            session.call(&request).map(|_| ())
+            session.call(request).map(|_| ())
         },
     )
 }

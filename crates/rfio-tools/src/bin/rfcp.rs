@@ -16,7 +16,7 @@ use verbena_rfio::client::copy::{
     CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Retry, Stable, Start, Verification,
     copy_file, copy_tree, is_begun,
 };
-use verbena_rfio::client::{Address, Error, Location, Session};
+use verbena_rfio::client::{Address, Error, Exchange, Location};
 use verbena_rfio_protocol::shown;
 use verbena_rfio_tools::arguments::{self, Copy};
 use verbena_rfio_tools::remote::{below, status};
@@ -285,12 +285,15 @@ fn is_directory(location: &Location, manner: &Manner) -> Result<bool, Error> {
     match location {
         Location::Local(path) => Ok(path.is_dir()),
         Location::Remote(address, path) => {
-            let look = || status(&mut *manner.sessions.take(address, &manner.options)?, path);
+            let look = || {
+                let session = manner.sessions.take(address, &manner.options)?;
+                status(&session, path)
+            };
             // A session that stood ready may have been lost meanwhile.
             let about = look().or_else(|error| match error {
                 Error::Refused(_) => Err(error),
                 error if error.is_of_identity() => Err(error),
-                _ => status(&mut Session::connect(address, &manner.options)?, path),
+                _ => status(&Exchange::for_copies(address, &manner.options)?, path),
             });
             match about {
                 Ok(about) => Ok(about.mode & libc::S_IFMT == libc::S_IFDIR),

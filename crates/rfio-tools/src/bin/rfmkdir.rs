@@ -1,8 +1,10 @@
 //! `rfmkdir`: makes directories.
 
+use std::sync::Arc;
+
 use std::process::ExitCode;
 
-use verbena_rfio::client::{Error, Session};
+use verbena_rfio::client::{Error, Exchange};
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::PathMode;
 use verbena_rfio_protocol::types::Path;
@@ -28,16 +30,16 @@ fn main() -> ExitCode {
     )
 }
 
-fn make(session: &mut Session, path: &Path, mode: u32) -> Result<(), Error> {
+fn make(session: &Arc<Exchange>, path: &Path, mode: u32) -> Result<(), Error> {
     session
-        .call(&Request::MakeDirectory(PathMode {
+        .call(Request::MakeDirectory(PathMode {
             path: path.clone(),
             mode,
         }))
         .map(|_| ())
 }
 
-fn make_all(session: &mut Session, path: &Path, mode: u32) -> Result<(), Error> {
+fn make_all(session: &Arc<Exchange>, path: &Path, mode: u32) -> Result<(), Error> {
     let bytes = path.as_bytes();
     let ends = (1..=bytes.len()).filter(|&end| end == bytes.len() || bytes[end] == b'/');
     for end in ends {

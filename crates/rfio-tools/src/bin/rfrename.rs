@@ -28,7 +28,7 @@ fn main() -> ExitCode {
                 )));
             }
             session
-                .call(&Request::Rename(TwoPaths {
+                .call(Request::Rename(TwoPaths {
                     from: from.clone(),
                     to,
                 }))

@@ -1,10 +1,12 @@
 //! `rfrm`: removes files.
 
+use std::sync::Arc;
+
 use std::process::ExitCode;
 
 use verbena_rfio::client::bounds::{self, HeldNames};
 use verbena_rfio::client::copy::list;
-use verbena_rfio::client::{Error, Session};
+use verbena_rfio::client::{Error, Exchange};
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::types::Path;
@@ -36,14 +38,14 @@ fn main() -> ExitCode {
     )
 }
 
-fn unlink(session: &mut Session, path: &Path) -> Result<(), Error> {
+fn unlink(session: &Arc<Exchange>, path: &Path) -> Result<(), Error> {
     session
-        .call(&Request::Unlink(OnPath { path: path.clone() }))
+        .call(Request::Unlink(OnPath { path: path.clone() }))
         .map(|_| ())
 }
 
 /// Depth first. A directory is removed after what is in it; links are removed, never followed.
-fn remove_tree(session: &mut Session, root: &Path) -> Result<(), Error> {
+fn remove_tree(session: &Arc<Exchange>, root: &Path) -> Result<(), Error> {
     let mut found = vec![root.clone()];
     let mut directories = Vec::new();
     let mut held = HeldNames::default();
@@ -60,7 +62,7 @@ fn remove_tree(session: &mut Session, root: &Path) -> Result<(), Error> {
         directories.push(directory);
     }
     for path in directories.into_iter().rev() {
-        session.call(&Request::RemoveDirectory(OnPath { path }))?;
+        session.call(Request::RemoveDirectory(OnPath { path }))?;
     }
     Ok(())
 }

@@ -94,7 +94,7 @@ fn measure(
     };
     let session = sessions.with(&address)?;
     let about = remote::status(session, &path)?;
-    let space = match session.call(&Request::Space(OnPath { path: path.clone() }))? {
+    let space = match session.call(Request::Space(OnPath { path: path.clone() }))? {
         Reply::Capacity(space) => space,
         other => {
             let what = format!("unexpected reply {}", other.name());

@@ -78,7 +78,7 @@ impl Area {
         self.lent[part]
     }
 
-    /// Lends bytes from the beginning of a part on, however many are within the area. `bind` binds the window.
+    /// Lends bytes from the beginning of a part on. `bind` binds the window.
     pub fn lend(
         &mut self,
         part: usize,
@@ -91,10 +91,10 @@ impl Area {
         ) -> Result<(), FabricError>,
     ) -> Result<Window, Error> {
         let offset = part * self.part;
-        if offset + length > self.region.length() {
+        if length > self.part {
             return Err(Error::Setup(format!(
-                "{length} bytes at {offset} of an area of {}",
-                self.region.length()
+                "{length} bytes for a part of {}",
+                self.part
             )));
         }
         let key = match self.windows.get_mut(part) {
@@ -143,41 +143,34 @@ impl Area {
         })
     }
 
-    /// What is in a part that is ours, once `verdict` finds it right: where it lies if nobody else can write there, else
-    /// a copy in `aside`.
-    #[allow(unsafe_code, reason = "a reference into registered memory")]
-    pub fn content<'a>(
-        &'a self,
+    /// Whether what is in a part that is ours may be used where it lies, because nobody else can
+    /// write there; waits until `verdict` finds it right then.
+    pub fn stays(
+        &self,
         part: usize,
         length: usize,
-        aside: &'a mut [u8],
         verdict: impl Fn(&[u8]) -> Result<(), Error>,
-    ) -> Result<&'a [u8], Error> {
-        let offset = part * self.part;
+    ) -> Result<bool, Error> {
         if self.windows.is_empty() {
-            let copy = &mut aside[..length];
-            self.copy_out(part, copy, verdict)?;
-            return Ok(copy);
+            return Ok(false);
         }
-        // A vector's window begins in the first part and covers those behind it, which then have none of their own.
-        let (start, whole) = self.region.as_raw_parts();
-        if self.lent.contains(&true) && self.reaches_lent(part, length)
-            || offset.checked_add(length).is_none_or(|end| end > whole)
-        {
+        until_visible(|| verdict(self.content(part, length)?)).map(|()| true)
+    }
+
+    /// What is in a part that is ours and where it stays.
+    #[allow(unsafe_code, reason = "a reference into registered memory")]
+    pub fn content(&self, part: usize, length: usize) -> Result<&[u8], Error> {
+        let offset = part * self.part;
+        let (start, _) = self.region.as_raw_parts();
+        if self.windows.is_empty() || self.lent[part] || length > self.part {
             return Err(Error::Fabric(format!(
                 "{length} bytes of part {part} are not ours to read"
             )));
         }
-        // SAFETY: inside the region, which lives as long as the slice; the windows over it are invalidated, so neither
-        // the adapter nor the peer writes there, and this process does so only through `&mut self`.
-        let data = || unsafe { std::slice::from_raw_parts(start.add(offset), length) };
-        until_visible(|| verdict(data()))?;
-        Ok(data())
-    }
-
-    fn reaches_lent(&self, part: usize, length: usize) -> bool {
-        let end = part + length.div_ceil(self.part).max(1);
-        self.lent[part..end.min(PARTS)].contains(&true)
+        // SAFETY: inside the region, which lives as long as the slice; the part's window is
+        // invalidated and no other reaches into it, so neither the adapter nor the peer writes
+        // there, and this process does so only through `&mut self`.
+        Ok(unsafe { std::slice::from_raw_parts(start.add(offset), length) })
     }
 }
 

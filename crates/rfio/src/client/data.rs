@@ -134,7 +134,7 @@ impl DataPath {
         })
     }
 
-    /// Lends a part to land in: from its beginning on, however long it is within the area.
+    /// Lends a part to land in, from its beginning on.
     pub fn open_landing(&mut self, part: usize, length: usize) -> Result<Window, Error> {
         let mut area = match self.landing.take() {
             Some(area) => area,
@@ -182,18 +182,25 @@ impl DataPath {
         closed
     }
 
-    /// What landed in a part that was taken back, once `verdict` finds it right; `aside` is room for it where it has to
-    /// be copied.
-    pub fn content<'a>(
-        &'a self,
+    /// Whether what landed in a part that was taken back may be used where it lies; waits until
+    /// `verdict` finds it right then.
+    pub fn stays(
+        &self,
         part: usize,
         length: usize,
-        aside: &'a mut [u8],
         verdict: impl Fn(&[u8]) -> Result<(), Error>,
-    ) -> Result<&'a [u8], Error> {
+    ) -> Result<bool, Error> {
+        self.landing()?.stays(part, length, verdict)
+    }
+
+    /// What landed in a part that was taken back, where it lies.
+    pub fn content(&self, part: usize, length: usize) -> Result<&[u8], Error> {
+        self.landing()?.content(part, length)
+    }
+
+    fn landing(&self) -> Result<&Area, Error> {
         let area = self.landing.as_ref();
-        area.ok_or_else(|| Error::Fabric("no landing area".into()))?
-            .content(part, length, aside, verdict)
+        area.ok_or_else(|| Error::Fabric("no landing area".into()))
     }
 
     /// Copies what landed out of a part that was taken back, once `verdict` finds it right.
@@ -203,9 +210,7 @@ impl DataPath {
         into: &mut [u8],
         verdict: impl Fn(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let area = self.landing.as_ref();
-        area.ok_or_else(|| Error::Fabric("no landing area".into()))?
-            .copy_out(part, into, verdict)
+        self.landing()?.copy_out(part, into, verdict)
     }
 
     /// Puts data into a part and lends it, for the server to fetch.

@@ -1,14 +1,14 @@
 //! Sessions that stand and wait for work, so that the next part of a copy does not pay for the
 //! three round trips of connecting.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::address::Address;
 use super::error::Error;
+use super::exchange::Exchange;
 use super::options::Options;
-use super::session::Session;
 
 /// How long a session may lie idle and be taken still. A server may end one that has done nothing
 /// for two seconds, to make room for others.
@@ -18,21 +18,15 @@ const FRESH: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Pooled {
     /// Until it is dropped.
-    session: Option<Session>,
+    session: Option<Arc<Exchange>>,
     pool: Arc<SessionPool>,
 }
 
 impl Deref for Pooled {
-    type Target = Session;
+    type Target = Arc<Exchange>;
 
-    fn deref(&self) -> &Session {
+    fn deref(&self) -> &Arc<Exchange> {
         self.session.as_ref().expect("only drop takes it")
-    }
-}
-
-impl DerefMut for Pooled {
-    fn deref_mut(&mut self) -> &mut Session {
-        self.session.as_mut().expect("only drop takes it")
     }
 }
 
@@ -63,7 +57,7 @@ struct State {
 struct Ready {
     address: Address,
     since: Instant,
-    session: Result<Session, Error>,
+    session: Result<Arc<Exchange>, Error>,
 }
 
 impl SessionPool {
@@ -79,7 +73,7 @@ impl SessionPool {
         let (pool, to, options) = (Arc::clone(self), address.clone(), options.clone());
         let address = to.clone();
         let connect = move || {
-            let connected = Session::connect(&address, &options);
+            let connected = Exchange::for_copies(&address, &options);
             if connected.is_ok() {
                 for _ in 1..count {
                     pool.prepare(&address, &options, 1);
@@ -92,7 +86,7 @@ impl SessionPool {
         }
     }
 
-    fn connected(&self, address: &Address, session: Option<Result<Session, Error>>) {
+    fn connected(&self, address: &Address, session: Option<Result<Arc<Exchange>, Error>>) {
         let mut state = self.lock();
         if let Some(index) = state.connecting.iter().position(|one| one == address) {
             state.connecting.swap_remove(index);
@@ -114,7 +108,7 @@ impl SessionPool {
     pub fn take(self: &Arc<Self>, address: &Address, options: &Options) -> Result<Pooled, Error> {
         let session = match self.take_idle(address) {
             Some(session) => session?,
-            None => Session::connect(address, options)?,
+            None => Exchange::for_copies(address, options)?,
         };
         Ok(Pooled {
             session: Some(session),
@@ -122,13 +116,13 @@ impl SessionPool {
         })
     }
 
-    fn take_idle(&self, address: &Address) -> Option<Result<Session, Error>> {
+    fn take_idle(&self, address: &Address) -> Option<Result<Arc<Exchange>, Error>> {
         let mut state = self.lock();
         loop {
             let is_wanted = |ready: &Ready| ready.address == *address;
             if let Some(index) = state.ready.iter().position(is_wanted) {
                 let Ready { since, session, .. } = state.ready.swap_remove(index);
-                let is_good = session.as_ref().map_or(true, Session::is_idle);
+                let is_good = session.as_ref().map_or(true, |session| session.is_idle());
                 if since.elapsed() < FRESH && is_good {
                     return Some(session);
                 }
@@ -145,7 +139,7 @@ impl SessionPool {
     }
 
     /// Returns a session to the pool if it can be used again.
-    fn put(&self, session: Session) {
+    fn put(&self, session: Arc<Exchange>) {
         if session.is_idle() && !session.uses_fabric() {
             self.lock().ready.push(Ready {
                 address: session.address().clone(),

@@ -1,34 +1,31 @@
-//! A session with a service: greeting, then requests and replies.
+//! A session with a service: it connects, proves who the user is, and demands the same of the server.
 //!
-//! Requests may be sent ahead: [`Session::send`] puts one on its way and [`Session::receive`] takes the reply to the oldest
-//! that has none yet. A server of version 3 answers each request when it is done; replies that come before their turn are kept
-//! until then. After an error that is not a refusal the session is broken and says so to every later call.
-//!
-//! Here one caller has the session at a time. Many that share one are [`super::exchange`]'s.
+//! What follows is [`super::exchange`]'s, which frames with what is here. Until then, and for a data
+//! queue pair, [`Session::call`] sends one request and waits for its reply, with nothing else under
+//! way.
 
-use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD, TAG};
 use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{self, Accepted, Welcome};
 use verbena_rfio_protocol::request::{Hello, Present, Prove, Redeem};
 use verbena_rfio_protocol::types::Text;
-use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, NEWEST, Reply, Request};
+use verbena_rfio_protocol::{Header, IN_ORDER, NEWEST, Reply, Request};
 
 use super::address::Address;
-use super::bounds;
+use super::bounds::{self, Wait};
 use super::data::DataPath;
 use super::error::Error;
+use super::input::{Front, Input};
 use super::lineage;
 use super::options::{Checksums, Fabric, Options};
 use super::stream::Stream;
 use crate::auth::proof::{Handshake, random};
 use crate::auth::tags::Tagger;
-
-/// Bytes of requests that are collected before they leave.
-const COLLECTED: usize = 32 << 10;
 
 /// Bytes of a request that a server must allow: with fewer, what is asked of it falls into too many pieces to be kept.
 const LEAST_PAYLOAD: u32 = 4096;
@@ -44,11 +41,7 @@ pub struct Session {
     incoming_tags: Option<Tagger>,
     outgoing_tags: Option<Tagger>,
     version: u16,
-    pending: VecDeque<Pending>,
-    /// Frames that leave when there are enough of them, or a reply is waited for.
-    collected: Vec<u8>,
-    /// Replies that came before their turn, by number.
-    early: HashMap<u64, (Outcome, Vec<u8>)>,
+    input: Input,
     next: u64,
     broken: bool,
     route: Route,
@@ -56,32 +49,11 @@ pub struct Session {
     process: u64,
 }
 
-/// What a reply says.
-type Outcome = Result<Reply, reply::Refusal>;
-
-/// A request whose reply was not taken yet.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pending {
-    /// Its number.
-    pub id: u64,
-    /// What was asked for.
-    pub operation: u16,
-    /// The most data that may come with the reply, in bytes.
-    pub most: usize,
-}
-
-impl Pending {
-    /// Whether a frame is the reply to this.
-    pub fn is_answered_by(&self, header: &Header) -> bool {
-        header.id == self.id && header.kind == Kind::reply(self.operation)
-    }
-}
-
 /// How data travel.
 #[derive(Debug)]
 enum Route {
-    /// Not needed yet; this is what is wished, and how long to wait for it.
-    Undecided(Fabric, Duration),
+    /// Not needed yet; this is what is wished.
+    Undecided(Fabric),
     /// With requests and replies.
     Stream,
     /// By RDMA.
@@ -101,6 +73,7 @@ impl Session {
         patience: Duration,
     ) -> Result<Self, Error> {
         let stream = Stream::connect(address, options.tls.as_ref(), patience)?;
+        stream.never_wait()?;
         let nobody = Accepted {
             proof: [0; 32],
             user: Text::default(),
@@ -116,20 +89,18 @@ impl Session {
             address: address.clone(),
             accepted: nobody,
             checksums: options.checksums,
-            patience: options.patience,
+            patience,
             incoming_tags: None,
             outgoing_tags: None,
             version: IN_ORDER,
-            pending: VecDeque::new(),
-            collected: Vec::new(),
-            early: HashMap::new(),
+            input: Input::default(),
             next: 1,
             broken: false,
-            route: Route::Undecided(options.fabric, options.patience),
+            route: Route::Undecided(options.fabric),
             process: lineage::mark(),
         };
         session.greet(options).map_err(Error::of_greeting)?;
-        session.stream.set_patience(options.patience)?;
+        session.patience = options.patience;
         Ok(session)
     }
 
@@ -261,11 +232,6 @@ impl Session {
         self.patience
     }
 
-    /// Whom the session is with.
-    pub fn address(&self) -> &Address {
-        &self.address
-    }
-
     /// Whether the session can still be used.
     pub fn is_broken(&self) -> bool {
         self.broken || self.is_inherited()
@@ -276,178 +242,118 @@ impl Session {
         self.process != lineage::mark()
     }
 
-    /// Whether nothing is under way and the server has not gone, as far as is known here.
-    pub fn is_idle(&self) -> bool {
-        !self.is_broken() && self.pending.is_empty() && !self.stream.is_left()
+    /// Whether the server has ended the connection, as far as is known here.
+    pub fn is_left(&self) -> bool {
+        self.stream.is_left()
     }
 
-    /// Requests that are on their way.
-    pub fn pending(&self) -> usize {
-        self.pending.len()
-    }
-
-    /// A request without data and its reply.
+    /// One request without data and its reply. Nothing else may be under way.
     pub fn call(&mut self, request: &Request) -> Result<Reply, Error> {
-        self.send(request, &[])?;
-        self.receive(&mut []).map(|(reply, _)| reply)
-    }
-
-    /// Puts a request on its way, with its data. Gives its number.
-    pub fn send(&mut self, request: &Request, data: &[u8]) -> Result<u64, Error> {
-        let (number, front) = self.frame(request, data.len())?;
-        self.collected.extend_from_slice(&front);
-        let sent = self.flush(data);
-        self.note(sent)?;
-        Ok(number)
-    }
-
-    /// The same, but it may leave together with those that follow: when there are enough, when another is sent, or before a
-    /// reply is waited for.
-    pub fn send_with_others(&mut self, request: &Request, data: &[u8]) -> Result<u64, Error> {
-        if self.collected.len() + data.len() > COLLECTED {
-            return self.send(request, data);
-        }
-        let (number, front) = self.frame(request, data.len())?;
-        self.collected.extend_from_slice(&front);
-        self.collected.extend_from_slice(data);
-        Ok(number)
-    }
-
-    /// The frame of a request up to its data, which is under way from now on.
-    fn frame(&mut self, request: &Request, data: usize) -> Result<(u64, Vec<u8>), Error> {
         self.whole()?;
+        let called = self.call_alone(request);
+        self.broken |= called.is_err();
+        called?.map_err(Error::Refused)
+    }
+
+    fn call_alone(&mut self, request: &Request) -> Result<Result<Reply, reply::Refusal>, Error> {
+        let (id, front) = self.frame(request, 0);
+        let socket = self.descriptor()?;
+        let (mut sent, wait) = (0, Wait::new(self.patience));
+        loop {
+            while sent < front.len() {
+                match self.stream.send_some(&[IoSlice::new(&front[sent..])])? {
+                    Some(more) => sent += more,
+                    None => break,
+                }
+            }
+            let is_sent = self.stream.flush_some()? && sent == front.len();
+            if is_sent && let Some(Front { header, body }) = self.front()? {
+                let due = (id, Kind::reply(request.operation()));
+                if (header.id, header.kind) != due {
+                    return Err(Error::Protocol(format!(
+                        "reply {} where {id} is due",
+                        header.id
+                    )));
+                }
+                return match header.payload {
+                    0 => Ok(reply::decode(request.operation(), &body)?),
+                    _ => Err(too_much()),
+                };
+            }
+            if wait.is_over() {
+                return Err(Error::TimedOut);
+            }
+            let wanted = if is_sent {
+                PollFlags::IN
+            } else {
+                PollFlags::OUT
+            };
+            let left = wait.left().and_then(|left| Timespec::try_from(left).ok());
+            // A look that fails has seen nothing, and is made again.
+            let _ = poll(&mut [PollFd::new(&socket, wanted)], left.as_ref());
+        }
+    }
+
+    /// The frame of a request up to its data, of which there are so many bytes, and its number.
+    pub(super) fn frame(&mut self, request: &Request, data: usize) -> (u64, Vec<u8>) {
+        let id = self.next;
+        self.next += 1;
         let body = request.encode();
         let header = Header {
             kind: Kind::request(request.operation()),
-            body: u32::try_from(body.len()).map_err(|_| Error::Setup("request too long".into()))?,
-            payload: u32::try_from(data)
-                .map_err(|_| Error::Setup("data too long for one request".into()))?,
-            id: self.next,
+            body: body.len() as u32,
+            payload: data as u32,
+            id,
         };
         let raw = header.emit();
-        let tag = self
-            .outgoing_tags
-            .as_mut()
-            .map(|tagger| tagger.tag(&raw, &body));
         let mut front = Vec::with_capacity(HEADER + body.len() + TAG);
         front.extend_from_slice(&raw);
         front.extend_from_slice(&body);
-        front.extend_from_slice(tag.as_ref().map_or(&[], |tag| &tag[..]));
-        self.pending.push_back(Pending {
-            id: self.next,
-            operation: request.operation(),
-            most: request.most_data(),
-        });
-        self.next += 1;
-        Ok((header.id, front))
+        if let Some(tagger) = &mut self.outgoing_tags {
+            front.extend_from_slice(&tagger.tag(&raw, &body));
+        }
+        (id, front)
     }
 
-    /// Sends what was collected, and data behind it.
-    fn flush(&mut self, data: &[u8]) -> Result<(), Error> {
-        let front = std::mem::take(&mut self.collected);
-        self.stream.begin_wait();
-        self.stream
-            .send(&mut [IoSlice::new(&front), IoSlice::new(data)])
+    /// The next frame up to its payload, if all of that has come.
+    pub(super) fn front(&mut self) -> Result<Option<Front>, Error> {
+        self.input.front(&mut self.stream, &mut self.incoming_tags)
     }
 
-    /// The reply to the oldest request that has none yet; its data go to the front of `into`. How many there were.
-    pub fn receive(&mut self, into: &mut [u8]) -> Result<(Reply, usize), Error> {
-        self.whole()?;
-        if !self.collected.is_empty() && !self.stream.has_staged() {
-            let sent = self.flush(&[]);
-            self.note(sent)?;
-        }
-        let received = self.receive_outcome(into);
-        match self.note(received)? {
-            (Ok(reply), length) => Ok((reply, length)),
-            (Err(refusal), _) => Err(Error::Refused(refusal)),
-        }
-    }
-
-    fn receive_outcome(&mut self, into: &mut [u8]) -> Result<(Outcome, usize), Error> {
-        let due = self
-            .pending
-            .pop_front()
-            .ok_or_else(|| Error::Setup("no request is waiting for a reply".into()))?;
-        if let Some((outcome, data)) = self.early.remove(&due.id) {
-            room_for(data.len(), into)?.copy_from_slice(&data);
-            return Ok((outcome, data.len()));
-        }
-        loop {
-            let (header, body) = self.receive_front()?;
-            let outcome = reply::decode(header.kind.operation(), &body);
-            let length = header.payload as usize;
-            if due.is_answered_by(&header) {
-                let into = room_for(length, into)?;
-                let outcome = outcome?;
-                self.stream.receive(into)?;
-                return Ok((outcome, length));
+    /// Decides how data travel, if it is not decided; nothing may be under way. A session that only
+    /// asks for names never pays for a queue pair.
+    pub fn decide_route(&mut self) -> Result<(), Error> {
+        let Route::Undecided(wish) = self.route else {
+            return Ok(());
+        };
+        self.route = Route::Stream;
+        let connect = |session: &mut Self| DataPath::connect(session, session.patience);
+        let data = match (wish, self.accepted.fabric) {
+            (Fabric::Tcp, _) | (Fabric::Auto, false) => return Ok(()),
+            (Fabric::Verbs, false) => {
+                return Err(Error::Fabric("the server has no adapter".into()));
             }
-            let later = self.pending.iter().find(|later| {
-                let first = !self.early.contains_key(&later.id);
-                self.version >= ANY_ORDER && first && later.is_answered_by(&header)
-            });
-            let Some(later) = later else {
-                return Err(Error::Protocol(format!(
-                    "reply {} where {} is due",
-                    header.id, due.id
-                )));
-            };
-            if length > later.most {
-                return Err(too_much());
-            }
-            let mut data = vec![0; length];
-            self.stream.receive(&mut data)?;
-            self.early.insert(header.id, (outcome?, data));
-        }
+            (Fabric::Verbs, true) => connect(self)?,
+            (Fabric::Auto, true) => match connect(self) {
+                Ok(data) => data,
+                Err(_) if !self.broken => return Ok(()),
+                Err(error) => return Err(error),
+            },
+        };
+        self.route = Route::Data(Box::new(data));
+        Ok(())
     }
 
-    /// A frame up to its payload: the header and the body, whose tag is right.
-    fn receive_front(&mut self) -> Result<(Header, Vec<u8>), Error> {
-        let mut raw = [0; HEADER];
-        self.stream.begin_wait();
-        self.stream.receive(&mut raw)?;
-        let header =
-            Header::parse(&raw, REPLIES).map_err(|bad| Error::Protocol(bad.to_string()))?;
-        let mut body = vec![0; header.body as usize];
-        self.stream.receive(&mut body)?;
-        if let Some(tagger) = &mut self.incoming_tags {
-            let mut tag = [0; TAG];
-            self.stream.receive(&mut tag)?;
-            if !tagger.verify(&raw, &body, &tag) {
-                return Err(Error::Protocol(
-                    "a frame's tag is wrong: it was changed on the way".into(),
-                ));
-            }
-        }
-        Ok((header, body))
+    /// Whether it is not decided yet how data travel.
+    pub fn is_undecided(&self) -> bool {
+        matches!(self.route, Route::Undecided(_))
     }
 
-    /// The data path, if data travel by RDMA. Decided when it is first needed: a session that only asks for names never
-    /// pays for a queue pair.
-    pub(crate) fn data_path(&mut self) -> Result<Option<&mut DataPath>, Error> {
-        if let Route::Undecided(wish, patience) = self.route {
-            // Requests that are under way were sent without windows; their replies come first.
-            if self.pending.is_empty() {
-                self.route = Route::Stream;
-                self.route = match wish {
-                    Fabric::Tcp => Route::Stream,
-                    Fabric::Auto if !self.accepted.fabric => Route::Stream,
-                    Fabric::Verbs if !self.accepted.fabric => {
-                        return Err(Error::Fabric("the server has no adapter".into()));
-                    }
-                    Fabric::Verbs => Route::Data(Box::new(DataPath::connect(self, patience)?)),
-                    Fabric::Auto => match DataPath::connect(self, patience) {
-                        Ok(data) => Route::Data(Box::new(data)),
-                        Err(_) if !self.broken => Route::Stream,
-                        Err(error) => return Err(error),
-                    },
-                };
-            }
-        }
+    /// The data path, if data travel by RDMA.
+    pub(super) fn data_path(&mut self) -> Option<&mut DataPath> {
         match &mut self.route {
-            Route::Data(data) => Ok(Some(data)),
-            _ => Ok(None),
+            Route::Data(data) => Some(data),
+            _ => None,
         }
     }
 
@@ -461,21 +367,9 @@ impl Session {
         &mut self.stream
     }
 
-    /// The stream and the tags of what comes.
-    pub(super) fn incoming(&mut self) -> (&mut Stream, &mut Option<Tagger>) {
-        (&mut self.stream, &mut self.incoming_tags)
-    }
-
-    /// The tag of a frame that leaves, where frames have tags.
-    pub(super) fn tag(&mut self, raw: &[u8; HEADER], body: &[u8]) -> Option<[u8; TAG]> {
-        let tagger = self.outgoing_tags.as_mut()?;
-        Some(tagger.tag(raw, body))
-    }
-
-    /// The number of the next request.
-    pub(super) fn take_number(&mut self) -> u64 {
-        self.next += 1;
-        self.next - 1
+    /// The descriptor to wait at.
+    pub(super) fn descriptor(&self) -> Result<OwnedFd, Error> {
+        self.stream.descriptor()
     }
 
     /// The session cannot be used any more; the server learns of it at once.
@@ -492,11 +386,6 @@ impl Session {
         } else {
             Ok(())
         }
-    }
-
-    fn note<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
-        self.broken |= result.is_err();
-        result
     }
 }
 
@@ -522,11 +411,7 @@ pub(super) fn too_much() -> Error {
     Error::Protocol("more data than were asked for".into())
 }
 
-fn room_for(length: usize, into: &mut [u8]) -> Result<&mut [u8], Error> {
-    into.get_mut(..length).ok_or_else(too_much)
-}
-
-/// The error for a reply of another operation, which `receive` excludes.
+/// The error for a reply of another operation, which a frame's kind excludes.
 pub(crate) fn unexpected(reply: &Reply) -> Error {
     Error::Protocol(format!("unexpected reply {}", reply.name()))
 }

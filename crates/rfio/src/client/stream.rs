@@ -1,4 +1,4 @@
-//! The byte stream under a client's session: a socket, or TLS over one. Calls wait, at most as long as they may.
+//! The byte stream under a client's session: a socket, or TLS over one.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -28,8 +28,6 @@ pub struct Stream {
     staging: Box<[u8]>,
     from: usize,
     to: usize,
-    /// How long the present frame may still take.
-    wait: Wait,
 }
 
 /// A socket whose other end may take its time only as a whole.
@@ -126,21 +124,7 @@ impl Stream {
             staging: vec![0; STAGING].into_boxed_slice(),
             from: 0,
             to: 0,
-            wait,
         })
-    }
-
-    /// The next frame begins: from now on its time counts, whatever single calls take.
-    pub fn begin_wait(&mut self) {
-        self.wait.restart();
-    }
-
-    /// From now on, calls wait so long at most, and so does a frame as a whole, with a second more
-    /// for each 64 KiB; zero is for ever.
-    pub fn set_patience(&mut self, patience: Duration) -> Result<(), Error> {
-        self.wait = Wait::new(patience);
-        let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
-        socket.set_patience(patience).map_err(Error::Connection)
     }
 
     /// Whether it is under TLS.
@@ -158,61 +142,10 @@ impl Stream {
         }
     }
 
-    /// Sends everything.
-    pub fn send(&mut self, mut slices: &mut [IoSlice<'_>]) -> Result<(), Error> {
-        IoSlice::advance_slices(&mut slices, 0);
-        while !slices.is_empty() {
-            let taken = match &mut self.channel {
-                Channel::Plain(socket) => Timed(socket, &mut self.wait)
-                    .write_vectored(slices)
-                    .map_err(failed)?,
-                Channel::Tls(socket, connection) => {
-                    let taken = connection.writer().write_vectored(slices).map_err(failed)?;
-                    while connection.wants_write() {
-                        let mut socket_in_time = Timed(socket, &mut self.wait);
-                        if let Err(error) = connection.write_tls(&mut socket_in_time) {
-                            return Err(last_words(socket, connection).unwrap_or(failed(error)));
-                        }
-                    }
-                    taken
-                }
-            };
-            IoSlice::advance_slices(&mut slices, taken);
-        }
-        Ok(())
-    }
-
     /// Whether the server has ended the connection.
     pub fn is_left(&self) -> bool {
         let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
         socket.is_left()
-    }
-
-    /// Whether something has been received that nobody has asked for yet.
-    pub fn has_staged(&self) -> bool {
-        self.from < self.to
-    }
-
-    /// Fills `bytes`.
-    pub fn receive(&mut self, bytes: &mut [u8]) -> Result<(), Error> {
-        let mut filled = 0;
-        while filled < bytes.len() {
-            let missing = &mut bytes[filled..];
-            if self.from < self.to {
-                let staged = missing.len().min(self.to - self.from);
-                missing[..staged].copy_from_slice(&self.staging[self.from..self.from + staged]);
-                self.from += staged;
-                filled += staged;
-            } else if missing.len() >= STAGING {
-                filled += self.channel.receive(missing, Some(&mut self.wait))?;
-            } else {
-                self.to = self
-                    .channel
-                    .receive(&mut self.staging, Some(&mut self.wait))?;
-                self.from = 0;
-            }
-        }
-        Ok(())
     }
 
     /// From now on, [`Stream::receive_some`] and [`Stream::send_some`] are used, and nothing waits.
@@ -224,10 +157,9 @@ impl Stream {
     /// Receives what is there; `None` if nothing is.
     pub fn receive_some(&mut self, bytes: &mut [u8]) -> Result<Option<usize>, Error> {
         if self.from == self.to {
-            // Where nobody waits, there is no other reason for a call to take too long.
             let received = match bytes.len() >= STAGING {
-                true => return unless_late(self.channel.receive(bytes, None)),
-                false => unless_late(self.channel.receive(&mut self.staging, None))?,
+                true => return unless_late(self.channel.receive(bytes)),
+                false => unless_late(self.channel.receive(&mut self.staging))?,
             };
             let Some(received) = received else {
                 return Ok(None);
@@ -256,8 +188,12 @@ impl Stream {
     pub fn flush_some(&mut self) -> Result<bool, Error> {
         if let Channel::Tls(socket, connection) = &mut self.channel {
             while connection.wants_write() {
-                if unless_late(connection.write_tls(&mut &*socket).map_err(failed))?.is_none() {
-                    return Ok(false);
+                match connection.write_tls(&mut &*socket) {
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                    Err(error) => {
+                        return Err(last_words(socket, connection).unwrap_or(failed(error)));
+                    }
                 }
             }
         }
@@ -285,19 +221,16 @@ impl Stream {
 }
 
 impl Channel {
-    /// Receives some bytes. `wait` is none where nothing waits.
-    fn receive(&mut self, bytes: &mut [u8], wait: Option<&mut Wait>) -> Result<usize, Error> {
-        let mut boundless = Wait::new(Duration::ZERO);
-        let wait = wait.unwrap_or(&mut boundless);
+    /// Receives some bytes.
+    fn receive(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
         let received = match self {
-            Self::Plain(socket) => Timed(socket, wait).read(bytes).map_err(failed)?,
+            Self::Plain(socket) => socket.receive(bytes).map_err(failed)?,
             Self::Tls(socket, connection) => loop {
                 match connection.reader().read(bytes) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     other => break other.map_err(failed)?,
                 }
-                let mut socket_in_time = Timed(socket, wait);
-                if connection.read_tls(&mut socket_in_time).map_err(failed)? == 0 {
+                if connection.read_tls(&mut &*socket).map_err(failed)? == 0 {
                     break 0;
                 }
                 connection

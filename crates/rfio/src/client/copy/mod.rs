@@ -29,16 +29,13 @@ mod tree;
 use std::io::Write;
 use std::path::Path as LocalPath;
 use std::sync::Arc;
-use std::sync::Mutex;
 
 use verbena_rfio_protocol::request::OpenFlags;
 
-use super::address::{Address, Location};
-use super::error::Error;
-use super::file::{RemoteFile, SharedSession};
+use super::address::Location;
+use super::exchange::{Exchange, SharedFile};
 use super::options::Options;
 use super::pool::SessionPool;
-use super::session::Session;
 use choice::{Choice, Existing};
 use directory::Directory;
 use failure::{About, here, shown_path};
@@ -206,14 +203,15 @@ pub fn stream_file(
         }
     };
     let name = || format!("{address}{path}");
-    let session = connect(address, options).about(name())?;
-    let file = RemoteFile::open(&session, path, OpenFlags::READ, 0).about(name())?;
+    let session = Exchange::for_copies(address, options).about(name())?;
+    let file = SharedFile::open(session, path, OpenFlags::READ, 0).about(name())?;
     let size = file.attributes().size;
     let mut buffer = vec![0; size.min(8 * u64::from(CHUNK)) as usize];
     let mut offset = 0;
     while offset < size {
-        let wanted = (size - offset).min(buffer.len() as u64) as usize;
-        let read = file.read_at(offset, &mut buffer[..wanted]).about(name())?;
+        buffer.truncate((size - offset).min(buffer.len() as u64) as usize);
+        let read;
+        (read, buffer) = file.read(offset, buffer).about(name())?;
         if read == 0 {
             break;
         }
@@ -304,9 +302,4 @@ fn sink<'a>(
             Ok(Box::new(sink.about(format!("{address}{path}"))?))
         }
     }
-}
-
-/// Opens a session for a copy.
-pub(crate) fn connect(address: &Address, options: &Options) -> Result<SharedSession, Error> {
-    Ok(Arc::new(Mutex::new(Session::connect(address, options)?)))
 }

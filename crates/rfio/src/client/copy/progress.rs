@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::client::address::Address;
-use crate::client::session::Session;
+use crate::client::exchange::Exchange;
 
 /// Counts while a copy runs; another thread may look.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub enum Route {
 
 impl Route {
     /// How the data of a session travel.
-    pub fn of(session: &Session) -> Self {
+    pub fn of(session: &Exchange) -> Self {
         match session.uses_fabric() {
             true => Self::Verbs,
             false => Self::Stream,

@@ -1,13 +1,13 @@
 //! A service's end of a copy: an open file there, or a partial file that gets its name in the end.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::request::{
-    self, ChangeModeOf, Checksum, OnPath, OpenFlags, Request, SetExtended, TwoPaths,
+    self, ChangeModeOf, OnPath, OpenFlags, Request, SetExtended, SetTimes, TwoPaths,
 };
-use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Handle, Path};
+use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Path};
 
 use super::directory::split;
 use super::local::{SETTLING, partial_name};
@@ -16,17 +16,15 @@ use super::pipeline::{
 };
 use super::progress::{Progress, Route};
 use super::resume::Work;
-use super::{CHUNK, Earlier, Extras, Stable};
+use super::{Earlier, Extras, Stable};
 use crate::checksum;
 use crate::client::address::Address;
 use crate::client::bounds::EXTENTS;
 use crate::client::error::Error;
-use crate::client::file::{RemoteFile, SharedSession, is_missing, lock};
+use crate::client::exchange::{Exchange, Reads, SharedFile, Writes};
 use crate::client::options::Options;
 use crate::client::pool::{Pooled, SessionPool};
-use crate::client::pull::Pull;
-use crate::client::push::Writes;
-use crate::client::session::{Session, unexpected};
+use crate::client::session::unexpected;
 
 /// Where something is on a service, and how to get there.
 #[derive(Debug, Clone)]
@@ -41,10 +39,15 @@ pub struct There<'a> {
 
 impl There<'_> {
     /// Opens a session.
-    pub fn session(&self) -> Result<Session, Error> {
-        let session = Session::connect(self.address, self.options)?;
+    pub fn session(&self) -> Result<Arc<Exchange>, Error> {
+        let session = Exchange::for_copies(self.address, self.options)?;
         self.progress.reached(self.address);
         Ok(session)
+    }
+
+    /// Opens a file in a session of its own.
+    pub fn open(&self, path: &Path, flags: u32, mode: u32) -> Result<SharedFile, Error> {
+        SharedFile::open(self.session()?, path, flags, mode)
     }
 
     /// Takes a session that is left to others afterwards.
@@ -53,21 +56,13 @@ impl There<'_> {
         self.progress.reached(self.address);
         Ok(session)
     }
-
-    /// Opens a session that may be shared.
-    pub fn connect(&self) -> Result<SharedSession, Error> {
-        Ok(Arc::new(Mutex::new(self.session()?)))
-    }
 }
-
-/// An open file, and the session that it is open in.
-type Lane = (SharedSession, RemoteFile);
 
 /// A file on a service that is read.
 pub struct RemoteSource<'a> {
     there: There<'a>,
     path: Path,
-    own: Lane,
+    own: SharedFile,
     version: u64,
     facts: Facts,
 }
@@ -75,11 +70,12 @@ pub struct RemoteSource<'a> {
 impl<'a> RemoteSource<'a> {
     /// Opens a file, once any further change of it must show.
     pub fn open(there: There<'a>, path: &Path, extras: Extras) -> Result<Self, Error> {
-        let session = there.connect()?;
-        let file = RemoteFile::open(&session, path, OpenFlags::READ, 0)?;
+        let file = there.open(path, OpenFlags::READ, 0)?;
         let about = settled(&file)?;
         let extended = match extras {
-            Extras::Extended => extended_of(&mut lock(&session), path)?,
+            Extras::Extended => {
+                extended_in(file.call(Request::Extended(OnPath { path: path.clone() }))?)?
+            }
             Extras::None => Vec::new(),
         };
         let facts = Facts {
@@ -92,24 +88,15 @@ impl<'a> RemoteSource<'a> {
         Ok(Self {
             there,
             path: path.clone(),
-            own: (session, file),
+            own: file,
             version: about.version,
             facts,
         })
     }
-
-    fn lane(&self, lane: usize) -> Result<Option<Lane>, Error> {
-        if lane == 0 {
-            return Ok(None);
-        }
-        let session = self.there.connect()?;
-        let file = RemoteFile::open(&session, &self.path, OpenFlags::READ, 0)?;
-        Ok(Some((session, file)))
-    }
 }
 
 /// What a file is, once any further change must show in its version: it is waited for, but not for ever.
-fn settled(file: &RemoteFile) -> Result<Attributes, Error> {
+fn settled(file: &SharedFile) -> Result<Attributes, Error> {
     let begun = Instant::now();
     let mut about = file.attributes().clone();
     while !about.settled {
@@ -126,11 +113,6 @@ fn settled(file: &RemoteFile) -> Result<Attributes, Error> {
             about.size
         ))),
     }
-}
-
-/// The extended attributes of a file.
-fn extended_of(session: &mut Session, path: &Path) -> Result<ExtendedAttributes, Error> {
-    extended_in(session.call(&Request::Extended(OnPath { path: path.clone() }))?)
 }
 
 /// The extended attributes in a reply.
@@ -152,7 +134,7 @@ pub(crate) fn extended_in(reply: Reply) -> Result<ExtendedAttributes, Error> {
 
 /// Gives a file extended attributes.
 pub(crate) fn set_extended(
-    session: &mut Session,
+    session: &Arc<Exchange>,
     path: &Path,
     entries: &[(Vec<u8>, Vec<u8>)],
 ) -> Result<(), Error> {
@@ -162,7 +144,7 @@ pub(crate) fn set_extended(
             name: Path::new(&name[..]).ok_or_else(|| Error::Setup("name too long".into()))?,
             value: Bytes::new(&value[..]).ok_or_else(|| Error::Setup("value too long".into()))?,
         };
-        session.call(&Request::SetExtended(SetExtended {
+        session.call(Request::SetExtended(SetExtended {
             path: path.clone(),
             entries: vec![entry],
         }))?;
@@ -180,11 +162,11 @@ impl Source for RemoteSource<'_> {
     }
 
     fn block(&self) -> u32 {
-        lock(&self.own.0).terms().block
+        self.own.exchange().terms().block
     }
 
     fn data(&self, segment: (u64, u64)) -> Result<Extents, Error> {
-        extents(&mut lock(&self.own.0), self.own.1.handle(), segment)
+        extents(&self.own, segment)
     }
 
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
@@ -192,7 +174,10 @@ impl Source for RemoteSource<'_> {
     }
 
     fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error> {
-        let lane = self.lane(lane)?;
+        let lane = match lane {
+            0 => None,
+            _ => Some(self.there.open(&self.path, OpenFlags::READ, 0)?),
+        };
         Ok(Box::new(RemoteReader { source: self, lane }))
     }
 
@@ -202,7 +187,7 @@ impl Source for RemoteSource<'_> {
 
     /// The last word on whether the source stayed what it was: the version covers size and times.
     fn unchanged(&self) -> Result<(), Error> {
-        match self.own.1.examine()?.version == self.version {
+        match self.own.examine()?.version == self.version {
             true => Ok(()),
             false => Err(Error::Changed),
         }
@@ -211,70 +196,55 @@ impl Source for RemoteSource<'_> {
 
 struct RemoteReader<'a> {
     source: &'a RemoteSource<'a>,
-    lane: Option<Lane>,
+    lane: Option<SharedFile>,
 }
 
 impl Reader for RemoteReader<'_> {
     fn read(&mut self, work: &Work, put: Put<'_>) -> Result<(), Error> {
-        let (session, file) = self.lane.as_ref().unwrap_or(&self.source.own);
-        let mut session = lock(session);
-        let read = read_ranges(
-            &mut session,
-            file.handle(),
-            Some(self.source.version),
-            work,
-            put,
-        );
-        self.source.there.progress.went(Route::of(&session));
+        let file = self.lane.as_ref().unwrap_or(&self.source.own);
+        let read = read_ranges(file, self.source.version, work, put);
+        let progress = self.source.there.progress;
+        progress.went(Route::of(file.exchange()));
         read
     }
 }
 
 /// Reads ahead what `work` deals out.
-fn read_ranges(
-    session: &mut Session,
-    handle: Handle,
-    version: Option<u64>,
-    work: &Work,
-    put: Put<'_>,
-) -> Result<(), Error> {
-    let mut pull = Pull::new(session, handle, version);
-    let mut aside = vec![0; CHUNK.max(pull.most()) as usize];
+fn read_ranges(file: &SharedFile, version: u64, work: &Work, put: Put<'_>) -> Result<(), Error> {
+    let most = file.exchange().most_at_once() as u32;
+    let mut reads = Reads::of(file, Some(version));
     let mut rest = None;
     loop {
-        while pull.has_room()
+        while reads.has_room()
             && let Some((offset, length)) = rest.take().or_else(|| work.take())
         {
             // The server may allow less at a time than a chunk.
-            let now = length.min(pull.most());
-            pull.start(offset, now)?;
+            let now = u32::min(length, most);
+            reads.start(offset, now)?;
             rest = (length > now).then(|| (offset + u64::from(now), length - now));
         }
-        let asked = pull.oldest();
-        let Some((pulled, data)) = pull.finish_in_place(&mut aside)? else {
-            return Ok(());
-        };
-        if asked.is_some_and(|asked| pulled.length < asked as usize) {
-            return Err(Error::Changed);
+        let looked =
+            reads.finish_oldest(|offset, asked, data| match data.len() < asked as usize {
+                true => Err(Error::Changed),
+                false => put(offset, data),
+            })?;
+        match looked {
+            Some(looked) => looked?,
+            None => return Ok(()),
         }
-        put(pulled.offset, data)?;
     }
 }
 
 /// Where the data of a segment of a remote file are.
-fn extents(
-    session: &mut Session,
-    handle: Handle,
-    (from, to): (u64, u64),
-) -> Result<Extents, Error> {
+fn extents(file: &SharedFile, (from, to): (u64, u64)) -> Result<Extents, Error> {
     let (mut data, mut until): (Vec<(u64, u64)>, u64) = (Vec::new(), from);
     while until < to && data.len() < EXTENTS {
         let request = Request::Extents(request::Extents {
-            handle,
+            handle: file.handle(),
             offset: until,
             count: 4096,
         });
-        let found = match session.call(&request)? {
+        let found = match file.call(request)? {
             Reply::Data(found) => found,
             other => return Err(unexpected(&other)),
         };
@@ -301,11 +271,10 @@ fn extents(
 /// Checksums of the blocks of a segment of a remote file that begins with a block, up to the
 /// segment's end or the file's.
 fn remote_checksums(
-    (session, file): &Lane,
+    file: &SharedFile,
     block: u32,
     (from, to): (u64, u64),
 ) -> Result<Vec<u32>, Error> {
-    const BATCH: u32 = 256;
     // The server's last block ends with the file; one that ends before is computed here.
     let length = file.examine()?.size;
     let tail = if length > to {
@@ -316,29 +285,17 @@ fn remote_checksums(
     let bytes = (to.min(length) - tail.min(length)).saturating_sub(from);
     let count = bytes.div_ceil(u64::from(block)) as usize;
     let mut all = Vec::new();
-    let mut locked = lock(session);
     while all.len() < count {
-        let wanted = BATCH.min((count - all.len()) as u32);
-        let request = Request::Checksum(Checksum {
-            handle: file.handle(),
-            offset: from + all.len() as u64 * u64::from(block),
-            block,
-            count: wanted,
-        });
-        match locked.call(&request)? {
-            Reply::Checksums(reply) if reply.checksums.len() > wanted as usize => {
-                return Err(Error::Protocol("more checksums than were asked for".into()));
-            }
-            // The file is shorter than it was.
-            Reply::Checksums(reply) if reply.checksums.is_empty() => break,
-            Reply::Checksums(reply) => all.extend(reply.checksums),
-            other => return Err(unexpected(&other)),
+        let offset = from + all.len() as u64 * u64::from(block);
+        let part = file.checksums(offset, block, (count - all.len()) as u64)?;
+        // The file is shorter than it was.
+        if part.checksums.is_empty() {
+            break;
         }
+        all.extend(part.checksums);
     }
-    drop(locked);
     if tail > 0 {
-        let mut bytes = vec![0; tail as usize];
-        let read = file.read_at(to - tail, &mut bytes)?;
+        let (read, bytes) = file.read(to - tail, vec![0; tail as usize])?;
         all.push(checksum::crc32c(&bytes[..read]));
     }
     Ok(all)
@@ -359,7 +316,7 @@ pub(crate) fn partial_path(destination: &Path) -> Result<Path, Error> {
 /// A partial file on a service.
 pub struct RemoteSink<'a> {
     there: There<'a>,
-    own: Lane,
+    own: SharedFile,
     path: Path,
     destination: Path,
 }
@@ -367,7 +324,6 @@ pub struct RemoteSink<'a> {
 impl<'a> RemoteSink<'a> {
     /// Opens or makes the partial file of a destination.
     pub fn open(there: There<'a>, destination: &Path, earlier: Earlier) -> Result<Self, Error> {
-        let session = there.connect()?;
         let path = partial_path(destination)?;
         let mut flags = OpenFlags::READ
             | OpenFlags::WRITE
@@ -378,10 +334,10 @@ impl<'a> RemoteSink<'a> {
             flags |= OpenFlags::TRUNCATE;
         }
         // Nobody else reads half a file; its own bits come with its name.
-        let file = RemoteFile::open(&session, &path, flags, 0o600)?;
+        let own = there.open(&path, flags, 0o600)?;
         Ok(Self {
             there,
-            own: (session, file),
+            own,
             path,
             destination: destination.clone(),
         })
@@ -394,11 +350,11 @@ impl Sink for RemoteSink<'_> {
     }
 
     fn length(&self) -> Result<u64, Error> {
-        Ok(self.own.1.examine()?.size)
+        Ok(self.own.examine()?.size)
     }
 
     fn block(&self) -> u32 {
-        lock(&self.own.0).terms().block
+        self.own.exchange().terms().block
     }
 
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
@@ -406,26 +362,20 @@ impl Sink for RemoteSink<'_> {
     }
 
     fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error> {
+        let flags = OpenFlags::WRITE | OpenFlags::NO_FOLLOW;
         let lane = match lane {
             0 => None,
-            _ => {
-                let session = self.there.connect()?;
-                let flags = OpenFlags::WRITE | OpenFlags::NO_FOLLOW;
-                let file = RemoteFile::open(&session, &self.path, flags, 0)?;
-                Some((session, file))
-            }
+            _ => Some(self.there.open(&self.path, flags, 0)?),
         };
-        let (session, file) = lane.as_ref().unwrap_or(&self.own);
-        let push = Writes::new(&lock(session), file.handle());
         Ok(Box::new(RemoteWriter {
             sink: self,
             lane,
-            push,
+            writes: Writes::default(),
         }))
     }
 
     fn resize(&self, length: u64) -> Result<(), Error> {
-        self.own.1.truncate(length)
+        self.own.truncate(length)
     }
 
     fn discard(&self) -> Result<(), Error> {
@@ -433,87 +383,73 @@ impl Sink for RemoteSink<'_> {
             path: self.path.clone(),
         });
         // The connection may have been lost since, and the file is there all the same.
-        if lock(&self.own.0).is_broken() {
-            let mut session = self.there.session()?;
-            return gone(session.call(&request).map(|_| ()));
+        let removed = match self.own.exchange().is_broken() {
+            true => self.there.session()?.call(request),
+            false => self.own.call(request),
+        };
+        // What is not there any more needs not be removed: an earlier attempt may have done it, and
+        // have lost the reply.
+        match removed {
+            Err(error) if error.errno() != Some(libc::ENOENT) => Err(error),
+            _ => Ok(()),
         }
-        gone(self.own.1.call(&request))
     }
 
     fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {
-        let file = &self.own.1;
+        let file = &self.own;
         if !ending.extended.is_empty() {
-            set_extended(&mut lock(&self.own.0), &self.path, ending.extended)?;
+            set_extended(file.exchange(), &self.path, ending.extended)?;
         }
-        file.call(&Request::ChangeModeOf(ChangeModeOf {
+        file.call(Request::ChangeModeOf(ChangeModeOf {
             handle: file.handle(),
             mode: ending.mode & 0o777,
         }))?;
         if let Some(modified) = ending.modified {
-            file.set_times(modified, modified)?;
+            file.call(Request::SetTimes(SetTimes {
+                handle: file.handle(),
+                accessed: modified,
+                modified,
+            }))?;
         }
         if ending.stable == Stable::First {
             file.synchronise()?;
         }
         // Renamed while it is still open, so that nobody else becomes its writer in between.
-        file.call(&Request::Rename(TwoPaths {
+        file.call(Request::Rename(TwoPaths {
             from: self.path.clone(),
             to: self.destination.clone(),
         }))?;
         if ending.stable == Stable::First {
             let (parent, _) = split(self.destination.as_bytes());
             let path = Path::new(parent).ok_or_else(|| Error::Setup("path too long".into()))?;
-            synchronise_directory(&mut lock(&self.own.0), &path)?;
+            synchronise_directory(file.exchange(), &path)?;
         }
         Ok(())
     }
 }
 
-/// What is not there any more needs not be removed: an earlier attempt may have done it, and have
-/// lost the reply.
-fn gone(removed: Result<(), Error>) -> Result<(), Error> {
-    match removed {
-        Err(error) if is_missing(&error) => Ok(()),
-        other => other,
-    }
-}
-
 /// Puts a directory's names on stable storage. The directory above several exports is none.
-pub(crate) fn synchronise_directory(session: &mut Session, path: &Path) -> Result<(), Error> {
+pub(crate) fn synchronise_directory(session: &Arc<Exchange>, path: &Path) -> Result<(), Error> {
     let request = Request::SynchroniseDirectory(OnPath { path: path.clone() });
-    session.call(&request).map(|_| ())
+    session.call(request).map(|_| ())
 }
 
 struct RemoteWriter<'a> {
     sink: &'a RemoteSink<'a>,
-    lane: Option<Lane>,
-    push: Writes,
-}
-
-impl RemoteWriter<'_> {
-    fn session(&self) -> MutexGuard<'_, Session> {
-        lock(&self.lane.as_ref().unwrap_or(&self.sink.own).0)
-    }
+    lane: Option<SharedFile>,
+    writes: Writes,
 }
 
 impl Writer for RemoteWriter<'_> {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let (session, _) = self.lane.as_ref().unwrap_or(&self.sink.own);
-        self.push.start(&mut lock(session), offset, bytes)
+        let file = self.lane.as_ref().unwrap_or(&self.sink.own);
+        self.writes.start(file, offset, bytes)
     }
 
     fn finish(&mut self) -> Result<(), Error> {
-        let (session, _) = self.lane.as_ref().unwrap_or(&self.sink.own);
-        self.push.finish(&mut lock(session))?;
-        self.sink.there.progress.went(Route::of(&self.session()));
+        self.writes.finish()?;
+        let file = self.lane.as_ref().unwrap_or(&self.sink.own);
+        self.sink.there.progress.went(Route::of(file.exchange()));
         Ok(())
-    }
-}
-
-impl Drop for RemoteWriter<'_> {
-    /// After an error, what is under way is taken, so that the session stays in step.
-    fn drop(&mut self) {
-        let (session, _) = self.lane.as_ref().unwrap_or(&self.sink.own);
-        let _ = self.push.finish(&mut lock(session));
     }
 }

@@ -5,11 +5,11 @@ use verbena_rfio_protocol::reply::{ReadDone, ReadVectorDone, Refusal};
 use verbena_rfio_protocol::types::{Handle, Range};
 
 use super::errand::{Piece, What};
-use super::traffic::{Flight, Lent, Traffic, taken_back};
+use super::traffic::{Flight, Lent, Traffic, memory, taken_back};
+use crate::client::blocks::{check, check_ranges};
 use crate::client::error::Error;
 use crate::client::options::Checksums;
 use crate::client::session::{too_much, unexpected};
-use crate::client::transfer::{check, check_ranges};
 
 impl Traffic {
     /// A request was answered, and its data are there.
@@ -31,12 +31,20 @@ impl Traffic {
             }
             _ => 0,
         };
-        let place = self.place(flight.pending.id, flight.window, streamed, landed)?;
+        let place = self.place(flight.id, flight.window, streamed, landed)?;
         let judged = match outcome {
             Ok(reply) => self.judge(&piece, reply, streamed, landed, place),
             Err(refusal) => Err(Error::Refused(refusal)),
         };
         let number = piece.errand;
+        if let Some(part) = place
+            && self
+                .under_way
+                .get(&number)
+                .is_none_or(|errand| errand.landed != Some(part))
+        {
+            self.landing.free(part);
+        }
         // Many short answers may take no longer than one long one.
         if !matches!(judged, Ok(Some(_))) {
             self.quiet.restart();
@@ -52,7 +60,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// Takes the window of a request back; the part of the landing area where its data are, if they are there.
+    /// Takes the window of a request back; the part of the landing area where its data are, if they
+    /// are there. Nobody else gets that yet.
     fn place(
         &mut self,
         request: u64,
@@ -61,25 +70,27 @@ impl Traffic {
         landed: usize,
     ) -> Result<Option<usize>, Error> {
         let checksums = self.session.checksums();
-        let Some(data) = self.session.data_path()? else {
+        let Some(data) = self.session.data_path() else {
             return Ok(None);
         };
         match window {
             None => Ok(None),
-            Some(Lent::Offering(parts)) => {
-                data.close_offering(parts.start)?;
-                self.offering.free(parts);
+            Some(Lent::Offering(part)) => {
+                data.close_offering(part)?;
+                self.offering.free(part);
                 Ok(None)
             }
-            Some(Lent::Landing(parts)) => {
+            Some(Lent::Landing(part)) => {
                 let has_landed = streamed == 0 && landed > 0;
                 // With checksums there is no notice: they say whether the data are there.
                 if has_landed && checksums == Checksums::Off {
                     data.landed(request)?;
                 }
-                data.close_landing(parts.start)?;
-                self.landing.free(parts.clone());
-                Ok(has_landed.then_some(parts.start))
+                data.close_landing(part)?;
+                if !has_landed {
+                    self.landing.free(part);
+                }
+                Ok(has_landed.then_some(part))
             }
         }
     }
@@ -108,7 +119,12 @@ impl Traffic {
                 _ => Err(Error::Protocol("not everything was written".into())),
             },
             (What::Read(handle, offset) | What::Part(handle, _, offset), Reply::ReadDone(done)) => {
-                self.fetch(piece, place, streamed, announced, |data, block| {
+                let errand = self.under_way.get(&piece.errand);
+                if errand.is_some_and(|errand| !errand.takes_version(done.version)) {
+                    return Err(Error::Changed);
+                }
+                let is_all = piece.at == 0 && (announced == piece.length || done.end);
+                self.fetch(piece, place, streamed, announced, is_all, |data, block| {
                     check(*offset, data, &done.checksums, block)
                 })?;
                 self.after_read(piece, *handle, *offset, &done)
@@ -120,13 +136,19 @@ impl Traffic {
         }
     }
 
-    /// Brings data that landed to their place in memory, and checks them there, or those that came with the reply.
+    /// Brings data that landed to their place in memory, and checks them there, or those that came
+    /// with the reply. Data that are all of a chunk stay where they landed, if they can.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "a request, its reply, and where its data are"
+    )]
     fn fetch(
         &mut self,
         piece: &Piece,
         place: Option<usize>,
         streamed: usize,
         announced: usize,
+        is_all: bool,
         right: impl Fn(&[u8], u32) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if place.is_none() && streamed != announced {
@@ -142,10 +164,16 @@ impl Traffic {
         let Some(errand) = self.under_way.get_mut(&piece.errand) else {
             return Ok(());
         };
-        let into = &mut errand.memory.bytes_mut()[piece.at..piece.at + announced];
-        match (place, self.session.data_path()?) {
-            (Some(part), Some(data)) => data.copy_out(part, into, verdict),
-            _ => verdict(into),
+        let span = piece.at..piece.at + announced;
+        match (place, self.session.data_path()) {
+            (Some(part), Some(data)) => {
+                if is_all && errand.may_stay() && data.stays(part, announced, verdict)? {
+                    errand.landed = Some(part);
+                    return Ok(());
+                }
+                data.copy_out(part, &mut memory(errand, &mut self.spare)[span], verdict)
+            }
+            _ => verdict(&memory(errand, &mut self.spare)[span]),
         }
     }
 
@@ -212,7 +240,7 @@ impl Traffic {
                 "the lengths of a vector do not fit the request".into(),
             ));
         }
-        self.fetch(piece, place, streamed, announced, |data, _| {
+        self.fetch(piece, place, streamed, announced, false, |data, _| {
             check_ranges(ranges, &done.lengths, &done.checksums, data)
         })?;
         let Some(errand) = self.under_way.get_mut(&piece.errand) else {

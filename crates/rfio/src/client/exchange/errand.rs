@@ -42,6 +42,18 @@ pub enum Errand {
         /// Where in the file, in bytes.
         offset: u64,
     },
+    /// Reads part of a file, at most [`super::Exchange::most_at_once`] bytes, which stay where they
+    /// land until [`super::Ticket::look`] shows them. It needs no memory.
+    Chunk {
+        /// The file.
+        handle: Handle,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// Bytes.
+        length: u32,
+        /// The version that the file must have, if it must have one.
+        version: Option<u64>,
+    },
     /// Writes the memory to a file, from an offset on.
     Write {
         /// The file.
@@ -77,6 +89,8 @@ pub struct Done {
     pub outcome: Result<Given, Error>,
     /// The caller's memory.
     pub memory: Box<dyn Memory>,
+    /// The part of the landing area where its data stay.
+    pub(super) landed: Option<usize>,
 }
 
 impl std::fmt::Debug for Done {
@@ -127,6 +141,8 @@ pub struct UnderWay {
     errand: Errand,
     /// The caller's memory.
     pub memory: Box<dyn Memory>,
+    /// The part of the landing area where its data stay.
+    pub landed: Option<usize>,
     /// Pieces that have not ended.
     pub left: usize,
     /// The first thing that went wrong.
@@ -155,6 +171,20 @@ impl What {
         }
     }
 
+    /// Whether it moves data of a file, which may travel beside the frames.
+    pub fn moves_data(&self) -> bool {
+        !matches!(self, Self::Call(_))
+    }
+
+    /// Whether its data go to the server.
+    pub fn brings_data(&self) -> bool {
+        match self {
+            Self::Call(request) => request.brings_data(),
+            Self::Write(..) => true,
+            _ => false,
+        }
+    }
+
     /// Whether a busy server may do less than is asked for, so that the rest is asked for again.
     pub fn may_be_short(&self) -> bool {
         matches!(self, Self::Read(..) | Self::Part(..))
@@ -169,7 +199,10 @@ impl UnderWay {
         memory: Box<dyn Memory>,
         bounds: Bounds,
     ) -> Result<(Self, Vec<Piece>), Error> {
-        let length = memory.bytes().len();
+        let length = match errand {
+            Errand::Chunk { length, .. } => length as usize,
+            _ => memory.bytes().len(),
+        };
         let pieces = pieces(number, &errand, length, bounds)?;
         let ranges = match &errand {
             Errand::Vector { ranges, .. } => ranges.len(),
@@ -178,6 +211,7 @@ impl UnderWay {
         let under_way = Self {
             errand,
             memory,
+            landed: None,
             left: pieces.len(),
             error: None,
             is_taken_back: false,
@@ -188,6 +222,27 @@ impl UnderWay {
             reply: None,
         };
         Ok((under_way, pieces))
+    }
+
+    /// Bytes of memory that it needs from the first of its data on.
+    pub fn missing_memory(&self) -> usize {
+        match self.errand {
+            Errand::Chunk { length, .. } if self.memory.bytes().is_empty() => length as usize,
+            _ => 0,
+        }
+    }
+
+    /// Whether data that are all of it may stay where they landed.
+    pub fn may_stay(&self) -> bool {
+        matches!(self.errand, Errand::Chunk { .. })
+    }
+
+    /// Whether it may have data of this version of the file.
+    pub fn takes_version(&self, found: u64) -> bool {
+        match self.errand {
+            Errand::Chunk { version, .. } => version.is_none_or(|version| version == found),
+            _ => true,
+        }
     }
 
     /// The reply to a call came, with so many bytes of data.
@@ -223,7 +278,7 @@ impl UnderWay {
         let given = match (&self.errand, self.reply) {
             (Errand::Call(_), Some((reply, data))) => Ok(Given::Reply(reply, data)),
             (Errand::Call(_), None) => Err(Error::Dropped("before it answered")),
-            (Errand::Read { .. }, _) => Ok(Given::Read(self.end)),
+            (Errand::Read { .. } | Errand::Chunk { .. }, _) => Ok(Given::Read(self.end)),
             (Errand::Write { .. }, _) => Ok(Given::Written),
             (Errand::Vector { .. }, _) => {
                 let lengths = self.lengths.iter().zip(&self.ends);
@@ -235,6 +290,7 @@ impl UnderWay {
         Done {
             outcome: self.error.map_or(given, Err),
             memory: self.memory,
+            landed: self.landed,
         }
     }
 }
@@ -266,7 +322,12 @@ fn pieces(
             let data = data.unwrap_or_else(|| request.most_data().min(length));
             Ok(vec![piece(0, data, What::Call(request.clone()))])
         }
-        Errand::Read { handle, offset } => cut(&|at| What::Read(*handle, at), *offset),
+        Errand::Chunk { length, .. } if *length as usize > most => Err(Error::Setup(format!(
+            "{length} bytes to be read at once, where the server allows {most}"
+        ))),
+        Errand::Chunk { handle, offset, .. } | Errand::Read { handle, offset } => {
+            cut(&|at| What::Read(*handle, at), *offset)
+        }
         Errand::Write { handle, offset } => cut(&|at| What::Write(*handle, at), *offset),
         Errand::Vector { handle, ranges } => {
             let whole: usize = ranges.iter().map(|range| range.length as usize).sum();

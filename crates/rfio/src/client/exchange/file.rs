@@ -5,15 +5,16 @@
 
 use std::sync::Arc;
 
-use verbena_rfio_protocol::request::{Copy, OnHandle, Open, Truncate};
+use verbena_rfio_protocol::reply::Checksums;
+use verbena_rfio_protocol::request::{Checksum, Copy, OnHandle, Open, Truncate};
 use verbena_rfio_protocol::types::{Attributes, Handle, Path, Range};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
 
 use super::{Errand, Exchange, Given, Memory, Ticket};
+use crate::checksum;
 use crate::client::error::Error;
 use crate::client::lineage;
 use crate::client::session::unexpected;
-use crate::client::whole_checksum;
 
 /// The file.
 #[derive(Debug)]
@@ -62,6 +63,11 @@ impl SharedFile {
             true => Ok(file),
             false => Err(Error::Changed),
         }
+    }
+
+    /// The connection.
+    pub fn exchange(&self) -> &Arc<Exchange> {
+        &self.exchange
     }
 
     /// The file on the connection.
@@ -159,10 +165,56 @@ impl SharedFile {
         Ok(lengths)
     }
 
+    /// Fills memory from an offset on, until it is full or the file ends; how many bytes are there,
+    /// and the memory.
+    pub fn read(&self, offset: u64, memory: Vec<u8>) -> Result<(usize, Vec<u8>), Error> {
+        let handle = self.handle;
+        let done = self
+            .begin(Errand::Read { handle, offset }, memory)?
+            .wait()?;
+        match done.outcome? {
+            Given::Read(length) => Ok((length, done.memory.into_bytes())),
+            _ => Err(Error::Dropped("before it answered")),
+        }
+    }
+
     /// The CRC32C of the whole file. The server computes it, from the file: no data travel.
     pub fn checksum(&self) -> Result<u32, Error> {
         let block = self.exchange.terms().block;
-        whole_checksum::of(self.handle, block, |request| self.call(request))
+        let about = self.examine()?;
+        let (mut sum, mut offset) = (0, 0);
+        while offset < about.size {
+            let left = (about.size - offset).div_ceil(block.into());
+            let part = self.checksums(offset, block, left)?;
+            if part.checksums.is_empty() || part.version != about.version {
+                return Err(Error::Changed);
+            }
+            for each in part.checksums {
+                let length = (about.size - offset).min(block.into());
+                sum = checksum::combine(sum, each, length);
+                offset += length;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// The checksums of blocks from an offset on: some of so many, and none where the file ends.
+    pub fn checksums(&self, offset: u64, block: u32, count: u64) -> Result<Checksums, Error> {
+        const BATCH: u64 = 256;
+        let wanted = count.min(BATCH);
+        let request = Request::Checksum(Checksum {
+            handle: self.handle,
+            offset,
+            block,
+            count: wanted as u32,
+        });
+        match self.call(request)? {
+            Reply::Checksums(part) if part.checksums.len() as u64 > wanted => {
+                Err(Error::Protocol("more checksums than were asked for".into()))
+            }
+            Reply::Checksums(part) => Ok(part),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Sets the length.

@@ -1,23 +1,37 @@
-//! Many errands of many threads on one session, answered in any order.
+//! The engine of every client: many errands of many threads on one session, answered in any order.
+//!
+//! The C libraries, Python and the tools all ask a server through it. What a request looks like,
+//! how its data travel (in a frame, or by RDMA through a window), how they are checked, how long an
+//! answer may take and what is asked for again after a short one is written here and nowhere else.
 //!
 //! # The law
 //!
-//! - Beginning an errand never waits. Whoever waits for one works for all: one thread at a time waits at the network and
-//!   takes whatever comes, for itself and for the others, who sleep. Whoever else has taken something meanwhile, or has left
-//!   something to be sent, wakes the one at the network: what it waits for may not come any more. So there is no thread of the library's own, and nothing
-//!   that a fork could lose.
-//! - When a wait for an errand has ended nobody uses the errand's memory any more, whatever came of it: the network's end is the
-//!   errand's, with its memory. A wait fails only in a forked process, where nobody touches anything.
-//! - A program with an event loop waits at [`Exchange::events`] itself and calls [`Exchange::advance`] then.
-//! - In a process that was forked from the one that opened it, everything is [`Error::Forked`] and nothing is touched.
+//! - Beginning an errand never waits, but for [`Exchange::lend`], which waits until the bytes have
+//!   left, and the first errand that is worth a data queue pair on a connection for copies.
+//! - One thread at a time waits at the network and takes whatever comes, for itself and for the
+//!   others, who sleep. A thread that has taken something meanwhile, or has left something to be
+//!   sent, wakes the one at the network: what it waits for may not come any more. So there is no
+//!   thread of the library's own, and nothing that a fork could lose.
+//! - When a wait for an errand has ended the errand's memory is not used any more, whatever came of
+//!   it. A wait fails only in a forked process, where nothing is touched.
+//! - A server is silent only while somebody waits for it: a client that takes its time between two
+//!   waits is none that was left waiting.
+//! - The data of a chunk stay where they landed, and that part of the landing area is taken, until
+//!   they have been looked at or nobody can ask for them any more. What comes behind a chunk stays
+//!   in the connection until it is wanted, while its bytes are in the processor's caches; so a
+//!   program that waits at [`Exchange::events`] has no chunks.
+//! - A program with an event loop waits at [`Exchange::events`] itself and calls
+//!   [`Exchange::advance`] then.
+//! - In a process that was forked from the one that opened it, everything is [`Error::Forked`] and
+//!   nothing is touched.
 //!
 //! What leaves, what comes, and what belongs together is `traffic`'s.
 
+mod ahead;
 mod answers;
 pub mod connections;
 mod errand;
 mod file;
-mod input;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -34,10 +48,11 @@ use verbena_rfio_protocol::{Reply, Request};
 use super::address::Address;
 use super::error::Error;
 use super::lineage;
-use super::options::{Fabric, Options};
+use super::options::Options;
 use super::session::Session;
 use traffic::Traffic;
 
+pub use ahead::{Reads, Writes};
 pub use connections::Connections;
 pub use errand::{Done, Errand, Given, Memory};
 pub use file::SharedFile;
@@ -50,6 +65,7 @@ pub struct Exchange {
     socket: OwnedFd,
     /// Wakes who waits at the network when there is something to be sent.
     wake: OwnedFd,
+    address: Address,
     terms: Accepted,
     version: u16,
     process: u64,
@@ -59,6 +75,8 @@ struct State {
     traffic: Traffic,
     /// Whether somebody waits at the network, for all.
     is_attended: bool,
+    /// Threads that wait for a change.
+    asleep: usize,
     /// Errands that had ended when it began to wait.
     ended_before: u64,
 }
@@ -76,24 +94,58 @@ impl Exchange {
         patience: Duration,
     ) -> Result<Arc<Self>, Error> {
         let mut session = Session::connect_within(address, options, patience)?;
-        if options.fabric != Fabric::Tcp {
-            session.data_path()?;
-        }
-        session.stream().never_wait()?;
+        session.decide_route()?;
+        Self::of(session, address, false)
+    }
+
+    /// A connection of a copy, or of a tool: how data travel is decided when there are any, and
+    /// requests may be sent further ahead than the server takes at a time. Its callers bound what
+    /// is under way.
+    pub fn for_copies(address: &Address, options: &Options) -> Result<Arc<Self>, Error> {
+        Self::of(Session::connect(address, options)?, address, true)
+    }
+
+    fn of(session: Session, address: &Address, ahead: bool) -> Result<Arc<Self>, Error> {
         let system = |error: rustix::io::Errno| Error::Local("eventfd".into(), error.into());
         Ok(Arc::new(Self {
-            socket: session.stream().descriptor()?,
+            socket: session.descriptor()?,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(system)?,
+            address: address.clone(),
             terms: session.terms().clone(),
             version: session.version(),
             state: Mutex::new(State {
-                traffic: Traffic::new(session, options.patience),
+                traffic: Traffic::new(session, ahead),
                 is_attended: false,
+                asleep: 0,
                 ended_before: 0,
             }),
             changed: Condvar::new(),
             process: lineage::mark(),
         }))
+    }
+
+    /// The server.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Most bytes of one request.
+    pub fn most_at_once(&self) -> usize {
+        self.lock().map_or(1, |state| state.traffic.most_at_once())
+    }
+
+    /// Whether data travel by RDMA, as far as that is decided.
+    pub fn uses_fabric(&self) -> bool {
+        self.lock()
+            .is_ok_and(|state| state.traffic.session.uses_fabric())
+    }
+
+    /// Whether nothing is under way and the server has not gone, as far as is known here.
+    pub fn is_idle(&self) -> bool {
+        self.lock().is_ok_and(|state| {
+            let session = &state.traffic.session;
+            state.traffic.is_idle() && !session.is_broken() && !session.is_left()
+        })
     }
 
     /// What the server allows.
@@ -125,29 +177,69 @@ impl Exchange {
     ) -> Result<Ticket, Error> {
         let mut state = self.lock()?;
         let number = state.traffic.begin(errand, Box::new(memory))?;
+        state.traffic.send();
         self.tell(&state);
-        Ok(Ticket {
+        Ok(self.ticket(number))
+    }
+
+    /// The same, but it may leave together with those that follow: when there are enough, when
+    /// another is begun, or when one is waited for.
+    pub fn begin_with_others(
+        self: &Arc<Self>,
+        errand: Errand,
+        memory: impl Memory + 'static,
+    ) -> Result<Ticket, Error> {
+        let number = self.lock()?.traffic.begin(errand, Box::new(memory))?;
+        Ok(self.ticket(number))
+    }
+
+    /// Begins an errand that sends bytes that stay the caller's, and waits until they have left.
+    #[allow(unsafe_code, reason = "bytes of a caller who waits")]
+    pub fn lend(self: &Arc<Self>, errand: Errand, bytes: &[u8]) -> Result<Ticket, Error> {
+        /// Nobody may look at the bytes once this call is left, so a panic cannot leave it.
+        struct Waits;
+        impl Drop for Waits {
+            fn drop(&mut self) {
+                std::process::abort();
+            }
+        }
+        let sends = match &errand {
+            Errand::Call(request) => request.brings_data(),
+            Errand::Write { .. } => true,
+            _ => false,
+        };
+        if !sends {
+            return Err(Error::Setup("bytes are lent to be sent".into()));
+        }
+        let waits = Waits;
+        // SAFETY: `has_left` takes them from the errand before this returns.
+        let lent = unsafe { Lent::new(bytes) };
+        let begun = self.begin(errand, lent).and_then(|ticket| {
+            let number = ticket.number.unwrap_or_default();
+            self.wait_until(None, |traffic| traffic.has_left(number).then_some(()))?;
+            Ok(ticket)
+        });
+        std::mem::forget(waits);
+        begun
+    }
+
+    fn ticket(self: &Arc<Self>, number: u64) -> Ticket {
+        Ticket {
             exchange: Arc::clone(self),
             number: Some(number),
-        })
+        }
     }
 
     /// One request without data, and its reply.
     pub fn call(self: &Arc<Self>, request: Request) -> Result<Reply, Error> {
-        match self
-            .begin(Errand::Call(request), Vec::new())?
-            .wait()?
-            .outcome?
-        {
-            Given::Reply(reply, _) => Ok(reply),
-            _ => Err(Error::Dropped("before it answered")),
-        }
+        let ticket = self.begin(Errand::Call(request), Vec::new())?;
+        ticket.reply().map(|(reply, _)| reply)
     }
 
     /// Sends and receives what can be without waiting.
     pub fn advance(&self) -> Result<(), Error> {
         let mut state = self.lock()?;
-        state.traffic.advance();
+        state.traffic.advance(None);
         state.traffic.look_for_silence();
         self.tell(&state);
         Ok(())
@@ -182,27 +274,65 @@ impl Exchange {
             // Fails only when the counter is full, and then it wakes all the same.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
-        self.changed.notify_all();
+        self.wake_sleepers(state);
     }
 
-    fn wait_for(&self, number: u64) -> Result<Done, Error> {
+    fn wake_sleepers(&self, state: &State) {
+        if state.asleep > 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Sleeps until there may be a change, at most so long.
+    fn sleep<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        at_most: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        state.asleep += 1;
+        let mut state = match at_most {
+            Some(at_most) => {
+                let woken = self.changed.wait_timeout(state, at_most);
+                woken.unwrap_or_else(|poison| poison.into_inner()).0
+            }
+            None => {
+                let woken = self.changed.wait(state);
+                woken.unwrap_or_else(|poison| poison.into_inner())
+            }
+        };
+        state.asleep -= 1;
+        state
+    }
+
+    /// Waits until `look` finds something, taking what comes for everybody; no more than until an
+    /// errand has ended, if that is wanted.
+    fn wait_until<T>(
+        &self,
+        wanted: Option<u64>,
+        mut look: impl FnMut(&mut Traffic) -> Option<T>,
+    ) -> Result<T, Error> {
         let mut state = self.lock()?;
+        let mut is_first = true;
         loop {
-            if let Some(done) = state.traffic.take(number) {
-                return Ok(done);
+            if let Some(found) = look(&mut state.traffic) {
+                return Ok(found);
             }
             if state.is_attended {
-                state = self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(|poison| poison.into_inner());
+                is_first = false;
+                state = self.sleep(state, None);
                 continue;
             }
-            state.traffic.advance();
-            if !state.traffic.is_done(number) {
-                state = self.attend(state, None)?;
+            // Nobody has waited until now.
+            if std::mem::take(&mut is_first) {
+                state.traffic.quiet.restart();
             }
-            self.changed.notify_all();
+            state.traffic.advance(wanted);
+            self.wake_sleepers(&state);
+            if let Some(found) = look(&mut state.traffic) {
+                return Ok(found);
+            }
+            state = self.attend(state, None, wanted)?;
+            self.wake_sleepers(&state);
         }
     }
 
@@ -219,15 +349,12 @@ impl Exchange {
             return Ok(());
         }
         if !state.is_attended {
-            drop(self.attend(state, at_most)?);
-            self.changed.notify_all();
+            let state = self.attend(state, at_most, None)?;
+            self.wake_sleepers(&state);
             return Ok(());
         }
         // Who attends goes when its own errand has ended, and says so.
-        match at_most {
-            Some(at_most) => drop(self.changed.wait_timeout(state, at_most)),
-            None => drop(self.changed.wait(state)),
-        }
+        drop(self.sleep(state, at_most));
         Ok(())
     }
 
@@ -236,12 +363,13 @@ impl Exchange {
         &'a self,
         mut state: MutexGuard<'a, State>,
         at_most: Option<Duration>,
+        wanted: Option<u64>,
     ) -> Result<MutexGuard<'a, State>, Error> {
         state.is_attended = true;
         state.ended_before = state.traffic.ended();
         let patience = state.traffic.patience();
-        let mut wanted = PollFlags::IN;
-        wanted.set(PollFlags::OUT, state.traffic.wants_to_send());
+        let mut events = PollFlags::IN;
+        events.set(PollFlags::OUT, state.traffic.wants_to_send());
         drop(state);
         let patience = (!patience.is_zero()).then_some(patience);
         let timeout = match (patience, at_most) {
@@ -250,19 +378,21 @@ impl Exchange {
         };
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut looked = [
-            PollFd::new(&self.socket, wanted),
+            PollFd::new(&self.socket, events),
             PollFd::new(&self.wake, PollFlags::IN),
         ];
         // A look that fails has seen nothing, and is made again.
         let woken = poll(&mut looked, timeout.as_ref());
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        if !looked[1].revents().is_empty() {
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
         let mut state = self.lock()?;
         state.is_attended = false;
         debug_assert!(
             woken != Ok(0) || at_most.is_some() || state.traffic.ended() == state.ended_before,
             "something ended, and nobody woke who waited for it"
         );
-        state.traffic.advance();
+        state.traffic.advance(wanted);
         state.traffic.look_for_silence();
         Ok(state)
     }
@@ -298,7 +428,33 @@ impl Ticket {
     /// Waits for the end.
     pub fn wait(mut self) -> Result<Done, Error> {
         match self.number.take() {
-            Some(number) => self.exchange.wait_for(number),
+            Some(number) => self
+                .exchange
+                .wait_until(None, |traffic| traffic.take(number)),
+            None => Err(Error::Dropped("earlier")),
+        }
+    }
+
+    /// Waits for the reply to a call, and the data that came with it.
+    pub fn reply(self) -> Result<(Reply, Vec<u8>), Error> {
+        let done = self.wait()?;
+        match done.outcome? {
+            Given::Reply(reply, length) => {
+                let mut bytes = done.memory.into_bytes();
+                bytes.truncate(length);
+                Ok((reply, bytes))
+            }
+            _ => Err(Error::Dropped("before it answered")),
+        }
+    }
+
+    /// Waits for the data of a chunk and looks at them where they are. Nobody else gets on with the
+    /// connection meanwhile.
+    pub fn look<T>(mut self, mut look: impl FnMut(&[u8]) -> T) -> Result<T, Error> {
+        match self.number.take() {
+            Some(number) => self
+                .exchange
+                .wait_until(Some(number), |traffic| traffic.look(number, &mut look))?,
             None => Err(Error::Dropped("earlier")),
         }
     }
@@ -310,9 +466,9 @@ impl Ticket {
             return Ok(false);
         };
         if !state.is_attended && !state.traffic.is_done(number) {
-            state.traffic.advance();
+            state.traffic.advance(None);
             state.traffic.look_for_silence();
-            self.exchange.changed.notify_all();
+            self.exchange.wake_sleepers(&state);
         }
         Ok(state.traffic.is_done(number))
     }
@@ -383,5 +539,33 @@ impl Drop for Ticket {
             state.traffic.abandon(number);
             self.exchange.tell(&state);
         }
+    }
+}
+
+/// Bytes of a caller that only writes look at.
+struct Lent(*const [u8]);
+
+// SAFETY: shared bytes, which any thread may look at.
+#[allow(unsafe_code, reason = "bytes of a caller who waits")]
+unsafe impl Send for Lent {}
+
+#[allow(unsafe_code, reason = "bytes of a caller who waits")]
+impl Lent {
+    /// # Safety
+    /// The bytes must outlive it.
+    unsafe fn new(bytes: &[u8]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Memory for Lent {
+    #[allow(unsafe_code, reason = "bytes of a caller who waits")]
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the promise of who made it.
+        unsafe { &*self.0 }
+    }
+    /// Nothing is put there.
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut []
     }
 }

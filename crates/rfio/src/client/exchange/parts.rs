@@ -1,7 +1,5 @@
 //! Which parts of an area of memory requests have, so that no two that are under way have the same.
 
-use std::ops::Range;
-
 use crate::client::data::PARTS;
 
 /// The parts of one area.
@@ -11,20 +9,16 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The first of so many parts in a row that nobody has; they are taken then.
-    pub fn take(&mut self, count: usize) -> Option<Range<usize>> {
-        let first = self
-            .taken
-            .windows(count)
-            .position(|row| !row.contains(&true))?;
-        let row = first..first + count;
-        self.taken[row.clone()].fill(true);
-        Some(row)
+    /// The first part that nobody has; it is taken then.
+    pub fn take(&mut self) -> Option<usize> {
+        let part = self.taken.iter().position(|taken| !taken)?;
+        self.taken[part] = true;
+        Some(part)
     }
 
-    /// Nobody has these any more.
-    pub fn free(&mut self, row: Range<usize>) {
-        self.taken[row].fill(false);
+    /// Nobody has this one any more.
+    pub fn free(&mut self, part: usize) {
+        self.taken[part] = false;
     }
 }
 
@@ -35,12 +29,11 @@ mod tests {
     #[test]
     fn no_part_is_taken_twice_and_freed_ones_are_found() {
         let mut parts = Parts::default();
-        let first = parts.take(1).unwrap();
-        let rest = parts.take(PARTS - 1).unwrap();
-        assert_eq!((first.clone(), rest), (0..1, 1..PARTS));
-        assert_eq!(parts.take(1), None);
-        parts.free(first);
-        assert_eq!(parts.take(2), None);
-        assert_eq!(parts.take(1), Some(0..1));
+        for part in 0..PARTS {
+            assert_eq!(parts.take(), Some(part));
+        }
+        assert_eq!(parts.take(), None);
+        parts.free(1);
+        assert_eq!((parts.take(), parts.take()), (Some(1), None));
     }
 }

@@ -15,44 +15,59 @@ use std::io::IoSlice;
 use std::ops::Range as Span;
 use std::time::Duration;
 
-use verbena_rfio_protocol::frame::{HEADER, Kind, TAG};
+use verbena_rfio_protocol::frame::{HEADER, Kind};
 use verbena_rfio_protocol::order::Order;
 use verbena_rfio_protocol::reply::{self, Refusal};
 use verbena_rfio_protocol::request::{Cancel, Read, ReadVector, Write};
 use verbena_rfio_protocol::types::{Handle, Range, Window};
-use verbena_rfio_protocol::{ANY_ORDER, Header, Reply, Request, Status};
+use verbena_rfio_protocol::{ANY_ORDER, Reply, Request, Status};
 
-use super::errand::{Bounds, Done, Errand, Memory, Piece, UnderWay, What};
-use super::input::Input;
+use super::errand::{Bounds, Done, Errand, Given, Memory, Piece, UnderWay, What};
 use super::parts::Parts;
+use crate::client::blocks::checksums_of;
 use crate::client::bounds::Wait;
 use crate::client::data::PARTS;
 use crate::client::error::Error;
 use crate::client::options::Checksums;
-use crate::client::session::{Pending, Session, too_much};
-use crate::client::transfer::{WORTH_A_WINDOW, checksums_of};
+use crate::client::session::{Session, too_much};
+
+/// Smallest transfer for which a window is opened: below, the data go with the frame that goes
+/// anyway.
+const WORTH_A_WINDOW: usize = 16 << 10;
 
 /// Pieces among which one is looked for that may leave.
 const NEXT: usize = 64;
 
+/// Frames that are handed to the network together.
+const TOGETHER: usize = 64;
+
+/// Bytes of requests that may wait for others to leave with them.
+const HELD_BACK: usize = 32 << 10;
+
+/// Bytes of a frame beside its data, about.
+const FRAME: usize = 128;
+
 /// A request that was made and has no reply yet.
 #[derive(Debug)]
 pub(super) struct Flight {
-    pub(super) pending: Pending,
+    pub(super) id: u64,
+    operation: u16,
+    /// The most data that may come with the reply, in bytes.
+    most: usize,
     /// Whether all of it was handed to the network.
     is_sent: bool,
     /// Of whose errand; a request to take another back has none.
     pub(super) piece: Option<Piece>,
     only_looks: bool,
-    /// Parts of the landing or of the offering area that its window covers.
+    /// The part of the landing or of the offering area that its window covers.
     pub(super) window: Option<Lent>,
 }
 
-/// Whose parts a window covers.
-#[derive(Debug)]
+/// The part that a window covers.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Lent {
-    Landing(Span<usize>),
-    Offering(Span<usize>),
+    Landing(usize),
+    Offering(usize),
 }
 
 /// A frame that leaves.
@@ -63,6 +78,12 @@ struct Leaving {
     /// Data behind it: whose, and where in the memory.
     data: Option<(u64, Span<usize>)>,
     sent: usize,
+}
+
+impl Leaving {
+    fn length(&self) -> usize {
+        self.front.len() + self.data.as_ref().map_or(0, |(_, span)| span.len())
+    }
 }
 
 /// A reply whose data are coming.
@@ -80,7 +101,6 @@ pub struct Traffic {
     bounds: Bounds,
     /// Requests that may be on their way.
     most: usize,
-    input: Input,
     coming: Option<Coming>,
     flights: BTreeMap<u64, Flight>,
     leaving: VecDeque<Leaving>,
@@ -91,6 +111,10 @@ pub struct Traffic {
     ended: u64,
     pub(super) landing: Parts,
     pub(super) offering: Parts,
+    /// Memory of chunks that were looked at, for the next.
+    pub(super) spare: Vec<Vec<u8>>,
+    /// Bytes of requests that wait for others.
+    held_back: usize,
     next: u64,
     broken: Option<Error>,
     /// How long the next answer may still take.
@@ -98,8 +122,9 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Nothing is under way yet. The session has decided how its data travel.
-    pub fn new(session: Session, patience: Duration) -> Self {
+    /// Nothing is under way yet. `ahead` is whether requests may leave that the server takes only
+    /// when earlier ones have ended.
+    pub fn new(session: Session, ahead: bool) -> Self {
         let terms = session.terms();
         let bounds = Bounds {
             bytes: (terms.most_payload as usize / PARTS).max(1),
@@ -107,11 +132,11 @@ impl Traffic {
         };
         // Room for one request that takes another back, whatever else is on its way.
         let most = (terms.most_requests as usize).saturating_sub(1).max(1);
+        let quiet = Wait::new(session.patience());
         Self {
             session,
             bounds,
-            most,
-            input: Input::default(),
+            most: if ahead { usize::MAX } else { most },
             coming: None,
             flights: BTreeMap::new(),
             leaving: VecDeque::new(),
@@ -121,13 +146,21 @@ impl Traffic {
             ended: 0,
             landing: Parts::default(),
             offering: Parts::default(),
+            spare: Vec::new(),
+            held_back: 0,
             next: 1,
             broken: None,
-            quiet: Wait::new(patience),
+            quiet,
         }
     }
 
-    /// Begins an errand; gives its number.
+    /// Most bytes of one request.
+    pub fn most_at_once(&self) -> usize {
+        self.bounds.bytes
+    }
+
+    /// Begins an errand; gives its number. It leaves when the traffic advances, as it does here if
+    /// enough has been held back to leave together.
     pub fn begin(&mut self, errand: Errand, memory: Box<dyn Memory>) -> Result<u64, Error> {
         if let Some(why) = &self.broken {
             return Err(why.again());
@@ -135,14 +168,32 @@ impl Traffic {
         let number = self.next;
         self.next += 1;
         let (under_way, pieces) = UnderWay::new(number, errand, memory, self.bounds)?;
+        let moves = |piece: &Piece| piece.length >= WORTH_A_WINDOW && piece.what.moves_data();
+        if self.session.is_undecided() && self.is_idle() && pieces.iter().any(moves) {
+            let decided = self.session.decide_route();
+            if self.session.is_broken() {
+                self.fail(Error::Dropped("earlier"));
+            }
+            decided?;
+        }
         if pieces.is_empty() {
             self.has_ended(number, under_way);
             return Ok(number);
         }
         self.under_way.insert(number, under_way);
-        self.queue.extend(pieces);
-        self.advance();
+        for piece in pieces {
+            self.held_back += FRAME + usize::from(piece.what.brings_data()) * piece.length;
+            self.queue.push_back(piece);
+        }
+        if self.held_back > HELD_BACK {
+            self.send();
+        }
         Ok(number)
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_empty() && self.flights.is_empty()
     }
 
     /// Errands that have ended since the session began.
@@ -152,14 +203,65 @@ impl Traffic {
 
     fn has_ended(&mut self, number: u64, errand: UnderWay) {
         self.ended += 1;
-        if !errand.is_abandoned {
-            self.done.insert(number, errand.into_done());
+        match errand.is_abandoned {
+            false => drop(self.done.insert(number, errand.into_done())),
+            true => self.forget_landed(errand.landed),
+        }
+    }
+
+    fn forget_landed(&mut self, landed: Option<usize>) {
+        if let Some(part) = landed {
+            self.landing.free(part);
         }
     }
 
     /// An errand's end, if it has come; it is told once.
     pub fn take(&mut self, number: u64) -> Option<Done> {
         self.done.remove(&number)
+    }
+
+    /// Shows what a chunk brought, where it landed, if its end has come; it is shown once.
+    pub fn look<T>(
+        &mut self,
+        number: u64,
+        look: &mut dyn FnMut(&[u8]) -> T,
+    ) -> Option<Result<T, Error>> {
+        let done = self.done.remove(&number)?;
+        let length = match done.outcome {
+            Ok(Given::Read(length)) => length,
+            Ok(_) => return Some(Err(Error::Setup("nothing was read to be looked at".into()))),
+            Err(error) => {
+                self.forget_landed(done.landed);
+                return Some(Err(error));
+            }
+        };
+        let looked = match (done.landed, self.session.data_path()) {
+            (Some(part), Some(data)) => data.content(part, length).map(look),
+            _ => Ok(look(&done.memory.bytes()[..length])),
+        };
+        self.forget_landed(done.landed);
+        let memory = done.memory.into_bytes();
+        if self.spare.len() < PARTS && !memory.is_empty() {
+            self.spare.push(memory);
+        }
+        Some(looked)
+    }
+
+    /// Whether all that an errand writes has left; its memory is not looked at any more then.
+    pub fn has_left(&mut self, number: u64) -> bool {
+        let waits = self.queue.iter().any(|piece| piece.errand == number);
+        let is_of_it = |(errand, _): &(u64, Span<usize>)| *errand == number;
+        let leaves = |leaving: &Leaving| leaving.data.as_ref().is_some_and(is_of_it);
+        if waits || self.leaving.iter().any(leaves) {
+            return false;
+        }
+        let nothing = || Box::new(Vec::new());
+        if let Some(errand) = self.under_way.get_mut(&number) {
+            errand.memory = nothing();
+        } else if let Some(done) = self.done.get_mut(&number) {
+            done.memory = nothing();
+        }
+        true
     }
 
     /// Whether an errand has ended and was not taken.
@@ -185,7 +287,7 @@ impl Traffic {
                 .flights
                 .values()
                 .filter(is_of_it)
-                .map(|flight| flight.pending.id)
+                .map(|flight| flight.id)
                 .collect(),
             false => Vec::new(),
         };
@@ -196,12 +298,14 @@ impl Traffic {
             }
         }
         self.drop_pieces(number, dropped, taken_back);
-        self.advance();
+        self.advance(None);
     }
 
     /// Nobody waits for an errand any more: it is taken back, and its end is told to nobody.
     pub fn abandon(&mut self, number: u64) {
-        self.done.remove(&number);
+        if let Some(done) = self.done.remove(&number) {
+            self.forget_landed(done.landed);
+        }
         if let Some(errand) = self.under_way.get_mut(&number) {
             errand.is_abandoned = true;
             self.cancel(number);
@@ -229,12 +333,21 @@ impl Traffic {
         left.map_or(Duration::ZERO, |left| left.max(Duration::from_millis(1)))
     }
 
-    /// Sends and receives what can be without waiting.
-    pub fn advance(&mut self) {
-        if self.broken.is_some() {
-            return;
-        }
-        if let Err(error) = self.move_on() {
+    /// Sends and receives what can be without waiting; receives no more than is needed for one
+    /// errand to end, if one is named.
+    pub fn advance(&mut self, wanted: Option<u64>) {
+        self.act(|traffic| traffic.move_on(wanted));
+    }
+
+    /// Sends what can be without waiting.
+    pub fn send(&mut self) {
+        self.act(|traffic| traffic.depart().and_then(|()| traffic.flush()));
+    }
+
+    fn act(&mut self, act: impl FnOnce(&mut Self) -> Result<(), Error>) {
+        if self.broken.is_none()
+            && let Err(error) = act(self)
+        {
             self.fail(error);
         }
     }
@@ -267,11 +380,11 @@ impl Traffic {
         std::mem::forget(std::mem::take(&mut self.done));
     }
 
-    fn move_on(&mut self) -> Result<(), Error> {
+    fn move_on(&mut self, wanted: Option<u64>) -> Result<(), Error> {
         loop {
             self.depart()?;
             self.flush()?;
-            if !self.arrive()? {
+            if wanted.is_some_and(|number| self.is_done(number)) || !self.arrive()? {
                 return Ok(());
             }
         }
@@ -279,46 +392,40 @@ impl Traffic {
 
     /// Makes requests of the pieces that wait, as many as may be on their way.
     fn depart(&mut self) -> Result<(), Error> {
+        self.held_back = 0;
+        if self.queue.is_empty() {
+            return Ok(());
+        }
+        let pieces = self
+            .flights
+            .values()
+            .filter_map(|flight| flight.piece.as_ref());
+        let mut reads: Vec<Order> = pieces
+            .filter(|piece| piece.what.may_be_short())
+            .map(|piece| piece.what.order())
+            .collect();
         while self.flights.len() < self.most
-            && let Some(index) = self.may_leave()
+            && let Some(index) = self.may_leave(&reads)
         {
-            let (length, what) = (self.queue[index].length, self.queue[index].what.clone());
-            let Some((window, lent)) = self.window_for(&what, length)? else {
-                // Its turn comes when a part is free; later ones do not overtake it.
+            // Where all parts are lent its turn comes when one is free; later ones do not overtake it.
+            let Some(window) = self.window_for(index)? else {
                 return Ok(());
             };
             let Some(piece) = self.queue.remove(index) else {
                 return Ok(());
             };
-            if let (Some(Lent::Offering(parts)), Some(errand)) =
-                (&lent, self.under_way.get(&piece.errand))
-            {
-                let bytes = &errand.memory.bytes()[piece.at..piece.at + piece.length];
-                if let Some(data) = self.session.data_path()? {
-                    let window = data.offer(parts.start, bytes)?;
-                    let request = self.request_of(&piece, Some(window));
-                    self.emit(&request, Some(piece), lent);
-                    continue;
-                }
+            if piece.what.may_be_short() {
+                reads.push(piece.what.order());
             }
+            let (window, lent) = window.unzip();
             let request = self.request_of(&piece, window);
             self.emit(&request, Some(piece), lent);
         }
         Ok(())
     }
 
-    /// The first piece that may leave, of those that are next.
-    fn may_leave(&self) -> Option<usize> {
-        let returning = |flight: &&Flight| {
-            let mut piece = flight.piece.iter();
-            piece.any(|piece| piece.what.may_be_short())
-        };
-        let reads: Vec<Order> = self
-            .flights
-            .values()
-            .filter(returning)
-            .filter_map(|flight| Some(flight.piece.as_ref()?.what.order()))
-            .collect();
+    /// The first piece that may leave, of those that are next; `reads` are on their way.
+    fn may_leave(&self, reads: &[Order]) -> Option<usize> {
         let mut earlier: Vec<Order> = Vec::new();
         for (index, piece) in self.queue.iter().take(NEXT).enumerate() {
             let order = piece.what.order();
@@ -331,32 +438,35 @@ impl Traffic {
         None
     }
 
-    /// Where the data of a piece travel, beside the frames: `None` if there is no room for that now.
-    #[allow(clippy::type_complexity, reason = "a window and who has it")]
-    fn window_for(
-        &mut self,
-        what: &What,
-        length: usize,
-    ) -> Result<Option<(Option<Window>, Option<Lent>)>, Error> {
-        if length < WORTH_A_WINDOW || matches!(what, What::Call(_)) {
-            return Ok(Some((None, None)));
-        }
+    /// Opens a window for the data of a piece that waits, if they travel beside the frames: `None` if
+    /// there is no room for that now.
+    #[allow(clippy::option_option, reason = "no room, or no need of any")]
+    fn window_for(&mut self, index: usize) -> Result<Option<Option<(Window, Lent)>>, Error> {
+        let piece = &self.queue[index];
         let checksums = self.session.checksums();
-        let Some(data) = self.session.data_path()? else {
-            return Ok(Some((None, None)));
+        let Some(data) = self.session.data_path() else {
+            return Ok(Some(None));
         };
-        if matches!(what, What::Write(..)) {
-            let taken = self.offering.take(1);
-            return Ok(taken.map(|parts| (None, Some(Lent::Offering(parts)))));
+        if piece.length < WORTH_A_WINDOW || !piece.what.moves_data() {
+            return Ok(Some(None));
         }
-        let Some(parts) = self.landing.take(1) else {
+        if matches!(piece.what, What::Write(..)) {
+            let (Some(part), Some(errand)) =
+                (self.offering.take(), self.under_way.get(&piece.errand))
+            else {
+                return Ok(None);
+            };
+            let bytes = &errand.memory.bytes()[piece.at..piece.at + piece.length];
+            return Ok(Some(Some((data.offer(part, bytes)?, Lent::Offering(part)))));
+        }
+        let Some(part) = self.landing.take() else {
             return Ok(None);
         };
         if checksums == Checksums::Off {
             data.expect_notice()?;
         }
-        let window = data.open_landing(parts.start, length)?;
-        Ok(Some((Some(window), Some(Lent::Landing(parts)))))
+        let window = data.open_landing(part, piece.length)?;
+        Ok(Some(Some((window, Lent::Landing(part)))))
     }
 
     fn request_of(&self, piece: &Piece, window: Option<Window>) -> Request {
@@ -409,31 +519,16 @@ impl Traffic {
             }
             _ => None,
         };
-        let id = self.session.take_number();
-        let body = request.encode();
-        let header = Header {
-            kind: Kind::request(request.operation()),
-            body: body.len() as u32,
-            payload: data.as_ref().map_or(0, |(_, span)| span.len() as u32),
-            id,
-        };
-        let raw = header.emit();
-        let mut front = Vec::with_capacity(HEADER + body.len() + TAG);
-        front.extend_from_slice(&raw);
-        front.extend_from_slice(&body);
-        if let Some(tag) = self.session.tag(&raw, &body) {
-            front.extend_from_slice(&tag);
-        }
+        let length = data.as_ref().map_or(0, |(_, span)| span.len());
+        let (id, front) = self.session.frame(request, length);
         if self.flights.is_empty() {
             self.quiet.restart();
         }
         let most = piece.as_ref().map_or(0, |piece| piece.length);
         let flight = Flight {
-            pending: Pending {
-                id,
-                operation: request.operation(),
-                most: request.most_data().min(most),
-            },
+            id,
+            operation: request.operation(),
+            most: request.most_data().min(most),
             is_sent: false,
             piece,
             only_looks: request.only_looks(),
@@ -449,38 +544,47 @@ impl Traffic {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        while let Some(first) = self.leaving.front_mut() {
-            let data = match &first.data {
-                Some((errand, span)) => self
-                    .under_way
-                    .get(errand)
-                    .map_or(&[][..], |errand| &errand.memory.bytes()[span.clone()]),
-                None => &[],
-            };
-            let whole = first.front.len() + data.len();
-            if first.sent < whole {
-                let front = &first.front[first.sent.min(first.front.len())..];
-                let data = &data[first.sent.saturating_sub(first.front.len())..];
-                let slices = [IoSlice::new(front), IoSlice::new(data)];
-                match self.session.stream().send_some(&slices)? {
-                    Some(taken) => {
-                        first.sent += taken;
-                        // A peer that takes what is sent is not silent.
-                        self.quiet.count(taken);
-                    }
-                    None => return Ok(()),
-                }
-                if first.sent < whole {
-                    continue;
-                }
+        while !self.leaving.is_empty() {
+            let mut slices = Vec::with_capacity(2 * self.leaving.len().min(TOGETHER));
+            for one in self.leaving.iter().take(TOGETHER) {
+                let errand = one
+                    .data
+                    .as_ref()
+                    .and_then(|(errand, span)| Some((self.under_way.get(errand)?, span.clone())));
+                let data = errand.map_or(&[][..], |(errand, span)| &errand.memory.bytes()[span]);
+                let behind = one.sent.saturating_sub(one.front.len()).min(data.len());
+                let rest = [&one.front[one.sent.min(one.front.len())..], &data[behind..]];
+                let rest = rest.into_iter().filter(|rest| !rest.is_empty());
+                slices.extend(rest.map(IoSlice::new));
             }
-            if let Some(flight) = self.flights.get_mut(&first.id) {
-                flight.is_sent = true;
+            if !slices.is_empty() {
+                let Some(mut taken) = self.session.stream().send_some(&slices)? else {
+                    return Ok(());
+                };
+                // A peer that takes what is sent is not silent.
+                self.quiet.count(taken);
+                for one in &mut self.leaving {
+                    let now = taken.min(one.length() - one.sent);
+                    taken -= now;
+                    one.sent += now;
+                    if one.sent < one.length() {
+                        break;
+                    }
+                    if let Some(flight) = self.flights.get_mut(&one.id) {
+                        flight.is_sent = true;
+                    }
+                }
             }
             if !self.session.stream().flush_some()? {
                 return Ok(());
             }
-            self.leaving.pop_front();
+            while self
+                .leaving
+                .front()
+                .is_some_and(|one| one.sent == one.length())
+            {
+                self.leaving.pop_front();
+            }
         }
         Ok(())
     }
@@ -488,15 +592,14 @@ impl Traffic {
     /// Takes what has come; whether a reply was whole.
     fn arrive(&mut self) -> Result<bool, Error> {
         if self.coming.is_none() {
-            let (stream, tagger) = self.session.incoming();
-            let Some(front) = self.input.front(stream, tagger)? else {
+            let Some(front) = self.session.front()? else {
                 return Ok(false);
             };
             self.quiet.count(HEADER + front.body.len());
             let header = front.header;
             let flight = self.flights.get(&header.id);
-            let flight =
-                flight.filter(|flight| flight.is_sent && flight.pending.is_answered_by(&header));
+            let flight = flight
+                .filter(|flight| flight.is_sent && header.kind == Kind::reply(flight.operation));
             let oldest = self.flights.keys().next() == Some(&header.id);
             let Some(flight) = flight.filter(|_| oldest || self.session.version() >= ANY_ORDER)
             else {
@@ -506,7 +609,7 @@ impl Traffic {
                 )));
             };
             let length = header.payload as usize;
-            if length > flight.pending.most {
+            if length > flight.most {
                 return Err(too_much());
             }
             self.coming = Some(Coming {
@@ -525,10 +628,13 @@ impl Traffic {
             && let Some(piece) = flight.and_then(|flight| flight.piece.as_ref())
             && let Some(errand) = self.under_way.get_mut(&piece.errand)
         {
-            let place = &mut errand.memory.bytes_mut()[piece.at..piece.at + coming.length];
+            let place = &mut memory(errand, &mut self.spare)[piece.at..piece.at + coming.length];
             while coming.filled < coming.length {
-                let (stream, _) = self.session.incoming();
-                match stream.receive_some(&mut place[coming.filled..])? {
+                match self
+                    .session
+                    .stream()
+                    .receive_some(&mut place[coming.filled..])?
+                {
                     Some(more) => {
                         coming.filled += more;
                         self.quiet.count(more);
@@ -578,6 +684,20 @@ impl Traffic {
             self.has_ended(number, errand);
         }
     }
+}
+
+/// The memory of an errand, to be filled. A chunk gets it when its first data come, and mostly that
+/// of one that was looked at just before.
+pub(super) fn memory<'a>(errand: &'a mut UnderWay, spare: &mut Vec<Vec<u8>>) -> &'a mut [u8] {
+    let missing = errand.missing_memory();
+    if missing > 0 {
+        let mut bytes = spare.pop().unwrap_or_default();
+        if bytes.len() < missing {
+            bytes.resize(missing, 0);
+        }
+        errand.memory = Box::new(bytes);
+    }
+    errand.memory.bytes_mut()
 }
 
 pub(super) fn taken_back() -> Error {

@@ -19,10 +19,10 @@ use super::super::local::{LocalSink, partial_name};
 use super::super::pipeline::Sink;
 use super::super::progress::Progress;
 use super::super::remote::{RemoteSink, There, partial_path};
-use super::super::{Earlier, Manner, connect};
+use super::super::{Earlier, Manner};
 use crate::client::address::Location;
 use crate::client::error::Error;
-use crate::client::file::RemoteFile;
+use crate::client::exchange::{Exchange, SharedFile};
 
 /// The way of a mark is not that of any data.
 static ASIDE: LazyLock<Progress> = LazyLock::new(Progress::default);
@@ -132,10 +132,14 @@ fn read_there(
     manner: &Manner,
     into: &mut [u8],
 ) -> Result<usize, Error> {
-    let session = connect(address, &manner.options)?;
+    let session = Exchange::for_copies(address, &manner.options)?;
     let flags = OpenFlags::READ | OpenFlags::NO_FOLLOW;
-    match RemoteFile::open(&session, &partial_path(path)?, flags, 0) {
-        Ok(file) => file.read_at(0, into),
+    match SharedFile::open(session, &partial_path(path)?, flags, 0) {
+        Ok(file) => {
+            let (length, bytes) = file.read(0, vec![0; into.len()])?;
+            into[..length].copy_from_slice(&bytes[..length]);
+            Ok(length)
+        }
         Err(Error::Refused(_)) => Ok(0),
         Err(error) => Err(error),
     }

@@ -662,13 +662,13 @@ impl Walk<'_> {
 
 /// Everything in a directory of a service, which `call` asks, within the client's bounds.
 pub fn list(
-    mut call: impl FnMut(&Request) -> Result<Reply, Error>,
+    mut call: impl FnMut(Request) -> Result<Reply, Error>,
     path: &Path,
 ) -> Result<Vec<Entry>, Error> {
     let (mut entries, mut cookie) = (Vec::new(), 0);
     let mut bounds = ListingBounds::default();
     loop {
-        let mut page = page_of(call(&list_request(path, cookie))?)?;
+        let mut page = page_of(call(list_request(path, cookie))?)?;
         bounds.take(&page.entries, page.cookie != 0)?;
         entries.append(&mut page.entries);
         if page.cookie == 0 {

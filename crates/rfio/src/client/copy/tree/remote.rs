@@ -1,7 +1,7 @@
 //! A tree on a service.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use verbena_rfio_protocol::request::{
     Fetch, OnPath, OpenFlags, PathMode, PathTimes, Request, Store, StoreCare, TwoPaths,
@@ -24,12 +24,15 @@ use super::{
 use crate::checksum;
 use crate::client::address::Address;
 use crate::client::error::Error;
-use crate::client::file::RemoteFile;
+use crate::client::exchange::{Errand, Exchange, Ticket};
 use crate::client::pool::Pooled;
-use crate::client::session::{Session, unexpected};
+use crate::client::session::unexpected;
 
 /// Directories that are listed together: what comes of them is held at a time.
 const TOGETHER: usize = 16;
+
+/// Most bytes of a file that is put together with others.
+const KEPT: usize = 16 << 10;
 
 /// The tree.
 pub struct RemoteTree<'a> {
@@ -79,22 +82,22 @@ impl<'a> RemoteTree<'a> {
     }
 
     /// The session for names; another one if it was lost.
-    fn names(&self) -> Result<MutexGuard<'_, Pooled>, Error> {
+    fn names(&self) -> Result<Arc<Exchange>, Error> {
         let names = self.names.lock();
         let mut session = names.unwrap_or_else(|poison| poison.into_inner());
         if session.is_broken() {
             *session = self.session()?;
         }
-        Ok(session)
+        Ok(Arc::clone(&session))
     }
 
-    fn call(&self, request: &Request) -> Result<Reply, Error> {
+    fn call(&self, request: Request) -> Result<Reply, Error> {
         self.names()?.call(request)
     }
 
     fn about(&self, at: &[u8]) -> Result<Attributes, Error> {
         let path = self.path(at)?;
-        match self.call(&Request::LinkStatus(OnPath { path }))? {
+        match self.call(Request::LinkStatus(OnPath { path }))? {
             Reply::LinkStatus(about) => Ok(about.attributes),
             other => Err(unexpected(&other)),
         }
@@ -102,33 +105,28 @@ impl<'a> RemoteTree<'a> {
 
     /// Requests without data, sent ahead of their replies; what came of each, in their order.
     fn on_each(&self, requests: impl Iterator<Item = Result<Request, Error>>) -> Each<Reply> {
-        let mut names = self.names()?;
-        let session = &mut **names;
+        let session = self.names()?;
         let (mut window, mut outcomes) = (Window::default(), Vec::new());
-        let take = |session: &mut Session, window: &mut Window| {
+        let mut due: VecDeque<Result<Ticket, Error>> = VecDeque::new();
+        let mut take = |due: &mut VecDeque<_>, window: &mut Window| {
+            let oldest = due.pop_front();
             window.remove();
-            session.receive(&mut []).map(|(reply, _)| reply)
+            outcomes.extend(oldest.map(|ticket: Result<Ticket, _>| Ok(ticket?.reply()?.0)));
         };
         for request in requests {
             while !window.has_room() {
-                outcomes.push(take(session, &mut window));
+                take(&mut due, &mut window);
             }
-            let sent = request.and_then(|request| {
-                let sent = session.send_with_others(&request, &[]);
-                sent.map(|_| request.encode().len())
-            });
-            match sent {
-                Ok(length) => window.add(length, 0),
-                Err(error) => {
-                    while !window.is_empty() {
-                        outcomes.push(take(session, &mut window));
-                    }
-                    outcomes.push(Err(error));
-                }
-            }
+            let length = request.as_ref().map_or(0, |request| request.encode().len());
+            window.add(length, 0);
+            due.push_back(
+                request.and_then(|request| {
+                    session.begin_with_others(Errand::Call(request), Vec::new())
+                }),
+            );
         }
-        while !window.is_empty() {
-            outcomes.push(take(session, &mut window));
+        while !due.is_empty() {
+            take(&mut due, &mut window);
         }
         Ok(outcomes)
     }
@@ -151,17 +149,17 @@ impl<'a> RemoteTree<'a> {
             return Ok(());
         }
         let path = self.path(&link.at)?;
-        self.call(&Request::Unlink(OnPath { path }))?;
+        self.call(Request::Unlink(OnPath { path }))?;
         let request = self.link_request(&link.at, &link.text)?;
-        self.call(&request).map(drop)
+        self.call(request).map(drop)
     }
 
     /// The same with a hard link.
     fn replace_by_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error> {
         let path = self.path(at)?;
-        self.call(&Request::Unlink(OnPath { path }))?;
+        self.call(Request::Unlink(OnPath { path }))?;
         let request = self.hard_link_request(existing, at)?;
-        self.call(&request).map(drop)
+        self.call(request).map(drop)
     }
 
     /// Whether the path is that of an export, which can neither be made nor changed.
@@ -215,7 +213,7 @@ impl Origin for RemoteTree<'_> {
 
     fn root(&self) -> Result<Item, Error> {
         let path = self.root.clone();
-        match self.call(&Request::Status(OnPath { path }))? {
+        match self.call(Request::Status(OnPath { path }))? {
             Reply::Status(about) => Ok(item(b"", &about.attributes)),
             other => Err(unexpected(&other)),
         }
@@ -226,7 +224,7 @@ impl Origin for RemoteTree<'_> {
     }
 
     fn list(&self, at: &[u8], cookie: u64) -> Result<Page, Error> {
-        page(self.call(&list_request(&self.path(at)?, cookie))?)
+        page(self.call(list_request(&self.path(at)?, cookie))?)
     }
 
     fn together(&self) -> usize {
@@ -261,6 +259,7 @@ impl Origin for RemoteTree<'_> {
         Ok(Box::new(RemoteFetcher {
             tree: self,
             session: self.session()?,
+            asked: VecDeque::new(),
             window: Window::default(),
         }))
     }
@@ -395,16 +394,16 @@ impl Target for RemoteTree<'_> {
     }
 
     fn synchronise_file(&self, at: &[u8]) -> Result<(), Error> {
-        let session = self.there.connect()?;
-        RemoteFile::open(&session, &self.path(at)?, OpenFlags::READ, 0)?.synchronise()
+        let file = self.there.open(&self.path(at)?, OpenFlags::READ, 0)?;
+        file.synchronise()
     }
 
     fn synchronise_above(&self) -> Result<(), Error> {
-        let mut names = self.names()?;
+        let names = self.names()?;
         let (parent, _) = split(self.root.as_bytes());
         let parent = Path::new(parent).unwrap_or_default();
         for path in [&self.root, &parent] {
-            match synchronise_directory(&mut names, path) {
+            match synchronise_directory(&names, path) {
                 // The directory above several exports is none of the server's file systems.
                 Err(error) if error.status() == Status::errno(libc::EISDIR) => {}
                 other => other?,
@@ -417,6 +416,8 @@ impl Target for RemoteTree<'_> {
 struct RemoteFetcher<'a> {
     tree: &'a RemoteTree<'a>,
     session: Pooled,
+    /// For files, and for the extended attributes of each if they are copied.
+    asked: VecDeque<(Ticket, Option<Ticket>)>,
     window: Window,
 }
 
@@ -432,40 +433,39 @@ impl Fetcher for RemoteFetcher<'_> {
         let most = size
             .min(SMALL)
             .min(self.session.terms().most_payload.into()) as u32;
-        let request = Request::Fetch(Fetch {
+        let fetch = Errand::Call(Request::Fetch(Fetch {
             path: path.clone(),
             most,
-        });
+        }));
         self.tree.there.progress.went(Route::Stream);
-        self.session.send_with_others(&request, &[])?;
         self.window.add(path.as_bytes().len(), most as usize);
-        if self.tree.manner.extras == Extras::Extended {
-            let request = Request::Extended(OnPath { path });
-            self.session.send_with_others(&request, &[])?;
-            self.window.add(at.len(), 0);
-        }
+        let memory = vec![0; most as usize];
+        let fetch = self.session.begin_with_others(fetch, memory)?;
+        let extended = match self.tree.manner.extras {
+            Extras::None => None,
+            Extras::Extended => {
+                let request = Errand::Call(Request::Extended(OnPath { path }));
+                Some(self.session.begin_with_others(request, Vec::new())?)
+            }
+        };
+        self.asked.push_back((fetch, extended));
         Ok(())
     }
 
     fn take(&mut self) -> Result<Fetched, Error> {
-        let mut bytes = vec![0; self.window.remove()];
-        let fetched = self.session.receive(&mut bytes);
-        let extended = match self.tree.manner.extras {
-            Extras::None => Ok(Vec::new()),
-            Extras::Extended => {
-                self.window.remove();
-                let received = self.session.receive(&mut []);
-                received.and_then(|(reply, _)| extended_in(reply))
-            }
+        let Some((fetch, extended)) = self.asked.pop_front() else {
+            return Err(Error::Setup("no file was asked for".into()));
         };
-        let (reply, length) = fetched?;
+        self.window.remove();
+        let fetched = fetch.reply();
+        let extended = extended.map(|ticket| extended_in(ticket.reply()?.0));
+        let (reply, bytes) = fetched?;
         let Reply::Fetched(fetched) = reply else {
             return Err(unexpected(&reply));
         };
         if !fetched.whole {
             return Ok(Fetched::ForThePipeline);
         }
-        bytes.truncate(length);
         let found = checksum::crc32c(&bytes);
         if found != fetched.checksum {
             return Err(Error::Damaged {
@@ -479,7 +479,7 @@ impl Fetcher for RemoteFetcher<'_> {
             checksum: fetched.checksum,
             mode: fetched.attributes.mode & 0o777,
             modified: fetched.attributes.modified,
-            extended: extended?,
+            extended: extended.transpose()?.unwrap_or_default(),
         }))
     }
 }
@@ -487,7 +487,7 @@ impl Fetcher for RemoteFetcher<'_> {
 struct RemoteStorer<'a> {
     tree: &'a RemoteTree<'a>,
     session: Pooled,
-    put: VecDeque<(Path, ExtendedAttributes)>,
+    put: VecDeque<(Path, ExtendedAttributes, Ticket)>,
     window: Window,
 }
 
@@ -513,22 +513,30 @@ impl Storer for RemoteStorer<'_> {
             care,
         });
         self.tree.there.progress.went(Route::Stream);
-        self.session.send_with_others(&request, &whole.bytes)?;
-        // A server takes data while it has replies to send; these have to fit, with a reason that
-        // names the file.
-        self.window.add(2 * path.as_bytes().len(), 0);
-        self.put.push_back((path, whole.extended));
+        let (store, length) = (Errand::Call(request), whole.bytes.len());
+        // Little is kept until the reply has come; more leaves first, so that it need not be kept.
+        let (ticket, kept) = match length > KEPT {
+            true => (self.session.lend(store, &whole.bytes)?, 0),
+            false => {
+                let ticket = self.session.begin_with_others(store, whole.bytes)?;
+                (ticket, length)
+            }
+        };
+        // The reply may have a reason that names the file.
+        self.window.add(2 * path.as_bytes().len(), kept);
+        self.put.push_back((path, whole.extended, ticket));
         Ok(())
     }
 
     fn take(&mut self) -> Result<(), Error> {
-        let (path, extended) = self.put.pop_front().unwrap_or_default();
+        let Some((path, extended, ticket)) = self.put.pop_front() else {
+            return Err(Error::Setup("no file was put".into()));
+        };
         self.window.remove();
-        self.session.receive(&mut [])?;
+        ticket.reply()?;
         if extended.is_empty() {
             return Ok(());
         }
-        // On the other session: the replies to other files are due on this one.
-        set_extended(&mut *self.tree.names()?, &path, &extended)
+        set_extended(&self.tree.names()?, &path, &extended)
     }
 }

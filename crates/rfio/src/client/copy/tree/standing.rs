@@ -36,9 +36,9 @@ fn facts(to: &Location, manner: &Manner) -> Result<Option<Facts>, CopyError> {
         Location::Remote(address, path) => {
             let name = || format!("{address}{path}");
             let session = manner.sessions.take(address, &manner.options);
-            let mut session = session.about(name())?;
+            let session = session.about(name())?;
             let request = Request::LinkStatus(OnPath { path: path.clone() });
-            match session.call(&request) {
+            match session.call(request) {
                 Ok(Reply::LinkStatus(about)) => {
                     Ok(Some(remote::item(b"", &about.attributes).facts))
                 }

@@ -1,18 +1,15 @@
-//! How far ahead of the replies requests are sent on one session.
-//!
-//! A client that sends does not take replies meanwhile, and a server that cannot get rid of its
-//! replies reads nothing. So what is under way must fit into the buffers of the connection, in one
-//! direction at least.
+//! How far ahead of the replies requests are sent on one session: so far that the way to a server
+//! far away is filled, and bounded, as what is under way takes memory here.
 
 use std::collections::VecDeque;
 
-/// Bytes on the way that the sockets of any connection hold.
+/// Bytes of requests, or of replies, that are under way.
 const MOST: usize = 64 << 10;
 
 /// What a frame needs besides its body: header and tag, and what a reply says of a file.
 const EACH: usize = 128;
 
-/// Bytes of data that replies may bring: what comes before its turn is kept.
+/// Bytes of data that are sent with them, or may come with the replies.
 const MOST_DATA: usize = 16 << 20;
 
 /// The requests that are under way, by their bytes and those that come with the replies.
@@ -30,12 +27,8 @@ impl Window {
         !self.is_full
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.under_way.is_empty()
-    }
-
-    /// A request was sent whose body, or that of its reply, is so long, and whose reply brings so
-    /// much data at most.
+    /// A request was sent whose body, or that of its reply, is so long, and that brings so much
+    /// data, or whose reply does.
     pub fn add(&mut self, body: usize, data: usize) {
         let bytes = body + EACH;
         self.under_way.push_back((bytes, data));
@@ -44,13 +37,12 @@ impl Window {
         self.is_full |= self.bytes >= MOST || self.data >= MOST_DATA;
     }
 
-    /// The reply to the oldest is taken; how much data it may bring.
-    pub fn remove(&mut self) -> usize {
+    /// The reply to the oldest is taken.
+    pub fn remove(&mut self) {
         let (bytes, data) = self.under_way.pop_front().unwrap_or_default();
         self.bytes -= bytes;
         self.data -= data;
         self.is_full &= self.bytes > MOST / 2 || self.data > MOST_DATA / 2;
-        data
     }
 }
 
@@ -70,7 +62,7 @@ mod tests {
             window.remove();
         }
         assert!((full / 2 - 2..full / 2 + 2).contains(&window.under_way.len()));
-        while !window.is_empty() {
+        while !window.under_way.is_empty() {
             window.remove();
         }
         assert_eq!((window.bytes, window.data), (0, 0));

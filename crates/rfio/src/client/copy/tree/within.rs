@@ -11,13 +11,15 @@ use std::os::fd::AsFd;
 use verbena_rfio_protocol::types::Path;
 use verbena_rfio_protocol::{Reply, Request, request::OnPath};
 
+use std::sync::Arc;
+
 use super::super::Manner;
 use super::super::directory::{Directory, split};
 use super::super::failure::{About, CopyError, shown_path};
 use super::{Kind, Origin, Target, remote};
 use crate::client::address::Location;
 use crate::client::error::Error;
-use crate::client::session::Session;
+use crate::client::exchange::Exchange;
 
 /// The error.
 pub fn into_itself() -> Error {
@@ -42,8 +44,8 @@ pub fn must_be_apart(
         (Location::Remote(one, _), Location::Remote(other, path)) if one == other => {
             let name = format!("{other}{path}");
             let session = manner.sessions.take(other, &manner.options);
-            let mut session = session.about(&name)?;
-            let is_within = is_within_there(&mut session, path, source()?);
+            let session = session.about(&name)?;
+            let is_within = is_within_there(&session, path, source()?);
             (is_within.about(&name)?, name)
         }
         _ => return Ok(()),
@@ -101,11 +103,11 @@ fn is_within_here(path: &std::path::Path, identity: (u64, u64)) -> bool {
 
 /// The same on a service, which resolves the way up.
 fn is_within_there(
-    session: &mut Session,
+    session: &Arc<Exchange>,
     path: &Path,
     identity: (u64, u64),
 ) -> Result<bool, Error> {
-    let mut look = |path: Path| match session.call(&Request::Status(OnPath { path })) {
+    let look = |path: Path| match session.call(Request::Status(OnPath { path })) {
         Ok(Reply::Status(about)) => Ok(Some(remote::item(b"", &about.attributes))),
         // What is not there is an error of the copy's; above the export nothing is to be seen.
         Ok(_) | Err(Error::Refused(_)) => Ok(None),

@@ -16,7 +16,7 @@ use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, Reply, Request, Status}
 
 use super::*;
 use crate::checksum::crc32c;
-use crate::client::transfer::checksums_of;
+use crate::client::blocks::checksums_of;
 use crate::scratch::Scratch;
 
 pub const BLOCK: u32 = 1000;
@@ -247,6 +247,8 @@ fn deed() -> impl Strategy<Value = Deed> {
             (Errand::Read { handle, offset }, length as usize)),
         2 => (handle.clone(), (0..SIZE - 9000, 0u32..9000)).prop_map(|(handle, (offset, length))|
             (Errand::Write { handle, offset }, length as usize)),
+        2 => (handle.clone(), (0..SIZE + 5000, 0u32..4000)).prop_map(|(handle, (offset, length))|
+            (Errand::Chunk { handle, offset, length, version: Some(1) }, 0)),
         2 => (handle, proptest::collection::vec(range, 0..12)).prop_map(|(handle, ranges)| {
             let ranges: Vec<Range> = ranges
                 .into_iter()
@@ -325,7 +327,16 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
                     let mut dice = Dice::new(manners.seed ^ (number as u64 + 77));
                     let mut begun = Vec::new();
                     for deed in deeds {
-                        match exchange.begin(deed.errand.clone(), memory(deed)) {
+                        let mut bytes = memory(deed);
+                        // What was lent has left, so nobody looks at it any more.
+                        let is_lent =
+                            matches!(deed.errand, Errand::Write { .. }) && dice.below(2) == 0;
+                        let begun_now = match is_lent {
+                            true => exchange.lend(deed.errand.clone(), &bytes),
+                            false => exchange.begin(deed.errand.clone(), bytes.clone()),
+                        };
+                        bytes.fill(0);
+                        match begun_now {
                             Ok(ticket) => begun.push((deed, ticket)),
                             Err(error) => assert!(goes, "{error}"),
                         }
@@ -366,11 +377,23 @@ fn finish(deed: &Deed, ticket: super::super::Ticket, goes: bool, given: &AtomicU
         Then::Cancel => drop(ticket.cancel()),
         Then::Wait => {}
     }
-    let done = ticket.wait().unwrap();
-    match &done.outcome {
-        Ok(what) => {
+    let outcome = match deed.errand {
+        Errand::Chunk {
+            handle,
+            offset,
+            length,
+            ..
+        } => ticket.look(|found| found == content(handle.0, offset, length as usize)),
+        _ => {
+            let done = ticket.wait().unwrap();
             let memory = done.memory.bytes();
-            assert!(is_right(&deed.errand, what, memory), "{deed:?}: {what:?}");
+            done.outcome
+                .map(|what| is_right(&deed.errand, &what, memory))
+        }
+    };
+    match &outcome {
+        Ok(is_right) => {
+            assert!(is_right, "{deed:?}");
             given.fetch_add(1, Ordering::Relaxed);
         }
         Err(error) if is_cancelled(error) => assert!(matches!(deed.then, Then::Cancel)),

@@ -2,13 +2,14 @@
 
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use verbena_rfio_protocol::reply::{Done, ReadDone};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
 
 use super::peer::{BLOCK, Manners, Peer, content};
 use super::*;
-use crate::client::transfer::checksums_of;
+use crate::client::blocks::checksums_of;
 use crate::scratch::Scratch;
 
 fn ping() -> Errand {
@@ -17,6 +18,14 @@ fn ping() -> Errand {
 
 /// An exchange with a peer that plays its part once it has greeted.
 fn with_peer(part: impl FnOnce(Peer) + Send, body: impl FnOnce(std::sync::Arc<Exchange>)) {
+    with_peer_and(&options(), part, body);
+}
+
+fn with_peer_and(
+    options: &Options,
+    part: impl FnOnce(Peer) + Send,
+    body: impl FnOnce(std::sync::Arc<Exchange>),
+) {
     let scratch = Scratch::new();
     let path = scratch.path("peer.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -32,7 +41,7 @@ fn with_peer(part: impl FnOnce(Peer) + Send, body: impl FnOnce(std::sync::Arc<Ex
             peer.greet().unwrap();
             part(peer);
         });
-        body(Exchange::connect(&Address::Socket(path.clone()), &options()).unwrap());
+        body(Exchange::connect(&Address::Socket(path.clone()), options).unwrap());
     });
 }
 
@@ -109,6 +118,100 @@ fn the_rest_of_what_was_taken_back_is_not_asked_for() {
             assert_eq!(error.errno(), Some(libc::ECANCELED));
             let last = exchange.begin(ping(), Vec::new()).unwrap();
             assert!(last.wait().unwrap().outcome.is_ok());
+        },
+    );
+}
+
+/// A program that computes for longer than an answer may take has not waited for one.
+#[test]
+fn a_client_that_comes_late_still_waits_for_the_answer() {
+    const PATIENCE: Duration = Duration::from_millis(400);
+    let (may_answer, waits) = mpsc::channel();
+    let patient = Options {
+        patience: PATIENCE,
+        ..options()
+    };
+    with_peer_and(
+        &patient,
+        move |mut peer| {
+            let (header, request) = peer.next().unwrap();
+            waits.recv().unwrap();
+            std::thread::sleep(PATIENCE / 4);
+            peer.answer(header, &request).unwrap();
+        },
+        |exchange| {
+            let late = exchange.begin(ping(), Vec::new()).unwrap();
+            std::thread::sleep(PATIENCE + PATIENCE / 4);
+            may_answer.send(()).unwrap();
+            let outcome = late.wait().unwrap().outcome;
+            assert!(outcome.is_ok(), "{outcome:?}");
+        },
+    );
+}
+
+#[test]
+fn a_server_that_is_silent_while_it_is_waited_for_is_given_up() {
+    const PATIENCE: Duration = Duration::from_millis(100);
+    let (given_up, is_over) = mpsc::channel();
+    let patient = Options {
+        patience: PATIENCE,
+        ..options()
+    };
+    with_peer_and(
+        &patient,
+        move |_peer| is_over.recv().unwrap(),
+        |exchange| {
+            let begun = Instant::now();
+            let outcome = exchange.begin(ping(), Vec::new()).unwrap().wait().unwrap();
+            assert!(matches!(outcome.outcome, Err(Error::TimedOut)));
+            assert!(begun.elapsed() >= PATIENCE && exchange.is_broken());
+            given_up.send(()).unwrap();
+        },
+    );
+}
+
+#[test]
+fn data_of_another_version_of_the_file_are_refused() {
+    with_peer(
+        |mut peer| {
+            for _ in 0..2 {
+                let (header, request) = peer.next().unwrap();
+                peer.answer(header, &request).unwrap();
+            }
+        },
+        |exchange| {
+            let errand = Errand::Chunk {
+                handle: Handle(1),
+                offset: 0,
+                length: 1,
+                version: Some(2),
+            };
+            let chunk = exchange.begin(errand, Vec::new()).unwrap();
+            let looked = chunk.look(<[u8]>::len);
+            assert!(matches!(looked, Err(Error::Changed)), "{looked:?}");
+            // The connection is as it was.
+            let last = exchange.begin(ping(), Vec::new()).unwrap();
+            assert!(last.wait().unwrap().outcome.is_ok());
+        },
+    );
+}
+
+/// More at once than the server allows is refused before it is asked for.
+#[test]
+fn a_chunk_is_one_request() {
+    with_peer(
+        |_| {},
+        |exchange| {
+            let errand = Errand::Chunk {
+                handle: Handle(1),
+                offset: 0,
+                length: exchange.most_at_once() as u32 + 1,
+                version: None,
+            };
+            assert!(matches!(
+                exchange.begin(errand, Vec::new()),
+                Err(Error::Setup(_))
+            ));
         },
     );
 }

@@ -3,10 +3,10 @@
 use verbena_rfio_protocol::Header;
 use verbena_rfio_protocol::frame::{HEADER, TAG};
 
+use super::error::Error;
+use super::session::REPLIES;
+use super::stream::Stream;
 use crate::auth::tags::Tagger;
-use crate::client::error::Error;
-use crate::client::session::REPLIES;
-use crate::client::stream::Stream;
 
 /// A frame that has come up to its payload.
 #[derive(Debug)]
