@@ -5,19 +5,14 @@ use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 use verbena_report::comparison::{Thresholds, between};
 use verbena_report::html::{Beside, Described, page};
-use verbena_report::import::{iperf3, osu, perftest};
+use verbena_report::import::{Hints, parse as import};
 use verbena_report::run_directory::{Loaded, parse};
 
 fuzz_target!(|input: &str| {
     if let Ok(run) = parse(Path::new("results.jsonl"), input) {
         show(run);
     }
-    let parsed = [
-        perftest::parse(input),
-        osu::parse(input),
-        iperf3::parse(input),
-    ];
-    for points in parsed.into_iter().flatten().flatten() {
+    if let Ok((points, _)) = import(input, &Hints::default()) {
         show(Loaded {
             points,
             ..Loaded::default()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from xml.etree import ElementTree
 
 from harness.build_tree import VERBENA
 from harness.outcome import Outcome, failed, passed
@@ -35,11 +36,45 @@ def compared(place: Place) -> Outcome:
     plant(results, slow, lambda point: 3 if point["parameters"]["size"] == 8 else 1)
     plant(results, results)
     same = place.run("compare", [str(VERBENA), "compare", str(out), str(out)], 20)
-    if same.status != 0 or "0 worse" not in same.output:
+    if same.status != 0 or not same.output.startswith("unchanged: 2 points"):
         return failed("a run differs from itself", same.evidence())
     worse = place.run("compare", [str(VERBENA), "compare", str(out), str(slow)], 20)
-    if worse.status != 1 or "1 worse" not in worse.output:
+    if worse.status != 1 or not worse.output.startswith("changed: 1 points worse, 0 better"):
         return failed("a planted slow-down was not found, or more than it", worse.evidence())
+    better = place.run("compare", [str(VERBENA), "compare", "--allow-better", str(slow), str(out)], 20)
+    if better.status != 0 or not better.output.startswith("changed: 0 points worse, 1 better"):
+        return failed("a planted speed-up was not found, or more than it", better.evidence())
+    return passed()
+
+
+def three_outcomes(place: Place) -> Outcome:
+    """On a model a point that is slower has changed and an equal one has not, exactly; one launch of a table decides nothing."""
+    out = place.directory / "out"
+    ended = place.run("bench", [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64", "--on",
+                                "model:connectx-ddr", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    slow, table, half = (place.directory / name for name in ("slow.jsonl", "table.txt", "half.txt"))
+    found = records(out)
+    for record in found:
+        if record["record"] == "point" and record["parameters"]["size"] == 8:
+            record["metrics"][0]["value"] *= 8
+    slow.write_text("".join(json.dumps(record) + "\n" for record in found))
+    table.write_text(PERFTEST)
+    half.write_text(PERFTEST.replace("1338.39", "669.20").replace("0.342628", "0.171315"))
+    for first, second, status, begins in (
+            (out, out, 0, "unchanged: "), (out, slow, 1, "changed: "), (slow, out, 1, "changed: 0 points worse"),
+            (table, half, 4, "undecided: 1 of 1 points; at least 3 launches")):
+        told = place.run("compare", [str(VERBENA), "compare", str(first), str(second)], 20)
+        if told.status != status or not told.output.startswith(begins):
+            return failed(f"{first.name} and {second.name}: {told.describe()}, expected exit {status}", told.evidence())
+    junit = place.run("junit", [str(VERBENA), "compare", "--format", "junit", str(out), str(slow)], 20)
+    try:
+        suite = ElementTree.fromstring(junit.output.encode())
+    except ElementTree.ParseError as error:
+        return failed(f"no XML: {error}", junit.evidence())
+    if len(suite.findall("testcase")) != int(suite.get("tests", 0)) or suite.find("testcase/failure") is None:
+        return failed("the suite does not have a failure for what got worse", junit.evidence())
     return passed()
 
 
@@ -65,7 +100,9 @@ def another_meaning(place: Place) -> Outcome:
     for foreign, common in ((older, 2), (perftest, 1)):
         told = place.run("compare", [str(VERBENA), "compare", "--all", str(foreign), str(out)], 20)
         said = "compared is cached-bandwidth, which both have" in told.output
-        if not told.succeeded or not said or f"{common} points in both" not in told.output:
+        # One launch beside a model decides nothing; two models are compared exactly.
+        expected = 4 if foreign == perftest else 0
+        if told.status != expected or not said or f"{common} points in both" not in told.output:
             return failed(f"{foreign.name}: {told.describe()}", told.evidence())
         if re.search(r"ways=one: bandwidth", told.output):
             return failed("different figures were compared", told.evidence())

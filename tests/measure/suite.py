@@ -9,12 +9,12 @@ from harness import tiers
 from harness.case import Case
 from harness.requirement import Tool
 
-from . import command_line, comparing, ends, figures, hostile, jobs, models, pages, wrong_input
+from . import command_line, comparing, ends, figures, foreign, hostile, jobs, models, pages, wrong_input
 
 # By night also what waits for long.
 WHOLE = tiers.by_night()
 TITLE = "verbena bench, evaluate, report, compare, sweep and calibrate"
-REQUIRES = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpirun.mpich", "mpich"),
+REQUIRES = [Tool("ib_write_bw", "perftest"), Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpirun.mpich", "mpich"),
             Tool("chromium", "chromium"), Tool("unshare", "util-linux")]
 
 
@@ -48,6 +48,9 @@ def cases() -> list[Case]:
         Case("results on a full disk", "", hostile.full_disk),
         Case("a report on a full disk", "", hostile.report_stays),
         Case("equal runs compare as equal", "", comparing.compared),
+        Case("three outcomes of a comparison", "a model, a table", comparing.three_outcomes),
+        Case("perftest's figures are imported as printed", "", partial(foreign.imported, foreign.VARIANTS)),
+        *([Case("perftest's figures are imported as printed", "36 variants", partial(foreign.imported, foreign.NIGHTLY))] if WHOLE else []),
         Case("bandwidths of two meanings", "an older run, perftest", comparing.another_meaning),
         Case("a history tells when", "", comparing.history),
         Case("the report in a browser", "", pages.browser),

@@ -9,9 +9,10 @@ use std::process::{ExitCode, ExitStatus};
 pub const TABLE: &str = "\
 Exit codes:
   0        success
-  1        the work was done and its answer is no (a gate, a target, a comparison)
+  1        the work was done and its answer is no (a gate, a target, a changed figure)
   2        wrong input: an option, a name, a file
   3        something that is needed is missing or refused on this machine
+  4        `compare`: undecided, more launches are needed
   126      `run`, `trace`, `capture`, `record`: the command cannot be executed
   127      `run`, `trace`, `capture`, `record`: the command is not found
   130      interrupted: what was measured until then is kept
@@ -29,6 +30,8 @@ pub enum Exit {
     WrongInput,
     /// The machine lacks something.
     Environment,
+    /// The figures do not decide the question.
+    Undecided,
     /// `run`: the command exists and cannot be executed.
     NotExecutable,
     /// `run`: there is no such command.
@@ -58,6 +61,7 @@ impl Exit {
             Exit::AnswerIsNo => 1,
             Exit::WrongInput => 2,
             Exit::Environment => 3,
+            Exit::Undecided => 4,
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
             Exit::Interrupted => 130,
@@ -117,6 +121,7 @@ mod tests {
             Exit::AnswerIsNo,
             Exit::WrongInput,
             Exit::Environment,
+            Exit::Undecided,
             Exit::NotExecutable,
             Exit::NotFound,
             Exit::Interrupted,

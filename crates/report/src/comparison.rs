@@ -1,13 +1,18 @@
-//! Two runs made ready for comparison: equal keys only, a figure a launch (rule 20), thresholds from a file.
+//! Two runs made ready for comparison: equal keys only, a figure a launch (rule 20), thresholds
+//! from a file.
 
 use crate::gather::{Figure, Row, key, rows};
 use crate::meaning::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use verbena_measure::compare::{Change, LEAST_LAUNCHES, Paired, compare};
+use verbena_measure::compare::{
+    Better, Change, Comparison, LEAST_LAUNCHES, Paired, Verdict, compare,
+};
 use verbena_measure::result::{Parameters, Value};
+use verbena_measure::sample::Sample;
 
-/// Looks of a launch that found the processors disturbed, as a share of all; beyond it the launch may be left out.
+/// Looks of a launch that found the processors disturbed, as a share of all; beyond it the launch
+/// may be left out.
 const OFTEN: f64 = 0.25;
 
 /// Thresholds: a default and exceptions by benchmark or metric.
@@ -17,6 +22,9 @@ pub struct Thresholds {
     /// The smallest relative effect that counts.
     #[serde(default = "usual")]
     pub default: f64,
+    /// The same between two models, where nothing varies.
+    #[serde(default)]
+    pub exact: f64,
     /// For benchmarks whose name begins so; the longest match holds.
     #[serde(default)]
     pub benchmarks: std::collections::BTreeMap<String, f64>,
@@ -30,6 +38,7 @@ impl Default for Thresholds {
     fn default() -> Self {
         Thresholds {
             default: usual(),
+            exact: 0.0,
             benchmarks: Default::default(),
         }
     }
@@ -42,7 +51,7 @@ impl Thresholds {
             .benchmarks
             .iter()
             .map(|(name, value)| (name.as_str(), *value));
-        for (name, value) in named.chain([("default", self.default)]) {
+        for (name, value) in named.chain([("default", self.default), ("exact", self.exact)]) {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(format!(
                     "the threshold of {name} is {value}, not a share such as 0.05"
@@ -75,6 +84,8 @@ pub struct Compared {
     pub curves: Vec<Change>,
     /// A change for each key in both.
     pub changes: Vec<Change>,
+    /// For each of them, the launches of the side that has fewer.
+    pub launches: Vec<usize>,
     /// Keys in the first only.
     pub only_first: usize,
     /// Keys in the second only.
@@ -124,11 +135,28 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
             threshold: thresholds.of(&row.benchmark),
         });
     }
+    let launches: Vec<usize> = pairs
+        .iter()
+        .map(|pair| known(&pair.a).min(known(&pair.b)))
+        .collect();
     let common = pairs.len();
-    let comparison = compare(&pairs);
+    let computed = |run: &Loaded| run.run.fabric == "model";
+    let comparison = match computed(a) && computed(b) {
+        true => Comparison {
+            curves: Vec::new(),
+            points: pairs.iter().map(|pair| exactly(pair, thresholds)).collect(),
+        },
+        false => compare(&pairs),
+    };
     Compared {
         curves: comparison.curves,
-        changes: comparison.points,
+        changes: comparison
+            .points
+            .into_iter()
+            .zip(&launches)
+            .map(|(change, launches)| undecided(change, *launches))
+            .collect(),
+        launches,
         only_first: first.len() - common,
         only_second: second.len().saturating_sub(common),
         notes: headlines
@@ -138,15 +166,64 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
     }
 }
 
-/// The rows of points that every launch measures: where a knee was looked for is no property of the adapter.
+/// Launches that count.
+fn known(values: &[f64]) -> usize {
+    values.iter().filter(|value| !value.is_nan()).count()
+}
+
+/// A difference that would count and is not proven is neither a change nor none.
+fn undecided(mut change: Change, launches: usize) -> Change {
+    let large = (change.ratio - 1.0).abs() > change.threshold.max(ROUNDING);
+    if change.verdict == Verdict::Same && (large || launches == 0) {
+        change.verdict = Verdict::Undecided;
+    }
+    change
+}
+
+/// Two computed figures: nothing varies, so whatever differs has changed. The medians of
+/// launches, where a model has several.
+fn exactly(pair: &Paired, thresholds: &Thresholds) -> Change {
+    let middle = |values: &[f64]| {
+        let known = values.iter().copied().filter(|value| !value.is_nan());
+        Sample::new(known.collect()).map_or(f64::NAN, |sample| sample.median())
+    };
+    let (a, b) = (middle(&pair.a), middle(&pair.b));
+    let ratio = if a == b { 1.0 } else { b / a };
+    let threshold = thresholds.exact;
+    let verdict = match (pair.better, ratio) {
+        (_, ratio) if !ratio.is_finite() => Verdict::Undecided,
+        (_, ratio) if (ratio - 1.0).abs() <= threshold.max(ROUNDING) => Verdict::Same,
+        (Better::Lower, ratio) if ratio > 1.0 => Verdict::Regressed,
+        (Better::Higher, ratio) if ratio < 1.0 => Verdict::Regressed,
+        _ => Verdict::Improved,
+    };
+    Change {
+        key: pair.key.clone(),
+        points: 1,
+        a,
+        b,
+        ratio,
+        interval: None,
+        p: None,
+        threshold,
+        verdict,
+    }
+}
+
+/// What the text of a file may change of a number.
+const ROUNDING: f64 = 1e-12;
+
+/// The rows of points that every launch measures: where a knee was looked for is no property of the
+/// adapter.
 fn measured_alike(run: &Loaded) -> Vec<Row> {
     let mut rows = rows(run);
     rows.retain(|row| !row.searched);
     rows
 }
 
-/// The launches of two figures, without those in which the processors were often disturbed, if enough are left on both
-/// sides. What a launch measured decides nothing here, and both sides are treated alike.
+/// The launches of two figures, without those in which the processors were often disturbed, if
+/// enough are left on both sides. What a launch measured decides nothing here, and both sides are
+/// treated alike.
 fn at_rest(a: &Figure, b: &Figure) -> (Vec<f64>, Vec<f64>) {
     let rested = |figure: &Figure| -> Vec<f64> {
         let launches = figure.launches.iter().zip(&figure.disturbed);
@@ -222,13 +299,13 @@ fn meant(metric: &str) -> String {
 mod tests {
     use super::*;
     use crate::meaning::in_words_of_today;
-    use verbena_measure::compare::{Better, Verdict};
     use verbena_measure::result::{Conduct, Metric, Point};
 
     #[test]
     fn thresholds_that_decide_nothing_are_refused() {
         let of = |default, exception| Thresholds {
             default,
+            exact: 0.0,
             benchmarks: [("latency.".to_owned(), exception)].into(),
         };
         assert!(of(0.0, 0.1).check().is_ok());
@@ -296,7 +373,8 @@ mod tests {
         assert_eq!(thresholds.unused(&["latency.write"]), ["latncy."]);
     }
 
-    /// A run of `latency.write` at 8 bytes, a launch each of this value and share of disturbed looks.
+    /// A run of `latency.write` at 8 bytes, a launch each of this value and share of disturbed
+    /// looks.
     fn launches(of: &[(f64, f64)]) -> Loaded {
         let point = |(launch, (value, disturbed)): (usize, &(f64, f64))| Point {
             benchmark: "latency.write".to_owned(),
@@ -340,7 +418,7 @@ mod tests {
         // Two are too few to speak for five: then all count.
         let restless =
             launches(&quiet.map(|(value, _)| (value, f64::from(u8::from(value != 199.0)))));
-        assert_eq!(found(&restless, &slower).0, Verdict::Same);
+        assert_eq!(found(&restless, &slower).0, Verdict::Undecided);
         // What was measured decides nothing: the same values, undisturbed.
         let wild = launches(&quiet.map(|(value, _)| (value, 0.0)));
         assert_eq!(found(&wild, &wild).0, Verdict::Same);
@@ -348,5 +426,40 @@ mod tests {
             between(&wild, &wild, &Thresholds::default()).changes[0].a,
             200.0
         );
+    }
+
+    #[test]
+    fn models_are_compared_exactly() {
+        let mut slower = launches(&[(800.0, 0.0)]);
+        let mut before = launches(&[(100.0, 0.0)]);
+        let verdict =
+            |a: &Loaded, b: &Loaded| between(a, b, &Thresholds::default()).changes[0].verdict;
+        assert_eq!(verdict(&before, &slower), Verdict::Undecided);
+        for run in [&mut before, &mut slower] {
+            run.run.fabric = "model".to_owned();
+        }
+        assert_eq!(verdict(&before, &slower), Verdict::Regressed);
+        assert_eq!(verdict(&slower, &before), Verdict::Improved);
+        assert_eq!(verdict(&slower, &slower), Verdict::Same);
+        let tiny = Loaded {
+            points: launches(&[(100.1, 0.0)]).points,
+            ..before.clone()
+        };
+        assert_eq!(verdict(&before, &tiny), Verdict::Regressed);
+        let lenient = Thresholds {
+            exact: 0.01,
+            ..Thresholds::default()
+        };
+        let compared = between(&before, &tiny, &lenient);
+        assert_eq!(compared.changes[0].verdict, Verdict::Same);
+    }
+
+    #[test]
+    fn a_large_difference_that_is_not_proven_is_undecided() {
+        let noisy = [(100.0, 0.0), (340.0, 0.0), (120.0, 0.0)];
+        let other = [(141.0, 0.0), (90.0, 0.0), (300.0, 0.0)];
+        let compared = between(&launches(&noisy), &launches(&other), &Thresholds::default());
+        assert_eq!(compared.changes[0].verdict, Verdict::Undecided);
+        assert_eq!(compared.launches, [3]);
     }
 }

@@ -91,6 +91,8 @@ pub struct Headline {
     pub of: String,
     /// The name of the metric: figures of another are not beside it.
     pub metric: String,
+    /// Bytes of a message, where it is of one size: figures of another are not beside it.
+    pub size: Option<f64>,
     /// The figure.
     pub value: f64,
     /// From where to where, over launches.
@@ -132,12 +134,30 @@ impl Word {
 
 /// Half of an interval over its value; wider ones say too little.
 const WIDEST: f64 = 0.15;
+/// Published latencies are of writes and sends of up to so many bytes.
+const SHORT: f64 = 16.0;
+/// Published bandwidths are of messages of at least so many bytes.
+const LONG: f64 = 1_048_576.0;
 
 impl Headline {
     /// Per cent of the bound; of what is better lower, the bound's share of it.
     pub fn percent_of_bound(&self) -> Option<f64> {
         let (bound, _) = self.bound.as_ref()?;
         Some(100.0 * self.advantage(*bound).recip())
+    }
+
+    /// Whether it is of messages as long as those of another run.
+    pub fn is_of_the_size_of(&self, other: &Headline) -> bool {
+        self.size == other.size
+    }
+
+    /// Whether it is of messages as long as those of which figures were published.
+    pub fn is_of_a_published_size(&self) -> bool {
+        match (self.subject, self.size) {
+            (Subject::Latency, Some(size)) => size <= SHORT,
+            (Subject::Bandwidth, Some(size)) => size >= LONG,
+            _ => true,
+        }
     }
 
     /// How many times as good the bound, or another's figure, is.
@@ -211,6 +231,7 @@ fn of_figure(subject: Subject, row: &Row, figure: &Figure, of: String) -> Headli
         subject,
         of,
         metric: figure.name.clone(),
+        size: row.number("size"),
         value: figure.value,
         interval: figure.interval,
         launches: figure.launches.len(),
@@ -305,6 +326,7 @@ fn scaling(rows: &[Row]) -> Option<Headline> {
         subject: Subject::Scaling,
         of,
         metric: most_figure.name.clone(),
+        size: Some(smallest),
         value: most_figure.value / one_figure.value,
         interval: ratios.as_ref().and_then(launches::interval),
         launches: most_figure.launches.len(),
@@ -326,6 +348,7 @@ fn memory(run: &Loaded) -> Option<Headline> {
         subject: Subject::Memory,
         of: "of the host, a reliable connection".to_owned(),
         metric: slope.finding.name.clone(),
+        size: None,
         value: slope.finding.value?,
         interval: slope.range,
         launches: slope.by,
@@ -344,6 +367,7 @@ mod tests {
             subject,
             of: String::new(),
             metric: String::new(),
+            size: None,
             value,
             interval: Some(Interval {
                 low: value * 0.99,
@@ -406,5 +430,18 @@ mod tests {
             cores: 2,
         }];
         assert_eq!(one.word(&[]), Word::Unsure);
+    }
+
+    #[test]
+    fn short_messages_do_not_stand_beside_long_ones() {
+        let of = |subject, size| Headline {
+            size: Some(size),
+            ..headline(subject, 6e7, None)
+        };
+        assert!(!of(Subject::Bandwidth, 8.0).is_of_a_published_size());
+        assert!(of(Subject::Bandwidth, 1_048_576.0).is_of_a_published_size());
+        assert!(!of(Subject::Latency, 4096.0).is_of_a_published_size());
+        let short = of(Subject::Bandwidth, 8.0);
+        assert!(!short.is_of_the_size_of(&of(Subject::Bandwidth, 65536.0)));
     }
 }

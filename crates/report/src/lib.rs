@@ -15,6 +15,7 @@ pub mod history;
 pub mod html;
 pub mod import;
 pub mod meaning;
+pub mod outcome;
 mod pool;
 pub mod run_directory;
 pub mod schema;

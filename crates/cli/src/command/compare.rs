@@ -1,13 +1,15 @@
-//! `verbena compare`: which points changed between two runs, by how much, with intervals. For gates, the exit code tells.
+//! `verbena compare`: which points changed between two runs, by how much, with intervals. For
+//! gates, the exit code tells.
 
 use std::path::{Path, PathBuf};
 
-use crate::command::report::read;
+use crate::command::report::{Foreign, read_foreign};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{harmless, outln};
+use crate::output::{harmless, out, outln};
 use verbena_measure::compare::{Change, Verdict};
-use verbena_report::comparison::{Thresholds, between};
+use verbena_report::comparison::{Compared, Thresholds, between};
+use verbena_report::outcome::{Outcome, is_change, word};
 
 /// Which runs.
 #[derive(Debug, clap::Args)]
@@ -29,13 +31,36 @@ pub struct Arguments {
     all: bool,
 
     /// Print JSON instead of a table
-    #[arg(long)]
+    #[arg(long, conflicts_with = "format")]
     json: bool,
+
+    /// Print a table, Markdown for a pull request, or JUnit XML
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// Return 0 where all changes are for the better
+    #[arg(long)]
+    allow_better: bool,
+
+    #[command(flatten)]
+    foreign: Foreign,
 }
 
-/// Compares; exit code 1 when something got worse.
+/// How a comparison is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    Table,
+    /// For a pull request.
+    Markdown,
+    /// For continuous integration.
+    Junit,
+}
+
+/// Compares; exit code 1 when something changed, 4 when it cannot be decided.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let thresholds = thresholds(arguments.thresholds.as_deref())?;
+    let read = |path| read_foreign(path, &arguments.foreign);
     let (a, b) = (read(&arguments.a)?, read(&arguments.b)?);
     let compared = between(&a, &b, &thresholds);
     let points = a.points.iter().chain(&b.points);
@@ -48,58 +73,57 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     for note in &compared.notes {
         eprintln!("verbena: note: {}", harmless(note));
     }
-    let wanted = |change: &&Change| arguments.all || is_change(change.verdict);
-    let all = compared.curves.iter().chain(&compared.changes);
-    let shown: Vec<&Change> = all.clone().filter(wanted).collect();
-    let count = |verdict| {
-        let points = compared.changes.iter();
-        points.filter(|c| c.verdict == verdict).count()
-    };
-    if arguments.json {
-        let text = serde_json::to_string_pretty(&shown).expect("changes are plain data");
-        outln!("{text}");
-    } else {
-        for change in &shown {
-            let interval = change
-                .interval
-                .map_or(String::new(), |i| format!(" [{:.3}, {:.3}]", i.low, i.high));
-            outln!(
-                "{:>10} {:.3}{interval}  {}{}",
-                word(change.verdict),
-                change.ratio,
-                change.key,
-                extent(change)
-            );
-        }
-        outln!(
-            "{} curves changed. {} points in both: {} worse, {} better, {} the same, {} undecided; {} only in the first, {} only in the second",
-            compared
-                .curves
-                .iter()
-                .filter(|c| is_change(c.verdict))
-                .count(),
-            compared.changes.len(),
-            count(Verdict::Regressed),
-            count(Verdict::Improved),
-            count(Verdict::Same),
-            count(Verdict::Undecided),
-            compared.only_first,
-            compared.only_second
-        );
-    }
     if compared.changes.is_empty() {
         return Err(Failure::Input(
             "the two runs have no point in common".to_owned(),
         ));
     }
-    let worse = all
-        .clone()
-        .any(|change| change.verdict == Verdict::Regressed);
-    Ok(if worse {
-        Exit::AnswerIsNo
-    } else {
-        Exit::Success
+    let wanted = |change: &&Change| arguments.all || is_change(change.verdict);
+    let all = compared.curves.iter().chain(&compared.changes);
+    let shown: Vec<&Change> = all.filter(wanted).collect();
+    match arguments.format {
+        _ if arguments.json => {
+            let text = serde_json::to_string_pretty(&shown).expect("changes are plain data");
+            outln!("{text}");
+        }
+        Format::Table => table(&compared, &shown),
+        Format::Markdown => out!("{}", compared.markdown(&shown)),
+        Format::Junit => out!("{}", compared.junit()),
+    }
+    Ok(match compared.outcome() {
+        Outcome::Better if arguments.allow_better => Exit::Success,
+        Outcome::Worse | Outcome::Better => Exit::AnswerIsNo,
+        Outcome::Undecided => Exit::Undecided,
+        Outcome::Unchanged => Exit::Success,
     })
+}
+
+/// The outcome first, then what it is made of.
+fn table(compared: &Compared, shown: &[&Change]) {
+    outln!("{}", compared.sentence());
+    for change in shown {
+        let interval = change
+            .interval
+            .map_or(String::new(), |i| format!(" [{:.3}, {:.3}]", i.low, i.high));
+        outln!(
+            "{:>10} {:.3}{interval}  {}{}",
+            word(change.verdict),
+            change.ratio,
+            change.key,
+            extent(change)
+        );
+    }
+    let count = |verdict| compared.count(verdict);
+    outln!(
+        "{} points in both: {} worse, {} better, {} the same, {} undecided; {} only in the first, {} only in the second",
+        compared.changes.len(),
+        count(Verdict::Regressed),
+        count(Verdict::Improved),
+        count(Verdict::Same),
+        count(Verdict::Undecided),
+        compared.only_first,
+        compared.only_second
+    );
 }
 
 /// How many points a curve has.
@@ -120,17 +144,4 @@ pub fn thresholds(path: Option<&Path>) -> Result<Thresholds, Failure> {
     let thresholds: Thresholds = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     thresholds.check().map_err(wrong)?;
     Ok(thresholds)
-}
-
-fn is_change(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Regressed | Verdict::Improved)
-}
-
-fn word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Same => "same",
-        Verdict::Improved => "better",
-        Verdict::Regressed => "worse",
-        Verdict::Undecided => "undecided",
-    }
 }

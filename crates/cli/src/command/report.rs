@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::outln;
+use crate::output::{harmless, outln};
 use crate::published::published;
 use verbena_report::file::replace;
 use verbena_report::html::{Beside, ClosedLoop, Described, Reproduction, page};
+use verbena_report::import::Hints;
 use verbena_report::run_directory::{Loaded, REPORT, load, runs_at};
 use verbena_report::{Error, import};
 
@@ -16,14 +17,32 @@ use verbena_report::{Error, import};
 pub struct Arguments {
     /// Runs: directories, results files, or output of other tools
     ///
-    /// A directory of several runs counts as all of them. The other tools are perftest, OSU and
-    /// iperf3.
+    /// A directory of several runs counts as all of them. The other tools are perftest, OSU's
+    /// benchmarks, IMB, nccl-tests, ucx_perftest, qperf, NetPIPE, fabtests and iperf3.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    foreign: Foreign,
 
     /// Write to this file [default: report.html in the first run]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+}
+
+/// What other tools' output does not say.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Foreign {
+    /// Name the test of a pasted table, e.g. perftest:write-bw
+    ///
+    /// For output of other tools whose title is missing. Also osu:allreduce, nccl:all_reduce,
+    /// ucx:tag_lat:8, fabtests:rdm_tagged_bw.
+    #[arg(long = "as", value_name = "TOOL:TEST")]
+    test: Option<String>,
+
+    /// Processes of OSU's collective benchmarks
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    processes: Option<u32>,
 }
 
 /// Draws it.
@@ -32,7 +51,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .runs
         .iter()
         .flat_map(|path| runs_at(path))
-        .map(|path| read(&path))
+        .map(|path| read_foreign(&path, &arguments.foreign))
         .collect::<Result<Vec<_>, _>>()?;
     let out = match arguments.out {
         Some(out) => out,
@@ -46,9 +65,25 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// A run directory, a results file, or what another tool wrote.
 pub fn read(path: &Path) -> Result<Loaded, Failure> {
+    read_foreign(path, &Foreign::default())
+}
+
+/// The same, of another tool's output with what the user says of it.
+pub fn read_foreign(path: &Path, foreign: &Foreign) -> Result<Loaded, Failure> {
     let mut loaded = match path.is_dir() || path.extension().is_some_and(|end| end == "jsonl") {
         true => load(path)?,
-        false => import::import(path)?,
+        false => {
+            let hints = Hints::of(foreign.test.as_deref(), foreign.processes);
+            let imported = import::import(path, &hints.map_err(Failure::Input)?)?;
+            for warning in &imported.warnings {
+                eprintln!(
+                    "verbena: warning: {}: {}",
+                    path.display(),
+                    harmless(warning)
+                );
+            }
+            imported.run
+        }
     };
     if loaded.run.label.is_empty() {
         loaded.run.label = path.display().to_string();

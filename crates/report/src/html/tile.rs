@@ -31,8 +31,11 @@ pub fn tiles(all: &[(&Loaded, Vec<Headline>)], published: &[Published]) -> Vec<T
     let tile = |headline: &Headline| {
         let subject = headline.subject;
         let of_runs = beside.iter().enumerate().filter_map(|(at, (run, theirs))| {
-            let like =
-                |their: &&Headline| their.subject == subject && their.metric == headline.metric;
+            let like = |their: &&Headline| {
+                their.subject == subject
+                    && their.metric == headline.metric
+                    && their.is_of_the_size_of(headline)
+            };
             let their = theirs.iter().find(like)?;
             Some(Other {
                 name: run.run.label.clone(),
@@ -41,7 +44,10 @@ pub fn tiles(all: &[(&Loaded, Vec<Headline>)], published: &[Published]) -> Vec<T
                 kin: Kin::Run(at + 1),
             })
         });
-        let known = published.iter().filter(|known| known.subject == subject);
+        let comparable = headline.is_of_a_published_size();
+        let known = published
+            .iter()
+            .filter(|known| comparable && known.subject == subject);
         let of_papers = known.map(|known| Other {
             name: format!("{}, published", known.adapter),
             value: known.value,

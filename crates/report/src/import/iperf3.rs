@@ -1,15 +1,15 @@
-//! iperf3's text and its `--json`. A stream of TCP is what our baseline measures, and gets its name.
+//! iperf3's text and its `--json`. A stream of TCP is what our baseline measures, and gets its
+//! name.
 
+use super::lines::Line;
+use super::section::{Begun, Context, Section, Seen};
+use super::table::Figure;
 use super::{Parsed, parameters, point, rate};
 use serde_json::Value;
 use verbena_measure::result::{Parameters, Point};
 
-/// The point of an iperf3 output.
-pub fn parse(text: &str) -> Parsed {
-    parse_json(text).or_else(|| parse_text(text))
-}
-
-fn parse_json(text: &str) -> Parsed {
+/// The point of iperf3's JSON.
+pub fn parse_json(text: &str) -> Parsed {
     let value: Value = serde_json::from_str(text).ok()?;
     let (start, end) = (value.get("start")?, value.get("end")?);
     if let Some(error) = value.get("error").and_then(Value::as_str) {
@@ -19,7 +19,7 @@ fn parse_json(text: &str) -> Parsed {
     let bits = ["sum_received", "sum"]
         .iter()
         .find_map(|sum| end.get(sum)?.get("bits_per_second")?.as_f64());
-    let Some(bits) = bits else {
+    let Some(bits) = bits.filter(|bits| *bits >= 0.0) else {
         return Some(Err(
             "iperf3's JSON has no sum of what was received; was the test cut short?".to_owned(),
         ));
@@ -33,41 +33,71 @@ fn parse_json(text: &str) -> Parsed {
     Some(Ok(vec![point]))
 }
 
-/// The line that ends in "receiver": of the sum where there are several streams.
-fn parse_text(text: &str) -> Parsed {
-    let iperf3 = |line: &str| {
-        line.contains("Interval") && line.contains("Transfer") && line.contains("Bitrate")
-    };
-    if !text.lines().any(iperf3) {
-        return None;
+/// Begins a test at the head of its table.
+pub fn begin(line: &Line<'_>, _: &Context<'_>) -> Begun {
+    is_head(line).then(|| -> Result<Box<dyn Section>, String> {
+        Ok(Box::new(Text {
+            udp: line.text.contains("Lost/Total"),
+            ..Text::default()
+        }))
+    })
+}
+
+fn is_head(line: &Line<'_>) -> bool {
+    ["Interval", "Transfer", "Bitrate"]
+        .iter()
+        .all(|word| line.text.contains(word))
+}
+
+/// Its text: the line that ends in "receiver" counts, of the sum where there are several streams.
+#[derive(Default)]
+struct Text {
+    udp: bool,
+    sum: Option<f64>,
+    streams: Vec<f64>,
+}
+
+impl Section for Text {
+    // The head comes again above the summary.
+    fn keeps(&self, _: &Line<'_>) -> bool {
+        self.streams.is_empty()
     }
-    let received: Vec<&str> = text
-        .lines()
-        .filter(|line| line.trim_end().ends_with("receiver"))
-        .collect();
-    let sum = received.iter().find(|line| line.contains("[SUM]"));
-    let Some(line) = sum.or(received.first()) else {
-        return Some(Err(
-            "iperf3's output without the receiver's line; was it cut short?".to_owned(),
-        ));
-    };
-    let Some(bits) = bits(line) else {
-        return Some(Err(format!("no bitrate in {:?}", line.trim())));
-    };
-    let protocol = if text.contains("Lost/Total") {
-        "UDP"
-    } else {
-        "TCP"
-    };
-    let streams = received.len() - usize::from(sum.is_some());
-    Some(Ok(vec![stream(protocol, None, Some(streams as f64), bits)]))
+
+    fn line(&mut self, line: &Line<'_>) -> Result<Seen, String> {
+        let text = line.text;
+        self.udp |= text.contains("Lost/Total");
+        if text.starts_with('[') && text.ends_with("receiver") {
+            let bits = bits(text).ok_or("the receiver's line has no bitrate")?;
+            match text.contains("[SUM]") {
+                true => self.sum = Some(bits),
+                false => self.streams.push(bits),
+            }
+        }
+        let known =
+            text.starts_with('[') || text.starts_with("iperf Done") || text.starts_with("- -");
+        Ok(if known { Seen::Known } else { Seen::Unknown })
+    }
+
+    fn end(self: Box<Self>) -> Result<Vec<Point>, String> {
+        let protocol = if self.udp { "UDP" } else { "TCP" };
+        let streams = Some(self.streams.len() as f64);
+        let bits = self.sum.or(self.streams.first().copied());
+        Ok(bits
+            .map(|bits| stream(protocol, None, streams, bits))
+            .into_iter()
+            .collect())
+    }
+
+    fn without_result(&self) -> &'static str {
+        "the receiver's line is missing; was it cut short?"
+    }
 }
 
 /// "9.42 Gbits/sec", or in bytes, as `-f` has it.
 fn bits(line: &str) -> Option<f64> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let at = words.iter().position(|word| word.ends_with("/sec"))?;
-    let number: f64 = words.get(at.checked_sub(1)?)?.parse().ok()?;
+    let number = Figure::read(words.get(at.checked_sub(1)?)?).ok()?.value;
     let unit = words[at].trim_end_matches("/sec");
     // Of bits its prefixes are powers of 1000, of bytes powers of 1024.
     let (step, bits) = match unit.ends_with("Bytes") {
@@ -97,6 +127,7 @@ fn stream(protocol: &str, size: Option<f64>, streams: Option<f64>, bits: f64) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::tests::{points, refused};
 
     const TEXT: &str = "\
 [ ID] Interval           Transfer     Bitrate         Retr
@@ -108,16 +139,16 @@ mod tests {
     fn a_received_sum() {
         let text = r#"{"start":{"test_start":{"protocol":"TCP","num_streams":1,"blksize":131072}},
             "end":{"sum_received":{"bits_per_second":8e9}}}"#;
-        let found = parse(text).unwrap().unwrap().remove(0);
+        let found = parse_json(text).unwrap().unwrap().remove(0);
         assert_eq!(found.metrics[0].value, 1e9);
         let key = crate::gather::key(&found.benchmark, &found.parameters);
         assert_eq!(key, "baseline.tcp flow=stream size=131072");
-        assert_eq!(parse("{\"end\":{}}"), None);
+        assert_eq!(parse_json("{\"end\":{}}"), None);
     }
 
     #[test]
     fn text_gives_what_was_received() {
-        let value = |text: &str| parse(text).unwrap().unwrap()[0].metrics[0].value;
+        let value = |text: &str| points(text)[0].metrics[0].value;
         assert!((value(TEXT) - 9.22e9 / 8.0).abs() < 1.0);
         let sum =
             format!("{TEXT}[SUM]   0.00-2.04   sec  2.19 GBytes  3.00 MBytes/sec    receiver\n");
@@ -128,12 +159,12 @@ mod tests {
     fn failures_are_repeated() {
         let error = r#"{"start":{},"intervals":[],"end":{},"error":"unable to connect to server"}"#;
         assert!(
-            parse(error)
+            parse_json(error)
                 .unwrap()
                 .unwrap_err()
                 .contains("unable to connect")
         );
         let cut = &TEXT[..TEXT.find("[  5]   0.00-2.04").unwrap()];
-        assert!(parse(cut).unwrap().unwrap_err().contains("receiver"));
+        assert!(refused(cut).contains("receiver"));
     }
 }

@@ -1,50 +1,112 @@
-//! Foreign results turned into runs, so that what people already have can be laid beside. What a foreign format does not
-//! say stays unknown: no percentile is made up, `n` and launches are what the file has. What is measured as one of our
-//! benchmarks measures it gets that benchmark's name and parameters, and so can be compared with it; everything else gets
-//! a name of its own.
+//! Foreign results turned into runs, so that what people already have can be laid beside. What a
+//! foreign format does not say stays unknown: no percentile is made up, `n` and launches are what
+//! the file has. What is measured as one of our benchmarks measures it gets that benchmark's name
+//! and parameters, and so can be compared with it; everything else gets a name of its own.
 
+//!
+//! A text is read in [sections](section::Section): a line that only one tool writes begins one, and
+//! the section reads its table by the names of the columns. Lines that mean nothing are counted and
+//! named.
+
+mod fabtests;
+mod imb;
 pub mod iperf3;
+pub mod lines;
+mod nccl;
+mod netpipe;
 pub mod osu;
 pub mod perftest;
 mod perftest_json;
-mod row;
+mod qperf;
+mod section;
+mod table;
+mod ucx;
+
+pub use section::Hints;
 
 use crate::error::{Error, Result};
+use crate::gather::key;
 use crate::meaning::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
 use crate::schema::{End, Run, VERSION};
+use lines::Line;
+use section::{Begun, Context, Section, Seen};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
 
-/// What a parser makes of a text: nothing when it is another format, otherwise points, or what is wrong with them.
+/// What a parser makes of a text: nothing when it is another format, otherwise points, or what is
+/// wrong with them.
 pub type Parsed = Option<std::result::Result<Vec<Point>, String>>;
 
 /// The largest file that is read; the tools' own output is some kilobytes.
 const LARGEST: u64 = 64 << 20;
+/// Characters of a line that a message repeats.
+const SHOWN: usize = 60;
+/// The tools whose text is read, as messages name them.
+const KNOWN: &str = "neither text or JSON of perftest or iperf3, nor text of OSU's benchmarks, IMB, nccl-tests, ucx_perftest, \
+    qperf, NetPIPE or fabtests";
+
+/// A foreign file's points.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Imported {
+    /// The points as a run.
+    pub run: Loaded,
+    /// What was left out, or may be misunderstood.
+    pub warnings: Vec<String>,
+}
+
+impl Hints {
+    /// Takes what the reader says of a file: `TOOL:TEST`, for a text without its title, and a
+    /// number of processes.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such tool or test.
+    pub fn of(test: Option<&str>, processes: Option<u32>) -> std::result::Result<Hints, String> {
+        let title = |test: &str| {
+            let (tool, name) = test.split_once(':').unwrap_or((test, ""));
+            let title = match tool {
+                "perftest" => perftest::title(name),
+                "osu" => osu::title(name),
+                "nccl" => nccl::title(name),
+                "ucx" => ucx::title(name),
+                "fabtests" => fabtests::title(name),
+                _ => None,
+            };
+            title.ok_or_else(|| {
+                format!(
+                    "{test:?} is no test; for example perftest:write-bw (write, write-imm, read, send, atomic; lat, bw, bibw), \
+                    osu:allreduce, nccl:all_reduce, ucx:tag_lat:8, fabtests:rdm_tagged_bw"
+                )
+            })
+        };
+        Ok(Hints {
+            title: test.map(title).transpose()?,
+            processes,
+        })
+    }
+}
 
 /// Reads a foreign file, telling the format by its content.
-pub fn import(path: &Path) -> Result<Loaded> {
+pub fn import(path: &Path, hints: &Hints) -> Result<Imported> {
     let wrong = |reason: String| Error::Import {
         path: path.to_owned(),
         reason,
     };
-    let text = text(path)?;
-    let points = perftest::parse(&text)
-        .or_else(|| osu::parse(&text))
-        .or_else(|| iperf3::parse(&text))
-        .unwrap_or_else(|| Err(unknown(&text)))
-        .map_err(wrong)?;
+    let (points, warnings) = parse(&text(path)?, hints).map_err(wrong)?;
     let label = path
         .file_stem()
         .map_or_else(|| "import".into(), |stem| stem.to_string_lossy());
-    Ok(Loaded {
+    let launches = points.iter().map(|point| point.launch + 1).max();
+    let run = Loaded {
         run: Run {
             schema: VERSION,
             label: label.into_owned(),
             fabric: "import".to_owned(),
-            launches: 1,
+            launches: launches.unwrap_or(1),
             command: format!("imported from {}", path.display()),
             ..Run::default()
         },
@@ -55,7 +117,227 @@ pub fn import(path: &Path) -> Result<Loaded> {
             reason: None,
         }),
         ..Loaded::default()
-    })
+    };
+    Ok(Imported { run, warnings })
+}
+
+/// The points of a text, and warnings.
+///
+/// # Errors
+///
+/// When there is none, or one cannot be right; with the line.
+pub fn parse(text: &str, hints: &Hints) -> std::result::Result<(Vec<Point>, Vec<String>), String> {
+    let json = perftest::parse_json(text).or_else(|| iperf3::parse_json(text));
+    let (points, warnings) = match json {
+        Some(points) => (points?, Vec::new()),
+        None => Reader::default().read(text, hints)?,
+    };
+    if points
+        .iter()
+        .all(|point| !point.parameters.contains_key("processes"))
+        && hints.processes.is_some()
+        && !points
+            .iter()
+            .any(|point| point.parameters.contains_key("pairs"))
+    {
+        let reason = "--processes: no collective operation is in the file".to_owned();
+        return Ok((in_launches(points), [warnings, vec![reason]].concat()));
+    }
+    Ok((in_launches(points), warnings))
+}
+
+/// What came again is another launch of the same measurement.
+fn in_launches(mut points: Vec<Point>) -> Vec<Point> {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for point in &mut points {
+        let again = seen
+            .entry(key(&point.benchmark, &point.parameters))
+            .or_default();
+        point.launch = *again;
+        *again += 1;
+    }
+    points
+}
+
+/// Reads the sections of a text.
+#[derive(Default)]
+struct Reader<'a> {
+    points: Vec<Point>,
+    /// The lines that mean nothing, as far as they are repeated, and how many there are.
+    unknown: Vec<Line<'a>>,
+    count: usize,
+    /// Sections without a result: where they began, and why that may be.
+    empty: Vec<(usize, &'static str)>,
+}
+
+/// A section, and the line at which it began.
+type Open = (usize, Box<dyn Section>);
+
+impl<'a> Reader<'a> {
+    fn read(
+        mut self,
+        text: &'a str,
+        hints: &'a Hints,
+    ) -> std::result::Result<(Vec<Point>, Vec<String>), String> {
+        let mut any = false;
+        let mut twice = 0;
+        let streams = lines::by_process(text);
+        for lines in &streams {
+            let before = self.points.len();
+            any |= self.process(lines, hints)?;
+            // Both ends of a test print the same result; it is one.
+            let (earlier, mine) = self.points.split_at(before);
+            let kept: Vec<Point> = mine
+                .iter()
+                .filter(|point| !earlier.contains(point))
+                .cloned()
+                .collect();
+            twice += mine.len() - kept.len();
+            self.points.truncate(before);
+            self.points.extend(kept);
+        }
+        if !any {
+            return Err(unknown(text));
+        }
+        if self.points.is_empty() {
+            let (line, why) = self.empty.first().copied().unwrap_or((1, ""));
+            return Err(format!("line {line}: a test without a result; {why}"));
+        }
+        Ok((self.points.clone(), self.warnings(twice)))
+    }
+
+    /// The lines of one process. Says whether they had a section.
+    fn process(
+        &mut self,
+        lines: &[Line<'a>],
+        hints: &'a Hints,
+    ) -> std::result::Result<bool, String> {
+        let mut before: Vec<Line<'a>> = Vec::new();
+        let mut open: Option<Open> = None;
+        let mut any = false;
+        let given = hints.title.as_deref();
+        let title = given.map(|text| Line { number: 0, text });
+        for line in title.into_iter().chain(lines.iter().copied()) {
+            let at = |reason: String| format!("line {}: {reason}", line.number);
+            let kept = open
+                .as_ref()
+                .is_some_and(|(_, section)| section.keeps(&line));
+            let context = Context {
+                hints,
+                before: &before,
+            };
+            if let Some(begun) = begin(&line, &context).filter(|_| !kept) {
+                self.close(open.take())?;
+                open = Some((line.number, begun.map_err(at)?));
+                (any, before) = (true, Vec::new());
+                continue;
+            }
+            let seen = match &mut open {
+                Some((_, section)) => section.line(&line).map_err(at)?,
+                None => self.without_section(&line).map_err(at)?,
+            };
+            let around = perftest::is_around(&line) || ucx::is_around(&line);
+            if seen == Seen::Unknown && !line.is_rule() && !around {
+                self.count += 1;
+                if self.unknown.len() < 3 {
+                    self.unknown.push(line);
+                }
+            }
+            // Enough for what perftest tells of memory before its title.
+            if open.is_none() && before.len() < 1000 {
+                before.push(line);
+            }
+        }
+        self.close(open)?;
+        Ok(any)
+    }
+
+    /// A line before any section: the head of a table whose title is missing is refused, for nobody
+    /// could say what it is of.
+    fn without_section(&self, line: &Line<'_>) -> std::result::Result<Seen, String> {
+        let example = if perftest::is_head(line) {
+            "perftest:write-bw"
+        } else if osu::is_head(line) {
+            "osu:allreduce"
+        } else {
+            return Ok(Seen::Unknown);
+        };
+        Err(format!(
+            "a table without the title that names its test; --as {example}, for example, does"
+        ))
+    }
+
+    fn close(&mut self, open: Option<Open>) -> std::result::Result<(), String> {
+        let Some((number, section)) = open else {
+            return Ok(());
+        };
+        let why = section.without_result();
+        let points = section
+            .end()
+            .map_err(|reason| format!("line {number}: {reason}"))?;
+        if points.is_empty() {
+            self.empty.push((number, why));
+        }
+        self.points.extend(points);
+        Ok(())
+    }
+
+    fn warnings(&self, twice: usize) -> Vec<String> {
+        let mut all = Vec::new();
+        for (line, why) in self.empty.iter().take(3) {
+            all.push(format!("line {line}: a test without a result; {why}"));
+        }
+        if self.empty.len() > 3 {
+            all.push(format!(
+                "{} more tests without a result",
+                self.empty.len() - 3
+            ));
+        }
+        if twice > 0 {
+            all.push(format!(
+                "{twice} results that two processes printed alike count once"
+            ));
+        }
+        if self.count > 0 {
+            let lines: Vec<String> = self.unknown.iter().map(shown).collect();
+            let more = if self.count > lines.len() {
+                ", ..."
+            } else {
+                ""
+            };
+            let count = self.count;
+            let s = if count == 1 { " was" } else { "s were" };
+            all.push(format!(
+                "{count} line{s} not understood: {}{more}",
+                lines.join(", ")
+            ));
+        }
+        all
+    }
+}
+
+/// A line as a message repeats it.
+fn shown(line: &Line<'_>) -> String {
+    let start: String = line.text.chars().take(SHOWN).collect();
+    let cut = if start.len() < line.text.len() {
+        "..."
+    } else {
+        ""
+    };
+    format!("{} {start:?}{cut}", line.number)
+}
+
+/// Begins a section of whichever tool the line is of.
+fn begin(line: &Line<'_>, context: &Context<'_>) -> Begun {
+    perftest::begin(line, context)
+        .or_else(|| osu::begin(line, context))
+        .or_else(|| imb::begin(line, context))
+        .or_else(|| nccl::begin(line, context))
+        .or_else(|| ucx::begin(line, context))
+        .or_else(|| fabtests::begin(line, context))
+        .or_else(|| netpipe::begin(line, context))
+        .or_else(|| qperf::begin(line, context))
+        .or_else(|| iperf3::begin(line, context))
 }
 
 /// A file's text. Bytes that are not UTF-8 (a host's name, a comment) do no harm to figures.
@@ -88,21 +370,30 @@ fn text(path: &Path) -> Result<String> {
 
 /// Why a text is none of the formats.
 fn unknown(text: &str) -> String {
-    let known = "neither perftest's text or JSON, nor OSU's text, nor iperf3's text or JSON";
     if text.trim().is_empty() {
         return "the file is empty".to_owned();
     }
-    let ours = text.trim_start().starts_with("{\"record\":");
+    if text.trim_start().starts_with("{\"record\":") {
+        return format!(
+            "{KNOWN}; a run of ours is read from a file that ends in .jsonl, or from its directory"
+        );
+    }
     match serde_json::from_str::<serde_json::Value>(text) {
-        _ if ours => {
-            format!(
-                "{known}; a run of ours is read from a file that ends in .jsonl, or from its directory"
-            )
-        }
         Err(error) if text.trim_start().starts_with('{') => {
-            format!("JSON that cannot be read: {error}")
+            return format!("JSON that cannot be read: {error}");
         }
-        _ => known.to_owned(),
+        _ => {}
+    }
+    let row = lines::by_process(text).into_iter().flatten().find(|line| {
+        table::begins_with_number(line.text) && line.text.contains(char::is_whitespace)
+    });
+    match row {
+        Some(line) => format!(
+            "line {}: figures without the head of their table; copy it from the line that names the test on, or at least \
+            from the line of columns on, and name the test with --as",
+            line.number
+        ),
+        None => KNOWN.to_owned(),
     }
 }
 
@@ -128,7 +419,8 @@ fn time(name: &str, nanos: f64) -> Metric {
     Metric::figure(name, "ns", Better::Lower, nanos)
 }
 
-/// A stream of the same bytes: over one buffer that stays in the caches, which perftest and OSU send again and again.
+/// A stream of the same bytes: over one buffer that stays in the caches, which perftest and OSU
+/// send again and again.
 fn cached_rate(bytes_per_second: f64) -> Metric {
     Metric::figure(
         CACHED_BANDWIDTH,
@@ -152,11 +444,23 @@ mod tests {
     use super::*;
     use crate::html::Described;
 
-    fn refused(name: &str, content: &[u8]) -> String {
+    /// The points of a text that is not warned about.
+    pub fn points(text: &str) -> Vec<Point> {
+        let (points, warnings) = parse(text, &Hints::default()).expect("points");
+        assert!(warnings.is_empty(), "{warnings:?}");
+        points
+    }
+
+    /// Why a text is refused.
+    pub fn refused(text: &str) -> String {
+        parse(text, &Hints::default()).expect_err("refused")
+    }
+
+    fn refused_file(name: &str, content: &[u8]) -> String {
         let name = format!("verbena-import-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, content).unwrap();
-        let message = import(&path).unwrap_err().to_string();
+        let message = import(&path, &Hints::default()).unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
         message
     }
@@ -180,7 +484,7 @@ mod tests {
     #[test]
     fn a_point_without_a_size_has_no_empty_chart() {
         let text = "# OSU MPI Barrier Latency Test v5.9\n# Avg Latency(us)\n 1.84\n";
-        let points = osu::parse(text).unwrap().unwrap();
+        let points = points(text);
         let run = Loaded {
             points,
             ..Loaded::default()
@@ -199,7 +503,7 @@ mod tests {
             "# OSU MPI Latency Test v7.3\n# Size  Latency (us)\n8 1.2\n",
         )
         .unwrap();
-        let loaded = import(&path).unwrap();
+        let loaded = import(&path, &Hints::default()).unwrap().run;
         std::fs::remove_file(&path).unwrap();
         assert_eq!(loaded.points.len(), 1);
         let page = crate::html::page(&[loaded], &described(), &crate::html::Beside::default());
@@ -213,11 +517,11 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_file_is_said() {
-        assert!(refused("empty", b" \n").contains("empty"));
-        assert!(refused("binary", b"\x7fELF\0\0").contains("not text"));
-        assert!(refused("utf16", b"\xff\xfe#\0").contains("iconv"));
-        assert!(refused("json", b"{\"start\": {").contains("line 1"));
-        assert!(refused("ours", b"{\"record\":\"run\",\"schema\":1}").contains(".jsonl"));
-        assert!(refused("else", b"hello").contains("neither perftest's"));
+        assert!(refused_file("empty", b" \n").contains("empty"));
+        assert!(refused_file("binary", b"\x7fELF\0\0").contains("not text"));
+        assert!(refused_file("utf16", b"\xff\xfe#\0").contains("iconv"));
+        assert!(refused_file("json", b"{\"start\": {").contains("line 1"));
+        assert!(refused_file("ours", b"{\"record\":\"run\",\"schema\":1}").contains(".jsonl"));
+        assert!(refused_file("else", b"hello").contains("neither text or JSON of perftest"));
     }
 }

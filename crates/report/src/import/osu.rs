@@ -1,195 +1,283 @@
-//! OSU micro-benchmarks' text. Its MB is 10^6 bytes; its latency is one way between pairs, averaged over them, and the mean
-//! over processes of collectives. With `-f` the mean comes first too.
+//! OSU micro-benchmarks' text, of versions 2 to 7. Its MB is 10^6 bytes; its latency is one way
+//! between pairs, averaged over them, and the mean over processes of collectives. A title begins a
+//! test, and each head names the columns of its table.
 
-use super::row::numbers;
-use super::{Parsed, cached_rate, messages, parameters, point, time};
-use verbena_measure::result::{Point, Value};
+use super::lines::Line;
+use super::section::{Begun, Context, Section, Seen};
+use super::table::{Columns, Figure};
+use super::{cached_rate, messages, parameters, point, time};
+use verbena_measure::result::{Metric, Point, Value};
 
-/// What a file's head says.
-struct Test {
-    benchmark: String,
-    /// The metric of times.
-    metric: &'static str,
-    bandwidth: bool,
-    /// Whether rows begin with a size; a barrier has none.
-    sized: bool,
-    /// Whether the third column is messages a second.
-    rates: bool,
-    pairs: Option<f64>,
+/// Columns whose names do not end in a unit in brackets.
+const SINGLE: [&str; 10] = [
+    "size",
+    "iterations",
+    "validation",
+    "mb/s",
+    "mb/sec",
+    "messages/s",
+    "messages/sec",
+    "million ops/s",
+    "operation",
+    "transfer size",
+];
+/// Columns that hold words.
+const WORDS: [&str; 2] = ["validation", "operation"];
+
+/// A test's title by the name that `--as` gives it, which is its program's: `bw`, `allreduce`,
+/// `osu_put_latency`.
+pub fn title(name: &str) -> Option<String> {
+    let name = name.strip_prefix("osu_").unwrap_or(name);
+    let known = name
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    if name.is_empty() || !known {
+        return None;
+    }
+    let subject = match name {
+        "latency" | "latency_mt" | "latency_mp" => "Latency".to_owned(),
+        "bw" => "Bandwidth".to_owned(),
+        "bibw" => "Bi-Directional Bandwidth".to_owned(),
+        "multi_lat" => "Multi Latency".to_owned(),
+        "mbw_mr" => "Multiple Bandwidth / Message Rate".to_owned(),
+        _ => match (name.rsplit_once('_'), name.strip_prefix('i')) {
+            (Some((subject, "latency")), _) => format!("{subject} Latency"),
+            (Some((subject, "bw")), _) => format!("{subject} Bandwidth"),
+            (_, Some(subject)) => format!("Non-blocking {subject} Latency"),
+            _ => format!("{name} Latency"),
+        },
+    };
+    Some(format!("# OSU MPI {subject} Test"))
 }
 
-/// Points of an OSU output, which may hold several tests.
-pub fn parse(text: &str) -> Parsed {
-    let mut test: Option<Test> = None;
-    let mut title = None;
-    let mut pairs = None;
-    let mut points = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.starts_with("# OSU") {
-            (title, test, pairs) = (Some(line), None, None);
-        } else if let Some(rest) = line.strip_prefix("# [ pairs:") {
-            pairs = rest.split_whitespace().next().and_then(|n| n.parse().ok());
-        } else if line.starts_with('#') && (line.contains("(us)") || line.contains("MB/s")) {
-            test = title.map(|title| Test::headed(title, line, pairs));
-        } else if let Some(test) = &test {
-            match test.of_row(line, index + 1) {
-                Some(Ok(point)) => points.push(point),
-                Some(Err(reason)) => return Some(Err(reason)),
-                None => {}
-            }
-        }
-    }
-    title?;
-    Some(match points.is_empty() {
-        false => Ok(points),
-        true => Err("an OSU output without a result; was it cut short?".to_owned()),
-    })
+/// Begins a test at its title.
+pub fn begin(line: &Line<'_>, context: &Context<'_>) -> Begun {
+    let subject = line.text.strip_prefix("# OSU ")?;
+    let test = Test::titled(subject, context.hints.processes);
+    test.map(|test| -> Result<Box<dyn Section>, String> { Ok(Box::new(test)) })
+}
+
+/// Whether a line is the head of one of its tables.
+pub fn is_head(line: &Line<'_>) -> bool {
+    let text = line.text.trim_start_matches('#').trim_start();
+    line.text.starts_with('#')
+        && (text.starts_with("Size ") || text.starts_with("Size\t"))
+        && ["(us)", "MB/s"].iter().any(|unit| text.contains(unit))
+}
+
+/// A test.
+struct Test {
+    /// Its name before the words that its columns decide: "allreduce", "".
+    subject: String,
+    /// Whose operations they are: "mpi", "mpi-cuda", "openshmem".
+    library: String,
+    nonblocking: bool,
+    processes: Option<u32>,
+    pairs: Option<f64>,
+    /// Where buffers are, of tests of accelerators.
+    buffers: Option<String>,
+    columns: Option<Columns>,
+    points: Vec<Point>,
 }
 
 impl Test {
-    fn headed(title: &str, columns: &str, pairs: Option<f64>) -> Test {
-        let bandwidth = columns.contains("MB/s");
-        let (name, metric) = name(title, bandwidth);
-        Test {
-            benchmark: format!("mpi.{name}"),
-            metric,
-            bandwidth,
-            sized: columns.contains("Size"),
-            rates: columns.contains("Messages/s"),
-            pairs,
+    /// For what a title has after "# OSU ": "MPI_Put Latency Test v5.9".
+    fn titled(subject: &str, processes: Option<u32>) -> Option<Test> {
+        let lower = subject.to_lowercase();
+        let end = lower.rfind(" test")?;
+        let (library, subject) = lower[..end].split_once([' ', '_'])?;
+        let subject = subject.replace("non-blocking", "nonblocking");
+        let nonblocking = subject.contains("nonblocking");
+        let mut words: Vec<&str> = subject
+            .split(|letter: char| !letter.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let noise = [
+            "nonblocking",
+            "mpi",
+            "one",
+            "sided",
+            "personalized",
+            "exchange",
+        ];
+        words.retain(|word| !noise.contains(word));
+        let quantity = ["latency", "bandwidth", "bw"];
+        if let Some(at) = words.iter().position(|word| quantity.contains(word)) {
+            words.truncate(at);
         }
+        let subject = match words.join("-").as_str() {
+            "bcast" => "broadcast".to_owned(),
+            "all-to-all" => "alltoall".to_owned(),
+            "multi" | "multiple" | "multi-pair" => "multi-pair".to_owned(),
+            other => other.to_owned(),
+        };
+        Some(Test {
+            subject,
+            library: library.to_owned(),
+            nonblocking,
+            processes,
+            pairs: None,
+            buffers: None,
+            columns: None,
+            points: Vec::new(),
+        })
     }
 
-    fn of_row(&self, line: &str, number: usize) -> Option<Result<Point, String>> {
-        let row = match numbers(line, number, 1 + usize::from(self.sized))? {
-            Ok(row) => row,
-            Err(reason) => return Some(Err(reason)),
+    /// Whether it is an operation of a group of processes.
+    fn is_collective(&self) -> bool {
+        let two = [
+            "",
+            "bi-directional",
+            "multi-pair",
+            "put",
+            "get",
+            "accumulate",
+        ];
+        let atomics = [
+            "fetch-and-op",
+            "compare-and-swap",
+            "cas",
+            "get-accumulate",
+            "acc",
+            "fop",
+        ];
+        !two.contains(&self.subject.as_str())
+            && !atomics.contains(&self.subject.as_str())
+            && !self.subject.contains("directional")
+            && !["multi-threaded", "multi-process", "latency"]
+                .iter()
+                .any(|word| self.subject.starts_with(word))
+    }
+
+    /// The benchmark, and the metric of its times.
+    fn name(&self, bandwidth: bool) -> (String, &'static str) {
+        let quantity = if bandwidth { "bandwidth" } else { "latency" };
+        let subject = self.subject.as_str();
+        let (name, metric) = match subject {
+            "" => (quantity.to_owned(), "one-way-latency"),
+            "bi-directional" => ("bandwidth-both".to_owned(), "one-way-latency"),
+            "multi-pair" => (format!("multi-pair-{quantity}"), "one-way-latency"),
+            "put" | "get" => (format!("{subject}-{quantity}"), "completion-latency"),
+            _ => (format!("{subject}-{quantity}"), "average-time"),
         };
-        if line.ends_with("Fail") {
-            return Some(Err(format!(
-                "line {number}: its data failed the validation"
-            )));
+        let nonblocking = if self.nonblocking { "nonblocking-" } else { "" };
+        (format!("{}.{nonblocking}{name}", self.library), metric)
+    }
+
+    fn point(&self, columns: &Columns, row: &super::table::Row<'_>) -> Result<Point, String> {
+        if row
+            .word("validation")
+            .is_some_and(|word| word.eq_ignore_ascii_case("fail"))
+        {
+            return Err("its data failed the validation".to_owned());
         }
+        let rate = ["bandwidth", "mb/s", "mb/sec"]
+            .iter()
+            .find_map(|name| Some((*name, row.get(name)?)));
+        let size = row.get("size").or(row.get("transfer size"));
+        let (benchmark, metric) = self.name(rate.is_some());
         let mut named = parameters([("transport", Value::from("mpi"))]);
-        let figures = match self.sized {
-            true => {
-                named.insert("size".to_owned(), row[0].into());
-                &row[1..]
-            }
-            false => &row[..],
+        let mut put = |name: &str, value: Value| named.insert(name.to_owned(), value);
+        if self.library != "mpi" {
+            put("transport", self.library.as_str().into());
+        }
+        size.map(|size| put("size", size.value.into()));
+        let pairs = match self.subject.as_str() {
+            "multi-pair" => self.pairs.or(self.processes.map(|all| f64::from(all / 2))),
+            _ => self.pairs,
         };
-        if let Some(pairs) = self.pairs {
-            named.insert("pairs".to_owned(), pairs.into());
+        pairs.map(|pairs| put("pairs", pairs.into()));
+        if self.is_collective() {
+            self.processes.map(|all| put("processes", all.into()));
         }
-        let mut metrics = vec![match self.bandwidth {
-            true => cached_rate(figures[0] * 1e6),
-            false => time(self.metric, figures[0] * 1000.0),
-        }];
-        if let (true, Some(a_second)) = (self.rates, figures.get(1)) {
-            metrics.push(messages(*a_second));
+        if let Some(buffers) = &self.buffers {
+            put("buffers", buffers.as_str().into());
         }
-        Some(Ok(point(&self.benchmark, named, metrics)))
+        let metrics = match rate {
+            Some((column, told)) => {
+                let unit = columns.unit(column).unwrap_or_default();
+                if !["", "MB/s", "MB/sec"].contains(&unit) {
+                    return Err(format!("{column} has the unit {unit:?}, not MB/s"));
+                }
+                let told = told.times(1e6);
+                let a_second = row.get("messages/s").or(row.get("messages/sec"));
+                if let (Some(size), Some(a_second)) = (size, a_second) {
+                    let what = "the bandwidth is not the messages a second times the size";
+                    row.agree(told, a_second.times(size.value), what)?;
+                }
+                let mut metrics = vec![cached_rate(told.value)];
+                metrics.extend(a_second.map(|rate| messages(rate.value)));
+                metrics
+            }
+            None => self.times(metric, columns, row)?,
+        };
+        Ok(point(&benchmark, named, metrics))
+    }
+
+    /// Times. A non-blocking operation's own is that of pure communication: "overall" has the
+    /// computation in it that hides it.
+    fn times(
+        &self,
+        metric: &str,
+        columns: &Columns,
+        row: &super::table::Row<'_>,
+    ) -> Result<Vec<Metric>, String> {
+        row.rising(&["min latency", "avg latency", "max latency"])?;
+        row.rising(&["min comm.", "pure comm.", "max comm."])?;
+        let found = ["pure comm.", "avg latency", "latency", "avg lat"]
+            .iter()
+            .find_map(|name| Some((*name, row.get(name)?)));
+        let (name, told) = found.ok_or("the table has no column with the operation's own time")?;
+        match columns.unit(name) {
+            Some("us") => {}
+            unit => return Err(format!("{name} has the unit {unit:?}, not us")),
+        }
+        let nanos = |figure: Figure| figure.value * 1000.0;
+        let mut metrics = vec![time(metric, nanos(told))];
+        metrics.extend(
+            row.get("overall")
+                .map(|all| time("overall-time", nanos(all))),
+        );
+        Ok(metrics)
     }
 }
 
-/// The benchmark and its metric for a title such as "# OSU MPI_Put Latency Test v5.9".
-fn name(title: &str, bandwidth: bool) -> (String, &'static str) {
-    let lower = title.to_lowercase();
-    let subject = lower.trim_start_matches("# osu mpi");
-    let end = ["latency", "bandwidth"]
-        .iter()
-        .filter_map(|word| subject.find(word))
-        .min();
-    let letters = |c: char| if c.is_alphanumeric() { c } else { ' ' };
-    let subject: String = subject[..end.unwrap_or(subject.len())]
-        .chars()
-        .map(letters)
-        .collect();
-    let subject = subject.split_whitespace().collect::<Vec<_>>().join("-");
-    let quantity = if bandwidth { "bandwidth" } else { "latency" };
-    match subject.as_str() {
-        "" => (quantity.to_owned(), "one-way-latency"),
-        "multi" | "multiple" | "multi-pair" => {
-            (format!("multi-pair-{quantity}"), "one-way-latency")
+impl Section for Test {
+    fn line(&mut self, line: &Line<'_>) -> Result<Seen, String> {
+        let text = line.text;
+        if let Some(comment) = text.strip_prefix('#') {
+            let comment = comment.trim();
+            if let Some(rest) = comment.strip_prefix("[ pairs:") {
+                self.pairs = rest.split_whitespace().next().and_then(|n| n.parse().ok());
+            } else if comment.starts_with("Send Buffer on") {
+                let places = comment.split(['(', ')']).skip(1).step_by(2);
+                self.buffers = Some(places.collect::<Vec<_>>().join("-"));
+            } else if comment.starts_with("Operation") {
+                return Err("rates of atomic operations are not read".to_owned());
+            } else if ["(us)", "MB/s"].iter().any(|unit| comment.contains(unit)) {
+                self.columns = Some(Columns::of_head(comment, &SINGLE)?);
+            }
+            return Ok(Seen::Known);
         }
-        "bi-directional" => ("bandwidth-both".to_owned(), ""),
-        "put" | "get" => (format!("{subject}-{quantity}"), "completion-latency"),
-        _ => (format!("{subject}-{quantity}"), "average-time"),
+        let Some(columns) = &self.columns else {
+            return match super::table::begins_with_number(text) {
+                true => Err("a row without the line of columns above it (# Size ...)".to_owned()),
+                false => Ok(Seen::Unknown),
+            };
+        };
+        let Some(row) = columns.row(text, &WORDS) else {
+            return Ok(Seen::Unknown);
+        };
+        let point = self.point(columns, &row?)?;
+        self.points.push(point);
+        Ok(Seen::Known)
+    }
+
+    fn end(self: Box<Self>) -> Result<Vec<Point>, String> {
+        Ok(self.points)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn points(text: &str) -> Vec<Point> {
-        parse(text).expect("OSU's").expect("points")
-    }
-
-    fn refused(text: &str) -> String {
-        parse(text).expect("OSU's").unwrap_err()
-    }
-
-    #[test]
-    fn latency_and_bandwidth() {
-        let latency =
-            "# OSU MPI Latency Test v5.9\n# Size          Latency (us)\n0   1.12\n1   1.20\n";
-        let found = points(latency);
-        assert_eq!((found.len(), found[1].metrics[0].value), (2, 1200.0));
-        assert_eq!(found[1].benchmark, "mpi.latency");
-        let bandwidth =
-            "# OSU MPI Bandwidth Test v5.9\r\n# Size      Bandwidth (MB/s)\r\n1024  900.5\r\n";
-        assert_eq!(points(bandwidth)[0].metrics[0].value, 900.5e6);
-        assert_eq!(parse("# something"), None);
-    }
-
-    #[test]
-    fn other_tests_have_names_of_their_own() {
-        let name = |title: &str, columns: &str| {
-            let text = format!(
-                "# OSU MPI{title} Test v7.3\n# Datatype: MPI_CHAR.\n# {columns}\n8 2.5 1 3\n"
-            );
-            let point = points(&text).remove(0);
-            (point.benchmark, point.metrics[0].name.clone())
-        };
-        let full = "Size  Avg Latency(us)  Min Latency(us)  Max Latency(us)";
-        let of = |benchmark: &str, metric: &str| (benchmark.to_owned(), metric.to_owned());
-        assert_eq!(name(" Latency", full), of("mpi.latency", "one-way-latency"));
-        assert_eq!(
-            name(" Allreduce Latency", full),
-            of("mpi.allreduce-latency", "average-time")
-        );
-        assert_eq!(
-            name("_Put Latency", full),
-            of("mpi.put-latency", "completion-latency")
-        );
-        let rate = "Size  Bandwidth (MB/s)";
-        assert_eq!(
-            name(" Bi-Directional Bandwidth", rate),
-            of("mpi.bandwidth-both", "cached-bandwidth")
-        );
-    }
-
-    #[test]
-    fn message_rates_keep_their_pairs_and_a_barrier_has_no_size() {
-        let text = "# OSU MPI Multiple Bandwidth / Message Rate Test v5.9\n# [ pairs: 2 ] [ window size: 64 ]\n\
-            # Size                  MB/s        Messages/s\n1   14.33   14330523.01\n";
-        let found = &points(text)[0];
-        assert_eq!(found.benchmark, "mpi.multi-pair-bandwidth");
-        assert_eq!(found.parameters["pairs"], Value::Number(2.0));
-        assert_eq!(found.metrics[1].value, 14_330_523.01);
-        let barrier = "# OSU MPI Barrier Latency Test v5.9\n# Avg Latency(us)\n      1.84\n";
-        assert_eq!(points(barrier)[0].metrics[0].value, 1840.0);
-        assert!(!points(barrier)[0].parameters.contains_key("size"));
-    }
-
-    #[test]
-    fn wrong_rows_say_where() {
-        let head = "# OSU MPI Latency Test v7.3\n# Size          Latency (us)\n";
-        assert!(refused(&format!("{head}1 1,20\n")).contains("line 3"));
-        assert!(refused(&format!("{head}1 1.20\n2")).contains("line 4"));
-        assert!(refused(&format!("{head}1 1.20 Fail\n")).contains("validation"));
-        assert!(refused(head).contains("without a result"));
-    }
-}
+#[path = "osu_test.rs"]
+mod tests;

@@ -1,18 +1,107 @@
-//! perftest's text tables and its `--out_json`. Its MB is 2^20 bytes, its Gb (`--report_gbits`) 10^9 bits; its "typical" is
-//! the median. A text may hold the tables of several tests.
+//! perftest's text tables and its `--out_json`. Its MB is 2^20 bytes, its Gb (`--report_gbits`)
+//! 10^9 bits; its "typical" is the median. A title begins a test, and each head names the columns
+//! of the table below it.
 
+use super::lines::Line;
 use super::perftest_json::{self, Fields};
-use super::row::{finite, numbers};
+use super::section::{Begun, Context, Section, Seen};
+use super::table::{Columns, Figure, Row};
 use super::{Parsed, cached_rate, messages, parameters, point, time};
-use verbena_measure::result::{Parameters, Point};
+use std::collections::BTreeMap;
+use verbena_measure::result::{Metric, Parameters, Point, Summary};
+use verbena_measure::sample::Sample;
 
 const MEBIBYTE: f64 = 1_048_576.0;
 /// Bytes a second of one Gb/s.
 const GIGABIT: f64 = 1e9 / 8.0;
+/// Columns whose names have no unit.
+const SINGLE: [&str; 4] = ["#bytes", "#iterations", "#sl", "tps average"];
+/// What a bandwidth that does not fit its message rate is told to be.
+const RATE: &str = "the average bandwidth is not the message rate times the size";
+/// The beginnings of what perftest prints around its tables, beside lines such as `Mtu : 4096[B]`.
+const AROUND: [&str; 25] = [
+    "ibv_wr* API",
+    "rdma_cm QPs",
+    "CPU Utilization works",
+    "local address:",
+    "remote address:",
+    "GID:",
+    "MGID",
+    "Local results",
+    "Remote results",
+    "WARNING",
+    "Warning:",
+    "Conflicting CPU frequency",
+    "Requested mtu",
+    "* Waiting for client",
+    "Test with events",
+    "initializing CUDA",
+    "Listing all CUDA devices",
+    "CUDA device",
+    "Picking device No.",
+    "[pid =",
+    "creating CUDA Ctx",
+    "making it the current CUDA Ctx",
+    "cuMemAlloc()",
+    "allocated GPU buffer",
+    "destroying current CUDA Ctx",
+];
 
-/// Points of a perftest output.
-pub fn parse(text: &str) -> Parsed {
-    parse_json(text).or_else(|| parse_text(text))
+/// A test by the name that `--as` gives it: its title.
+pub fn title(name: &str) -> Option<String> {
+    let (operation, kind) = name.rsplit_once('-')?;
+    let operation = match operation {
+        "write" => "RDMA_Write",
+        "write-imm" => "RDMA_Write_with_Imm",
+        "read" => "RDMA_Read",
+        "send" => "Send",
+        "atomic" => "Atomic FETCH_AND_ADD",
+        _ => return None,
+    };
+    let kind = match kind {
+        "lat" => "Latency",
+        "bw" => "BW",
+        "bibw" => "Bidirectional BW",
+        _ => return None,
+    };
+    Some(format!("{operation} {kind} Test"))
+}
+
+/// Begins a test at its title.
+pub fn begin(line: &Line<'_>, context: &Context<'_>) -> Begun {
+    let title = line.text;
+    let first = title.split([' ', '_']).next().unwrap_or_default();
+    let ours = ["Send", "RDMA", "Atomic"].contains(&first) && title.ends_with(" Test");
+    if !ours {
+        return None;
+    }
+    let Some(mut test) = Test::titled(title) else {
+        return Some(Err(format!("perftest's {title:?} is not known here")));
+    };
+    let is_gpu =
+        |line: &Line<'_>| line.text.contains("GPU buffer") || line.text.contains("hipMalloc");
+    if context.before.iter().any(is_gpu) {
+        test.further.push(("memory", "gpu"));
+    }
+    Some(Ok(Box::new(Table {
+        test,
+        columns: None,
+        side: None,
+        rows: Vec::new(),
+    })))
+}
+
+/// Whether a line is the head of one of its tables.
+pub fn is_head(line: &Line<'_>) -> bool {
+    line.text.starts_with("#bytes")
+        && ["BW average[", "t_avg[", "t_typical["]
+            .iter()
+            .any(|column| line.text.contains(column))
+}
+
+/// Whether perftest prints it before a title.
+pub fn is_around(line: &Line<'_>) -> bool {
+    AROUND.iter().any(|start| line.text.starts_with(start))
 }
 
 /// What a test measures.
@@ -32,6 +121,8 @@ struct Test {
     transport: String,
     queue_pairs: f64,
     shared: bool,
+    /// What makes it another measurement than ours.
+    further: Vec<(&'static str, &'static str)>,
 }
 
 impl Test {
@@ -51,6 +142,7 @@ impl Test {
             (true, _) if has("send") => ("latency.send", one_way),
             (true, _) if has("fetch") => ("latency.fetch-add", completion),
             (true, _) if has("atomic") => ("latency.compare-swap", completion),
+            (_, true) if has("write") && has("imm") => ("bandwidth.write-immediate", ways),
             (_, true) if has("write") && has("bidirectional") => ("bandwidth.write-both", ways),
             (_, true) if has("write") => ("bandwidth.write", ways),
             (_, true) if has("read") => ("bandwidth.read", ways),
@@ -58,24 +150,50 @@ impl Test {
             (_, true) if has("atomic") => ("bandwidth.atomic", ways),
             _ => return None,
         };
+        let mut further = Vec::new();
+        for (word, name, value) in [
+            ("multicast", "group", "multicast"),
+            ("burst", "mode", "burst"),
+        ] {
+            if has(word) {
+                further.push((name, value));
+            }
+        }
         Some(Test {
             benchmark,
             kind,
             transport: "rc".to_owned(),
             queue_pairs: 1.0,
             shared: false,
+            further,
         })
     }
 
     /// Takes what a line or a field says of the test.
-    fn learn(&mut self, name: &str, value: &str) {
+    fn learn(&mut self, name: &str, value: &str) -> Result<(), String> {
         let value = value.split_whitespace().next().unwrap_or_default();
-        match name.trim().replace('_', " ").to_lowercase().as_str() {
+        match name.trim().replace(['_', '-'], " ").to_lowercase().as_str() {
             "connection type" => self.transport = value.to_lowercase(),
-            "number of qps" => self.queue_pairs = finite(value).unwrap_or(1.0),
+            "number of qps" => self.queue_pairs = Figure::read(value)?.value,
             "using srq" => self.shared = value == "ON",
+            "dual port" if value == "ON" => self.further.push(("ports", "both")),
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Takes what a line says, which may hold two settings side by side, with tabs or blanks
+    /// between them.
+    fn learn_line(&mut self, line: &str) -> Result<(), String> {
+        for name in ["Connection type", "Number of qps", "Using SRQ", "Dual-port"] {
+            let value = line
+                .find(name)
+                .and_then(|at| line[at + name.len()..].trim_start().strip_prefix(':'));
+            if let Some(value) = value {
+                self.learn(name, value)?;
+            }
+        }
+        Ok(())
     }
 
     /// The parameters of our benchmark; a number of queue pairs only where it is not ours.
@@ -97,6 +215,8 @@ impl Test {
         if self.queue_pairs > 1.0 {
             all.insert("queue-pairs".to_owned(), self.queue_pairs.into());
         }
+        let further = self.further.iter();
+        all.extend(further.map(|(name, value)| ((*name).to_owned(), (*value).into())));
         all
     }
 
@@ -105,93 +225,226 @@ impl Test {
         point(self.benchmark, self.parameters(size), metrics)
     }
 
-    /// `mega_messages` a second, where the file has them.
-    fn bandwidth(&self, size: f64, bytes_per_second: f64, mega_messages: Option<f64>) -> Point {
+    fn bandwidth(&self, size: f64, bytes_per_second: f64, a_second: Option<f64>) -> Point {
         let mut metrics = vec![cached_rate(bytes_per_second)];
-        metrics.extend(mega_messages.map(|mega| messages(mega * 1e6)));
+        metrics.extend(a_second.map(messages));
         point(self.benchmark, self.parameters(size), metrics)
     }
 }
 
-fn parse_text(text: &str) -> Parsed {
-    let mut test: Option<Test> = None;
-    let mut heads = "";
-    let mut points = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let (trimmed, number) = (line.trim(), index + 1);
-        if trimmed.ends_with(" Test") && !trimmed.starts_with('#') {
-            (test, heads) = (Test::titled(trimmed), "");
+/// A test's text.
+struct Table {
+    test: Test,
+    columns: Option<Columns>,
+    /// Which end's part of both ways the table is (`--report-both`); the first table is their sum.
+    side: Option<&'static str>,
+    rows: Vec<Reading>,
+}
+
+/// A row.
+struct Reading {
+    /// What it is beside the test and the size.
+    further: Vec<(&'static str, verbena_measure::result::Value)>,
+    size: f64,
+    iterations: f64,
+    /// Microseconds or bytes a second.
+    value: f64,
+    /// Messages a second.
+    rate: Option<f64>,
+}
+
+impl Section for Table {
+    fn line(&mut self, line: &Line<'_>) -> Result<Seen, String> {
+        let text = line.text;
+        if text.starts_with("#flows") {
+            return Err("rates of flow steering are not read; they move no data".to_owned());
         }
-        let Some(test) = test.as_mut() else { continue };
-        if trimmed.starts_with("#bytes") {
-            heads = trimmed;
-        } else if heads.is_empty() {
-            // Two columns a line: "Number of qps   : 1\t\tTransport type : IB".
-            for (name, value) in trimmed
-                .split("\t\t")
-                .filter_map(|part| part.split_once(':'))
-            {
-                test.learn(name, value);
-            }
-        } else if let Some(row) = numbers(line, number, least(heads)) {
-            match row.and_then(|row| of_row(test, heads, &row)) {
-                Ok(point) => points.push(point),
-                Err(reason) => return Some(Err(reason)),
+        if text.starts_with("#bytes") {
+            self.columns = Some(Columns::of_head(text, &SINGLE)?);
+            return Ok(Seen::Known);
+        }
+        for (words, side) in [("Local results", "local"), ("Remote results", "remote")] {
+            if text.starts_with(words) {
+                self.side = Some(side);
             }
         }
+        if let Some(columns) = &self.columns {
+            if let Some(row) = columns.row(text, &[]) {
+                let rows = of_row(&self.test, self.side, columns, &row?)?;
+                self.rows.extend(rows);
+                return Ok(Seen::Known);
+            }
+        } else if super::table::begins_with_number(text) {
+            return Err("a row without the line of columns above it (#bytes ...)".to_owned());
+        } else {
+            self.test.learn_line(text)?;
+        }
+        // " Mtu             : 4096[B]", " PCIe relax order: ON".
+        let is_setting = |name: &str| name.len() < 20 && !name.starts_with(char::is_lowercase);
+        let setting = text
+            .split_once(": ")
+            .is_some_and(|(name, _)| is_setting(name));
+        Ok(match setting || is_around(line) {
+            true => Seen::Known,
+            false => Seen::Unknown,
+        })
     }
-    match (points.is_empty(), test) {
-        (false, _) => Some(Ok(points)),
-        (true, Some(_)) => Some(Err(
-            "a perftest output without a result; of reads and atomics the client alone prints one"
-                .to_owned(),
+
+    /// `--run_infinitely` prints a row an interval: they are parts of one measurement, and not
+    /// measurements.
+    fn end(self: Box<Self>) -> Result<Vec<Point>, String> {
+        let mut order: Vec<String> = Vec::new();
+        let mut groups: BTreeMap<String, Vec<&Reading>> = BTreeMap::new();
+        for row in &self.rows {
+            let key = format!("{} {:?}", row.size, row.further);
+            if !groups.contains_key(&key) {
+                order.push(key.clone());
+            }
+            groups.entry(key).or_default().push(row);
+        }
+        Ok(order
+            .iter()
+            .map(|key| of_intervals(&self.test, &groups[key]))
+            .collect())
+    }
+
+    fn without_result(&self) -> &'static str {
+        "of reads and atomics the client alone prints one"
+    }
+}
+
+/// What a row tells: the figure of the test, and of each port where it has them.
+fn of_row(
+    test: &Test,
+    side: Option<&'static str>,
+    columns: &Columns,
+    row: &Row<'_>,
+) -> Result<Vec<Reading>, String> {
+    let size = row.need("#bytes")?.value;
+    let iterations = row.get("#iterations").map_or(0.0, |figure| figure.value);
+    let mut further = Vec::new();
+    further.extend(
+        row.get("#sl")
+            .map(|level| ("service-level", level.value.into())),
+    );
+    further.extend(side.map(|side| ("side", side.into())));
+    if let Kind::Time(_) = test.kind {
+        let name = match columns.has("t_typical") {
+            true => "t_typical",
+            false => "t_avg",
+        };
+        match columns.unit(name) {
+            Some("usec") => {}
+            Some("cycles") => {
+                return Err("times in processor cycles; run perftest without -C".to_owned());
+            }
+            unit => return Err(format!("{name} has the unit {unit:?}, not usec")),
+        }
+        row.rising(&["t_min", "t_typical", "t_max"])?;
+        let value = row.need(name)?.value;
+        return Ok(vec![Reading {
+            further,
+            size,
+            iterations,
+            value,
+            rate: None,
+        }]);
+    }
+    let unit = |name: &str| match columns.unit(name) {
+        Some("MB/sec" | "MiB/sec") => Ok(MEBIBYTE),
+        Some("Gb/sec") => Ok(GIGABIT),
+        unit => Err(format!(
+            "{name} has the unit {unit:?}, not MB/sec or Gb/sec"
         )),
-        (true, None) => None,
+    };
+    let mut readings = Vec::new();
+    for (bandwidth, rate, port) in [
+        ("bw average", "msgrate", None),
+        ("bw port1", "msgrate port1", Some(1.0)),
+        ("bw port2", "msgrate port2", Some(2.0)),
+    ] {
+        if port.is_some() && !columns.has(bandwidth) {
+            continue;
+        }
+        let average = row.need(bandwidth)?.times(unit(bandwidth)?);
+        let rate = row.get(rate).map(|rate| rate.times(1e6));
+        if let Some(rate) = rate {
+            row.agree(average, rate.times(size), RATE)?;
+        }
+        let mut further = further.clone();
+        further.extend(port.map(|port: f64| ("port", port.into())));
+        readings.push(Reading {
+            further,
+            size,
+            iterations,
+            value: average.value,
+            rate: rate.map(|rate| rate.value),
+        });
     }
+    Ok(readings)
 }
 
-/// The columns that a row has at least.
-fn least(heads: &str) -> usize {
-    if heads.contains("t_typical") { 5 } else { 4 }
-}
-
-/// Latency: bytes, iterations, min, max, typical...; with a duration: bytes, iterations, average, transactions a second;
-/// bandwidth: bytes, iterations, peak, average, rate.
-fn of_row(test: &Test, heads: &str, row: &[f64]) -> Result<Point, String> {
-    match test.kind {
+/// A point of the rows of one key: one row, or intervals of one run.
+fn of_intervals(test: &Test, rows: &[&Reading]) -> Point {
+    let weight: f64 = rows.iter().map(|row| row.iterations).sum();
+    let counted = rows.len() > 1
+        && rows
+            .iter()
+            .all(|row| row.iterations > 0.0 && row.value > 0.0);
+    // Bytes of all intervals over their time, or times weighted by how many there were.
+    let together = |of: fn(&Reading) -> f64| -> f64 {
+        match (counted, test.kind) {
+            (false, _) => rows.iter().map(|row| of(row)).sum::<f64>() / rows.len() as f64,
+            (true, Kind::Time(_)) => {
+                rows.iter().map(|row| row.iterations * of(row)).sum::<f64>() / weight
+            }
+            (true, Kind::Bandwidth(_)) => {
+                weight / rows.iter().map(|row| row.iterations / of(row)).sum::<f64>()
+            }
+        }
+    };
+    let first = rows[0];
+    let value = together(|row| row.value);
+    let mut point = match test.kind {
+        Kind::Time(name) => test.time(name, first.size, value),
         Kind::Bandwidth(_) => {
-            let unit = if heads.contains("[Gb/sec]") {
-                GIGABIT
-            } else {
-                MEBIBYTE
+            let rate = first.rate.map(|_| together(|row| row.rate.unwrap_or(0.0)));
+            test.bandwidth(first.size, value, rate)
+        }
+    };
+    let further = first.further.iter().cloned();
+    point
+        .parameters
+        .extend(further.map(|(name, value)| (name.to_owned(), value)));
+    if rows.len() > 1 {
+        let scale = point.metrics[0].value / value;
+        let sample = Sample::new(rows.iter().map(|row| row.value * scale).collect());
+        if let (Some(sample), Some(first)) = (sample, point.metrics.first_mut()) {
+            *first = Metric {
+                summary: Some(Summary::of(&sample)),
+                ..first.clone()
             };
-            Ok(test.bandwidth(row[0], row[3] * unit, row.get(4).copied()))
         }
-        Kind::Time(_) if heads.contains("cycles]") => {
-            Err("times in processor cycles; run perftest without -C".to_owned())
-        }
-        Kind::Time(name) if heads.contains("t_typical") => Ok(test.time(name, row[0], row[4])),
-        Kind::Time(name) => Ok(test.time(name, row[0], row[2])),
     }
+    point
 }
 
-fn parse_json(text: &str) -> Parsed {
+/// Points of perftest's JSON.
+pub fn parse_json(text: &str) -> Parsed {
     let read = perftest_json::read(text)?;
     let mut test = Test::titled(read.info.get("test")?)?;
     for (name, value) in &read.info {
-        test.learn(name, value);
+        if let Err(reason) = test.learn(name, value) {
+            return Some(Err(format!("{name}: {reason}")));
+        }
     }
     if read.results.is_empty() {
         return Some(Err(
             "perftest's JSON without a result; was it cut short?".to_owned()
         ));
     }
-    Some(
-        read.results
-            .iter()
-            .map(|result| of_fields(&test, result))
-            .collect(),
-    )
+    let points = read.results.iter();
+    Some(points.map(|result| of_fields(&test, result)).collect())
 }
 
 fn of_fields(test: &Test, result: &Fields) -> Result<Point, String> {
@@ -199,30 +452,37 @@ fn of_fields(test: &Test, result: &Fields) -> Result<Point, String> {
         let word = result
             .get(name)
             .ok_or(format!("a result has no {name}; was the file cut short?"))?;
-        finite(word).ok_or(format!("{name} is {word}, which is not a number"))
+        Figure::read(word).map_err(|reason| format!("{name} is {word}: {reason}"))
     };
-    let size = number("MsgSize")?;
+    let size = number("MsgSize")?.value;
     match test.kind {
         Kind::Time(name) if result.contains_key("t_typical") => {
-            Ok(test.time(name, size, number("t_typical")?))
+            Ok(test.time(name, size, number("t_typical")?.value))
         }
-        Kind::Time(name) => Ok(test.time(name, size, number("t_avg")?)),
+        Kind::Time(name) => Ok(test.time(name, size, number("t_avg")?.value)),
         Kind::Bandwidth(_) => {
             let average = number("BW_average")?;
-            let mega = result.get("MsgRate").and_then(|word| finite(word));
-            let unit = unit_of(average, size * mega.unwrap_or(0.0) * 1e6);
-            Ok(test.bandwidth(size, average * unit, mega))
+            let rate = number("MsgRate")?.times(1e6);
+            let average = in_its_unit(average, rate.times(size))?;
+            Ok(test.bandwidth(size, average.value, Some(rate.value)))
         }
     }
 }
 
-/// The unit of a bandwidth in JSON, which does not say whether `--report_gbits` was given: the one that agrees better with
-/// the bytes that the message rate means. The two differ by a factor of 119.
-fn unit_of(average: f64, bytes_per_second: f64) -> f64 {
-    let off = |unit: f64| (average * unit / bytes_per_second).ln().abs();
-    match bytes_per_second > 0.0 && off(GIGABIT) < off(MEBIBYTE) {
-        true => GIGABIT,
-        false => MEBIBYTE,
+/// A bandwidth in JSON, which does not say whether `--report_gbits` was given: in the unit that
+/// agrees with the bytes that the message rate means. The two differ by a factor of 119.
+fn in_its_unit(average: Figure, bytes_per_second: Figure) -> Result<Figure, String> {
+    let mut fitting = vec![MEBIBYTE, GIGABIT];
+    fitting.retain(|unit| average.times(*unit).agrees(bytes_per_second));
+    match fitting[..] {
+        [unit] => Ok(average.times(unit)),
+        [] => Err(format!(
+            "inconsistent: {RATE}, neither in MB/sec nor in Gb/sec"
+        )),
+        _ => Err(
+            "BW_average may be in MB/sec or in Gb/sec, the message rate is too small to tell"
+                .to_owned(),
+        ),
     }
 }
 

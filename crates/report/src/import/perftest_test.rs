@@ -1,6 +1,8 @@
 //! Tables and files as perftest 4.5 writes them.
 
 use super::*;
+use crate::import::tests::{points, refused};
+use crate::import::{Hints, parse};
 
 const LATENCY: &str = "\
 ---------------------------------------------------------------------------------------
@@ -39,14 +41,6 @@ MsgRate: 0.520208,
 },
 }
 ";
-
-fn points(text: &str) -> Vec<Point> {
-    parse(text).expect("perftest's").expect("points")
-}
-
-fn refused(text: &str) -> String {
-    parse(text).expect("perftest's").unwrap_err()
-}
 
 /// Benchmark and parameters, as comparison has them.
 fn key(point: &Point) -> String {
@@ -148,6 +142,231 @@ fn wrong_json_says_what() {
 #[test]
 fn something_else_is_not_perftest() {
     for text in ["hello", "{}", "{\"a\": nan}", ""] {
-        assert_eq!(parse(text), None, "{text}");
+        refused(text);
     }
+}
+
+/// As ib_write_bw 4.5 printed it here, with `-b --report-both`.
+const BOTH: &str = "\
+                    RDMA_Write Bidirectional BW Test
+ Number of qps   : 1\t\tTransport type : IB
+ Connection type : RC\t\tUsing SRQ      : OFF
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 65536      500              93306.26            77856.91\t\t   1.245711
+---------------------------------------------------------------------------------------
+
+ Local results:
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 65536      500              46599.48            38798.06\t\t   0.620769
+---------------------------------------------------------------------------------------
+
+ Remote results:
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 65536      500              46706.79            39058.85\t\t   0.624942
+---------------------------------------------------------------------------------------
+";
+
+#[test]
+fn the_parts_of_both_ways_are_no_further_launches() {
+    let found = points(BOTH);
+    let keys: Vec<String> = found.iter().map(key).collect();
+    assert_eq!(
+        keys,
+        [
+            "bandwidth.write-both size=65536 transport=rc ways=both",
+            "bandwidth.write-both side=local size=65536 transport=rc ways=both",
+            "bandwidth.write-both side=remote size=65536 transport=rc ways=both",
+        ]
+    );
+    assert_eq!(found[0].metrics[0].value, 77856.91 * MEBIBYTE);
+    assert!(found.iter().all(|point| point.launch == 0));
+}
+
+#[test]
+fn a_column_of_the_service_level_shifts_no_other() {
+    let text = BANDWIDTH
+        .replace("#bytes     #iter", "#bytes    #sl      #iter")
+        .replace("65536      5000", "65536      3   5000");
+    let found = &points(&text)[0];
+    assert_eq!(found.metrics[0].value, 11400.0 * MEBIBYTE);
+    assert!((found.metrics[1].value - 182_400.0).abs() < 1e-6);
+    assert!(key(found).contains("service-level=3"));
+}
+
+#[test]
+fn figures_that_cannot_be_are_refused() {
+    let negative = refused(&BANDWIDTH.replace("11400.00", "-11400.00"));
+    assert!(
+        negative.contains("line 5") && negative.contains("negative"),
+        "{negative}"
+    );
+    let shifted = refused(&BANDWIDTH.replace("0.182400", "0.282400"));
+    assert!(
+        shifted.contains("line 5") && shifted.contains("message rate"),
+        "{shifted}"
+    );
+    let order = refused(&LATENCY.replace("3.26         0.89", "0.26         0.89"));
+    assert!(
+        order.contains("t_typical is 0.89, more than t_max"),
+        "{order}"
+    );
+    let column = refused(&BANDWIDTH.replace("MsgRate[Mpps]", "MsgRate[Mpps] Wonders"));
+    assert!(column.contains("\"Wonders\" is not known"), "{column}");
+}
+
+#[test]
+fn a_shared_receive_queue_survives_tabs_pasted_as_blanks() {
+    let text = LATENCY
+        .replace("OFF\n---", "ON\n---")
+        .replace("\t\t", "     ");
+    assert!(key(&points(&text)[0]).contains("receive-queue=shared"));
+}
+
+#[test]
+fn intervals_of_a_run_without_end_are_one_measurement() {
+    let row = " 65536      5000             0.00               ";
+    let text = format!(
+        "{}{row}5700.00\t\t   0.091200\n{row}5700.00\t\t   0.091200\n",
+        BANDWIDTH
+    );
+    let found = points(&text);
+    assert_eq!(found.len(), 1);
+    // 15,000 messages, of which 5,000 took half the time of the others.
+    let average = 3.0 / (1.0 / 11400.0 + 2.0 / 5700.0) * MEBIBYTE;
+    assert!((found[0].metrics[0].value / average - 1.0).abs() < 1e-9);
+    let summary = found[0].metrics[0].summary.as_ref().unwrap();
+    assert_eq!((summary.n, summary.max), (3, 11400.0 * MEBIBYTE));
+}
+
+#[test]
+fn memory_of_an_accelerator_is_kept_apart() {
+    let text =
+        format!("initializing CUDA\nallocated GPU buffer address at 0x1 pointer=0x2\n{BANDWIDTH}");
+    assert!(key(&points(&text)[0]).contains("memory=gpu"));
+}
+
+#[test]
+fn a_table_without_its_title_needs_a_name() {
+    let text = &BANDWIDTH[BANDWIDTH.find(" #bytes").unwrap()..];
+    let reason = refused(text);
+    assert!(
+        reason.contains("line 1") && reason.contains("--as perftest:write-bw"),
+        "{reason}"
+    );
+    let hints = Hints::of(Some("perftest:write-bw"), None).unwrap();
+    let (found, warnings) = parse(text, &hints).unwrap();
+    assert_eq!(
+        key(&found[0]),
+        "bandwidth.write size=65536 transport=rc ways=one"
+    );
+    assert!(warnings.is_empty());
+    let rows = refused(&text[text.find(" 65536").unwrap()..]);
+    assert!(rows.contains("without the head"), "{rows}");
+    assert!(Hints::of(Some("perftest:wonder-bw"), None).is_err());
+}
+
+#[test]
+fn lines_that_mean_nothing_are_named() {
+    let text = format!("$ ib_write_bw host\n{BANDWIDTH}what is this\n");
+    let (_, warnings) = parse(&text, &Hints::default()).unwrap();
+    assert_eq!(
+        warnings,
+        ["2 lines were not understood: 1 \"$ ib_write_bw host\", 7 \"what is this\""]
+    );
+}
+
+#[test]
+fn launchers_and_mail_change_nothing() {
+    for prefix in ["> ", "[1,0]<stdout>:", "0: ", "> > [0] "] {
+        let text: String = BOTH
+            .lines()
+            .map(|line| format!("{prefix}{line}\n"))
+            .collect();
+        assert_eq!(points(&text), points(BOTH), "{prefix}");
+    }
+    // Both ends under one launcher, whose lines alternate: the same result, once.
+    let both: String = BANDWIDTH
+        .lines()
+        .map(|line| format!("0: {line}\n1: {line}\n"))
+        .collect();
+    let (found, warnings) = parse(&both, &Hints::default()).unwrap();
+    assert_eq!(found, points(BANDWIDTH));
+    assert!(
+        warnings[0].contains("two processes printed alike"),
+        "{warnings:?}"
+    );
+}
+
+/// Every table that the options make, written as perftest writes it, gives back the figures that
+/// went in.
+#[test]
+fn generated_tables_come_back() {
+    let mut count = 0;
+    for test in ["RDMA_Write", "RDMA_Read", "Send", "Atomic FETCH_AND_ADD"] {
+        for (unit, factor) in [("MB/sec", MEBIBYTE), ("Gb/sec", GIGABIT)] {
+            for (level, port, cpu) in [
+                (false, false, false),
+                (true, false, false),
+                (false, true, false),
+                (true, true, true),
+            ] {
+                let sizes = [8.0, 4096.0, 8_388_608.0];
+                let mut text = format!(
+                    "                    {test} BW Test\n Connection type : RC\t\tUsing SRQ      : ON\n #bytes"
+                );
+                if level {
+                    text += "    #sl";
+                }
+                text += &format!(
+                    "     #iterations    BW peak[{unit}]    BW average[{unit}]   MsgRate[Mpps]"
+                );
+                if port {
+                    text += &format!(
+                        "   BW Port1[{unit}]   MsgRate Port1[Mpps]   BW Port2[{unit}]   MsgRate Port2[Mpps]"
+                    );
+                }
+                if cpu {
+                    text += "    CPU_Util[%]";
+                }
+                text += "\n";
+                for size in sizes {
+                    let (bytes, rate) = (12.3e9_f64, 12.3e9 / size / 1e6);
+                    text += &format!(" {size:<7}");
+                    if level {
+                        text += "    2";
+                    }
+                    text += &format!(
+                        "    1000     0.00     {:.2}\t\t   {rate:.6}",
+                        bytes / factor
+                    );
+                    if port {
+                        text += &format!(
+                            "   {:.2}   {:.6}   {:.2}   {:.6}",
+                            bytes / factor / 2.0,
+                            rate / 2.0,
+                            bytes / factor / 2.0,
+                            rate / 2.0
+                        );
+                    }
+                    if cpu {
+                        text += "\t    3.50";
+                    }
+                    text += "\n";
+                }
+                let found = points(&text);
+                assert_eq!(found.len(), if port { 9 } else { 3 });
+                for point in found
+                    .iter()
+                    .filter(|point| !point.parameters.contains_key("port"))
+                {
+                    let off = point.metrics[0].value - 12.3e9;
+                    assert!(off.abs() <= 0.005 * factor + 1.0, "{text}: {off}");
+                }
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(count, 32);
 }

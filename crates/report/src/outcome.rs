@@ -1,0 +1,278 @@
+//! The outcome of a comparison in a word, for people, for pull requests (Markdown) and for
+//! continuous integration (JUnit XML).
+
+use crate::chart::escape;
+use crate::comparison::Compared;
+use std::fmt::Write as _;
+use verbena_measure::compare::{Change, LEAST_LAUNCHES, Verdict};
+
+/// What two runs are to each other. A change is more certain than a doubt, and a doubt than its
+/// absence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Something got worse.
+    Worse,
+    /// Something got better, and nothing worse.
+    Better,
+    /// Something cannot be decided with these launches.
+    Undecided,
+    /// Nothing changed.
+    Unchanged,
+}
+
+/// The word for a verdict.
+pub fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Same => "same",
+        Verdict::Improved => "better",
+        Verdict::Regressed => "worse",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+/// Whether a verdict is a change.
+pub fn is_change(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Regressed | Verdict::Improved)
+}
+
+impl Compared {
+    /// The outcome of all curves and points.
+    pub fn outcome(&self) -> Outcome {
+        let has = |verdict| {
+            let mut all = self.curves.iter().chain(&self.changes);
+            all.any(|change| change.verdict == verdict)
+        };
+        match () {
+            () if has(Verdict::Regressed) => Outcome::Worse,
+            () if has(Verdict::Improved) => Outcome::Better,
+            () if self.count(Verdict::Undecided) > 0 => Outcome::Undecided,
+            () => Outcome::Unchanged,
+        }
+    }
+
+    /// Points of a verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        let points = self.changes.iter();
+        points.filter(|point| point.verdict == verdict).count()
+    }
+
+    /// The outcome in a sentence: what changed, or within how much nothing did, or how many
+    /// launches would decide.
+    pub fn sentence(&self) -> String {
+        let [worse, better, undecided, same] = [
+            Verdict::Regressed,
+            Verdict::Improved,
+            Verdict::Undecided,
+            Verdict::Same,
+        ]
+        .map(|verdict| self.count(verdict));
+        let curves = self.curves.iter().filter(|curve| is_change(curve.verdict));
+        let curves = match curves.count() {
+            0 => String::new(),
+            1 => ", 1 whole curve".to_owned(),
+            several => format!(", {several} whole curves"),
+        };
+        match self.outcome() {
+            Outcome::Worse | Outcome::Better => {
+                let doubt = match undecided {
+                    0 => String::new(),
+                    count => format!("; {count} undecided"),
+                };
+                format!("changed: {worse} points worse, {better} better{curves}{doubt}")
+            }
+            Outcome::Undecided => format!(
+                "undecided: {undecided} of {} points; {}",
+                undecided + same,
+                self.advice()
+            ),
+            Outcome::Unchanged => format!("unchanged: {same} points, within {}", self.within()),
+        }
+    }
+
+    /// Within how much nothing changed: as far as the intervals reach.
+    fn within(&self) -> String {
+        let reach = |change: &Change| {
+            let ends = change
+                .interval
+                .map_or([change.ratio; 2], |i| [i.low, i.high]);
+            ends.map(|end| (end - 1.0).abs())
+                .into_iter()
+                .fold(0.0, f64::max)
+        };
+        let same = self
+            .changes
+            .iter()
+            .filter(|change| change.verdict == Verdict::Same);
+        let most = same.map(reach).fold(0.0, f64::max);
+        format!("{:.1} %", 100.0 * most)
+    }
+
+    /// How many launches would decide what is undecided.
+    fn advice(&self) -> String {
+        let open = self.changes.iter().zip(&self.launches);
+        let needed = open
+            .filter(|(change, _)| change.verdict == Verdict::Undecided)
+            .filter_map(|(change, launches)| needed(change, *launches))
+            .fold(0.0, f64::max);
+        match needed as usize {
+            0 => format!(
+                "at least {LEAST_LAUNCHES} launches of each run are needed, 5 are usual (--launches)"
+            ),
+            // More than anybody would wait for.
+            1000.. => "the launches differ too much to be decided by more of them".to_owned(),
+            needed => {
+                format!("about {needed} launches of each run would decide (--launches {needed})")
+            }
+        }
+    }
+
+    /// The comparison for a pull request.
+    pub fn markdown(&self, shown: &[&Change]) -> String {
+        let mut out = format!("**{}**\n", self.sentence());
+        if !shown.is_empty() {
+            out.push_str("\n| | ratio | interval | what |\n|---|---|---|---|\n");
+        }
+        for change in shown {
+            let interval = interval(change);
+            let key = change.key.replace('\\', "\\\\").replace('|', "\\|");
+            let _ = writeln!(
+                out,
+                "| {} | {:.3} | {interval} | {key} |",
+                word(change.verdict),
+                change.ratio
+            );
+        }
+        out
+    }
+
+    /// The comparison as JUnit XML: what got worse failed, what is undecided was skipped.
+    pub fn junit(&self) -> String {
+        let all: Vec<&Change> = self.curves.iter().chain(&self.changes).collect();
+        let count = |verdict| {
+            all.iter()
+                .filter(|change| change.verdict == verdict)
+                .count()
+        };
+        let mut out = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"verbena compare\" tests=\"{}\" failures=\"{}\" \
+             skipped=\"{}\">\n",
+            all.len(),
+            count(Verdict::Regressed),
+            count(Verdict::Undecided)
+        );
+        for change in all {
+            let text = format!("{:.3} times {}", change.ratio, interval(change));
+            let text = escape(text.trim());
+            let inner = match change.verdict {
+                Verdict::Regressed => format!("<failure message=\"worse: {text}\"/>"),
+                Verdict::Undecided => format!("<skipped message=\"undecided: {text}\"/>"),
+                _ => format!("<system-out>{}: {text}</system-out>", word(change.verdict)),
+            };
+            let (class, name) = change.key.split_once(' ').unwrap_or((&change.key, ""));
+            let _ = writeln!(
+                out,
+                "<testcase classname=\"{}\" name=\"{}\">{inner}</testcase>",
+                escape(class),
+                escape(name)
+            );
+        }
+        out + "</testsuite>\n"
+    }
+}
+
+/// An interval as tables have it.
+fn interval(change: &Change) -> String {
+    change
+        .interval
+        .map_or(String::new(), |i| format!("[{:.3}, {:.3}]", i.low, i.high))
+}
+
+/// Launches with which an interval as wide as this one would leave out 1: its width falls with
+/// their root.
+fn needed(change: &Change, launches: usize) -> Option<f64> {
+    let interval = change.interval?;
+    let half = (interval.high / interval.low).ln() / 2.0;
+    let needed = launches as f64 * (half / change.ratio.ln()).powi(2);
+    needed
+        .is_finite()
+        .then(|| needed.ceil().max(launches as f64 + 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_measure::stats::interval::Interval;
+
+    type Judged = (Verdict, f64, Option<(f64, f64)>);
+
+    fn compared(points: &[Judged]) -> Compared {
+        let change = |(verdict, ratio, interval): &Judged| Change {
+            key: "latency.write size=8|9: <time>".to_owned(),
+            points: 1,
+            a: 1.0,
+            b: *ratio,
+            ratio: *ratio,
+            interval: interval.map(|(low, high)| Interval { low, high }),
+            p: None,
+            threshold: 0.05,
+            verdict: *verdict,
+        };
+        Compared {
+            curves: Vec::new(),
+            changes: points.iter().map(change).collect(),
+            launches: vec![5; points.len()],
+            only_first: 0,
+            only_second: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn three_outcomes_in_their_order() {
+        let same = (Verdict::Same, 1.0, Some((0.98, 1.03)));
+        let open = (Verdict::Undecided, 1.2, Some((0.9, 1.6)));
+        let worse = (Verdict::Regressed, 1.5, Some((1.4, 1.6)));
+        let better = (Verdict::Improved, 0.5, None);
+        let of = |points: &[_]| (compared(points).outcome(), compared(points).sentence());
+        let (outcome, text) = of(&[same]);
+        assert_eq!(
+            (outcome, text.as_str()),
+            (Outcome::Unchanged, "unchanged: 1 points, within 3.0 %")
+        );
+        let (outcome, text) = of(&[same, open]);
+        assert_eq!(outcome, Outcome::Undecided);
+        assert_eq!(
+            text,
+            "undecided: 1 of 2 points; about 13 launches of each run would decide (--launches 13)"
+        );
+        assert_eq!(of(&[same, open, better]).0, Outcome::Better);
+        let (outcome, text) = of(&[same, open, better, worse]);
+        assert_eq!(outcome, Outcome::Worse);
+        assert_eq!(text, "changed: 1 points worse, 1 better; 1 undecided");
+        let (_, single) = of(&[(Verdict::Undecided, 0.41, None)]);
+        assert!(single.contains("at least 3 launches"), "{single}");
+    }
+
+    #[test]
+    fn texts_for_others_are_escaped() {
+        let all = compared(&[
+            (Verdict::Regressed, 1.5, None),
+            (Verdict::Undecided, 1.2, None),
+        ]);
+        let shown: Vec<&Change> = all.changes.iter().collect();
+        assert!(
+            all.markdown(&shown).contains("size=8\\|9"),
+            "{}",
+            all.markdown(&shown)
+        );
+        let junit = all.junit();
+        assert!(
+            junit.contains("tests=\"2\" failures=\"1\" skipped=\"1\""),
+            "{junit}"
+        );
+        assert!(
+            junit.contains("&lt;time&gt;") && !junit.contains("<time>"),
+            "{junit}"
+        );
+    }
+}
