@@ -19,7 +19,7 @@ const SINGLE: [&str; 4] = ["#bytes", "#iterations", "#sl", "tps average"];
 /// What a bandwidth that does not fit its message rate is told to be.
 const RATE: &str = "the average bandwidth is not the message rate times the size";
 /// The beginnings of what perftest prints around its tables, beside lines such as `Mtu : 4096[B]`.
-const AROUND: [&str; 25] = [
+const AROUND: [&str; 27] = [
     "ibv_wr* API",
     "rdma_cm QPs",
     "CPU Utilization works",
@@ -33,6 +33,8 @@ const AROUND: [&str; 25] = [
     "Warning:",
     "Conflicting CPU frequency",
     "Requested mtu",
+    "Requested QP size might be too big",
+    "Device not recognized to implement inline feature",
     "* Waiting for client",
     "Test with events",
     "initializing CUDA",
