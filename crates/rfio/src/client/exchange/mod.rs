@@ -545,8 +545,8 @@ impl Drop for Ticket {
 /// Bytes of a caller that only writes look at.
 struct Lent(*const [u8]);
 
-// SAFETY: shared bytes, which any thread may look at.
 #[allow(unsafe_code, reason = "bytes of a caller who waits")]
+// SAFETY: shared bytes, which any thread may look at.
 unsafe impl Send for Lent {}
 
 #[allow(unsafe_code, reason = "bytes of a caller who waits")]
