@@ -227,10 +227,7 @@ fn a_shared_receive_queue_survives_tabs_pasted_as_blanks() {
 #[test]
 fn intervals_of_a_run_without_end_are_one_measurement() {
     let row = " 65536      5000             0.00               ";
-    let text = format!(
-        "{}{row}5700.00\t\t   0.091200\n{row}5700.00\t\t   0.091200\n",
-        BANDWIDTH
-    );
+    let text = format!("{BANDWIDTH}{row}5700.00\t\t   0.091200\n{row}5700.00\t\t   0.091200\n");
     let found = points(&text);
     assert_eq!(found.len(), 1);
     // 15,000 messages, of which 5,000 took half the time of the others.
