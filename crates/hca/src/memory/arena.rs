@@ -46,7 +46,8 @@ struct Space {
 }
 
 impl Arena {
-    /// An empty arena, with address space for twice the machine's memory. It is used while pages of the heap are held.
+    /// An empty arena, with address space for twice the machine's memory. It is used while pages of
+    /// the heap are held.
     pub fn create(pages: Pages) -> Result<Apart<Arena>> {
         // SAFETY: an all-zero sysinfo is a valid out-parameter, and it is writable.
         let memory = unsafe {

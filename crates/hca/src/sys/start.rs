@@ -1,11 +1,14 @@
 //! Starting threads of the adapter's own, in programs that change their own code meanwhile.
 //!
-//! A thread begins with calls of mmap(2) and munmap(2), for its heap. Open MPI and UCX overwrite the
-//! first instructions of these functions while other threads may run them ("memory hooks"): a thread
+//! A thread begins with calls of mmap(2) and munmap(2), for its heap. Open MPI and UCX overwrite
+//! the
+//! first instructions of these functions while other threads may run them ("memory hooks"): a
+//! thread
 //! that comes back from the kernel into the new ones ends the process. So whoever starts a thread
 //! here waits until it has its heap. Afterwards it sleeps, or allocates from what it has.
 //!
-//! Not by `std::thread`: that takes the loader's lock before the body begins, and a constructor of a
+//! Not by `std::thread`: that takes the loader's lock before the body begins, and a constructor of
+//! a
 //! library that opens the device holds it while it waits.
 
 use crate::errno::{Errno, Result};

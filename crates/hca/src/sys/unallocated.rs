@@ -1,7 +1,10 @@
-//! The allocator of this crate's tests: it ends a process that allocates or frees where it must not.
+//! The allocator of this crate's tests: it ends a process that allocates or frees where it must
+//! not.
 //!
-//! A thread that holds other threads' accesses to pages would wait for ever for one who waits at such
-//! a page with the heap's lock, or at such a page of the heap itself ([`crate::memory::quiet`]). That
+//! A thread that holds other threads' accesses to pages would wait for ever for one who waits at
+//! such
+//! a page with the heap's lock, or at such a page of the heap itself ([`crate::memory::quiet`]).
+//! That
 //! takes luck to be seen; an allocation does not.
 
 use std::alloc::{GlobalAlloc, Layout, System};

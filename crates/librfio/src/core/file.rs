@@ -261,7 +261,8 @@ impl OpenFile {
         read
     }
 
-    /// Opens the file on another connection; what was fetched before stays. It must still be the same
+    /// Opens the file on another connection; what was fetched before stays. It must still be the
+    /// same
     /// file.
     fn open_anew(&mut self) -> Result<(), Error> {
         self.coming.clear();

@@ -1,6 +1,8 @@
-//! A session with a service: it connects, proves who the user is, and demands the same of the server.
+//! A session with a service: it connects, proves who the user is, and demands the same of the
+//! server.
 //!
-//! What follows is [`super::exchange`]'s, which frames with what is here. Until then, and for a data
+//! What follows is [`super::exchange`]'s, which frames with what is here. Until then, and for a
+//! data
 //! queue pair, [`Session::call`] sends one request and waits for its reply, with nothing else under
 //! way.
 

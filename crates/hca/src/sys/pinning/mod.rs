@@ -18,7 +18,8 @@
 //!
 //! The question is asked while other threads may not touch pages of this process
 //! ([`crate::sys::userfault::Held`]), among them the heap's. So the answer needs the stack and what
-//! lies in a [`Pinning`], which does not lie in the heap either ([`crate::sys::apart`]). It allocates
+//! lies in a [`Pinning`], which does not lie in the heap either ([`crate::sys::apart`]). It
+//! allocates
 //! and frees nothing, and takes no lock that a thread may hold which waits for such a page.
 //!
 //! Not seen: a ring or device whose descriptor this process has handed over and closed, and the

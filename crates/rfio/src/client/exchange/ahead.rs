@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use super::{Errand, SharedFile, Ticket};
 use crate::client::error::Error;
 
-/// Reads under way by RDMA: one comes while the one before is looked at. More would only spread what
+/// Reads under way by RDMA: one comes while the one before is looked at. More would only spread
+/// what
 /// lands over more memory than the processor's caches hold, when many readers share a host.
 const AHEAD_BY_RDMA: usize = 2;
 
@@ -63,7 +64,8 @@ impl<'a> Reads<'a> {
         Ok(())
     }
 
-    /// Looks at the oldest when it has come: its place, the bytes that were asked for, and the data,
+    /// Looks at the oldest when it has come: its place, the bytes that were asked for, and the
+    /// data,
     /// which are fewer only where the file ends. `None` if none is under way.
     pub fn finish_oldest<T>(
         &mut self,

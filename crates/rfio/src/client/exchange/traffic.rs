@@ -407,7 +407,8 @@ impl Traffic {
         while self.flights.len() < self.most
             && let Some(index) = self.may_leave(&reads)
         {
-            // Where all parts are lent its turn comes when one is free; later ones do not overtake it.
+            // Where all parts are lent its turn comes when one is free; later ones do not overtake
+            // it.
             let Some(window) = self.window_for(index)? else {
                 return Ok(());
             };
@@ -438,7 +439,8 @@ impl Traffic {
         None
     }
 
-    /// Opens a window for the data of a piece that waits, if they travel beside the frames: `None` if
+    /// Opens a window for the data of a piece that waits, if they travel beside the frames: `None`
+    /// if
     /// there is no room for that now.
     #[allow(clippy::option_option, reason = "no room, or no need of any")]
     fn window_for(&mut self, index: usize) -> Result<Option<Option<(Window, Lent)>>, Error> {

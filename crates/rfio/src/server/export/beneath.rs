@@ -65,7 +65,8 @@ impl Root {
         Err(Errno::AGAIN.into())
     }
 
-    /// The same by what the kernel remembers. The walk ends at another file system, which may have to
+    /// The same by what the kernel remembers. The walk ends at another file system, which may have
+    /// to
     /// be asked.
     pub(super) fn look_beneath_at_once(
         &self,
