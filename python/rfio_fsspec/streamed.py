@@ -34,7 +34,7 @@ class AsyncFile(AbstractAsyncStreamedFile):
             return await in_thread(call, *arguments)
 
         self._last = asyncio.ensure_future(act())
-        # Nobody may be left to take an error of what was cancelled.
+        # After a cancellation no caller may remain to receive the error.
         self._last.add_done_callback(_is_seen)
         return await asyncio.shield(self._last)
 

@@ -1,16 +1,13 @@
-//! While pages change their home nobody else may touch them, or a write would be lost.
+//! While pages move, no other thread may touch them, or a write would be lost.
 //!
-//! Neither may the thread that moves them. They may be the heap's, with the adapter's own data, or
-//! hold a lock: whoever
-//! registers whole pages around buffers of malloc(3), as UCX does, registers what else lies there.
-//! So while something is
-//! held nothing is allocated or freed, no lock is taken that another thread may hold which waits
-//! for a held page, and only
-//! the stack and what lies apart ([`crate::sys::apart`]) is used, as the arena with all that it
-//! needs. Under the crate's own
-//! tests an allocation meanwhile ends the process.
+//! Nor may the thread that moves them. UCX registers whole pages around buffers of malloc(3), so
+//! the pages may hold the heap's own data, the adapter's data, or a lock. Therefore, while pages
+//! are held: nothing is allocated or freed; no lock is taken whose holder may be waiting for a held
+//! page; and only the stack and memory of [`crate::sys::apart`] is used, where the arena lies with
+//! all it needs. In the crate's tests an allocation during a hold ends the process.
 //!
-//! In a process of one thread it is enough that no signal handler runs; in others userfaultfd makes their accesses wait.
+//! In a process of one thread it is enough that no signal handler runs; in others userfaultfd makes
+//! their accesses wait.
 
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;

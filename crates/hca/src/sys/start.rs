@@ -1,15 +1,13 @@
-//! Starting threads of the adapter's own, in programs that change their own code meanwhile.
+//! Starting the adapter's threads in programs that change their own code meanwhile.
 //!
-//! A thread begins with calls of mmap(2) and munmap(2), for its heap. Open MPI and UCX overwrite
-//! the
-//! first instructions of these functions while other threads may run them ("memory hooks"): a
-//! thread
-//! that comes back from the kernel into the new ones ends the process. So whoever starts a thread
-//! here waits until it has its heap. Afterwards it sleeps, or allocates from what it has.
+//! A new thread calls mmap(2) and munmap(2) for its heap. Open MPI and UCX overwrite the first
+//! instructions of these functions ("memory hooks") while other threads may be running them; a
+//! thread that returns from the kernel into the new instructions ends the process. So [`start`]
+//! waits until the new thread has its heap. Afterwards the thread sleeps, or allocates from the
+//! heap it has.
 //!
-//! Not by `std::thread`: that takes the loader's lock before the body begins, and a constructor of
-//! a
-//! library that opens the device holds it while it waits.
+//! `std::thread` cannot be used: it takes the dynamic loader's lock before the body begins, and a
+//! library's constructor that opens the device holds that lock while it waits.
 
 use crate::errno::{Errno, Result};
 use crate::sys::threads::SignalsBlocked;

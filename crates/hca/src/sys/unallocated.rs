@@ -1,11 +1,8 @@
-//! The allocator of this crate's tests: it ends a process that allocates or frees where it must
-//! not.
+//! The allocator of this crate's tests. It ends a process that allocates or frees while pages are
+//! held ([`crate::memory::quiet`]).
 //!
-//! A thread that holds other threads' accesses to pages would wait for ever for one who waits at
-//! such
-//! a page with the heap's lock, or at such a page of the heap itself ([`crate::memory::quiet`]).
-//! That
-//! takes luck to be seen; an allocation does not.
+//! Such an allocation deadlocks only sometimes: when another thread waits for a held page with the
+//! heap's lock, or when a held page is the heap's. The allocation itself can be seen every time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

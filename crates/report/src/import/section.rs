@@ -26,7 +26,7 @@ pub trait Section {
     ///
     /// # Errors
     ///
-    /// When what was read does not go together.
+    /// If the lines contradict each other.
     fn end(self: Box<Self>) -> Result<Vec<Point>, String>;
 
     /// Whether a line that begins a section of this tool belongs to this one.

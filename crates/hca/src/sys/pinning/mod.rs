@@ -77,7 +77,7 @@ struct Numbers {
 #[derive(Debug)]
 struct List<const ROOM: usize> {
     numbers: [RawFd; ROOM],
-    /// How many there are; more than the room when not all are here.
+    /// Descriptors counted; if more than `ROOM`, only the first `ROOM` are stored.
     count: usize,
 }
 
