@@ -71,6 +71,8 @@ pub enum Warning {
         /// Nanoseconds between the first and the last start.
         nanos: f64,
     },
+    /// The clocks of the hosts could not be compared before a start, so the skew of the starts is unknown (rule 11).
+    UnknownStart,
 }
 
 impl fmt::Display for Warning {
@@ -128,6 +130,9 @@ impl fmt::Display for Warning {
             Warning::StartSkew { nanos } => {
                 write!(f, "the pairs started {} apart", crate::unit::time(*nanos))
             }
+            Warning::UnknownStart => {
+                f.write_str("clocks of the hosts could not be compared; start skew unknown")
+            }
         }
     }
 }
@@ -154,6 +159,7 @@ impl Warning {
             Warning::TwoLevels(levels) => format!("two levels, {:.2} apart", levels.ratio),
             Warning::Straggler { pair, .. } => format!("pair {pair} slow"),
             Warning::StartSkew { .. } => "ragged start".to_owned(),
+            Warning::UnknownStart => "start skew unknown".to_owned(),
         }
     }
 
@@ -173,6 +179,7 @@ impl Warning {
             Warning::TwoLevels(_) => "use more launches, and say how often each level comes up",
             Warning::Straggler { .. } => "look at that pair's cores, cable or port",
             Warning::StartSkew { .. } => "prefer `lockstep`, or run longer",
+            Warning::UnknownStart => "measure when the hosts have less to do",
         }
     }
 }

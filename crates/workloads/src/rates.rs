@@ -194,6 +194,9 @@ impl Blocks {
         warnings.extend(self.looks.warning());
         // Where clocks could not be compared, nobody knows when the others were at work.
         let is_known = self.start_error.is_finite();
+        if !is_known {
+            warnings.push(Warning::UnknownStart);
+        }
         let conduct = Conduct {
             warmup,
             batch: 1,

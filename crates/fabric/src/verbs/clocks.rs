@@ -2,8 +2,8 @@
 //! UDP, while both spin, for a thread that sleeps wakes up late.
 //!
 //! A question is the answerer's pass and a number; an answer is the asker's pass, the number and the clock's reading. Passes are
-//! random and told over the exchange before each start, so that nobody else can answer, and nothing late counts. Numbers are
-//! little-endian.
+//! random and told over the exchange before each start, so that nobody else can answer, and nothing of an earlier start counts.
+//! Numbers are little-endian.
 
 use crate::error::{Error, Result};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -16,12 +16,14 @@ use verbena_measure::clock::Clock;
 use verbena_measure::clock::offset::{Offset, Reading};
 
 /// Questions asked.
-const QUESTIONS: u32 = 64;
-/// How long an answer is waited for. It comes in microseconds, where nobody has lost the processor; one that comes late bounds
-/// little and is better than none.
+const QUESTIONS: usize = 64;
+/// How long an answer is waited for before the next question. It comes in microseconds, unless a process has lost the
+/// processor.
 const ANSWER: Duration = Duration::from_millis(100);
-/// How long all of it may take; what is known by then must do.
-const ALL: Duration = Duration::from_secs(1);
+/// How long more is asked once something is known.
+const ENOUGH: Duration = Duration::from_millis(500);
+/// How long all of it may take, on hosts that are busy with other things.
+const LONGEST: Duration = Duration::from_secs(5);
 /// Looks before the processor is given to others, who may be those that are waited for.
 const LOOKS: u32 = 500;
 /// The number of what is no question: that there will be none any more. Said several times, for datagrams get lost.
@@ -41,6 +43,7 @@ pub struct ClockPort {
     socket: UdpSocket,
     pass: Cell<[u8; PASS]>,
     nanos_per_tick: f64,
+    longest: Duration,
 }
 
 /// What others must know of it.
@@ -94,6 +97,7 @@ impl ClockPort {
             socket,
             pass: Cell::default(),
             nanos_per_tick: clock.nanos_per_tick,
+            longest: LONGEST,
         })
     }
 
@@ -115,7 +119,7 @@ impl ClockPort {
         let since = Instant::now();
         let mut looks = 0;
         let mut asking: Vec<&Told> = askers.iter().map(|(_, told)| told).collect();
-        while !asking.is_empty() && since.elapsed() < ALL {
+        while !asking.is_empty() && since.elapsed() < self.longest {
             let mut question = [0; REPLY];
             let Ok((QUESTION, from)) = self.socket.recv_from(&mut question) else {
                 wait(&mut looks);
@@ -148,21 +152,26 @@ impl ClockPort {
         let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into());
         let place = SocketAddr::new(address, other.port);
         let since = Instant::now();
-        let mut readings = Vec::with_capacity(QUESTIONS as usize);
+        let mut readings = Vec::with_capacity(QUESTIONS);
+        // When each question was sent, until it is answered.
+        let mut asked = Vec::with_capacity(QUESTIONS);
         let say = |number: u32| {
             let mut question = other.pass.to_vec();
             question.extend(number.to_le_bytes());
             self.socket.send_to(&question, place)
         };
-        for number in 0..QUESTIONS {
-            if since.elapsed() > ALL / 2 {
+        while asked.len() < QUESTIONS {
+            let limit = match readings.is_empty() {
+                true => self.longest,
+                false => ENOUGH,
+            };
+            if since.elapsed() > limit {
                 break;
             }
-            let sent = clock.now();
-            if say(number).is_ok()
-                && let Some((there, back)) = self.hear(number, clock)
-            {
-                readings.push(Reading { sent, there, back });
+            let number = asked.len() as u32;
+            asked.push(Some(clock.now()));
+            if say(number).is_ok() {
+                readings.extend(self.hear(&mut asked, clock));
             }
         }
         for _ in 0..FAREWELLS {
@@ -171,19 +180,23 @@ impl ClockPort {
         Offset::of(&readings, other.nanos_per_tick / self.nanos_per_tick)
     }
 
-    /// The other clock's reading in the answer to a question, and when it came.
-    fn hear(&self, number: u32, clock: &Clock) -> Option<(u64, u64)> {
+    /// The next answer to any of the questions that were asked. A late one bounds the offset less closely, but bounds it.
+    fn hear(&self, asked: &mut [Option<u64>], clock: &Clock) -> Option<Reading> {
         let since = Instant::now();
         let mut looks = 0;
         while since.elapsed() < ANSWER {
             let mut answer = [0; REPLY + 1];
             let got = self.socket.recv_from(&mut answer);
             let back = clock.now();
-            let is_mine =
-                answer[..PASS] == self.pass.get() && answer[PASS..QUESTION] == number.to_le_bytes();
-            if matches!(got, Ok((REPLY, _))) && is_mine {
+            let is_mine = matches!(got, Ok((REPLY, _))) && answer[..PASS] == self.pass.get();
+            let number = answer[PASS..QUESTION].try_into().map(u32::from_le_bytes);
+            if is_mine
+                && let Ok(number) = number
+                && let Some(sent) = asked.get_mut(number as usize).and_then(Option::take)
+            {
                 let there = answer[QUESTION..REPLY].try_into().expect("eight bytes");
-                return Some((u64::from_le_bytes(there), back));
+                let there = u64::from_le_bytes(there);
+                return Some(Reading { sent, there, back });
             }
             wait(&mut looks);
         }
@@ -212,13 +225,39 @@ mod tests {
         }
     }
 
+    /// A port that gives up sooner.
+    fn port(clock: &Clock, longest: Duration) -> ClockPort {
+        ClockPort {
+            longest,
+            ..ClockPort::open(None, clock).unwrap()
+        }
+    }
+
     #[test]
-    fn who_gets_no_answer_knows_nothing_and_goes_on() {
+    fn comparison_with_a_silent_process_ends() {
         let clock = Clock::system();
-        let [asks, silent] = [(); 2].map(|()| ClockPort::open(None, &clock).unwrap());
+        let longest = Duration::from_millis(300);
+        let [asks, silent] = [(); 2].map(|()| port(&clock, longest));
         let other = silent.told().unwrap();
         assert_eq!(asks.ask(None, &other, &clock), None);
         // Nobody asks: the answerer goes on too.
         silent.answer(&[(None, asks.told().unwrap())], &clock);
+    }
+
+    /// The answerer had lost the processor for longer than a question waits: all that was asked until then is answered late.
+    #[test]
+    fn late_answers_count() {
+        let clock = Clock::system();
+        let longest = Duration::from_secs(30);
+        let [asks, answers] = [(); 2].map(|()| port(&clock, longest));
+        let (asker, answerer) = (asks.told().unwrap(), answers.told().unwrap());
+        let clock = &clock;
+        let offset = std::thread::scope(|scope| {
+            let asking = scope.spawn(move || asks.ask(None, &answerer, clock));
+            std::thread::sleep(ENOUGH + 3 * ANSWER);
+            answers.answer(&[(None, asker)], clock);
+            asking.join().unwrap()
+        });
+        assert!(offset.is_some());
     }
 }

@@ -150,6 +150,9 @@ pub async fn sample_rounds<F: Fabric>(
     let (skew, error) = (sampler.skew, sampler.start_error);
     // Where clocks could not be compared, nothing is known of it.
     let is_known = error.is_finite();
+    if !is_known {
+        warnings.push(Warning::UnknownStart);
+    }
     let conduct = Conduct {
         warmup: warm.operations,
         first: warm.first,
