@@ -11,6 +11,7 @@
 #include "endpoint.h"
 #include "measure.h"
 #include "peer.h"
+#include "traced.h"
 #include "work.h"
 
 #define QUEUE_PAIRS 10000
@@ -149,9 +150,49 @@ static void registration(void)
 	CHECK_CALL(ibv_dereg_mr(mr));
 }
 
+/* Instructions of a registration and its end: of memory that never was registered, and once more
+ * of the same. */
+static void counted_registration(void)
+{
+	static const struct {
+		uint64_t length;
+		const char *first, *again, *calls;
+	} SIZES[] = {
+		{ 4096, "register_4k_instructions", "register_again_4k_instructions",
+		  "register_4k_system_calls" },
+		{ 65536, "register_64k_instructions", "register_again_64k_instructions",
+		  "register_64k_system_calls" },
+		{ MEBIBYTE, "register_1m_instructions", "register_again_1m_instructions",
+		  "register_1m_system_calls" },
+	};
+	struct endpoint first = endpoint_open(endpoint_defaults());
+	CHECK_CALL(ibv_dereg_mr(region(&first, touched(MEBIBYTE), MEBIBYTE, ALL_ACCESS)));
+	for (unsigned size = 0; size < sizeof SIZES / sizeof *SIZES; size++) {
+		double instructions[2][9], calls[9];
+		for (unsigned time = 0; time < 9; time++) {
+			void *memory = touched(SIZES[size].length);
+			for (unsigned turn = 0; turn < 2; turn++) {
+				traced_begin();
+				struct ibv_mr *mr =
+					ibv_reg_mr(first.pd, memory, SIZES[size].length, ALL_ACCESS);
+				CHECK(mr != NULL && ibv_dereg_mr(mr) == 0);
+				struct steps counted = traced_end();
+				instructions[turn][time] = (double)counted.instructions;
+				if (turn == 0)
+					calls[time] = (double)counted.system_calls;
+			}
+			CHECK_CALL(munmap(memory, SIZES[size].length));
+		}
+		print_result(SIZES[size].first, median(instructions[0], 9));
+		print_result(SIZES[size].again, median(instructions[1], 9));
+		print_result(SIZES[size].calls, median(calls, 9));
+	}
+}
+
 const struct test tests[] = {
 	{ "queue_pairs", queue_pairs },
 	{ "idle", idle },
 	{ "registration", registration },
+	{ "registration_steps", counted_registration },
 	{ 0 },
 };

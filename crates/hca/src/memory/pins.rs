@@ -6,6 +6,7 @@
 
 use crate::memory::interval::{Advance, IntervalMap};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 /// A range of addresses that lies in the arena.
@@ -78,11 +79,34 @@ impl Advance for Stuck {
     }
 }
 
+/// Spreads numbers counted here, which nobody can choose so that they collide: cheaper than the
+/// standard library's.
+#[derive(Default)]
+struct CountHasher(u64);
+
+impl Hasher for CountHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // 2^64 by the golden ratio; the table takes the low bits and the highest.
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
 /// All pinned pages, by offset in the arena.
 #[derive(Debug, Default)]
 pub struct Pins {
     pinned: IntervalMap<Pin>,
-    holds: HashMap<HoldId, Vec<Segment>>,
+    holds: HashMap<HoldId, Vec<Segment>, BuildHasherDefault<CountHasher>>,
     count: u64,
     /// Loose pages that could not be given back. Some have users again since.
     stuck: IntervalMap<Stuck>,

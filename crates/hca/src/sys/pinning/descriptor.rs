@@ -28,38 +28,95 @@ enum Nature {
     Named,
 }
 
-/// Looks at descriptor `number`; `list` is the directory of all, and `nameless` the inode that
-/// rings never have.
-pub fn verdict(number: RawFd, list: RawFd, nameless: u64) -> Verdict {
+/// One question about a descriptor, each a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// How it was opened: fcntl(2).
+    Flags,
+    /// What it is: fstat(2).
+    Status,
+    /// The protocol of a socket: getsockopt(2).
+    Domain,
+}
+
+/// Asks about descriptors of this process.
+#[derive(Debug)]
+pub struct Looks {
+    /// The directory of all, opened.
+    pub list: RawFd,
+    /// The inode that rings never have.
+    pub nameless: u64,
+}
+
+impl Looks {
+    /// Whether one question suffices to say that the descriptor is open and holds no pages.
+    pub fn settles(&self, question: Question, number: RawFd) -> bool {
+        match question {
+            Question::Flags => flags(number).is_some_and(is_harmless_as_opened),
+            // Whether it was opened with O_DIRECT does not matter then.
+            Question::Status => {
+                status(number).is_some_and(|status| self.nature(&status, true) == Nature::Harmless)
+            }
+            Question::Domain => domain(number).is_some_and(is_harmless_domain),
+        }
+    }
+
+    /// All that there is to know about a descriptor, and the question that would have settled it.
+    pub fn verdict(&self, number: RawFd) -> (Verdict, Question) {
+        let Some(flags) = flags(number) else {
+            return (Verdict::Closed, Question::Flags);
+        };
+        if is_harmless_as_opened(flags) {
+            return (Verdict::Harmless, Question::Flags);
+        }
+        let Some(status) = status(number) else {
+            return (Verdict::Closed, Question::Flags);
+        };
+        let nature = self.nature(&status, flags & libc::O_DIRECT != 0);
+        let holds = match nature {
+            Nature::Harmless => false,
+            Nature::Direct => true,
+            Nature::Socket => !domain(number).is_some_and(is_harmless_domain),
+            Nature::Named => match name(number, self.list) {
+                Some(name) if name.as_bytes() == RING => ring::holds(number),
+                Some(name) => !is_harmless_name(name.as_bytes()),
+                None => true,
+            },
+        };
+        let question = match nature {
+            Nature::Socket => Question::Domain,
+            _ => Question::Status,
+        };
+        match holds {
+            true => (Verdict::Holds, question),
+            false => (Verdict::Harmless, question),
+        }
+    }
+
+    fn nature(&self, status: &libc::stat, is_direct: bool) -> Nature {
+        let device = (libc::major(status.st_rdev), libc::minor(status.st_rdev));
+        nature(
+            status.st_mode,
+            device,
+            is_direct,
+            status.st_ino == self.nameless,
+        )
+    }
+}
+
+/// How a descriptor was opened. By the system call itself: the C library's function reads variable
+/// arguments first.
+fn flags(number: RawFd) -> Option<c_int> {
     // SAFETY: F_GETFL takes no argument.
-    let flags = unsafe { libc::fcntl(number, libc::F_GETFL) };
-    if flags < 0 {
-        return Verdict::Closed;
-    }
-    // Whatever hands pages to a device is asked by ioctl(2) or mmap(2) on a descriptor for reading
-    // and writing.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, number, libc::F_GETFL) };
+    c_int::try_from(flags).ok().filter(|flags| *flags >= 0)
+}
+
+/// Whatever hands pages to a device is asked by ioctl(2) or mmap(2) on a descriptor for reading and
+/// writing.
+fn is_harmless_as_opened(flags: c_int) -> bool {
     let is_direct = flags & libc::O_DIRECT != 0;
-    if flags & libc::O_PATH != 0 || (flags & libc::O_ACCMODE != libc::O_RDWR && !is_direct) {
-        return Verdict::Harmless;
-    }
-    let Some(status) = status(number) else {
-        return Verdict::Closed;
-    };
-    let device = (libc::major(status.st_rdev), libc::minor(status.st_rdev));
-    let holds = match nature(status.st_mode, device, is_direct, status.st_ino == nameless) {
-        Nature::Harmless => false,
-        Nature::Direct => true,
-        Nature::Socket => is_of_express_data_path(number),
-        Nature::Named => match name(number, list) {
-            Some(name) if name.as_bytes() == RING => ring::holds(number),
-            Some(name) => !is_harmless_name(name.as_bytes()),
-            None => true,
-        },
-    };
-    match holds {
-        true => Verdict::Holds,
-        false => Verdict::Harmless,
-    }
+    flags & libc::O_PATH != 0 || (flags & libc::O_ACCMODE != libc::O_RDWR && !is_direct)
 }
 
 /// fstat(2). By the system call of that name: the C library's function asks newfstatat(2), which
@@ -127,7 +184,8 @@ fn is_harmless_name(name: &[u8]) -> bool {
             .any(|beginning| name.starts_with(beginning))
 }
 
-fn is_of_express_data_path(number: RawFd) -> bool {
+/// A socket's SO_DOMAIN; None of what is no socket.
+fn domain(number: RawFd) -> Option<c_int> {
     let mut domain: c_int = 0;
     let mut length = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: the option is an int, and `length` says so.
@@ -140,7 +198,12 @@ fn is_of_express_data_path(number: RawFd) -> bool {
             &raw mut length,
         )
     };
-    answer != 0 || domain == libc::AF_XDP
+    (answer == 0).then_some(domain)
+}
+
+/// All but the express data path.
+fn is_harmless_domain(domain: c_int) -> bool {
+    domain != libc::AF_XDP
 }
 
 /// What the link in the directory of descriptors says, if it is short enough to matter.
@@ -267,7 +330,11 @@ mod tests {
     #[test]
     fn descriptors_of_this_process_are_told_apart() {
         let list = std::fs::File::open("/proc/self/fd").unwrap();
-        let look = |number| verdict(number, list.as_raw_fd(), nameless_inode());
+        let looks = Looks {
+            list: list.as_raw_fd(),
+            nameless: nameless_inode(),
+        };
+        let look = |number| looks.verdict(number).0;
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         assert_eq!(look(one.as_raw_fd()), Verdict::Harmless);
         assert_eq!(look(list.as_raw_fd()), Verdict::Harmless);
@@ -278,5 +345,49 @@ mod tests {
             .unwrap();
         assert_eq!(look(null.as_raw_fd()), Verdict::Harmless);
         assert_eq!(look(1 << 20), Verdict::Closed);
+    }
+
+    #[test]
+    fn one_question_settles_what_it_settled_before() {
+        let list = std::fs::File::open("/proc/self/fd").unwrap();
+        let looks = Looks {
+            list: list.as_raw_fd(),
+            nameless: nameless_inode(),
+        };
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (pipe, _end) = std::io::pipe().unwrap();
+        let made = || -> [RawFd; 2] {
+            // SAFETY: no pointers.
+            unsafe { [libc::eventfd(0, 0), libc::epoll_create1(0)] }
+        };
+        let path = std::env::temp_dir().join(format!("verbena-direct-{}", std::process::id()));
+        let file = std::fs::File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let all = [
+            list.as_raw_fd(),
+            socket.as_raw_fd(),
+            pipe.as_raw_fd(),
+            file.as_raw_fd(),
+        ];
+        for number in all.into_iter().chain(made()) {
+            let (verdict, question) = looks.verdict(number);
+            assert_eq!(verdict, Verdict::Harmless, "{number}");
+            let is_file = number == file.as_raw_fd();
+            assert_eq!(looks.settles(question, number), !is_file, "{number}");
+        }
+        // Of a file that may have been opened with O_DIRECT the status alone settles nothing, and
+        // no question settles a number that is closed, or of another kind now.
+        for question in [Question::Flags, Question::Status, Question::Domain] {
+            assert!(!looks.settles(question, file.as_raw_fd()));
+            assert!(!looks.settles(question, 1 << 20));
+        }
+        assert!(!looks.settles(Question::Domain, pipe.as_raw_fd()));
+        assert!(!looks.settles(Question::Status, socket.as_raw_fd()));
     }
 }

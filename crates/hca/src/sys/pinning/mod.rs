@@ -33,7 +33,7 @@ mod spliced;
 
 use crate::errno::Result;
 use crate::sys::vma::Maps;
-use descriptor::Verdict;
+use descriptor::{Looks, Question, Verdict};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::FileExt;
@@ -45,7 +45,7 @@ const DESCRIPTORS: &str = "/proc/self/fd";
 const CONTEXT: &str = "/[aio]";
 const CONTEXTS: &str = "/proc/sys/fs/aio-nr";
 /// Of so many descriptors the numbers are kept. Of more all are listed each time.
-const KEPT: usize = 1024;
+const KEPT: usize = 4096;
 /// The most that are known to be ours; more are looked at as all others are.
 const KNOWN: usize = 16;
 
@@ -59,43 +59,49 @@ pub struct Pinning {
     contexts: Option<File>,
     /// What that number was when this process had no context.
     without_context: AtomicU64,
-    /// Inode of descriptors that the kernel makes without an inode of their own: event queues,
-    /// counters, timers. No ring.
-    nameless: u64,
+    /// Asks about one.
+    looks: Looks,
     numbers: Mutex<Numbers>,
 }
 
 /// The numbers of descriptors.
 #[derive(Debug)]
 struct Numbers {
-    /// Those that were open at the last look.
-    open: List<KEPT>,
+    /// Those that were open at the last look, each with the question to begin with: what settled it
+    /// then.
+    open: List<(RawFd, Question), KEPT>,
     /// Those of them that are ours for as long as this process lives, and hold no pages.
-    known: List<KNOWN>,
+    known: List<RawFd, KNOWN>,
 }
 
 #[derive(Debug)]
-struct List<const ROOM: usize> {
-    numbers: [RawFd; ROOM],
-    /// Descriptors counted; if more than `ROOM`, only the first `ROOM` are stored.
+struct List<T, const ROOM: usize> {
+    entries: [T; ROOM],
+    /// Entries counted; if more than `ROOM`, only the first `ROOM` are stored.
     count: usize,
 }
 
-impl<const ROOM: usize> List<ROOM> {
-    const EMPTY: List<ROOM> = List {
-        numbers: [-1; ROOM],
-        count: 0,
-    };
+impl<T: Copy, const ROOM: usize> List<T, ROOM> {
+    const fn new(blank: T) -> List<T, ROOM> {
+        List {
+            entries: [blank; ROOM],
+            count: 0,
+        }
+    }
 
-    fn push(&mut self, number: RawFd) {
-        if let Some(room) = self.numbers.get_mut(self.count) {
-            *room = number;
+    fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    fn push(&mut self, entry: T) {
+        if let Some(room) = self.entries.get_mut(self.count) {
+            *room = entry;
         }
         self.count += 1;
     }
 
-    fn all(&self) -> &[RawFd] {
-        &self.numbers[..self.count.min(ROOM)]
+    fn all(&self) -> &[T] {
+        &self.entries[..self.count.min(ROOM)]
     }
 
     fn is_whole(&self) -> bool {
@@ -109,11 +115,14 @@ impl Pinning {
         let descriptors = File::open(DESCRIPTORS)?;
         let contexts = File::open(CONTEXTS).ok();
         let pinning = Pinning {
-            nameless: descriptor::nameless_inode(),
+            looks: Looks {
+                list: descriptors.as_raw_fd(),
+                nameless: descriptor::nameless_inode(),
+            },
             without_context: AtomicU64::new(0),
             numbers: Mutex::new(Numbers {
-                open: List::EMPTY,
-                known: List::EMPTY,
+                open: List::new((-1, Question::Flags)),
+                known: List::new(-1),
             }),
             descriptors,
             contexts,
@@ -133,7 +142,7 @@ impl Pinning {
         let number = descriptor.as_raw_fd();
         let mut numbers = self.numbers();
         numbers.known.push(number);
-        numbers.open = List::EMPTY;
+        numbers.open.clear();
     }
 
     /// How many descriptors are open; 0 before Linux 6.2, which does not say so.
@@ -160,34 +169,34 @@ impl Pinning {
         {
             return is_held;
         }
-        *open = List::EMPTY;
+        open.clear();
         let mut is_held = false;
         let listed = list::each(self.descriptors.as_fd(), |number| {
             if !known.contains(&number) {
-                open.push(number);
-                is_held = is_held || self.verdict(number) == Verdict::Holds;
+                let (verdict, question) = self.looks.verdict(number);
+                open.push((number, question));
+                is_held = is_held || verdict == Verdict::Holds;
             }
         });
         if listed.is_err() {
-            *open = List::EMPTY;
+            open.clear();
         }
         is_held || listed.is_err()
     }
 
     /// None if one of them is not open any more.
-    fn any_holds(&self, numbers: &[RawFd]) -> Option<bool> {
-        for number in numbers {
-            match self.verdict(*number) {
+    fn any_holds(&self, numbers: &[(RawFd, Question)]) -> Option<bool> {
+        for &(number, question) in numbers {
+            if self.looks.settles(question, number) {
+                continue;
+            }
+            match self.looks.verdict(number).0 {
                 Verdict::Closed => return None,
                 Verdict::Holds => return Some(true),
                 Verdict::Harmless => (),
             }
         }
         Some(false)
-    }
-
-    fn verdict(&self, number: RawFd) -> Verdict {
-        descriptor::verdict(number, self.descriptors.as_raw_fd(), self.nameless)
     }
 
     fn numbers(&self) -> MutexGuard<'_, Numbers> {
