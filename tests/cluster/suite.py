@@ -28,7 +28,7 @@ REQUIRES = [Tool("ip", "iproute2"), Tool("nsenter", "util-linux"), Tool("mpirun.
             Tool("mpirun.mpich", "mpich"), Tool("srun", "slurm-client"), Tool("slurmd", "slurmd"),
             Tool("slurmctld", "slurmctld")]
 
-SECONDS = 240
+SECONDS = 900
 # By night all of the suite is started by each launcher.
 WHOLE = tiers.by_night()
 HERE = Path(__file__).resolve().parent

@@ -14,7 +14,7 @@ from harness.place import Place
 
 from .records import children, points_of, records, started
 
-SECONDS = 240
+SECONDS = 900
 MISSING = 3
 INTERRUPTED = 130
 

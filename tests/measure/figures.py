@@ -15,7 +15,7 @@ from harness.process import Ended
 
 from .records import points_of, records
 
-SECONDS = 240
+SECONDS = 900
 # As `verbena list` prints them.
 NAME = re.compile(r"^  ((?:baseline|latency|bandwidth|rate|multi-pair|internals|patterns)\.[a-z-]+) ",
                   re.M)

@@ -17,7 +17,7 @@ from harness.place import Place
 
 from .records import POINT, children, points_of, records, said, shape
 
-SECONDS = 240
+SECONDS = 900
 BY_OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
 
 

@@ -15,7 +15,7 @@ from . import figures
 from .pages import drawn_sections, in_browser
 from .records import records
 
-SECONDS = 240
+SECONDS = 900
 # By day one and several; by night more.
 THREADS = ("1", "2", "4") if tiers.by_night() else ("1", "3")
 WRONG_INPUT = 2

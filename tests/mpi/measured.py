@@ -14,7 +14,7 @@ from harness.build_tree import DEVICE, VERBENA, run
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-SECONDS = 240
+SECONDS = 900
 # As `verbena list` prints them.
 NAME = re.compile(r"^  (mpi\.[a-z-]+) ", re.M)
 # All of them, more processes than cores included, take half a minute a library.

@@ -23,7 +23,7 @@ from . import page
 TITLE = "the report in a browser"
 REQUIRES = [Tool("chromium", "chromium")]
 
-SECONDS = 240
+SECONDS = 900
 MODELS = ["infinihost3-ddr", "connectx-qdr"]
 FOUR = ["connectx-qdr", "connectx-ddr", "infinihost3-ddr", "infinihost-pcix"]
 LABELS = ["software", *(f"{model} (model)" for model in MODELS)]
