@@ -61,16 +61,17 @@ impl Looks {
         }
     }
 
-    /// All that there is to know about a descriptor, and the question that would have settled it.
-    pub fn verdict(&self, number: RawFd) -> (Verdict, Question) {
+    /// All that there is to know about a descriptor, and the question that would have settled it,
+    /// if one would have.
+    pub fn verdict(&self, number: RawFd) -> (Verdict, Option<Question>) {
         let Some(flags) = flags(number) else {
-            return (Verdict::Closed, Question::Flags);
+            return (Verdict::Closed, None);
         };
         if is_harmless_as_opened(flags) {
-            return (Verdict::Harmless, Question::Flags);
+            return (Verdict::Harmless, Some(Question::Flags));
         }
         let Some(status) = status(number) else {
-            return (Verdict::Closed, Question::Flags);
+            return (Verdict::Closed, None);
         };
         let nature = self.nature(&status, flags & libc::O_DIRECT != 0);
         let holds = match nature {
@@ -83,14 +84,15 @@ impl Looks {
                 None => true,
             },
         };
-        let question = match nature {
-            Nature::Socket => Question::Domain,
-            _ => Question::Status,
-        };
-        match holds {
-            true => (Verdict::Holds, question),
-            false => (Verdict::Harmless, question),
+        if holds {
+            return (Verdict::Holds, None);
         }
+        let question = match nature {
+            Nature::Socket => Some(Question::Domain),
+            _ if self.nature(&status, true) == Nature::Harmless => Some(Question::Status),
+            _ => None,
+        };
+        (Verdict::Harmless, question)
     }
 
     fn nature(&self, status: &libc::stat, is_direct: bool) -> Nature {
@@ -379,7 +381,8 @@ mod tests {
             let (verdict, question) = looks.verdict(number);
             assert_eq!(verdict, Verdict::Harmless, "{number}");
             let is_file = number == file.as_raw_fd();
-            assert_eq!(looks.settles(question, number), !is_file, "{number}");
+            assert_eq!(question.is_none(), is_file, "{number}");
+            assert!(question.is_none_or(|question| looks.settles(question, number)));
         }
         // Of a file that may have been opened with O_DIRECT the status alone settles nothing, and
         // no question settles a number that is closed, or of another kind now.

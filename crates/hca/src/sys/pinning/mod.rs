@@ -67,9 +67,8 @@ pub struct Pinning {
 /// The numbers of descriptors.
 #[derive(Debug)]
 struct Numbers {
-    /// Those that were open at the last look, each with the question to begin with: what settled it
-    /// then.
-    open: List<(RawFd, Question), KEPT>,
+    /// Those that were open at the last look, each with the question that settled it then.
+    open: List<(RawFd, Option<Question>), KEPT>,
     /// Those of them that are ours for as long as this process lives, and hold no pages.
     known: List<RawFd, KNOWN>,
 }
@@ -121,7 +120,7 @@ impl Pinning {
             },
             without_context: AtomicU64::new(0),
             numbers: Mutex::new(Numbers {
-                open: List::new((-1, Question::Flags)),
+                open: List::new((-1, None)),
                 known: List::new(-1),
             }),
             descriptors,
@@ -185,9 +184,9 @@ impl Pinning {
     }
 
     /// None if one of them is not open any more.
-    fn any_holds(&self, numbers: &[(RawFd, Question)]) -> Option<bool> {
+    fn any_holds(&self, numbers: &[(RawFd, Option<Question>)]) -> Option<bool> {
         for &(number, question) in numbers {
-            if self.looks.settles(question, number) {
+            if question.is_some_and(|question| self.looks.settles(question, number)) {
                 continue;
             }
             match self.looks.verdict(number).0 {
