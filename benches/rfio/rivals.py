@@ -116,9 +116,17 @@ def measure(server: int, command: list[str], **environment: str) -> Cost:
 
 
 def processor_seconds(process: int) -> float:
-    """Of a process, and of its children that have ended."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / TICK
+    """Of a process and its children: of those that have ended, which it has counted, and of those that run."""
+    about = Path(f"/proc/{process}")
+    fields = (about / "stat").read_text().rpartition(")")[2].split()
+    spent = sum(map(int, fields[11:15])) / TICK
+    for thread in (about / "task").iterdir():
+        for child in (thread / "children").read_text().split():
+            try:
+                spent += processor_seconds(int(child))
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended meanwhile
+    return spent
 
 
 class Xrootd(Rival):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from figures import note
@@ -39,16 +40,24 @@ def measure(service: Service, over_tcp: Service, tools: dict, sizes: Sizes) -> N
 
 
 def xrootd_program(directory: Path) -> Path | None:
-    """The program of XRootD's client, where its headers are."""
-    headers = Path("/usr/include/xrootd")
-    if not headers.is_dir():
-        return None
+    """The program of XRootD's client; without its library, nothing but a word on what is missing."""
     program = directory / "vector_xrootd"
-    compile_it("c++", program, HERE / "vector_xrootd.cc", "-std=c++17", f"-I{headers}", "-lXrdCl", "-lXrdUtils")
-    return program
+    try:
+        # The client's library finds the others that it needs by itself.
+        compile_it("c++", program, HERE / "vector_xrootd.cc", "-std=c++17", "-I/usr/include/xrootd", "-lXrdCl")
+        return program
+    except FileNotFoundError as missing:
+        why = f"{missing.filename} is missing (Debian: g++, Fedora: gcc-c++)"
+    except RuntimeError as failed:
+        why = f"XRootD's client library is missing (Debian: libxrootd-client-dev, Fedora: xrootd-client-devel): {failed}"
+    print(f"no vectors of XRootD: {why}", file=sys.stderr)
+    return None
 
 
 def compile_it(compiler: str, program: Path, source: Path, *options: str) -> None:
     """Compiles a program of the bench."""
     name = {"cc": "CC", "c++": "CXX"}[compiler]
-    subprocess.run([os.environ.get(name, compiler), "-O2", "-o", program, source, *options], check=True)
+    done = subprocess.run([os.environ.get(name, compiler), "-O2", "-o", program, source, *options], capture_output=True,
+                          text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{source.name} does not compile: {done.stderr.strip()[-1000:]}")
