@@ -13,17 +13,17 @@ pub(crate) mod sentence;
 mod tile;
 
 pub use kind::Kind;
-pub use published::{Extent, Published};
 pub use marks::Marks;
 pub use place::{Other, Place};
+pub use published::{Extent, Published};
 pub use rules::{Grade, Rating, Word, rate};
 pub use tile::{Level, MeasuredBound, Share, Tile};
 
 use crate::gather::{Row, rows};
 use crate::headline::headlines;
 use crate::run_directory::Loaded;
-use serde::Serialize;
 use place::Headlines;
+use serde::Serialize;
 
 /// What a run comes to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
