@@ -147,6 +147,11 @@ impl Headline {
     pub fn is_ahead_of(&self, other: f64) -> bool {
         self.advantage(other) < 1.0
     }
+
+    /// Whether another's figure is better than this one.
+    pub fn is_behind(&self, other: f64) -> bool {
+        self.advantage(other) > 1.0
+    }
 }
 
 /// The headlines of a run, as far as it measured them.

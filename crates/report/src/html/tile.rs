@@ -51,15 +51,14 @@ fn one(tile: &Tile, whose: &str) -> String {
     let measured = tile.measured_bound.as_ref();
     let stated = tile.share.as_ref().map(|share| share.reason.clone());
     let title = measured.map(|bound| bound.text.clone()).or(stated);
-    let mut reason = tile.rating.reason.clone();
-    if let Some(bound) = measured.filter(|bound| bound.is_wrong) {
-        let _ = write!(reason, "; {}", bound.brief());
-    }
+    let wrong = measured.filter(|bound| bound.is_wrong);
+    let aside = wrong.map_or(String::new(), |bound| format!("; {}", bound.brief()));
     let _ = write!(
         out,
-        "<p class=\"share\" title=\"{}\">{}</p>",
+        "<p class=\"share\" title=\"{}\">{}<span class=\"aside\">{}</span></p>",
         escape(&title.unwrap_or_default()),
-        escape(&reason)
+        escape(&tile.rating.reason),
+        escape(&aside)
     );
     if !tile.others.is_empty() {
         out.push_str(&standing(tile, whose));

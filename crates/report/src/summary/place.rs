@@ -85,20 +85,24 @@ pub(super) fn others(
 /// Returns the place among figures of the same kind.
 pub(super) fn place(headline: &Headline, kind: Kind, others: &[Other]) -> Option<Place> {
     let ranked: Vec<&Other> = others.iter().filter(|other| other.is_ranked).collect();
-    let (worse, better): (Vec<&Other>, Vec<&Other>) = ranked
+    let (better, others): (Vec<&Other>, Vec<&Other>) = ranked
         .iter()
         .copied()
-        .partition(|other| headline.is_ahead_of(other.number));
+        .partition(|other| headline.is_behind(other.number));
     let distance = |other: &&&Other| (other.number / headline.value).ln().abs();
     let nearest = |others: &[&Other]| {
-        let found = others
+        others
             .iter()
-            .min_by(|a, b| distance(a).total_cmp(&distance(b)));
-        found.map(|other| other.name.clone())
+            .min_by(|a, b| distance(a).total_cmp(&distance(b)))
+            .copied()
+            .cloned()
     };
-    let next = match (nearest(&better), nearest(&worse)) {
-        (Some(name), _) => format!("behind {name}"),
-        (None, name) => format!("ahead of {}", name?),
+    let next = match (nearest(&better), nearest(&others)) {
+        (Some(other), _) => format!("behind {}", other.name),
+        (None, Some(other)) if headline.is_ahead_of(other.number) => {
+            format!("ahead of {}", other.name)
+        }
+        (None, other) => format!("level with {}", other?.name),
     };
     let (rank, of) = (better.len() + 1, ranked.len() + 1);
     Some(Place {

@@ -180,10 +180,21 @@ fn only_figures_of_one_kind_are_ranked() {
     let host = tile::tile(&headline, Kind::Host, &[], &published);
     assert_eq!(host.place, None);
     let text = host.not_ranked().unwrap();
-    assert_eq!(text, "1 figure of another kind beside it, not ranked");
+    assert_eq!(text, "1 of another kind, not ranked");
     let wire = tile::tile(&headline, Kind::Wire, &[], &published)
         .place
         .unwrap();
     assert_eq!(wire.text, "best of 2 over a wire");
     assert_eq!(wire.next, "ahead of ConnectX, published");
+    let same = Headline {
+        value: 990.0,
+        ..headline.clone()
+    };
+    let place = tile::tile(&same, Kind::Wire, &[], &published)
+        .place
+        .unwrap();
+    assert_eq!(
+        (place.rank, &*place.next),
+        (1, "level with ConnectX, published")
+    );
 }

@@ -231,7 +231,6 @@ impl Tile {
     /// Returns the number of figures beside it that are of another kind, in words.
     pub fn not_ranked(&self) -> Option<String> {
         let unlike = self.others.iter().filter(|other| !other.is_ranked).count();
-        let figures = count(unlike, "figure", "figures");
-        (unlike > 0).then(|| format!("{figures} of another kind beside it, not ranked"))
+        (unlike > 0).then(|| format!("{unlike} of another kind, not ranked"))
     }
 }
