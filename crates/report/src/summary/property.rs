@@ -247,14 +247,14 @@ proptest! {
         let fast: Vec<f64> = both.iter().map(|(of, by)| better(of * typical, *by)).collect();
         let slow = rate(&headline(&case, &slow), case.kind);
         let fast = rate(&headline(&case, &fast), case.kind);
-        prop_assert!(fast.lowest >= slow.lowest, "{:?} {:?}", slow, fast);
-        prop_assert!(fast.highest >= slow.highest, "{:?} {:?}", slow, fast);
+        prop_assert!(fast.lowest >= slow.lowest, "{slow:?} {fast:?}");
+        prop_assert!(fast.highest >= slow.highest, "{slow:?} {fast:?}");
         if let (Some(slow), Some(fast)) = (place(slow.word), place(fast.word)) {
             prop_assert!(fast >= slow);
         }
         // From strong only a bound that is wrong leads away.
         if slow.word == Word::Strong && fast.word != Word::Strong {
-            prop_assert!(fast.highest == Some(Grade::Impossible), "{:?} {:?}", slow, fast);
+            prop_assert!(fast.highest == Some(Grade::Impossible), "{slow:?} {fast:?}");
         }
     }
 
