@@ -23,7 +23,7 @@ ul.runs,ul.answers,ul.sentences{list-style:none;margin:.3rem 0;padding:0}ul.runs
 .word{font-size:.74rem;font-weight:650;padding:.08rem .5rem;border-radius:1rem;border:1px solid currentColor}
 .word.strong{color:var(--good)}.word.fair{color:var(--soft)}.word.weak{color:var(--bad)}.word.unsure{color:var(--doubt);border-style:dashed}
 .meter{height:5px;border-radius:3px;background:var(--rule);margin-top:.55rem;overflow:hidden}.meter i{display:block;height:100%;background:var(--c0)}
-.strip{display:block;width:100%;height:auto;margin-top:.45rem}.limit{stroke:var(--soft);stroke-width:2}.published{fill:var(--card);stroke:var(--soft);stroke-width:1.4}.subject{stroke:var(--card);stroke-width:2}
+.strip{display:block;width:100%;height:auto;margin-top:.45rem}.published{fill:var(--card);stroke:var(--soft);stroke-width:1.4}.subject{stroke:var(--card);stroke-width:2}
 .standing{margin:0}.standing summary{font-size:.78rem}.standing table{font-size:.76rem}.standing td{padding:.1rem .2rem}.own td{font-weight:650;color:var(--c0)}
 ul.sentences{background:var(--panel);border-radius:8px;padding:.7rem 1rem;max-width:none}ul.sentences li{margin:.18rem 0}.sentences b{margin-right:.2rem}
 .sentences .strong b{color:var(--good)}.sentences .weak b{color:var(--bad)}.sentences .unsure b{color:var(--doubt)}
@@ -53,7 +53,7 @@ dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,19rem),1f
 @media (max-width:40rem){main{padding:.8rem .9rem 3rem}h1{font-size:1.15rem}ul.runs{font-size:.74rem;line-height:1.35}.tiles{grid-template-columns:minmax(0,1fr);gap:.4rem;margin:.6rem 0}
 .tile{display:grid;grid-template-columns:8.2rem minmax(0,1fr);column-gap:.8rem;padding:.35rem .7rem .4rem;align-items:center}.tile h2{grid-column:1;grid-row:1;font-size:.78rem;justify-content:flex-start;gap:.35rem;white-space:nowrap}.word{font-size:.68rem;padding:0 .4rem}
 .tile .value{font-size:1.3rem;grid-column:1;grid-row:2;white-space:nowrap;line-height:1.2}.tile .of{grid-column:2;grid-row:1;font-size:.76rem;line-height:1.2}.tile .spread{grid-column:2;grid-row:2;margin:0;font-size:.7rem;line-height:1.2}.tile .meter{grid-column:1;grid-row:3;margin:.1rem 0 0}.tile .share{grid-column:2;grid-row:3;margin:0;font-size:.7rem}
-.tile .strip{grid-column:2;grid-row:4;height:18px;margin:0}.tile .standing{grid-column:1;grid-row:4}.tile .standing[open]{grid-column:1/3;grid-row:5}.standing summary{font-size:.72rem}.standing .next{display:none}
+.tile .strip{grid-column:1/3;grid-row:4;height:16px;margin:0}.tile .standing{grid-column:1/3;grid-row:5}.standing summary{line-height:1.3}.standing summary{font-size:.72rem}.standing .next,.tile .aside{display:none}
 .ratios td.drawn{width:7rem}.records thead,.claims thead,.fitted thead{display:none}.records tr,.claims tr,.fitted tr{display:block;padding:.3rem 0;border-bottom:1px solid var(--rule)}.records td,.claims td,.fitted td{display:inline-block;border:0;padding:0 .7rem 0 0;text-align:left;white-space:normal!important}.records td:nth-child(-n+3){font-weight:600}
 .labelled thead{display:none}.labelled tr{display:block;padding:.3rem 0;border-bottom:1px solid var(--rule)}.labelled td{display:inline-block;border:0;padding:0 .7rem 0 0;text-align:left}.labelled td.text{display:block;font-weight:600}.labelled td[data-of]::before{content:attr(data-of) " ";color:var(--soft)}
 .records td:nth-child(n+4)::before,.claims td::before,.fitted td::before{color:var(--soft)}
