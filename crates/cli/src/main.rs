@@ -19,6 +19,7 @@ mod import;
 mod info;
 mod launch;
 mod mpi;
+mod number;
 mod output;
 mod own_profile;
 mod profiles;

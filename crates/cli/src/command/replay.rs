@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::number;
 use crate::profiles::ProfileOptions;
 use crate::replay::source::Source;
 use crate::replay::{recorded, schedule};
@@ -31,7 +32,7 @@ pub struct Arguments {
     targets: Vec<Target>,
 
     /// Deal the ranks out over N nodes [default: one node a rank]
-    #[arg(long, value_name = "N", conflicts_with = "ranks_per_node")]
+    #[arg(long, value_name = "N", conflicts_with = "ranks_per_node", value_parser = number::between::<usize>(1..=1_000_000))]
     nodes: Option<usize>,
 
     #[command(flatten)]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::number;
 use crate::output::{harmless, outln};
 use crate::published::published;
 use verbena_report::file::replace;
@@ -41,7 +42,7 @@ pub struct Foreign {
     test: Option<String>,
 
     /// Processes of OSU's collective benchmarks
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number::between::<u32>(1..=1_000_000))]
     processes: Option<u32>,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::number;
 use crate::output::{out, outln};
 use crate::profiles::ProfileOptions;
 use crate::reproduction::{reproduction, validation};
@@ -31,7 +32,7 @@ pub struct Arguments {
     #[arg(long)]
     sensitivity: bool,
     /// Compute on N threads; results do not depend on N
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
     threads: usize,
 }
 

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::number;
 use crate::output::{out, outln};
 use crate::profiles::ProfileOptions;
 use crate::sweep::progress::Progress;
 use crate::sweep::script::Script;
-use clap::value_parser;
 use verbena_predict::sweep::{Part, Store, Study, run as compute};
 
 /// Which study, and how.
@@ -26,14 +26,14 @@ pub struct Arguments {
     out: Option<PathBuf>,
 
     /// Compute on N threads; results do not depend on N
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<u32>(1..=1024))]
     threads: u32,
 
     /// Print the script of a Slurm array, and compute nothing
     ///
     /// Of 16 tasks, or as many as given.
     #[arg(long, value_name = "TASKS", num_args = 0..=1, require_equals = true, default_missing_value = "16",
-          value_parser = value_parser!(u32).range(1..=100_000), conflicts_with = "part")]
+          value_parser = number::between::<u32>(1..=100_000), conflicts_with = "part")]
     slurm: Option<u32>,
 
     /// Compute one share of the points: NUMBER/TASKS, from 0

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::print_json;
 use super::source::Source;
 use crate::failure::Failure;
+use crate::number;
 use crate::suite::virtual_session::ModelTarget;
 use verbena_model::profile::Rate;
 use verbena_predict::application::cyclic;
@@ -25,7 +26,7 @@ use verbena_trace::{Summary, Trace};
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Put N consecutive ranks of a trace on each node
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = number::between::<u64>(1..=4096))]
     ranks_per_node: Option<u64>,
 
     /// Multiply the computing time of a trace by X
