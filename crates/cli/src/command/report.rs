@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
-use crate::output::{harmless, outln};
+use crate::output::{data, harmless};
 use crate::published::published;
 use verbena_report::file::replace;
 use verbena_report::html::{Beside, ClosedLoop, Described, Reproduction, page};
@@ -60,7 +60,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         None => PathBuf::from(REPORT),
     };
     write_file(&out, &runs, &Computed::default())?;
-    outln!("{}", out.display());
+    data!("{}\n", out.display());
     Ok(Exit::Success)
 }
 

@@ -1,13 +1,15 @@
 //! `verbena sweep`: a parameter study on the timing models, over local cores or as the tasks of a Slurm array.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::number;
-use crate::output::{out, outln};
+use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
-use crate::sweep::progress::Progress;
+use crate::progress::Bar;
 use crate::sweep::script::Script;
 use verbena_predict::sweep::{Part, Store, Study, run as compute};
 
@@ -59,7 +61,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .clone()
         .unwrap_or_else(|| beside(&arguments.file));
     if let Some(tasks) = arguments.slurm {
-        out!("{}", script(&arguments, &out, study.size(), tasks)?);
+        data!("{}", script(&arguments, &out, study.size(), tasks)?);
         return Ok(Exit::Success);
     }
     let basis = study.basis(&library).map_err(|e| input(&e))?;
@@ -72,17 +74,24 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             out.display()
         );
     }
-    let progress = Progress::new();
+    interrupt::watch()?;
     let part = arguments.part.unwrap_or(Part::ALL);
-    compute(
-        &study,
-        &library,
-        &store,
-        part,
-        arguments.threads as usize,
-        &|done, total| progress.tell(done, total),
-    )
-    .map_err(|e| input(&e))?;
+    let threads = arguments.threads as usize;
+    let (study, store) = (Arc::new(study), Arc::new(store));
+    let computed = interrupt::unless_interrupted({
+        let (study, store) = (Arc::clone(&study), Arc::clone(&store));
+        let bar = Bar::new(study.size().saturating_sub(known), "points of the study");
+        move || compute(&study, &library, &store, part, threads, &|_, _| bar.step())
+    });
+    let Some(computed) = computed else {
+        let known = store.load().map_err(|e| input(&e))?.len();
+        let (all, out) = (study.size(), out.display());
+        interrupt::tell(&format!(
+            "{known} of {all} points are in {out}; the same command computes the others"
+        ));
+        return Ok(interrupt::exit());
+    };
+    computed.map_err(|e| input(&e))?;
     match arguments.part {
         Some(part) => outln!(
             "share {}/{} is in {}; without --part the same command merges all",
