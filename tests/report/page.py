@@ -6,6 +6,7 @@ FIRST_SCREEN = """(() => {
   const tiles = [...document.querySelectorAll('.tile')].map(tile => ({
     title: tile.querySelector('h2').firstChild.textContent.trim(),
     word: text(tile, '.word'), value: text(tile, '.value'), standing: text(tile, 'summary'),
+    spread: text(tile, '.spread'), reason: text(tile, '.share'), of: text(tile, '.of'),
     bottom: Math.round(tile.getBoundingClientRect().bottom)}));
   const sentences = document.querySelector('.sentences');
   return {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use verbena_predict::claims::{Claim, shipped};
 use verbena_report::headline::Subject;
-use verbena_report::html::{Extent, Published};
+use verbena_report::summary::{Extent, Published};
 
 /// A claim that a headline stands beside: its subject, its name, the adapter, and what a unit of it is in the subject's.
 type Row = (Subject, &'static str, &'static str, f64);

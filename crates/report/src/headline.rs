@@ -4,8 +4,9 @@
 use crate::gather::{Figure, Row, findings};
 use crate::meaning::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
+use serde::Serialize;
 use verbena_measure::compare::Better;
-use verbena_measure::result::Value;
+use verbena_measure::result::{Finding, Value};
 use verbena_measure::sample::Sample;
 use verbena_measure::stats::interval::Interval;
 use verbena_measure::stats::launches;
@@ -13,7 +14,8 @@ use verbena_measure::unit;
 use verbena_measure::warning::Warning;
 
 /// What a headline is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Subject {
     /// A short write, until its receiver sees it.
     Latency,
@@ -71,15 +73,6 @@ impl Subject {
     pub fn display(self, value: f64) -> String {
         unit::display(value, self.unit())
     }
-
-    /// Shares of the bound from which on it is strong, and below which it is weak. Latency that grows by a quarter is what
-    /// connectx_multicore calls flat.
-    fn shares(self) -> (f64, f64) {
-        match self {
-            Subject::Scaling => (0.8, 0.4),
-            _ => (0.7, 0.3),
-        }
-    }
 }
 
 /// A figure of the first screen.
@@ -97,55 +90,37 @@ pub struct Headline {
     pub value: f64,
     /// From where to where, over launches.
     pub interval: Option<Interval>,
-    /// Launches behind it.
-    pub launches: usize,
+    /// The figure of each launch.
+    pub launches: Vec<f64>,
+    /// Launches during which other processes ran on the same cores most of the time.
+    pub busy_launches: usize,
     /// The slow ones: 99th and 99.9th percentile, where enough samples support them.
     pub tail: [Option<f64>; 2],
     /// What limits it, and why.
     pub bound: Option<(f64, String)>,
     /// What to hold against it.
     pub warnings: Vec<Warning>,
+    /// The curve that it is a point of.
+    pub curve: Option<Curve>,
 }
 
-/// A headline in a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
-    /// Near its bound, or ahead of all beside it.
-    Strong,
-    /// Neither.
-    Fair,
-    /// Far from its bound, or behind all beside it.
-    Weak,
-    /// Known too badly for any of these.
-    Unsure,
+/// A figure over a parameter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Curve {
+    /// The parameter: `size`, `window`, `pairs` or `connections`.
+    pub axis: &'static str,
+    /// Parameter and figure, by parameter.
+    pub points: Vec<(f64, f64)>,
 }
 
-impl Word {
-    /// The word.
-    pub fn text(self) -> &'static str {
-        match self {
-            Word::Strong => "strong",
-            Word::Fair => "fair",
-            Word::Weak => "weak",
-            Word::Unsure => "unsure",
-        }
-    }
-}
-
-/// Half of an interval over its value; wider ones say too little.
-const WIDEST: f64 = 0.15;
+/// A launch is busy when other processes were seen in more than this share of the samples.
+const DISTURBED: f64 = 0.5;
 /// Published latencies are of writes and sends of up to so many bytes.
 const SHORT: f64 = 16.0;
 /// Published bandwidths are of messages of at least so many bytes.
 const LONG: f64 = 1_048_576.0;
 
 impl Headline {
-    /// Per cent of the bound; of what is better lower, the bound's share of it.
-    pub fn percent_of_bound(&self) -> Option<f64> {
-        let (bound, _) = self.bound.as_ref()?;
-        Some(100.0 * self.advantage(*bound).recip())
-    }
-
     /// Whether it is of messages as long as those of another run.
     pub fn is_of_the_size_of(&self, other: &Headline) -> bool {
         self.size == other.size
@@ -172,45 +147,6 @@ impl Headline {
     pub fn is_ahead_of(&self, other: f64) -> bool {
         self.advantage(other) < 1.0
     }
-
-    /// What makes the figure one to distrust.
-    pub fn doubt(&self) -> Option<String> {
-        let wide = self.interval.filter(|interval| {
-            interval.high - interval.low > 2.0 * WIDEST * self.value && self.launches > 1
-        });
-        if let Some(interval) = wide {
-            let [low, high] = [interval.low, interval.high].map(|end| self.subject.display(end));
-            return Some(format!("launches gave {low} to {high}"));
-        }
-        let grave = |warning: &&Warning| {
-            matches!(
-                warning,
-                Warning::OversubscribedCores { .. }
-                    | Warning::TwoLevels(_)
-                    | Warning::LowOverlap { .. }
-            )
-        };
-        self.warnings.iter().find(grave).map(ToString::to_string)
-    }
-
-    /// The word for it beside the figures of others.
-    pub fn word(&self, others: &[f64]) -> Word {
-        if self.doubt().is_some() {
-            return Word::Unsure;
-        }
-        let share = self.percent_of_bound().map(|percent| percent / 100.0);
-        let (near, far) = self.subject.shares();
-        let compared = !others.is_empty();
-        let ahead = others.iter().filter(|other| self.is_ahead_of(**other));
-        let ahead = ahead.count();
-        let strong = share.is_some_and(|s| s >= near) || compared && ahead == others.len();
-        let weak = share.is_some_and(|s| s < far) || compared && ahead == 0;
-        match (strong, weak) {
-            (true, false) => Word::Strong,
-            (false, true) => Word::Weak,
-            _ => Word::Fair,
-        }
-    }
 }
 
 /// The headlines of a run, as far as it measured them.
@@ -220,12 +156,18 @@ pub fn headlines(run: &Loaded, rows: &[Row]) -> Vec<Headline> {
         bandwidth(rows),
         rate(rows),
         scaling(rows),
-        memory(run),
+        memory(run, rows),
     ];
     all.into_iter().flatten().collect()
 }
 
-fn of_figure(subject: Subject, row: &Row, figure: &Figure, of: String) -> Headline {
+fn of_figure(
+    subject: Subject,
+    row: &Row,
+    figure: &Figure,
+    of: String,
+    curve: Option<Curve>,
+) -> Headline {
     let summary = figure.summary.as_ref();
     Headline {
         subject,
@@ -234,11 +176,48 @@ fn of_figure(subject: Subject, row: &Row, figure: &Figure, of: String) -> Headli
         size: row.number("size"),
         value: figure.value,
         interval: figure.interval,
-        launches: figure.launches.len(),
+        launches: figure.launches.clone(),
+        busy_launches: busy_launches(&[row]),
         tail: [summary.and_then(|s| s.p99), summary.and_then(|s| s.p999)],
         bound: figure.bound.clone(),
         warnings: row.warnings.clone(),
+        curve,
     }
+}
+
+/// Counts the launches in which one of the rows was disturbed in most samples.
+fn busy_launches(rows: &[&Row]) -> usize {
+    let is_busy = |share: &Option<f64>| share.is_some_and(|share| share > DISTURBED);
+    let counted = rows.iter().filter_map(|row| {
+        let shares = &row.figures.first()?.disturbed;
+        Some(shares.iter().filter(|share| is_busy(share)).count())
+    });
+    // Files of older versions have the warning without the shares.
+    let warned = rows.iter().flat_map(|row| &row.warnings);
+    let least = warned
+        .filter(|warning| matches!(warning, Warning::Disturbed { .. }))
+        .count();
+    counted.max().unwrap_or(0).max(least.min(1))
+}
+
+/// The figures of a metric over a parameter, all other parameters as in a row.
+fn curve(rows: &[Row], of: &Row, axis: &'static str, metric: &str) -> Option<Curve> {
+    let others = |row: &Row| {
+        let mut parameters = row.parameters.clone();
+        parameters.remove(axis);
+        parameters
+    };
+    let like = others(of);
+    let on_it = rows
+        .iter()
+        .filter(|row| row.benchmark == of.benchmark && others(row) == like);
+    let point = |row: &Row| {
+        let figure = row.figures.iter().find(|figure| figure.name == metric)?;
+        Some((row.number(axis)?, figure.value))
+    };
+    let mut points: Vec<(f64, f64)> = on_it.filter_map(point).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    (points.len() > 1).then_some(Curve { axis, points })
 }
 
 fn is(row: &Row, parameter: &str, word: &str) -> bool {
@@ -266,8 +245,10 @@ fn latency(rows: &[Row]) -> Option<Headline> {
     let row = found
         .into_iter()
         .min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-    let of = format!("a write of {} is seen", unit::size(size(row)));
-    Some(of_figure(Subject::Latency, row, row.figures.first()?, of))
+    let of = format!("{} write until the receiver sees it", unit::size(size(row)));
+    let figure = row.figures.first()?;
+    let curve = curve(rows, row, "size", &figure.name);
+    Some(of_figure(Subject::Latency, row, figure, of, curve))
 }
 
 /// The largest messages: they do not fit a cache. Of several rows of that size the slowest, for the others have help.
@@ -277,12 +258,13 @@ fn bandwidth(rows: &[Row]) -> Option<Headline> {
     let value = |row: &&Row| row.figures.first().map_or(f64::MAX, |f| f.value);
     let of_it = found.into_iter().filter(|row| size(row) == largest);
     let row = of_it.min_by(|a, b| value(a).total_cmp(&value(b)))?;
-    let mut of = format!("writes of {}, one way", unit::size(largest));
+    let mut of = format!("{} writes in one direction", unit::size(largest));
     let figure = row.figures.first()?;
     if figure.name == CACHED_BANDWIDTH {
-        of += ", out of one cached buffer";
+        of += " from one cached buffer";
     }
-    Some(of_figure(Subject::Bandwidth, row, figure, of))
+    let curve = curve(rows, row, "size", &figure.name);
+    Some(of_figure(Subject::Bandwidth, row, figure, of, curve))
 }
 
 /// Short messages between two: as many in flight as are best.
@@ -292,11 +274,12 @@ fn rate(rows: &[Row]) -> Option<Headline> {
     let (row, figure) = found
         .filter_map(|row| Some((row, per_second(&row)?)))
         .max_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
-    let mut of = format!("writes of {}", unit::size(size(row)));
+    let mut of = format!("{} writes", unit::size(size(row)));
     if let Some(window) = row.number("window") {
         of += &format!(", {window} in flight");
     }
-    let mut headline = of_figure(Subject::Rate, row, &figure, of);
+    let curve = curve(rows, row, "window", &figure.name);
+    let mut headline = of_figure(Subject::Rate, row, &figure, of, curve);
     // Messages are bounded as their bytes are.
     let bytes = row.figures.iter().find(|f| f.unit == "bytes/s");
     let bound = bytes.and_then(|f| f.bound.clone());
@@ -320,41 +303,59 @@ fn scaling(rows: &[Row]) -> Option<Headline> {
     let [one_figure, most_figure] = [one.figures.first()?, most.figures.first()?];
     // Launches are of both, and so each has a ratio of its own.
     let both = one_figure.launches.iter().zip(&most_figure.launches);
-    let ratios = Sample::new(both.map(|(one, most)| most / one).collect());
+    let ratios: Vec<f64> = both.map(|(one, most)| most / one).collect();
     let of = format!("latency of {} pairs over that of one", pairs(&most));
+    let mut over_pairs = curve(rows, most, "pairs", &most_figure.name);
+    for (_, latency) in over_pairs.iter_mut().flat_map(|curve| &mut curve.points) {
+        *latency /= one_figure.value;
+    }
     Some(Headline {
         subject: Subject::Scaling,
         of,
         metric: most_figure.name.clone(),
         size: Some(smallest),
         value: most_figure.value / one_figure.value,
-        interval: ratios.as_ref().and_then(launches::interval),
-        launches: most_figure.launches.len(),
+        interval: Sample::new(ratios.clone())
+            .as_ref()
+            .and_then(launches::interval),
+        launches: ratios,
+        busy_launches: busy_launches(&[*one, *most]),
         tail: [None, None],
-        bound: Some((1.0, "pairs that do not disturb each other".to_owned())),
+        bound: None,
         warnings: most.warnings.clone(),
+        curve: over_pairs,
     })
 }
 
 /// The slope of host memory over connections.
-fn memory(run: &Loaded) -> Option<Headline> {
+fn memory(run: &Loaded, rows: &[Row]) -> Option<Headline> {
     let voted = findings(run);
+    let is_same = |finding: &Finding, other: &Finding| {
+        finding.name == other.name && finding.parameters == other.parameters
+    };
     let slope = voted.iter().find(|voted| {
         let finding = voted.finding;
         let words = finding.parameters.get("transport");
         finding.name == "memory-per-connection" && words == Some(&Value::from("rc"))
     })?;
+    let of_launches = run.findings.iter();
+    let of_it = of_launches.filter(|finding| is_same(finding, slope.finding));
+    let connected = rows
+        .iter()
+        .find(|row| row.benchmark == slope.finding.benchmark && is(row, "transport", "rc"));
     Some(Headline {
         subject: Subject::Memory,
-        of: "of the host, a reliable connection".to_owned(),
+        of: "host memory for each reliable connection".to_owned(),
         metric: slope.finding.name.clone(),
         size: None,
         value: slope.finding.value?,
         interval: slope.range,
-        launches: slope.by,
+        launches: of_it.filter_map(|finding| finding.value).collect(),
+        busy_launches: 0,
         tail: [None, None],
         bound: None,
         warnings: Vec::new(),
+        curve: connected.and_then(|row| curve(rows, row, "connections", "host-memory")),
     })
 }
 
@@ -362,81 +363,40 @@ fn memory(run: &Loaded) -> Option<Headline> {
 mod tests {
     use super::*;
 
-    fn headline(subject: Subject, value: f64, bound: Option<f64>) -> Headline {
+    fn headline(subject: Subject, value: f64) -> Headline {
         Headline {
             subject,
             of: String::new(),
             metric: String::new(),
             size: None,
             value,
-            interval: Some(Interval {
-                low: value * 0.99,
-                high: value * 1.01,
-            }),
-            launches: 5,
+            interval: None,
+            launches: vec![value],
+            busy_launches: 0,
             tail: [None, None],
-            bound: bound.map(|bound| (bound, String::new())),
+            bound: None,
             warnings: vec![],
+            curve: None,
         }
-    }
-
-    #[test]
-    fn a_word_weighs_bound_and_standing() {
-        let of = |value, bound, others: &[f64]| {
-            headline(Subject::Latency, value, Some(bound)).word(others)
-        };
-        assert_eq!(of(250.0, 200.0, &[]), Word::Strong);
-        assert_eq!(of(250.0, 50.0, &[]), Word::Weak);
-        assert_eq!(of(250.0, 120.0, &[900.0, 2000.0]), Word::Strong);
-        // Ahead of all, and far from what would be possible.
-        assert_eq!(of(250.0, 50.0, &[900.0, 2000.0]), Word::Fair);
-        let rate = headline(Subject::Rate, 1e6, None);
-        assert_eq!(rate.word(&[2e6, 3e6]), Word::Weak);
-        assert_eq!(rate.word(&[5e5, 3e6]), Word::Fair);
-        assert_eq!(rate.word(&[]), Word::Fair);
     }
 
     #[test]
     fn less_time_and_memory_and_more_bytes_and_messages_are_ahead() {
         for subject in Subject::ALL {
             let more_is_ahead = matches!(subject, Subject::Bandwidth | Subject::Rate);
-            let word = |value, other| headline(subject, value, None).word(&[other]);
-            let words = [word(2e3, 1e3), word(1e3, 2e3)];
-            let expected = match more_is_ahead {
-                true => [Word::Strong, Word::Weak],
-                false => [Word::Weak, Word::Strong],
-            };
-            assert_eq!(words, expected, "{subject:?}");
+            assert_eq!(
+                headline(subject, 2e3).is_ahead_of(1e3),
+                more_is_ahead,
+                "{subject:?}"
+            );
         }
-    }
-
-    #[test]
-    fn launches_that_disagree_leave_no_word() {
-        let mut wide = headline(Subject::Rate, 1e6, Some(1.1e6));
-        assert_eq!(wide.word(&[]), Word::Strong);
-        wide.interval = Some(Interval {
-            low: 0.7e6,
-            high: 1.2e6,
-        });
-        assert_eq!(wide.word(&[]), Word::Unsure);
-        assert!(wide.doubt().unwrap().contains("700 k/s to 1.2 M/s"));
-    }
-
-    #[test]
-    fn taking_turns_is_a_doubt() {
-        let mut one = headline(Subject::Scaling, 9.0, Some(1.0));
-        one.warnings = vec![Warning::OversubscribedCores {
-            processes: 4,
-            cores: 2,
-        }];
-        assert_eq!(one.word(&[]), Word::Unsure);
     }
 
     #[test]
     fn short_messages_do_not_stand_beside_long_ones() {
         let of = |subject, size| Headline {
             size: Some(size),
-            ..headline(subject, 6e7, None)
+            ..headline(subject, 6e7)
         };
         assert!(!of(Subject::Bandwidth, 8.0).is_of_a_published_size());
         assert!(of(Subject::Bandwidth, 1_048_576.0).is_of_a_published_size());

@@ -19,6 +19,7 @@ pub mod outcome;
 mod pool;
 pub mod run_directory;
 pub mod schema;
+pub mod summary;
 
 mod error;
 pub use error::{Error, Result};

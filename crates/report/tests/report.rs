@@ -7,9 +7,10 @@ use verbena_measure::sample::Sample;
 use verbena_measure::stats::interval::Interval;
 use verbena_report::gather::findings;
 use verbena_report::headline::Subject;
-use verbena_report::html::{Beside, Described, Extent, Published, page};
+use verbena_report::html::{Beside, Described, page};
 use verbena_report::run_directory::Loaded;
 use verbena_report::schema::{Run, VERSION};
+use verbena_report::summary::{Extent, Published};
 
 fn run(label: &str, factor: f64) -> Loaded {
     let points = (0..5).flat_map(|launch| {
@@ -240,8 +241,9 @@ fn a_tile_tells_figure_interval_and_place() {
     for words in [
         "<p class=\"value\">305 ns</p>",
         "over 5 launches",
-        "2nd of 3<span class=\"next\">, behind modelled</span>",
-        "an &lt;old&gt; one, published",
+        "best of 2 over a wire<span class=\"next\">, ahead of an &lt;old&gt; one, published</span>",
+        "<td class=\"text\">of another kind, not ranked</td>",
+        "modelled",
         "2 us",
     ] {
         assert!(tile.contains(words), "{words} is not in {tile}");

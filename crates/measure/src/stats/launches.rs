@@ -32,8 +32,19 @@ pub struct Levels {
     pub ratio: f64,
 }
 
-/// The two levels, where launches have them: the widest gap between neighbours is most of their spread.
+/// Returns the two levels, where the launches have them.
 pub fn levels(launches: &Sample) -> Option<Levels> {
+    let [below, above] = split(launches)?;
+    Some(Levels {
+        below: below.count(),
+        above: above.count(),
+        ratio: above.median() / below.median(),
+    })
+}
+
+/// Returns the launches of the lower and of the upper level, where they have two: the widest gap
+/// between neighbours is most of their spread.
+pub fn split(launches: &Sample) -> Option<[Sample; 2]> {
     let values = launches.values();
     if launches.min() <= 0.0 || values.len() < 3 {
         return None;
@@ -44,12 +55,8 @@ pub fn levels(launches: &Sample) -> Option<Levels> {
     if gap(at) <= APART.ln() || gap(at) < CLEAR * within {
         return None;
     }
-    let median = |values: &[f64]| Some(Sample::new(values.to_vec())?.median());
-    Some(Levels {
-        below: at,
-        above: values.len() - at,
-        ratio: median(&values[at..])? / median(&values[..at])?,
-    })
+    let [below, above] = [&values[..at], &values[at..]].map(|of| Sample::new(of.to_vec()));
+    Some([below?, above?])
 }
 
 #[cfg(test)]
@@ -68,6 +75,9 @@ mod tests {
         assert!((found.ratio - 7.5).abs() < 0.1, "{found:?}");
         let two = levels(&sample(&[100.0, 101.0, 140.0, 141.0, 139.0])).unwrap();
         assert_eq!((two.below, two.above), (2, 3));
+        let [near, far] = split(&sample(&[347.0, 137.0, 138.0, 346.0, 136.0])).unwrap();
+        assert_eq!((near.count(), near.median()), (3, 137.0));
+        assert_eq!((far.count(), far.median()), (2, 346.5));
     }
 
     #[test]

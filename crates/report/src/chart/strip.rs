@@ -19,8 +19,6 @@ pub enum Kin {
     Run(usize),
     /// A published one.
     Published,
-    /// What bounds it.
-    Bound,
 }
 
 /// A dot.
@@ -49,10 +47,9 @@ pub fn svg(title: &str, dots: &[Dot], better: Better) -> String {
         WIDTH - EDGE
     );
     let rank = |dot: &&Dot| match dot.kin {
-        Kin::Bound => 0,
-        Kin::Published => 1,
-        Kin::Run(_) => 2,
-        Kin::Subject => 3,
+        Kin::Published => 0,
+        Kin::Run(_) => 1,
+        Kin::Subject => 2,
     };
     let mut order: Vec<&Dot> = dots.iter().collect();
     order.sort_by_key(rank);
@@ -60,11 +57,6 @@ pub fn svg(title: &str, dots: &[Dot], better: Better) -> String {
         let at = x.at(dot.value);
         let title = escape(&dot.title);
         let _ = match dot.kin {
-            Kin::Bound => write!(
-                out,
-                "<line class=\"limit\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"2\" y2=\"{:.1}\"><title>{title}</title></line>",
-                HEIGHT - 2.0
-            ),
             Kin::Published => write!(
                 out,
                 "<path class=\"published\" d=\"M{at:.1} {:.1}l5 5l-5 5l-5 -5Z\"><title>{title}</title></path>",

@@ -25,7 +25,7 @@ pub use page::page;
 pub use reproduction::{Claim, Fitted, Paper, Plot, Reproduction, reproduction_page};
 pub use validation::{Held, Validation};
 
-use crate::headline::Subject;
+use crate::summary::Published;
 
 /// What the report needs to know of a benchmark beyond its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,37 +51,4 @@ pub struct Beside<'a> {
     pub reproduction: Option<&'a Reproduction>,
     /// What a profile that was fitted to the first run says of the rest of it.
     pub closed_loop: Option<&'a ClosedLoop>,
-}
-
-/// What a published figure says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// As much.
-    Exactly,
-    /// Not more.
-    AtMost,
-}
-
-/// A published figure of an adapter.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Published {
-    /// What it is about.
-    pub subject: Subject,
-    /// The adapter.
-    pub adapter: String,
-    /// The figure, in the subject's unit.
-    pub value: f64,
-    /// What it says.
-    pub extent: Extent,
-}
-
-impl Published {
-    /// The figure in words.
-    fn text(&self) -> String {
-        let value = self.subject.display(self.value);
-        match self.extent {
-            Extent::Exactly => value,
-            Extent::AtMost => format!("at most {value}"),
-        }
-    }
 }

@@ -11,9 +11,9 @@ use super::tile;
 use super::verdict::verdict;
 use super::{Beside, Described};
 use crate::chart::escape;
-use crate::gather::rows;
-use crate::headline::{Headline, headlines};
+use crate::gather::{Row, rows};
 use crate::run_directory::Loaded;
+use crate::summary;
 use std::fmt::Write as _;
 
 /// The report over one or several runs, and what is known of real adapters.
@@ -89,19 +89,18 @@ fn title(runs: &[Loaded]) -> String {
 
 /// Tiles and sentences of the first run, beside the others and what was published.
 fn first_screen(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
-    let all: Vec<(&Loaded, Vec<Headline>)> = shown
+    let pairs: Vec<(&Loaded, &[Row])> = shown
         .iter()
-        .map(|shown| (shown.run, headlines(shown.run, &shown.rows)))
+        .map(|shown| (shown.run, &shown.rows[..]))
         .collect();
-    let tiles = tile::tiles(&all, beside.published);
-    let Some((run, _)) = all.first().filter(|_| !tiles.is_empty()) else {
+    let Some((own, others)) = pairs.split_first() else {
         return String::new();
     };
-    format!(
-        "{}{}",
-        tile::html(&tiles, &run.run.label),
-        tile::sentences(&tiles, run)
-    )
+    let summary = summary::of_rows(*own, others, beside.published);
+    match summary.tiles.is_empty() {
+        true => String::new(),
+        false => format!("{}{}", tile::html(&summary), tile::sentences(&summary)),
+    }
 }
 
 fn contents(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
@@ -152,10 +151,12 @@ fn all_benchmarks(benchmarks: &[Described], shown: &[Shown<'_>]) -> String {
     out
 }
 
-const METHODS: &str = "<h2>How to read it</h2><p>A tile is <em>strong</em> at 70 % of its bound or more, or ahead of all that stand \
-beside it; <em>weak</em> under 30 %, or behind all of them (latency of many pairs: 80 and 40 %); <em>fair</em> in between, or where the two disagree; \
-<em>unsure</em> where launches differ by more than 30 % of the figure or lie at two levels, or processes took turns. On the line of dots \
-better is to the right: large the figure itself, coloured the other runs, diamonds what was published, the stroke its bound.</p>\
+const METHODS: &str = "<h2>How to read it</h2><p>A figure is <em>strong</em>, <em>fair</em> or <em>weak</em> by two marks, \
+which the tile names and which depend on where it was measured: within one host, over a wire, or by a model. The weak mark is \
+at a third of the bar, the strong one at two thirds. <em>Unsure</em>: the launches, or a busy machine, allow several of \
+these words, the figure is better than its bound, or nothing states what to expect of it. Marks are stated or follow from the link's rate; nothing measured that \
+day moves them. Only figures of one kind are ranked. On the line of dots better is to the right: large the figure itself, coloured the other runs, diamonds \
+what was published. The table of the marks is in docs/methods.md.</p>\
 <p>Every sample is kept and no slow one is dropped. Percentiles are nearest-rank, and \
 given only where ten samples lie beyond. One-way latency is half a round trip of a symmetric exchange; completion latency is a \
 round trip. Rates are taken over the union of all processes' intervals after a common start. Several launches are \

@@ -23,7 +23,7 @@ ul.runs,ul.answers,ul.sentences{list-style:none;margin:.3rem 0;padding:0}ul.runs
 .word{font-size:.74rem;font-weight:650;padding:.08rem .5rem;border-radius:1rem;border:1px solid currentColor}
 .word.strong{color:var(--good)}.word.fair{color:var(--soft)}.word.weak{color:var(--bad)}.word.unsure{color:var(--doubt);border-style:dashed}
 .meter{height:5px;border-radius:3px;background:var(--rule);margin-top:.55rem;overflow:hidden}.meter i{display:block;height:100%;background:var(--c0)}
-.strip{display:block;width:100%;height:auto;margin-top:.45rem}.limit{stroke:var(--soft);stroke-width:2}.published{fill:var(--card);stroke:var(--soft);stroke-width:1.4}.subject{stroke:var(--card);stroke-width:2}
+.strip{display:block;width:100%;height:auto;margin-top:.45rem}.published{fill:var(--card);stroke:var(--soft);stroke-width:1.4}.subject{stroke:var(--card);stroke-width:2}
 .standing{margin:0}.standing summary{font-size:.78rem}.standing table{font-size:.76rem}.standing td{padding:.1rem .2rem}.own td{font-weight:650;color:var(--c0)}
 ul.sentences{background:var(--panel);border-radius:8px;padding:.7rem 1rem;max-width:none}ul.sentences li{margin:.18rem 0}.sentences b{margin-right:.2rem}
 .sentences .strong b{color:var(--good)}.sentences .weak b{color:var(--bad)}.sentences .unsure b{color:var(--doubt)}

@@ -1,13 +1,17 @@
 //! The verdict: what a reader should know if nothing else is read. Every sentence is computed from the records.
 
 use crate::chart::escape;
-use crate::gather::{Row, Voted, findings, rows};
+use crate::gather::{Figure, Row, Voted, findings, rows};
 use crate::meaning::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
+use crate::summary::kind::{Kind, is_of_host};
+use crate::summary::{MeasuredBound, sentence};
 use std::fmt::Write as _;
 use verbena_measure::result::Finding;
 use verbena_measure::unit;
-use verbena_measure::warning::Warning;
+
+/// A figure beyond so many per cent of a bound contradicts it.
+const DISPROVED: f64 = 105.0;
 
 /// Findings of which there are several, with what they are of: a sentence for all.
 const SUMMED_UP: &[(&str, &str)] = &[
@@ -51,16 +55,10 @@ pub fn verdict(run: &Loaded) -> String {
             say(format!("The run was {outcome}: {reason}."));
         }
     }
-    let disturbed = |row: &&Row| {
-        let mut warnings = row.warnings.iter();
-        warnings.any(|warning| matches!(warning, Warning::Disturbed { .. }))
-    };
-    match rows.iter().filter(disturbed).count() {
-        0 => {}
-        count => say(format!(
-            "At {count} points something shared the processors' cores most of the time; these figures have that in them."
-        )),
+    if let Some(busy) = sentence::busy(sentence::busy_points(&rows), rows.len()) {
+        say(format!("{}.", capitalized(&busy)));
     }
+    let kind = Kind::of(run);
     for (benchmark, words) in [
         ("latency.write", "A write is seen by its receiver after"),
         ("latency.read", "A read takes"),
@@ -73,8 +71,8 @@ pub fn verdict(run: &Loaded) -> String {
                 unit::display(figure.value, &figure.unit),
                 row.label_without(&["receive-queue"])
             );
-            if let Some((bound, reason)) = &figure.bound {
-                let _ = write!(text, " The floor is {}: {reason}.", unit::time(*bound));
+            if let Some(bound) = bound(figure, kind) {
+                let _ = write!(text, " {}.", capitalized(&bound));
             }
             say(text);
         }
@@ -89,8 +87,8 @@ pub fn verdict(run: &Loaded) -> String {
                 unit::rate(figure.value),
                 row.label_without(&["transport", "ways"])
             );
-            if let (Some(percent), Some((_, reason))) = (figure.percent_of_bound(), &figure.bound) {
-                let _ = write!(text, ", {percent:.0} % of the bound: {reason}");
+            if let Some(bound) = bound(figure, kind) {
+                let _ = write!(text, " ({bound})");
             }
             // Out of one buffer into another that nobody reads, short messages never leave the caches.
             let is_cached = figure.name == CACHED_BANDWIDTH;
@@ -137,6 +135,32 @@ pub fn verdict(run: &Loaded) -> String {
     }
     out.push_str("</ul></div>");
     out
+}
+
+/// Returns what the bound beside a figure says of it.
+fn bound(figure: &Figure, kind: Kind) -> Option<String> {
+    let bound = figure.bound.as_ref()?;
+    let (value, reason) = bound;
+    if kind == Kind::Host || is_of_host(reason) {
+        let measured = MeasuredBound::of(figure.value, bound, figure.better, &figure.unit);
+        return Some(measured.text);
+    }
+    let percent = figure.percent_of_bound()?;
+    let bound = unit::display(*value, &figure.unit);
+    let wrong = match percent > DISPROVED {
+        true => "; the bound or the figure is wrong",
+        false => "",
+    };
+    Some(format!(
+        "{percent:.0} % of the bound, {bound}: {reason}{wrong}"
+    ))
+}
+
+/// Returns a text that begins with a capital letter.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
 }
 
 /// The row of a benchmark with the smallest size, the best of them where several have it.

@@ -1,0 +1,110 @@
+//! Where a figure was taken. Figures of different kinds are never ranked against each other.
+
+use crate::run_directory::Loaded;
+use serde::Serialize;
+
+/// Where a run's figures were taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Between processes of one host, through its memory.
+    Host,
+    /// Through an adapter, between processes of one host: no cable, no switch.
+    Loopback,
+    /// Between hosts.
+    Wire,
+    /// Read from another tool's output, which does not say; taken to be over a wire.
+    Imported,
+    /// Computed by a timing model of an adapter over a wire.
+    Model,
+}
+
+impl Kind {
+    /// Returns the kind of a run. A bound that was measured in the memory of "this host" means that
+    /// the pairs were on one host.
+    pub fn of(run: &Loaded) -> Kind {
+        let metrics = run.points.iter().flat_map(|point| &point.metrics);
+        let mut bounds = metrics.filter_map(|metric| metric.bound.as_ref());
+        let within = run.run.launcher == "local" || bounds.any(|bound| is_of_host(&bound.reason));
+        match run.run.fabric.as_str() {
+            "model" => Kind::Model,
+            "import" => Kind::Imported,
+            "shm" => Kind::Host,
+            "hardware" if within => Kind::Loopback,
+            "software" | "tcp" if within => Kind::Host,
+            _ => Kind::Wire,
+        }
+    }
+
+    /// Returns the kind in words, to follow a figure.
+    pub fn text(self) -> &'static str {
+        match self {
+            Kind::Host => "within one host",
+            Kind::Loopback => "through an adapter, within one host",
+            Kind::Wire => "over a wire",
+            Kind::Imported => "imported, taken to be over a wire",
+            Kind::Model => "computed by a model",
+        }
+    }
+
+    /// Returns whether figures of the two kinds may be ranked.
+    pub fn is_like(self, other: Kind) -> bool {
+        let wire = |kind| matches!(kind, Kind::Wire | Kind::Imported);
+        self == other || wire(self) && wire(other)
+    }
+}
+
+/// Returns whether a bound was measured on the host before the run, rather than stated by a link.
+pub(crate) fn is_of_host(reason: &str) -> bool {
+    reason.contains("this host") || reason.contains("one core")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_measure::bound::Bound;
+    use verbena_measure::compare::Better;
+    use verbena_measure::result::{Metric, Point};
+
+    fn run(fabric: &str, launcher: &str, reason: &str) -> Loaded {
+        let metric = Metric::figure("one-way-latency", "ns", Better::Lower, 1.0);
+        let bound = Bound {
+            value: 1.0,
+            reason: reason.to_owned(),
+        };
+        let mut loaded = Loaded {
+            points: vec![Point {
+                metrics: vec![metric.bounded(Some(bound))],
+                ..Point::default()
+            }],
+            ..Loaded::default()
+        };
+        loaded.run.fabric = fabric.to_owned();
+        loaded.run.launcher = launcher.to_owned();
+        loaded
+    }
+
+    #[test]
+    fn kind_follows_fabric_and_place() {
+        let line = "a cache line from one core to another on this host";
+        for (fabric, launcher, reason, kind) in [
+            ("software", "local", "", Kind::Host),
+            ("software", "mpi", line, Kind::Host),
+            ("software", "mpi", "", Kind::Wire),
+            ("hardware", "local", "link at 8 Gbit/s", Kind::Loopback),
+            ("hardware", "slurm", "link at 8 Gbit/s", Kind::Wire),
+            ("model", "local", "link at 8 Gbit/s", Kind::Model),
+            ("import", "", "", Kind::Imported),
+        ] {
+            assert_eq!(Kind::of(&run(fabric, launcher, reason)), kind, "{fabric}");
+        }
+    }
+
+    #[test]
+    fn only_like_kinds_are_ranked() {
+        assert!(Kind::Imported.is_like(Kind::Wire));
+        assert!(!Kind::Host.is_like(Kind::Wire));
+        assert!(!Kind::Model.is_like(Kind::Wire));
+        assert!(!Kind::Loopback.is_like(Kind::Host));
+    }
+}

@@ -1,0 +1,129 @@
+//! The marks by which figures are rated. They are stated here or follow from a link's rate. Nothing
+//! that was measured on the day moves them, so a disturbed machine cannot improve a word.
+
+use super::kind::{Kind, is_of_host};
+use crate::headline::{Headline, Subject};
+use crate::meaning::CACHED_BANDWIDTH;
+use serde::Serialize;
+use verbena_measure::compare::Better;
+use verbena_measure::unit;
+
+/// The marks that a figure is rated by.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Marks {
+    /// Strong from here on.
+    pub strong: f64,
+    /// Weak beyond this.
+    pub weak: f64,
+    /// The bound that a link, or the definition of the figure, states.
+    pub bound: Option<f64>,
+    /// What states the bound.
+    pub bound_reason: String,
+    /// Whether the marks are shares of the bound.
+    pub shares: bool,
+}
+
+/// Marks of latency and message rate hold for messages of up to a cache line.
+const SHORT: f64 = 64.0;
+/// Marks of bandwidth hold for messages of at least so many bytes, perftest's default.
+const LONG: f64 = 65_536.0;
+/// Shares of a link's payload rate.
+const LINK_SHARES: (f64, f64) = (0.85, 0.5);
+
+/// Returns the marks, or why there are none.
+pub(super) fn marks(headline: &Headline, kind: Kind) -> Result<Marks, String> {
+    let subject = headline.subject;
+    let size = headline.size;
+    let stated = |strong, weak| Marks {
+        strong,
+        weak,
+        bound: None,
+        bound_reason: String::new(),
+        shares: false,
+    };
+    let bound = headline.bound.as_ref();
+    let link = bound.filter(|(_, reason)| kind != Kind::Host && !is_of_host(reason));
+    match subject {
+        Subject::Latency if size.is_none_or(|size| size > SHORT) => Err(format!(
+            "not rated: marks hold for messages of up to {}",
+            unit::size(SHORT)
+        )),
+        Subject::Latency if kind == Kind::Host => Ok(stated(250.0, 1000.0)),
+        Subject::Latency => Ok(stated(1500.0, 5000.0)),
+        Subject::Bandwidth if size.is_none_or(|size| size < LONG) => Err(format!(
+            "not rated: marks hold for messages of at least {}",
+            unit::size(LONG)
+        )),
+        Subject::Bandwidth if kind == Kind::Host => Ok(match headline.metric.as_str() {
+            CACHED_BANDWIDTH => stated(10e9, 3e9),
+            _ => stated(6e9, 2e9),
+        }),
+        Subject::Bandwidth => match link {
+            Some((bound, reason)) => Ok(shares(*bound, reason, LINK_SHARES)),
+            None => Err("not rated: the rate of the link is not known".to_owned()),
+        },
+        Subject::Rate if size.is_none_or(|size| size > SHORT) => Err(format!(
+            "not rated: marks hold for messages of up to {}",
+            unit::size(SHORT)
+        )),
+        Subject::Rate => Ok(Marks {
+            bound: link.map(|(bound, _)| *bound),
+            bound_reason: link.map(|(_, reason)| reason.clone()).unwrap_or_default(),
+            ..stated(4e6, 1e6)
+        }),
+        Subject::Scaling => Ok(Marks {
+            bound: Some(1.0),
+            bound_reason: "the latency of one pair".to_owned(),
+            ..stated(1.25, 2.5)
+        }),
+        Subject::Memory => Ok(stated(16.0 * 1024.0, 128.0 * 1024.0)),
+    }
+}
+
+fn shares(bound: f64, reason: &str, (strong, weak): (f64, f64)) -> Marks {
+    Marks {
+        strong: strong * bound,
+        weak: weak * bound,
+        bound: Some(bound),
+        bound_reason: reason.to_owned(),
+        shares: true,
+    }
+}
+
+/// Returns a value's per cent of a bound; of a lower bound, the bound's per cent of the value.
+pub(super) fn percent_of(value: f64, bound: f64, better: Better) -> f64 {
+    100.0
+        * match better {
+            Better::Higher => value / bound,
+            Better::Lower => bound / value,
+        }
+}
+
+impl Marks {
+    /// Returns the marks in words.
+    pub(super) fn text(&self, headline: &Headline) -> String {
+        let subject = headline.subject;
+        let better = subject.better();
+        let [strong, weak] = [self.strong, self.weak].map(|mark| subject.display(mark));
+        match (better, self.bound.filter(|_| self.shares)) {
+            (_, Some(bound)) => format!(
+                "{:.0} % of its bound, {}; strong from {:.0} %, weak below {:.0} %",
+                percent_of(headline.value, bound, better),
+                subject.display(bound),
+                percent_of(self.strong, bound, better),
+                percent_of(self.weak, bound, better)
+            ),
+            (Better::Lower, None) => format!("strong up to {strong}, weak above {weak}"),
+            (Better::Higher, None) => format!("strong from {strong}, weak below {weak}"),
+        }
+    }
+
+    /// Returns where a value lies on a bar from 0 to 1: weak below a third, strong from two thirds.
+    pub fn bar(&self, value: f64) -> f64 {
+        let place = (value / self.weak).ln() / (self.strong / self.weak).ln();
+        match place.is_nan() {
+            true => 0.0,
+            false => ((1.0 + place) / 3.0).clamp(0.0, 1.0),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The summary of a run as data: five tiles and three sentences. HTML and terminal render the same.
+
+pub(crate) mod kind;
+mod marks;
+mod place;
+#[cfg(test)]
+mod property;
+mod published;
+mod rules;
+#[cfg(test)]
+mod rules_test;
+pub(crate) mod sentence;
+mod tile;
+
+pub use kind::Kind;
+pub use marks::Marks;
+pub use place::{Other, Place};
+pub use published::{Extent, Published};
+pub use rules::{Grade, Rating, Word, rate};
+pub use tile::{Level, MeasuredBound, Share, Tile};
+
+use crate::gather::{Row, rows};
+use crate::headline::headlines;
+use crate::run_directory::Loaded;
+use place::Headlines;
+use serde::Serialize;
+
+/// What a run comes to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// The run's label.
+    pub label: String,
+    /// Where its figures were measured.
+    pub kind: Kind,
+    /// Up to five figures, in the order of a report; fewer where the run did not measure them.
+    pub tiles: Vec<Tile>,
+    /// A clause for each tile that is strong.
+    pub strong: Vec<String>,
+    /// A clause for each tile that is weak.
+    pub weak: Vec<String>,
+    /// What not to trust, and why: the machine first, then the tiles, then the run.
+    pub distrust: Vec<String>,
+    /// Measured points.
+    pub points: usize,
+    /// Those of them during which other processes ran on the same cores most of the time.
+    pub busy_points: usize,
+}
+
+/// Sums up a run, beside other runs and published figures of adapters.
+pub fn of(run: &Loaded, beside: &[&Loaded], published: &[Published]) -> Summary {
+    let all: Vec<(&Loaded, Vec<Row>)> = beside.iter().map(|run| (*run, rows(run))).collect();
+    let beside: Vec<(&Loaded, &[Row])> = all.iter().map(|(run, rows)| (*run, &rows[..])).collect();
+    of_rows((run, &rows(run)), &beside, published)
+}
+
+/// The same of runs whose rows are known.
+pub(crate) fn of_rows(
+    (run, rows): (&Loaded, &[Row]),
+    beside: &[(&Loaded, &[Row])],
+    published: &[Published],
+) -> Summary {
+    let kind = Kind::of(run);
+    let beside: Vec<Headlines<'_>> = beside
+        .iter()
+        .map(|(run, rows)| Headlines {
+            label: &run.run.label,
+            kind: Kind::of(run),
+            all: headlines(run, rows),
+        })
+        .collect();
+    let own = headlines(run, rows);
+    let tiles = own
+        .iter()
+        .map(|one| tile::tile(one, kind, &beside, published));
+    let tiles: Vec<Tile> = tiles.collect();
+    let busy_points = sentence::busy_points(rows);
+    Summary {
+        label: run.run.label.clone(),
+        kind,
+        strong: sentence::clauses(&tiles, Word::Strong),
+        weak: sentence::clauses(&tiles, Word::Weak),
+        distrust: sentence::doubts(&tiles, run, busy_points, rows.len()),
+        points: rows.len(),
+        busy_points,
+        tiles,
+    }
+}
+
+impl Summary {
+    /// Returns the three sentences: `Strong`, `Weak` and `Distrust`, each with its text.
+    pub fn sentences(&self) -> [(&'static str, String); 3] {
+        let rated = |clauses: &[String], word| match clauses {
+            [] => sentence::none(&self.tiles, word),
+            clauses => format!("{}: {}", self.kind.text(), clauses.join("; ")),
+        };
+        let distrust = match self.distrust.as_slice() {
+            [] => "no warning".to_owned(),
+            doubts => doubts.join("; "),
+        };
+        [
+            ("Strong", rated(&self.strong, Word::Strong)),
+            ("Weak", rated(&self.weak, Word::Weak)),
+            ("Distrust", distrust),
+        ]
+    }
+}

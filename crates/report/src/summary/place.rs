@@ -1,0 +1,121 @@
+//! What a figure stands beside, and its place among figures of its kind.
+
+use super::Published;
+use super::kind::Kind;
+use crate::headline::{Headline, Subject};
+use serde::Serialize;
+
+/// The place of a figure among figures of the same kind.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Place {
+    /// From 1, the best.
+    pub rank: usize,
+    /// Of so many, this one included.
+    pub of: usize,
+    /// In words: `2nd of 3 over a wire`.
+    pub text: String,
+    /// The neighbour: `behind ConnectX QDR, published`.
+    pub next: String,
+}
+
+/// A figure beside it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Other {
+    /// The run, or the adapter and `published`.
+    pub name: String,
+    /// The figure in the tile's unit.
+    pub number: f64,
+    /// The figure with its unit: `at most 31.3 KiB`.
+    pub value: String,
+    /// Where it was measured.
+    pub kind: Kind,
+    /// Whether it is of the tile's kind, and so ranked.
+    pub is_ranked: bool,
+    /// The run's number in the order given, from 1. `None` of a published figure.
+    pub run: Option<usize>,
+}
+
+/// The headlines of a run, with where they were measured.
+pub(super) struct Headlines<'a> {
+    pub label: &'a str,
+    pub kind: Kind,
+    pub all: Vec<Headline>,
+}
+
+/// Returns the figures beside a headline: of other runs, then published ones.
+pub(super) fn others(
+    headline: &Headline,
+    kind: Kind,
+    beside: &[Headlines<'_>],
+    published: &[Published],
+) -> Vec<Other> {
+    let subject = headline.subject;
+    let like = |their: &&Headline| {
+        their.subject == subject
+            && their.metric == headline.metric
+            && their.is_of_the_size_of(headline)
+    };
+    // As many pairs, or the ratio says something else.
+    let comparable = |their: &Headline| subject != Subject::Scaling || their.of == headline.of;
+    let of_runs = beside.iter().enumerate().filter_map(|(at, run)| {
+        let their = run.all.iter().find(like)?;
+        Some(Other {
+            name: run.label.to_owned(),
+            number: their.value,
+            value: subject.display(their.value),
+            kind: run.kind,
+            is_ranked: kind.is_like(run.kind) && comparable(their),
+            run: Some(at + 1),
+        })
+    });
+    let known = published
+        .iter()
+        .filter(|known| headline.is_of_a_published_size() && known.subject == subject);
+    let of_papers = known.map(|known| Other {
+        name: format!("{}, published", known.adapter),
+        number: known.value,
+        value: known.text(),
+        kind: Kind::Wire,
+        is_ranked: kind.is_like(Kind::Wire),
+        run: None,
+    });
+    of_runs.chain(of_papers).collect()
+}
+
+/// Returns the place among figures of the same kind.
+pub(super) fn place(headline: &Headline, kind: Kind, others: &[Other]) -> Option<Place> {
+    let ranked: Vec<&Other> = others.iter().filter(|other| other.is_ranked).collect();
+    let (worse, better): (Vec<&Other>, Vec<&Other>) = ranked
+        .iter()
+        .copied()
+        .partition(|other| headline.is_ahead_of(other.number));
+    let distance = |other: &&&Other| (other.number / headline.value).ln().abs();
+    let nearest = |others: &[&Other]| {
+        let found = others
+            .iter()
+            .min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        found.map(|other| other.name.clone())
+    };
+    let next = match (nearest(&better), nearest(&worse)) {
+        (Some(name), _) => format!("behind {name}"),
+        (None, name) => format!("ahead of {}", name?),
+    };
+    let (rank, of) = (better.len() + 1, ranked.len() + 1);
+    Some(Place {
+        rank,
+        of,
+        text: format!("{} of {of} {}", ordinal(rank), kind.text()),
+        next,
+    })
+}
+
+fn ordinal(place: usize) -> String {
+    match (place, place % 10, place % 100) {
+        (1, ..) => "best".to_owned(),
+        (_, _, 11..=13) => format!("{place}th"),
+        (_, 1, _) => format!("{place}st"),
+        (_, 2, _) => format!("{place}nd"),
+        (_, 3, _) => format!("{place}rd"),
+        _ => format!("{place}th"),
+    }
+}

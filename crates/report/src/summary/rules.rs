@@ -1,0 +1,231 @@
+//! The rules by which a figure is strong, fair, weak or unsure. [`rate`] implements them; the
+//! tables in `docs/methods.md` ("The words of a summary") state them.
+//!
+//! A rating is the range of grades that the launches leave possible, and each end of it rises or
+//! stays when every launch gets faster.
+
+use super::kind::Kind;
+use super::marks::{Marks, marks, percent_of};
+use crate::headline::{Headline, Subject};
+use serde::Serialize;
+use verbena_measure::compare::Better;
+use verbena_measure::warning::Warning;
+
+/// A figure in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Word {
+    /// At the strong mark or better.
+    Strong,
+    /// Between the marks.
+    Fair,
+    /// Worse than the weak mark.
+    Weak,
+    /// The evidence allows several of these, or none. Not a place on the scale.
+    Unsure,
+}
+
+impl Word {
+    /// Returns the word.
+    pub fn text(self) -> &'static str {
+        match self {
+            Word::Strong => "strong",
+            Word::Fair => "fair",
+            Word::Weak => "weak",
+            Word::Unsure => "unsure",
+        }
+    }
+}
+
+/// Where a value lies on the scale of its marks, from worst to best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grade {
+    /// Worse than the weak mark.
+    Weak,
+    /// Between the marks.
+    Fair,
+    /// At the strong mark or better.
+    Strong,
+    /// Better than its bound: the bound, or the figure, is wrong.
+    Impossible,
+}
+
+impl Grade {
+    fn text(self) -> &'static str {
+        match self {
+            Grade::Weak => "weak",
+            Grade::Fair => "fair",
+            Grade::Strong => "strong",
+            Grade::Impossible => "beyond its bound",
+        }
+    }
+}
+
+/// What the rules make of a figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rating {
+    /// The word.
+    pub word: Word,
+    /// The lowest grade that the evidence allows; `None` without marks.
+    pub lowest: Option<Grade>,
+    /// The highest grade that it allows.
+    pub highest: Option<Grade>,
+    /// Why this word, in a few words with numbers.
+    pub reason: String,
+    /// The marks, where there are any for such a figure.
+    pub marks: Option<Marks>,
+}
+
+/// Launches within so much of a mark count as being on the median's side of it.
+const NEAR: f64 = 1.15;
+/// A figure further beyond its stated bound than this contradicts it.
+const BEYOND: f64 = 1.05;
+
+/// Rates a figure. The only place where a word is chosen.
+pub fn rate(headline: &Headline, kind: Kind) -> Rating {
+    let unsure = |reason: String, marks| Rating {
+        word: Word::Unsure,
+        lowest: None,
+        highest: None,
+        reason,
+        marks,
+    };
+    let marks = match marks(headline, kind) {
+        Ok(marks) => marks,
+        Err(reason) => return unsure(reason, None),
+    };
+    if let Some(reason) = invalid(headline) {
+        return unsure(reason, Some(marks));
+    }
+    let better = headline.subject.better();
+    let grade = |value| grade(value, &marks, better);
+    let [best, worst] = ends(headline);
+    let (eased_worst, eased_best) = match better {
+        Better::Lower => (worst / NEAR, best * NEAR),
+        Better::Higher => (worst * NEAR, best / NEAR),
+    };
+    let middle = grade(headline.value);
+    let lowest = middle.min(grade(eased_worst));
+    let mut highest = middle.max(grade(eased_best));
+    // A neighbour makes a program slower, never faster.
+    let busy = 2 * headline.busy_launches >= headline.launches.len().max(1);
+    if busy {
+        highest = highest.max(Grade::Strong);
+    }
+    let (word, reason) = match (lowest, highest) {
+        (_, Grade::Impossible) => {
+            let value = if middle == Grade::Impossible {
+                headline.value
+            } else {
+                best
+            };
+            (Word::Unsure, beyond(headline.subject, value, &marks))
+        }
+        (Grade::Strong, _) => (Word::Strong, marks.text(headline)),
+        (Grade::Fair, Grade::Fair) => (Word::Fair, marks.text(headline)),
+        (Grade::Weak, Grade::Weak) => (Word::Weak, marks.text(headline)),
+        _ if busy => (Word::Unsure, busy_text(headline)),
+        _ => (
+            Word::Unsure,
+            spread(headline, lowest, highest, [best, worst]),
+        ),
+    };
+    Rating {
+        word,
+        lowest: Some(lowest),
+        highest: Some(highest),
+        reason,
+        marks: Some(marks),
+    }
+}
+
+/// Returns what makes the figure useless for a rating, whatever its value.
+fn invalid(headline: &Headline) -> Option<String> {
+    let grave = |warning: &&Warning| {
+        matches!(
+            warning,
+            Warning::OversubscribedCores { .. } | Warning::LowOverlap { .. }
+        )
+    };
+    if !headline.value.is_finite() || headline.value <= 0.0 {
+        return Some("not rated: the figure is not a positive number".to_owned());
+    }
+    // A busy machine may have slowed down either of the two latencies of the ratio.
+    if headline.subject == Subject::Scaling && headline.busy_launches > 0 {
+        return Some(busy_text(headline));
+    }
+    headline
+        .warnings
+        .iter()
+        .find(grave)
+        .map(ToString::to_string)
+}
+
+fn grade(value: f64, marks: &Marks, better: Better) -> Grade {
+    // How many times as good as a mark.
+    let over = |mark: f64| match better {
+        Better::Lower => mark / value,
+        Better::Higher => value / mark,
+    };
+    match value {
+        _ if marks.bound.is_some_and(|bound| over(bound) > BEYOND) => Grade::Impossible,
+        _ if over(marks.strong) >= 1.0 => Grade::Strong,
+        _ if over(marks.weak) >= 1.0 => Grade::Fair,
+        _ => Grade::Weak,
+    }
+}
+
+/// Returns the best and the worst end of the interval over launches.
+fn ends(headline: &Headline) -> [f64; 2] {
+    let several = headline.launches.len() > 1;
+    match (
+        headline.interval.filter(|_| several),
+        headline.subject.better(),
+    ) {
+        (None, _) => [headline.value; 2],
+        (Some(range), Better::Lower) => [range.low, range.high],
+        (Some(range), Better::Higher) => [range.high, range.low],
+    }
+}
+
+fn beyond(subject: Subject, value: f64, marks: &Marks) -> String {
+    let bound = marks.bound.unwrap_or(marks.strong);
+    match subject {
+        Subject::Scaling => format!(
+            "{value:.2} times the latency of one pair: many cannot be faster, so one of them \
+             is wrong"
+        ),
+        _ => format!(
+            "{:.0} % of its bound, {}: the bound ({}) or the figure is wrong",
+            percent_of(value, bound, subject.better()),
+            subject.display(bound),
+            marks.bound_reason
+        ),
+    }
+}
+
+fn spread(headline: &Headline, lowest: Grade, highest: Grade, [best, worst]: [f64; 2]) -> String {
+    let display = |value| headline.subject.display(value);
+    format!(
+        "launches give {} ({}) to {} ({})",
+        display(best),
+        highest.text(),
+        display(worst),
+        lowest.text()
+    )
+}
+
+fn busy_text(headline: &Headline) -> String {
+    let (busy, all) = (headline.busy_launches, headline.launches.len());
+    let of = match all {
+        0 | 1 => String::new(),
+        all => format!(" in {busy} of {all} launches"),
+    };
+    match headline.subject {
+        Subject::Scaling => {
+            format!("machine busy{of}: either of the two latencies may be too long")
+        }
+        _ => format!("machine busy{of}: a quiet one may do better"),
+    }
+}
