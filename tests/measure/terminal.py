@@ -31,6 +31,11 @@ def words(text: str) -> list[str]:
     return [word.rstrip(";") for word in text.split()]
 
 
+def before_summary(text: str) -> str:
+    """The table of `bench`: how much the summary below it says depends on the width."""
+    return re.split(r"\n\n(?=.*, computed by a model\n)", text)[0]
+
+
 def plain(place: Place, command: list[str]) -> str:
     """What a pipe gets."""
     ended = subprocess.run([str(VERBENA), *command], env=place.environment(TERM="xterm"), capture_output=True, text=True,
@@ -49,12 +54,38 @@ def fits(place: Place) -> Outcome:
             shown = on_terminal([str(VERBENA), *command], place.environment(), columns, SECONDS, errors=False)
             if len(shown.widest()) > columns:
                 return failed(f"{name} on {columns} columns has a line of {len(shown.widest())}", shown.widest())
-            if words(shown.text) != words(piped):
+            if words(before_summary(shown.text)) != words(before_summary(piped)):
                 return failed(f"{name} on {columns} columns has other words than in a pipe", shown.text[:4000])
             for line in shown.lines():
                 if SPLIT.search(line) and line.split()[-1] not in bare:
                     return failed(f"{name} on {columns} columns splits a number from its unit", line)
     return passed(f"{len(COMMANDS)} commands, {len(WIDTHS)} widths")
+
+
+def summary(place: Place) -> Outcome:
+    """A run ends with a line a figure, with bar and curve, and what is strong, weak and to be distrusted, and the report."""
+    for columns in WIDTHS:
+        out = place.directory / f"out-{columns}"
+        command = [str(VERBENA), *BENCH, "--out", str(out)]
+        shown = on_terminal(["env", "LC_ALL=C.UTF-8", *command], place.environment(), columns, SECONDS, errors=False)
+        table, _, ending = shown.text.partition(", computed by a model\n")
+        if not ending or "one-way-latency" not in table:
+            return failed("there is no summary", shown.text[-2000:])
+        figures = [line for line in ending.split("\n\n")[0].splitlines() if line]
+        if len(figures) < 2 or not all("\u2591" in line or "\u2588" in line for line in figures):
+            return failed(f"on {columns} columns not every figure has a bar", ending)
+        if not any("\u2581" in line for line in figures):
+            return failed(f"on {columns} columns no figure has a curve", ending)
+        if missing := [word for word in ("Strong", "Weak", "Distrust") if f"\n  {word} " not in ending]:
+            return failed(f"on {columns} columns {missing} are missing", ending)
+        if not ending.rstrip().endswith(str(out / "report.html")):
+            return failed("it does not end with the report", ending)
+        if wide := [line for line in shown.lines() if len(line) > columns and str(out) not in line]:
+            return failed(f"a line of {len(wide[0])} on {columns} columns", wide[0])
+    piped = plain(place, BENCH)
+    if "Distrust" not in piped or "\u2588" in piped:
+        return failed("a pipe gets no summary, or one with blocks", piped[-1500:])
+    return passed()
 
 
 def told_width(place: Place) -> Outcome:

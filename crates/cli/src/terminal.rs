@@ -32,3 +32,12 @@ pub fn has_colour() -> bool {
     let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
     std::io::stdout().is_terminal() && !is_set && !is_dumb
 }
+
+/// Whether standard output shows block characters: a terminal whose locale is of UTF-8.
+pub fn shows_blocks() -> bool {
+    let value = |name| env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value);
+    let locale = locale.unwrap_or_default().to_lowercase();
+    let is_utf_8 = locale.contains("utf-8") || locale.contains("utf8");
+    is_utf_8 && std::io::stdout().is_terminal()
+}

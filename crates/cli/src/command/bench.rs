@@ -13,6 +13,7 @@ use crate::suggestion::did_you_mean;
 use crate::suite::job::Job;
 use crate::suite::measure::measure;
 use crate::suite::options::MeasureOptions;
+use crate::suite::summary;
 use crate::suite::table;
 use serde::Serialize;
 use verbena_measure::result::{Failure as PointFailure, Finding, Value};
@@ -76,8 +77,14 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.json {
         print_json(&runs);
     }
-    if let (Some(out), false) = (&arguments.out, runs.is_empty()) {
-        super::report::write(out, &runs, &Computed::default())?;
+    let report = match &arguments.out {
+        Some(out) if !runs.is_empty() => {
+            Some(super::report::write(out, &runs, &Computed::default())?)
+        }
+        _ => None,
+    };
+    if !arguments.json {
+        summary::print(&runs, report.as_deref())?;
     }
     Ok(verdict(&runs))
 }

@@ -9,11 +9,11 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::mpi::catalogue;
-use crate::output::data;
 use crate::progress::Bar;
 use crate::reproduction;
 use crate::suite::measure::{measure, on};
 use crate::suite::options::MeasureOptions;
+use crate::suite::summary;
 use crate::suite::target::{Found, Target};
 use verbena_fabric::model::Fidelity;
 use verbena_workloads::Benchmark;
@@ -107,7 +107,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     };
     let report = super::report::write(&out, &runs, &computed)?;
     drop(note);
-    data!("{}\n", report.display());
+    summary::print(&runs, Some(&report))?;
     Ok(super::bench::verdict(&runs))
 }
 
