@@ -13,7 +13,6 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.process import Ended, Process, members
 
-from .jobs import BY_OPEN_MPI
 from .records import POINT, children, points_of, records, said
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -87,23 +86,6 @@ def library(launcher: str, kind: str, place: Place) -> Outcome:
     if shutil.which(launcher) is None:
         return skipped(f"{launcher} is not installed")
     return measurement("bench", signal.SIGINT, place, "mpi.latency", "mpi.bandwidth", "--mpi", kind, "--launches", "1")
-
-
-def job(place: Place) -> Outcome:
-    """A job of an MPI launcher: how long process 0 has is the launcher's to say, but what it wrote is valid and nobody stays."""
-    if shutil.which(BY_OPEN_MPI[0]) is None:
-        return skipped(f"{BY_OPEN_MPI[0]} is not installed")
-    out = place.directory / "out"
-    process = place.start("job", [*BY_OPEN_MPI, "-n", "2", str(VERBENA), "bench", "latency.write", "--launches", "1",
-                                  "--out", str(out)])
-    said(out, POINT, process, time.monotonic() + 120)
-    ended, seconds, left = stopped(process, signal.SIGINT)
-    if ended.timed_out or ended.succeeded or left:
-        return failed(f"{ended.describe()}, and {left} are left", ended.evidence())
-    last = records(out)[-1]
-    if not points_of(out) or last.get("outcome", "interrupted") != "interrupted":
-        return failed(f"the last record is {last}", ended.evidence())
-    return passed(f"stopped after {seconds:.1f} s")
 
 
 def nothing_yet(place: Place) -> Outcome:

@@ -44,7 +44,6 @@ def cases() -> list[Case]:
         Case("an interrupt ends helpers", "file service", interrupts.service),
         Case("an interrupt ends helpers", "Open MPI", partial(interrupts.library, "mpirun.openmpi", "openmpi")),
         Case("an interrupt ends helpers", "MPICH", partial(interrupts.library, "mpirun.mpich", "mpich")),
-        Case("an interrupt of a job", "Open MPI", interrupts.job),
         Case("a second interrupt ends all at once", "file service", interrupts.twice),
         Case("an interrupt of computations", "reproduce", interrupts.models),
         Case("an interrupt of computations", "sweep", interrupts.study),
