@@ -53,7 +53,6 @@ def cases() -> list[Case]:
         Case("a run ends with its summary", "80, 120 columns", terminal.summary),
         Case("colour on a terminal only", "", terminal.coloured),
         Case("progress in one line", "reproduce", terminal.progress),
-        Case("progress in one line", "evaluate", terminal.evaluation),
         Case("answers as JSON", "list, bench", command_line.as_json),
         Case("a label, and what was measured", "", command_line.labelled),
         Case("completions and manual", "", command_line.documented),

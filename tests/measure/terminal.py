@@ -136,17 +136,3 @@ def badly_shown(shown: Shown, columns: int, *names: str) -> Outcome | None:
     if shown.text.count("\n") > 2:
         return failed("progress is more than one line", repr(shown.text[:2000]))
     return None
-
-
-def evaluation(place: Place) -> Outcome:
-    """An evaluation says what it does to its end: benchmarks, models, published claims, the report."""
-    out = place.directory / "out"
-    command = [str(VERBENA), "evaluate", "--quick", "--sizes", "8", "--pairs", "1", "--on", MODEL, "--out", str(out)]
-    shown = on_terminal(command, place.environment(), 80, SECONDS, output=False)
-    if shown.status != 0:
-        return failed(f"exit {shown.status}", shown.text[-2000:])
-    if len(shown.widest()) > 80:
-        return failed(f"a line of {len(shown.widest())} on 80 columns", shown.widest())
-    if missing := [name for name in ("latency.write", "writing the report") if name not in shown.text]:
-        return failed(f"progress does not name {missing}", shown.text[-2000:])
-    return passed()
