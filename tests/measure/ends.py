@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -90,20 +89,16 @@ def hung(place: Place) -> Outcome:
 
 
 def interrupted(place: Place) -> Outcome:
-    """SIGINT to the launcher alone is passed on and ends the run; its points are kept, the end says so, and nobody is left."""
+    """SIGINT to the launcher alone ends the run with its processes, even with one that does not react; its points are kept,
+    the end says so, and nobody is left."""
     out = place.directory / "out"
     process = started(place, out, "latency.write")
     at_work = children(process.pid)
-    # Stopped, they cannot end before it was seen that the signal reached them.
-    for child in at_work:
-        stop(child)
+    if not at_work:
+        return failed("there was no process to interrupt")
+    os.kill(at_work[-1], signal.SIGSTOP)
     os.kill(process.pid, signal.SIGINT)
-    told = [child for child in at_work if told_of(child, signal.SIGINT)]
-    for child in at_work:
-        resume(child)
     ended = process.finish(time.monotonic() + 60)
-    if not at_work or told != at_work:
-        return failed(f"of the processes {at_work} only {told} were interrupted", ended.evidence())
     if left := [child for child in at_work if Path(f"/proc/{child}").exists()]:
         return failed(f"{left} are still there", ended.evidence())
     if ended.timed_out:
@@ -114,43 +109,6 @@ def interrupted(place: Place) -> Outcome:
     if ended.status != INTERRUPTED:
         return failed(f"{ended.describe()}, expected exit {INTERRUPTED}", ended.evidence())
     return passed() if points_of(out) else failed("no point was kept", ended.evidence())
-
-
-def told_of(pid: int, number: int) -> bool:
-    """Whether a signal waits for a stopped process, now or before that process is gone."""
-    status = Path(f"/proc/{pid}/status")
-    while status.exists():
-        pending = re.search(r"^ShdPnd:\s*([0-9a-f]+)", status.read_text(), re.M)
-        if pending and int(pending[1], 16) >> (number - 1) & 1:
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def stop(pid: int) -> None:
-    """Stops a process, and returns once it stands still. Of the signals that wait for one that was not stopped yet, the
-    kernel hands over the lowest first: an interrupt that comes right behind the stop would be taken before it, and
-    would wait for nobody to see it."""
-    os.kill(pid, signal.SIGSTOP)
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        while state(task) not in "tTZX":
-            time.sleep(0.002)
-
-
-def state(task: Path) -> str:
-    """What a thread does, by the letter of proc_pid_status(5); X if it is not there any more."""
-    try:
-        return re.search(r"^State:\s+(\S)", (task / "status").read_text(), re.M)[1]
-    except (FileNotFoundError, ProcessLookupError):
-        return "X"
-
-
-def resume(pid: int) -> None:
-    """Lets a stopped process go on, if there is one."""
-    try:
-        os.kill(pid, signal.SIGCONT)
-    except ProcessLookupError:
-        pass
 
 
 def full_output(place: Place) -> Outcome:

@@ -74,6 +74,10 @@ def model_explained(place: Place) -> Outcome:
     missing = [word for word in words if word not in page.read_text()]
     if missing or len(pages) > 1:
         return failed(f"missing {missing}, {len(pages)} different pages")
+    command = [str(VERBENA), "explain", "latency.send", "--on", "model:infinihost3-ddr", "--sizes", "4K", "--inline", "1K"]
+    ended = place.run("explain", command, SECONDS)
+    if not ended.succeeded or "size 4096" not in ended.output:
+        return failed("a size in KiB is not taken", ended.evidence())
     return passed("all stages")
 
 

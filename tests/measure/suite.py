@@ -3,13 +3,15 @@ the report as a browser shows it."""
 
 from __future__ import annotations
 
+import signal
 from functools import partial
 
 from harness import tiers
 from harness.case import Case
 from harness.requirement import Tool
 
-from . import command_line, comparing, ends, figures, foreign, hostile, jobs, models, pages, wrong_input
+from . import (command_line, comparing, ends, figures, foreign, hostile, interrupts, jobs, models, pages, terminal,
+               wrong_input)
 
 # By night also what waits for long.
 WHOLE = tiers.by_night()
@@ -36,7 +38,21 @@ def cases() -> list[Case]:
         Case("a process killed at any moment", "", ends.killed_at_any_moment),
         Case("a hung process costs its own result", "", ends.hung),
         Case("an interrupt keeps what is measured", "", ends.interrupted),
+        *(Case("an interrupt keeps what an evaluation has", number.name, partial(interrupts.evaluation, number))
+          for number in (signal.SIGINT, signal.SIGTERM)),
+        Case("an interrupt before the first point", "evaluate", interrupts.nothing_yet),
+        Case("an interrupt ends helpers", "file service", interrupts.service),
+        Case("an interrupt ends helpers", "Open MPI", partial(interrupts.library, "mpirun.openmpi", "openmpi")),
+        Case("an interrupt ends helpers", "MPICH", partial(interrupts.library, "mpirun.mpich", "mpich")),
+        Case("a second interrupt ends all at once", "file service", interrupts.twice),
+        Case("an interrupt of computations", "reproduce", interrupts.models),
+        Case("an interrupt of computations", "sweep", interrupts.study),
         Case("a bar on a terminal, nothing in a pipe", "", command_line.bar),
+        Case("lines fit a terminal", "80, 120 columns", terminal.fits),
+        Case("lines fit a terminal", "COLUMNS", terminal.told_width),
+        Case("a run ends with its summary", "80, 120 columns", terminal.summary),
+        Case("colour on a terminal only", "", terminal.coloured),
+        Case("progress in one line", "reproduce", terminal.progress),
         Case("answers as JSON", "list, bench", command_line.as_json),
         Case("a label, and what was measured", "", command_line.labelled),
         Case("completions and manual", "", command_line.documented),

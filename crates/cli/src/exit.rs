@@ -15,7 +15,8 @@ Exit codes:
   4        `compare`: undecided, more launches are needed
   126      `run`, `trace`, `capture`, `record`: the command cannot be executed
   127      `run`, `trace`, `capture`, `record`: the command is not found
-  130      interrupted: what was measured until then is kept
+  130      interrupted (Ctrl-C): what was measured until then is kept
+  143      ended by SIGTERM: the same
   128 + n  `run`, `trace`, `capture`, `record`: the command ended by signal n
 Otherwise `run`, `trace`, `capture` and `record` return the exit code of the command.";
 
@@ -36,8 +37,10 @@ pub enum Exit {
     NotExecutable,
     /// `run`: there is no such command.
     NotFound,
-    /// A measurement was ended by a signal; 128 + SIGINT, as shells have it.
+    /// SIGINT ended a measurement: 128 + 2, as shells have it.
     Interrupted,
+    /// SIGTERM ended a measurement: 128 + 15.
+    Terminated,
     /// `run`: what the command itself returned.
     OfCommand(u8),
 }
@@ -65,6 +68,7 @@ impl Exit {
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
             Exit::Interrupted => 130,
+            Exit::Terminated => 143,
             Exit::OfCommand(code) => code,
         }
     }
@@ -125,6 +129,7 @@ mod tests {
             Exit::NotExecutable,
             Exit::NotFound,
             Exit::Interrupted,
+            Exit::Terminated,
         ] {
             let code = format!("  {:<9}", exit.code());
             assert!(

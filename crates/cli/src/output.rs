@@ -1,6 +1,13 @@
-//! Standard output, which a reader may close (`| head -1`) and a disk may fill. Neither ends the work at hand: files are
-//! still written; that a text was lost is told once, and the exit code is then that of a machine that lacks something.
+//! Standard output. On a terminal, lines are wrapped at its width and emphasis becomes colour; data for
+//! programs are written as they are.
+//!
+//! A reader may close standard output (`| head -1`) and a disk may fill. Neither ends the work at
+//! hand: files are still written; that a text was lost is told once, and the exit code is then that
+//! of a machine that lacks something.
 
+use crate::style::painted;
+use crate::terminal;
+use crate::wrap::wrapped;
 use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
@@ -19,13 +26,32 @@ macro_rules! outln {
     ($($words:tt)*) => { $crate::output::write(format_args!("{}\n", format_args!($($words)*))) };
 }
 
-pub(crate) use {out, outln};
+/// The same for data, which programs read: neither wrapped nor coloured.
+macro_rules! data {
+    ($($words:tt)*) => { $crate::output::write_data(format_args!($($words)*)) };
+}
 
-/// Writes a text. A reader that went away has seen enough.
+pub(crate) use {data, out, outln};
+
+/// Writes a text for people: wrapped at the terminal's width, in colour where it shows colours.
 pub fn write(text: Arguments<'_>) {
     let text = text.to_string();
+    let mut text = harmless(&text);
+    if let Some(columns) = terminal::columns() {
+        text = wrapped(&text, columns).into();
+    }
+    put(&painted(&text, terminal::has_colour()));
+}
+
+/// Writes data for programs.
+pub fn write_data(text: Arguments<'_>) {
+    put(&harmless(&text.to_string()));
+}
+
+/// A reader that went away has seen enough.
+fn put(text: &str) {
     let mut stdout = std::io::stdout().lock();
-    let written = stdout.write_all(harmless(&text).as_bytes());
+    let written = stdout.write_all(text.as_bytes());
     let Err(error) = written.and_then(|()| stdout.flush()) else {
         return;
     };

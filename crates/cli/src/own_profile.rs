@@ -3,7 +3,7 @@
 use crate::command::report::{self, Computed};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{out, outln};
+use crate::output::{data, out, outln};
 use crate::profiles::ProfileOptions;
 use crate::suite::measure::on;
 use crate::suite::options::MeasureOptions;
@@ -132,7 +132,7 @@ fn write(
         "written: --profiles {} --on model:{name}",
         directory.display()
     );
-    outln!("{}", report.display());
+    data!("{}\n", report.display());
     Ok(())
 }
 

@@ -1,7 +1,9 @@
 //! What the models make of the published claims, in the terms of the report.
 
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::profiles::ProfileOptions;
+use crate::progress::Bar;
 use verbena_measure::unit::display;
 use verbena_model::profile::{Library, Tag};
 use verbena_predict::claims::{Evaluated, Verdict, evaluate, shipped};
@@ -16,11 +18,14 @@ use verbena_report::html::{
 };
 
 /// The claims alone: what stands beside an evaluation.
-pub fn quick(profiles: &ProfileOptions, threads: usize) -> Result<Reproduction, Failure> {
+pub fn quick(profiles: &ProfileOptions, threads: usize) -> Result<Option<Reproduction>, Failure> {
     let library = profiles.library()?;
     let claims = shipped().map_err(|error| Failure::Input(error.to_string()))?;
-    let results = evaluate(&library, &claims, threads);
-    Ok(reproduction(&library, &results, &[], None))
+    let bar = Bar::new(claims.len(), "published claims on their models");
+    Ok(interrupt::unless_interrupted(move || {
+        let results = evaluate(&library, &claims, threads, &|_, _| bar.step());
+        reproduction(&library, &results, &[], None)
+    }))
 }
 
 /// Claims and figures by paper, and the fitted values with what they move.

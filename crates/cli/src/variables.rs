@@ -30,7 +30,7 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 }
 
 #[rustfmt::skip]
-const ALL: [Variable; 21] = [
+const ALL: [Variable; 23] = [
     variable(Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
     variable(Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
     variable(Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
@@ -45,6 +45,8 @@ const ALL: [Variable; 21] = [
     variable(Command, "VERBENA_LIBRARY_DIR", "Load the adapter's libraries from this directory"),
     variable(Command, "VERBENA_PROGRAMS", "Find the programs of app.* in this directory"),
     variable(Command, "VERBENA_EXCHANGE_SECRET", "Authenticate the processes of a job over hosts"),
+    variable(Command, "NO_COLOR", "Print without colours if this is set to anything"),
+    variable(Command, "COLUMNS", "Wrap lines at this width [that of the terminal]"),
     variable(Internal, "VERBENA_CAPTURE", "Socket of `verbena capture`"),
     variable(Internal, "VERBENA_TRACE", "Socket of `verbena trace`"),
     variable(Internal, "VERBENA_RECORD", "Directory of `verbena record`"),

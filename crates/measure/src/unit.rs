@@ -29,6 +29,31 @@ pub fn size(bytes: f64) -> String {
     }
 }
 
+/// Reads a size as people type it: bytes, or a number of KiB, MiB or GiB by the first letter of
+/// the unit, as `8`, `4K`, `4KiB` or `1M`.
+///
+/// # Errors
+///
+/// Says what the text should look like, or that the size is too large.
+pub fn read_size(text: &str) -> Result<u64, String> {
+    let unreadable = || format!("{text:?} is not a size such as 8, 4K or 1M");
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[number.len()..] {
+        "" | "B" => 0,
+        "k" | "K" | "KiB" => 10,
+        "m" | "M" | "MiB" => 20,
+        "g" | "G" | "GiB" => 30,
+        _ => return Err(unreadable()),
+    };
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(unreadable());
+    }
+    let bytes: Option<u64> = number.parse().ok();
+    bytes
+        .and_then(|bytes| bytes.checked_mul(1 << shift))
+        .ok_or_else(|| format!("{text:?} is too large for a size in bytes"))
+}
+
 /// A count or number for people.
 pub fn number(value: f64) -> String {
     match value.abs() {
@@ -67,6 +92,29 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_read_with_and_without_a_unit() {
+        assert_eq!(read_size("8"), Ok(8));
+        assert_eq!((read_size("4K"), read_size("4KiB")), (Ok(4096), Ok(4096)));
+        assert_eq!(
+            (read_size("1M"), read_size("2g")),
+            (Ok(1 << 20), Ok(2 << 30))
+        );
+        for wrong in ["", "K", "4x", "-5", "+5", "1.5K", "8é", "4 K", "4KB", "4k8"] {
+            let error = read_size(wrong).unwrap_err();
+            assert!(
+                error.contains(wrong) && error.contains("such as"),
+                "{error}"
+            );
+        }
+        for large in ["99999999999999999999", "18446744073709551615G"] {
+            assert!(
+                read_size(large).unwrap_err().contains("too large"),
+                "{large}"
+            );
+        }
+    }
 
     #[test]
     fn people_read_three_digits() {

@@ -169,7 +169,7 @@ fn progress(plan: &Plan, ways: &[(Ready, Fitted)]) -> Progress {
             all.map(move |on| step(program, processes, on))
         })
         .collect();
-    Progress::new(steps.iter().map(String::as_str), 1)
+    Progress::new(steps.iter().map(String::as_str), 1, "")
 }
 
 /// Prints it.

@@ -1,19 +1,22 @@
 //! `verbena bench`: benchmarks by name, with a table on standard output and, where asked, a run directory.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::command::report::Computed;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::outln;
+use crate::interrupt;
+use crate::output::data;
 use crate::service;
 use crate::suggestion::did_you_mean;
+use crate::suite::job::Job;
 use crate::suite::measure::measure;
 use crate::suite::options::MeasureOptions;
+use crate::suite::summary;
+use crate::suite::table;
 use serde::Serialize;
 use verbena_measure::result::{Failure as PointFailure, Finding, Value};
-use verbena_measure::unit;
 use verbena_report::gather::{Row, rows};
 use verbena_report::run_directory::Loaded;
 use verbena_report::schema::Run;
@@ -44,6 +47,7 @@ pub struct Arguments {
 
 /// Runs them.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    interrupt::watch()?;
     arguments.options.check()?;
     arguments.options.check_profiles()?;
     let benchmarks = named(&arguments.names)?;
@@ -53,7 +57,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         arguments.out.as_deref(),
         match arguments.json {
             true => |_: &Loaded| (),
-            false => print_table,
+            false => table::print,
         },
     )?;
     if !runs.is_empty() && runs.iter().all(nothing) {
@@ -61,19 +65,66 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "nothing was measured: with these options no point is left of the benchmarks named";
         return Err(Failure::Input(text.to_owned()));
     }
+    if interrupt::is_wanted() {
+        return interrupted(&arguments, &runs);
+    }
     if let Some(predicted) = beside(&runs)? {
         if !arguments.json {
-            print_table(&predicted);
+            table::print(&predicted);
         }
         runs.push(predicted);
     }
     if arguments.json {
         print_json(&runs);
     }
-    if let (Some(out), false) = (&arguments.out, runs.is_empty()) {
-        super::report::write(out, &runs, &Computed::default())?;
+    let report = match &arguments.out {
+        Some(out) if !runs.is_empty() => {
+            Some(super::report::write(out, &runs, &Computed::default())?)
+        }
+        _ => None,
+    };
+    if !arguments.json {
+        summary::print(&runs, report.as_deref())?;
     }
     Ok(verdict(&runs))
+}
+
+/// Keeps what was measured before the user interrupted, and says where.
+fn interrupted(arguments: &Arguments, runs: &[Loaded]) -> Result<Exit, Failure> {
+    if arguments.json && !runs.is_empty() {
+        print_json(runs);
+    }
+    conclude(arguments.out.as_deref(), runs)
+}
+
+/// Writes the report of what was measured before the user interrupted, and says where it lies. In
+/// a job the first process alone has runs, and speaks for all.
+pub fn conclude(out: Option<&Path>, runs: &[Loaded]) -> Result<Exit, Failure> {
+    let points: usize = runs.iter().map(|run| run.points.len()).sum();
+    match (points, out) {
+        _ if runs.is_empty() && Job::from_environment().is_some_and(|job| job.rank > 0) => {}
+        (0, None) => interrupt::tell("nothing was measured until then"),
+        (0, Some(out)) => {
+            let out = out.display();
+            interrupt::tell(&format!(
+                "nothing was measured until then; {out} has no points"
+            ));
+        }
+        (points, None) => {
+            let text = format!(
+                "{points} points were measured until then; without --out they are not kept"
+            );
+            interrupt::tell(&text);
+        }
+        (points, Some(out)) => {
+            let report = super::report::write(out, runs, &Computed::default())?;
+            let report = report.display();
+            interrupt::tell(&format!(
+                "{points} points were measured until then; they are in {report}"
+            ));
+        }
+    }
+    Ok(interrupt::exit())
 }
 
 /// Where readers of the file service were measured and no model was asked, what the model of the paper's server has for
@@ -149,7 +200,7 @@ pub fn verdict(runs: &[Loaded]) -> Exit {
             .is_some_and(|end| end.outcome == "interrupted")
     };
     if runs.iter().any(interrupted) {
-        Exit::Interrupted
+        interrupt::exit()
     } else if runs.iter().any(bad) {
         Exit::AnswerIsNo
     } else {
@@ -180,57 +231,5 @@ impl Combined<'_> {
 fn print_json(runs: &[Loaded]) {
     let all: Vec<Combined<'_>> = runs.iter().map(Combined::of).collect();
     let text = serde_json::to_string_pretty(&serde_json::json!({ "runs": all }));
-    outln!("{}", text.expect("results are plain data"));
-}
-
-fn print_table(run: &Loaded) {
-    let mut last = String::new();
-    for row in rows(run) {
-        if row.benchmark != last {
-            outln!("{} on {}", row.benchmark, run.run.label);
-            last.clone_from(&row.benchmark);
-        }
-        let words: Vec<String> = row
-            .figures
-            .iter()
-            .map(|figure| {
-                let mut text = format!(
-                    "{} {}",
-                    figure.name,
-                    unit::display(figure.value, &figure.unit)
-                );
-                if let Some(interval) = figure.interval.filter(|_| figure.launches.len() > 1) {
-                    let [low, high] =
-                        [interval.low, interval.high].map(|end| unit::display(end, &figure.unit));
-                    text += &format!(" [{low} to {high}]");
-                }
-                if let Some(p99) = figure.summary.as_ref().and_then(|s| s.p99) {
-                    text += &format!(" (p99 {})", unit::display(p99, &figure.unit));
-                }
-                if let Some(percent) = figure.percent_of_bound() {
-                    text += &format!(" {percent:.0} % of bound");
-                }
-                text
-            })
-            .collect();
-        outln!("  {:<44} {}", row.label_without(&[]), words.join("; "));
-        for warning in &row.warnings {
-            outln!("  {:<44} warning: {warning}", "");
-        }
-    }
-    for finding in &run.findings {
-        outln!("{}: {}", finding.benchmark, finding.text);
-    }
-    for failure in &run.failures {
-        let words: Vec<String> = failure
-            .parameters
-            .iter()
-            .map(|(name, value)| format!("{name} {value}"))
-            .collect();
-        let point = match words.is_empty() {
-            true => String::new(),
-            false => format!(" {}", words.join(", ")),
-        };
-        outln!("{}{point}: {}", failure.benchmark, failure.reason);
-    }
+    data!("{}\n", text.expect("results are plain data"));
 }

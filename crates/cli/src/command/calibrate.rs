@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::command::report::read;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::number;
 use crate::output::{out, outln};
 use crate::own_profile;
 use crate::profiles::ProfileOptions;
 use crate::suite::target::Target;
-use clap::value_parser;
 use verbena_fabric::model::Fidelity;
 use verbena_predict::calibrate::{Observation, Overlay, Task, calibrate, overlay, text};
 
@@ -38,7 +38,7 @@ pub struct Arguments {
     fit: Vec<String>,
 
     /// Launch each benchmark N times, on the software adapter
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::between::<u32>(1..=1000))]
     launches: u32,
 
     /// Expect this relative noise of measurements
@@ -53,7 +53,7 @@ pub struct Arguments {
     out: Option<PathBuf>,
 
     /// Compute on N threads; results do not depend on N
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<u32>(1..=1024))]
     threads: u32,
 
     #[command(flatten)]

@@ -5,6 +5,7 @@ use crate::closed_loop::{self, Plan};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::mpi::Kind;
+use crate::number;
 use crate::output::outln;
 use crate::suite::target::Target;
 use std::ffi::OsString;
@@ -28,11 +29,11 @@ pub struct Arguments {
     targets: Vec<Target>,
 
     /// Use these numbers of processes
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["2", "4"], value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["2", "4"], value_parser = number::between::<u16>(1..=1024))]
     processes: Vec<u16>,
 
     /// Time N runs of each; the median counts
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = number::between::<u16>(1..=100))]
     launches: u16,
 
     /// Use this MPI library [default: that of `mpicc`]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::command::report::{Foreign, read_foreign};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{harmless, out, outln};
+use crate::output::{data, harmless, outln};
+use crate::style::{Style, styled};
 use verbena_measure::compare::{Change, Verdict};
 use verbena_report::comparison::{Compared, Thresholds, between};
 use verbena_report::outcome::{Outcome, is_change, word};
@@ -84,11 +85,11 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.format {
         _ if arguments.json => {
             let text = serde_json::to_string_pretty(&shown).expect("changes are plain data");
-            outln!("{text}");
+            data!("{text}\n");
         }
         Format::Table => table(&compared, &shown),
-        Format::Markdown => out!("{}", compared.markdown(&shown)),
-        Format::Junit => out!("{}", compared.junit()),
+        Format::Markdown => data!("{}", compared.markdown(&shown)),
+        Format::Junit => data!("{}", compared.junit()),
     }
     Ok(match compared.outcome() {
         Outcome::Better if arguments.allow_better => Exit::Success,
@@ -100,14 +101,17 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// The outcome first, then what it is made of.
 fn table(compared: &Compared, shown: &[&Change]) {
-    outln!("{}", compared.sentence());
+    outln!("{}", styled(Style::Bold, &compared.sentence()));
     for change in shown {
         let interval = change
             .interval
             .map_or(String::new(), |i| format!(" [{:.3}, {:.3}]", i.low, i.high));
         outln!(
-            "{:>10} {:.3}{interval}  {}{}",
-            word(change.verdict),
+            "{} {:.3}{interval}  {}{}",
+            styled(
+                style(change.verdict),
+                &format!("{:>10}", word(change.verdict))
+            ),
             change.ratio,
             change.key,
             extent(change)
@@ -124,6 +128,15 @@ fn table(compared: &Compared, shown: &[&Change]) {
         compared.only_first,
         compared.only_second
     );
+}
+
+/// The colour of a verdict.
+fn style(verdict: Verdict) -> Style {
+    match verdict {
+        Verdict::Improved => Style::Good,
+        Verdict::Regressed => Style::Bad,
+        _ => Style::Faint,
+    }
 }
 
 /// How many points a curve has.

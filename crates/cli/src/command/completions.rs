@@ -4,7 +4,7 @@ use clap_complete::Shell;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::out;
+use crate::output::data;
 
 /// For which shell.
 #[derive(Debug, clap::Args)]
@@ -18,6 +18,6 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut text = Vec::new();
     let mut command = crate::command_line::complete();
     clap_complete::generate(arguments.shell, &mut command, "verbena", &mut text);
-    out!("{}", String::from_utf8_lossy(&text));
+    data!("{}", String::from_utf8_lossy(&text));
     Ok(Exit::Success)
 }

@@ -3,7 +3,7 @@
 use crate::doctor::{self, Probe};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{out, outln};
+use crate::output::{data, out};
 
 /// The arguments of `verbena doctor`.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.json {
         let text = serde_json::to_string_pretty(&examination)
             .expect("plain data with text keys has a JSON form");
-        outln!("{text}");
+        data!("{text}\n");
     } else {
         out!("{examination}");
     }

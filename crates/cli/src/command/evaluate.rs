@@ -7,11 +7,13 @@ use crate::app;
 use crate::command::report::Computed;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::mpi::catalogue;
-use crate::output::outln;
+use crate::progress::Bar;
 use crate::reproduction;
 use crate::suite::measure::{measure, on};
 use crate::suite::options::MeasureOptions;
+use crate::suite::summary;
 use crate::suite::target::{Found, Target};
 use verbena_fabric::model::Fidelity;
 use verbena_workloads::Benchmark;
@@ -60,6 +62,7 @@ const LIMIT: Duration = Duration::from_secs(11 * 60);
 
 /// Runs all benchmarks on each target and draws the report.
 pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
+    interrupt::watch()?;
     arguments.options.check()?;
     arguments.options.minutes.get_or_insert(LIMIT);
     let out = arguments.out.clone().unwrap_or_else(|| {
@@ -72,7 +75,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let all: Vec<&'static Benchmark> = ALL.iter().chain(over_library.iter().copied()).collect();
     let beside = arguments.beside()?;
     let mut runs = measure(&all, &arguments.options, Some(&out), |_| ())?;
-    if runs.is_empty() {
+    if runs.is_empty() && !interrupt::is_wanted() {
         return Ok(Exit::Success);
     }
     let quick = MeasureOptions {
@@ -80,27 +83,31 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
         label: None,
         ..arguments.options.clone()
     };
-    for model in &beside {
+    for model in beside.iter().take_while(|_| !interrupt::is_wanted()) {
         let directory = out.join(model.directory());
         runs.extend(on(model, &all, &quick, Some(&directory))?);
     }
-    for other in &arguments.alternatives()? {
+    let alternatives = arguments.alternatives()?;
+    for other in alternatives.iter().take_while(|_| !interrupt::is_wanted()) {
         let directory = out.join(other.directory());
         runs.extend(on(other, &over_library, &quick, Some(&directory))?);
     }
     let published = match beside.is_empty() {
+        _ if interrupt::is_wanted() => None,
         true => None,
-        false => Some(reproduction::quick(
-            &arguments.options.profiles,
-            arguments.options.threads,
-        )?),
+        false => reproduction::quick(&arguments.options.profiles, arguments.options.threads)?,
     };
+    if interrupt::is_wanted() {
+        return super::bench::conclude(Some(&out), &runs);
+    }
+    let note = Bar::of_unknown_length("writing the report");
     let computed = Computed {
         reproduction: published.as_ref(),
         closed_loop: None,
     };
     let report = super::report::write(&out, &runs, &computed)?;
-    outln!("{}", report.display());
+    drop(note);
+    summary::print(&runs, Some(&report))?;
     Ok(super::bench::verdict(&runs))
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::number;
 use crate::output::out;
 use crate::profiles::ProfileOptions;
 use crate::suite::target::{Found, Target};
@@ -25,14 +26,14 @@ pub struct Arguments {
     #[arg(long = "on", value_name = "TARGET")]
     target: Target,
 
-    /// Use these message sizes, in bytes
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "8")]
+    /// Use these message sizes, in bytes, KiB (4K) or MiB (1M)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "8", value_parser = number::message_size)]
     sizes: Vec<usize>,
 
     /// Use these numbers of pairs in multi-pair benchmarks
     ///
     /// The pairs run in lockstep.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = number::between::<usize>(1..=512))]
     pairs: Vec<usize>,
 
     /// Use these transports: rc, uc, ud, xrc
@@ -40,7 +41,7 @@ pub struct Arguments {
     transports: Vec<String>,
 
     /// Post messages up to this size inline
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = number::inline_size)]
     inline: Option<u32>,
 
     #[command(flatten)]

@@ -6,7 +6,7 @@ use crate::command::compare::thresholds;
 use crate::command::report::read;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::outln;
+use crate::output::{data, outln};
 use verbena_measure::stats::step::LEAST_RUNS;
 use verbena_measure::unit;
 use verbena_report::history::{Moved, moves};
@@ -49,7 +49,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let moved = moves(&runs, &thresholds);
     if arguments.json {
         let text = serde_json::to_string_pretty(&moved).expect("steps are plain data");
-        outln!("{text}");
+        data!("{text}\n");
     } else {
         for step in &moved {
             outln!("{}", line(step, &names[step.run]));

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::info::description::Answer;
 use crate::info::device::Device;
 use crate::info::table::Table;
-use crate::output::{out, outln};
+use crate::output::{data, out};
 
 /// The arguments of `verbena info`.
 #[derive(Debug, clap::Args)]
@@ -57,7 +57,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         let text = serde_json::to_string_pretty(&everything)
             .expect("plain data with text keys has a JSON form");
-        outln!("{text}");
+        data!("{text}\n");
     } else {
         out!(
             "{}",

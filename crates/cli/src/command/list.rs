@@ -8,7 +8,7 @@ use crate::app;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::mpi;
-use crate::output::outln;
+use crate::output::data;
 use crate::profiles::ProfileOptions;
 use crate::service::catalogue;
 use verbena_fabric::model::Machine;
@@ -64,7 +64,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.json {
         true => {
             let text = serde_json::to_string_pretty(&everything).expect("names are plain data");
-            outln!("{text}");
+            data!("{text}\n");
         }
         false => table(&everything),
     }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt;
+use crate::number;
 use crate::profiles::ProfileOptions;
 use crate::replay::source::Source;
 use crate::replay::{recorded, schedule};
@@ -31,7 +33,7 @@ pub struct Arguments {
     targets: Vec<Target>,
 
     /// Deal the ranks out over N nodes [default: one node a rank]
-    #[arg(long, value_name = "N", conflicts_with = "ranks_per_node")]
+    #[arg(long, value_name = "N", conflicts_with = "ranks_per_node", value_parser = number::between::<usize>(1..=1_000_000))]
     nodes: Option<usize>,
 
     #[command(flatten)]
@@ -49,6 +51,7 @@ pub struct Arguments {
 
 /// Reads the trace or the schedule, runs it, says how long it took.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    interrupt::watch()?;
     let models = arguments
         .targets
         .iter()
@@ -61,19 +64,18 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let sources = arguments.sources.iter().map(|path| Source::open(path));
     let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
     match sources.iter().find(|source| !source.is_trace()) {
-        None => recorded::run(sources, &models, nodes, &arguments.of_trace, arguments.json)?,
+        None => recorded::run(sources, models, nodes, arguments.of_trace, arguments.json),
         Some(_) if sources.len() == 1 => {
             arguments.of_trace.refuse()?;
             let schedule = sources.remove(0);
-            schedule::run(schedule, &models, nodes, arguments.json)?;
+            schedule::run(schedule, models, nodes, arguments.json)
         }
         Some(schedule) => {
             let file = schedule.path().display();
             let text = format!(
                 "{file} is no trace: several at once are for traces, which are directories or begin with VMPITS1"
             );
-            return Err(Failure::Input(text));
+            Err(Failure::Input(text))
         }
     }
-    Ok(Exit::Success)
 }

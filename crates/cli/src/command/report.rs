@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{harmless, outln};
+use crate::number;
+use crate::output::{data, harmless};
 use crate::published::published;
 use verbena_report::file::replace;
 use verbena_report::html::{Beside, ClosedLoop, Described, Reproduction, page};
@@ -41,7 +42,7 @@ pub struct Foreign {
     test: Option<String>,
 
     /// Processes of OSU's collective benchmarks
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number::between::<u32>(1..=1_000_000))]
     processes: Option<u32>,
 }
 
@@ -59,7 +60,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         None => PathBuf::from(REPORT),
     };
     write_file(&out, &runs, &Computed::default())?;
-    outln!("{}", out.display());
+    data!("{}\n", out.display());
     Ok(Exit::Success)
 }
 

@@ -2,15 +2,21 @@
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{out, outln};
+use crate::interrupt;
+use crate::number;
+use crate::output::{data, out};
 use crate::profiles::ProfileOptions;
-use crate::reproduction::{reproduction, validation};
+use crate::progress::Bar;
+use crate::reproduction::{reproduction, validation as shown_validation};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use verbena_predict::claims::{evaluate, shipped};
+use std::sync::{Arc, Mutex};
+use verbena_model::profile::Library;
+use verbena_predict::claims::{Claim, Evaluated, evaluate, shipped};
 use verbena_predict::figures::draw;
 use verbena_predict::sensitivity::{self, sensitivity};
 use verbena_predict::table;
-use verbena_predict::validation::of_shipped;
+use verbena_predict::validation::{self, Validated, of_shipped};
 use verbena_report::file::replace;
 use verbena_report::html::reproduction_page;
 use verbena_report::run_directory::REPORT;
@@ -31,12 +37,13 @@ pub struct Arguments {
     #[arg(long)]
     sensitivity: bool,
     /// Compute on N threads; results do not depend on N
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
     threads: usize,
 }
 
 /// Evaluates, prints the table, writes the data.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    interrupt::watch()?;
     let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
     let library = arguments.profiles.library()?;
     let mut claims = shipped().map_err(|e| input(&e))?;
@@ -51,24 +58,53 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             )));
         }
     }
-    let results = evaluate(&library, &claims, arguments.threads);
+    let (library, claims) = (Arc::new(library), Arc::new(claims));
+    let task = Task {
+        library: &library,
+        claims: &claims,
+        threads: arguments.threads,
+    };
+    let results = match task.evaluated() {
+        Ok(results) => results,
+        Err(computed) => {
+            if !computed.is_empty() {
+                out!("{}", table::text(&library, &computed, None));
+            }
+            let (some, all) = (computed.len(), claims.len());
+            return Ok(stopped(&format!(
+                "{some} of {all} claims were computed until then"
+            )));
+        }
+    };
     // Of all adapters, so it is not a paper's.
     let validated = match arguments.paper {
         Some(_) => None,
-        None => Some(of_shipped(&library, arguments.threads).map_err(|error| input(&error))?),
+        None => {
+            let Some(validated) = task.run("held-out curves", of_shipped_curves) else {
+                out!("{}", table::text(&library, &results, None));
+                return Ok(stopped("the claims were computed until then"));
+            };
+            Some(validated.map_err(|error| input(&error))?)
+        }
     };
     out!("{}", table::text(&library, &results, validated.as_deref()));
-    let moved = arguments.sensitivity.then(|| {
-        let told = |count| eprintln!("{count} claims to compute with moved values");
-        sensitivity(&library, &claims, arguments.threads, told)
-    });
-    if let Some(moved) = &moved {
+    let mut moved = None;
+    if arguments.sensitivity {
+        moved = task.run(
+            "claims with moved values",
+            move |library, claims, threads| sensitivity(library, claims, threads, |_| ()),
+        );
+        let Some(moved) = &moved else {
+            return Ok(stopped("the claims were computed until then"));
+        };
         out!("\n{}", sensitivity::text(moved));
     }
     if let Some(directory) = &arguments.out {
-        let figures = draw(&library, &claims, arguments.threads);
+        let Some(figures) = task.run("figures of the papers", draw) else {
+            return Ok(stopped("the claims were computed until then"));
+        };
         let mut shown = reproduction(&library, &results, &figures, moved.as_deref());
-        shown.validation = validated.as_deref().map(validation);
+        shown.validation = validated.as_deref().map(shown_validation);
         let page = reproduction_page(&command(&arguments), &shown);
         std::fs::create_dir_all(directory).map_err(|source| Failure::Directory {
             path: directory.clone(),
@@ -90,13 +126,73 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             ),
         )?;
         write(REPORT, page)?;
-        outln!("{}", directory.join(REPORT).display());
+        data!("{}\n", directory.join(REPORT).display());
     }
     Ok(if table::target_met(&results) {
         Exit::Success
     } else {
         Exit::AnswerIsNo
     })
+}
+
+/// Says that the user interrupted.
+fn stopped(computed: &str) -> Exit {
+    interrupt::tell(&format!("{computed}; no file was written"));
+    interrupt::exit()
+}
+
+fn of_shipped_curves(
+    library: &Library,
+    _: &[Claim],
+    threads: usize,
+) -> Result<Vec<Validated>, validation::Failure> {
+    of_shipped(library, threads)
+}
+
+/// What is computed, in steps that the user can interrupt.
+struct Task<'a> {
+    library: &'a Arc<Library>,
+    claims: &'a Arc<Vec<Claim>>,
+    threads: usize,
+}
+
+impl Task<'_> {
+    /// Evaluates all claims. When the user interrupts, those that are evaluated are the error.
+    fn evaluated(&self) -> Result<Vec<Evaluated>, Vec<Evaluated>> {
+        let known = Arc::new(Mutex::new(BTreeMap::new()));
+        let keep = Arc::clone(&known);
+        let bar = Bar::new(self.claims.len(), "published claims");
+        let compute = move |library: &Library, claims: &[Claim], threads| {
+            evaluate(library, claims, threads, &|number, evaluated| {
+                let mut known = keep.lock().expect("nothing panics under this lock");
+                known.insert(number, evaluated.clone());
+                bar.step();
+            })
+        };
+        self.unless_interrupted(compute).ok_or_else(|| {
+            let known = known.lock().expect("nothing panics under this lock");
+            known.values().cloned().collect()
+        })
+    }
+
+    /// Computes something of known name, if the user does not interrupt it.
+    fn run<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        compute: impl FnOnce(&Library, &[Claim], usize) -> T + Send + 'static,
+    ) -> Option<T> {
+        let _note = Bar::of_unknown_length(name);
+        self.unless_interrupted(compute)
+    }
+
+    fn unless_interrupted<T: Send + 'static>(
+        &self,
+        compute: impl FnOnce(&Library, &[Claim], usize) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (library, claims) = (Arc::clone(self.library), Arc::clone(self.claims));
+        let threads = self.threads;
+        interrupt::unless_interrupted(move || compute(&library, &claims, threads))
+    }
 }
 
 /// What was asked, as far as the result depends on it.

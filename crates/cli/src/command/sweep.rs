@@ -1,14 +1,16 @@
 //! `verbena sweep`: a parameter study on the timing models, over local cores or as the tasks of a Slurm array.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{out, outln};
+use crate::interrupt;
+use crate::number;
+use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
-use crate::sweep::progress::Progress;
+use crate::progress::Bar;
 use crate::sweep::script::Script;
-use clap::value_parser;
 use verbena_predict::sweep::{Part, Store, Study, run as compute};
 
 /// Which study, and how.
@@ -26,14 +28,14 @@ pub struct Arguments {
     out: Option<PathBuf>,
 
     /// Compute on N threads; results do not depend on N
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<u32>(1..=1024))]
     threads: u32,
 
     /// Print the script of a Slurm array, and compute nothing
     ///
     /// Of 16 tasks, or as many as given.
     #[arg(long, value_name = "TASKS", num_args = 0..=1, require_equals = true, default_missing_value = "16",
-          value_parser = value_parser!(u32).range(1..=100_000), conflicts_with = "part")]
+          value_parser = number::between::<u32>(1..=100_000), conflicts_with = "part")]
     slurm: Option<u32>,
 
     /// Compute one share of the points: NUMBER/TASKS, from 0
@@ -59,7 +61,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .clone()
         .unwrap_or_else(|| beside(&arguments.file));
     if let Some(tasks) = arguments.slurm {
-        out!("{}", script(&arguments, &out, study.size(), tasks)?);
+        data!("{}", script(&arguments, &out, study.size(), tasks)?);
         return Ok(Exit::Success);
     }
     let basis = study.basis(&library).map_err(|e| input(&e))?;
@@ -72,17 +74,24 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             out.display()
         );
     }
-    let progress = Progress::new();
+    interrupt::watch()?;
     let part = arguments.part.unwrap_or(Part::ALL);
-    compute(
-        &study,
-        &library,
-        &store,
-        part,
-        arguments.threads as usize,
-        &|done, total| progress.tell(done, total),
-    )
-    .map_err(|e| input(&e))?;
+    let threads = arguments.threads as usize;
+    let (study, store) = (Arc::new(study), Arc::new(store));
+    let computed = interrupt::unless_interrupted({
+        let (study, store) = (Arc::clone(&study), Arc::clone(&store));
+        let bar = Bar::new(study.size().saturating_sub(known), "points of the study");
+        move || compute(&study, &library, &store, part, threads, &|_, _| bar.step())
+    });
+    let Some(computed) = computed else {
+        let known = store.load().map_err(|e| input(&e))?.len();
+        let (all, out) = (study.size(), out.display());
+        interrupt::tell(&format!(
+            "{known} of {all} points are in {out}; the same command computes the others"
+        ));
+        return Ok(interrupt::exit());
+    };
+    computed.map_err(|e| input(&e))?;
     match arguments.part {
         Some(part) => outln!(
             "share {}/{} is in {}; without --part the same command merges all",

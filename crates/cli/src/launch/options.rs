@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::launch::environment::{Environment, Link, Pages, Path, Tunnels};
 use crate::launch::libraries::Libraries;
 use crate::launch::reach;
+use crate::number;
 use verbena_hca::link::MOST_DEVICES;
 use verbena_hca::roce::allow::{Network, NotANetwork};
 
@@ -29,7 +30,7 @@ pub struct Options {
     ///
     /// Each has one InfiniBand port; with `--link roce` each has an interface of its own, or as
     /// many of those named as the others. `verbena port` takes an InfiniBand port down and up.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST_DEVICES)))]
+    #[arg(long, value_name = "N", value_parser = number::between::<u8>(1..=u64::from(MOST_DEVICES)))]
     devices: Option<u8>,
 
     /// Use this interface for `--link roce`; may be repeated

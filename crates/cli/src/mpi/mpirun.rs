@@ -1,6 +1,7 @@
 //! A running `mpirun`: started, told to end, waited for.
 
 use crate::failure::Failure;
+use crate::helpers;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
 use std::path::Path;
@@ -8,6 +9,8 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How long its processes have to end by themselves when it is told to end.
+const PROCESSES_GRACE: Duration = Duration::from_millis(400);
 /// How long it has to end its processes when it is told to.
 const GRACE: Duration = Duration::from_secs(8);
 /// The most that is kept of what is said on the error stream.
@@ -18,6 +21,8 @@ pub struct Mpirun {
     child: Child,
     said: JoinHandle<String>,
     told: Option<Instant>,
+    /// Whether its processes were ended.
+    hurried: bool,
 }
 
 impl Mpirun {
@@ -33,13 +38,22 @@ impl Mpirun {
         let output = child.stdout.take().expect("its output is piped");
         let errors = child.stderr.take().expect("its errors are piped");
         let said = std::thread::spawn(move || keep(errors));
-        let told = None;
-        Ok((Mpirun { child, said, told }, output))
+        let mpirun = Mpirun {
+            child,
+            said,
+            told: None,
+            hurried: false,
+        };
+        Ok((mpirun, output))
     }
 
-    /// It ends its processes.
+    /// Has it end its processes; called again, ends those that are late.
     pub fn tell_to_end(&mut self) {
-        if self.told.is_some() {
+        if let Some(told) = self.told {
+            if !self.hurried && told.elapsed() > PROCESSES_GRACE {
+                self.hurried = true;
+                helpers::end_leaves(self.child.id());
+            }
             return;
         }
         self.told = Some(Instant::now());
@@ -66,6 +80,9 @@ impl Mpirun {
         let status = loop {
             if let Some(status) = self.ended()? {
                 break status;
+            }
+            if self.told.is_some() {
+                self.tell_to_end();
             }
             if self.is_overdue() {
                 let _ = self.child.kill();

@@ -4,8 +4,21 @@ pub mod recorded;
 pub mod schedule;
 pub mod source;
 
-use crate::output::outln;
+use crate::exit::Exit;
+use crate::interrupt;
+use crate::output::data;
 use serde::Serialize;
+
+/// The exit code of replays, of which `done` of `all` are complete: fewer where the user interrupted.
+fn concluded(done: usize, all: usize) -> Exit {
+    if done == all {
+        return Exit::Success;
+    }
+    interrupt::tell(&format!(
+        "{done} of {all} replays were complete; no file was written"
+    ));
+    interrupt::exit()
+}
 
 /// One JSON object of one model, a list of several.
 fn print_json<T: Serialize>(told: &[T]) {
@@ -13,5 +26,5 @@ fn print_json<T: Serialize>(told: &[T]) {
         [one] => serde_json::to_string_pretty(one),
         several => serde_json::to_string_pretty(several),
     };
-    outln!("{}", text.expect("numbers are plain data"));
+    data!("{}\n", text.expect("numbers are plain data"));
 }

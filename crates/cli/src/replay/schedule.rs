@@ -1,13 +1,17 @@
 //! A schedule of sends, receives and calculations, in GOAL's text format.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
-use super::print_json;
 use super::source::Source;
+use super::{concluded, print_json};
+use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output::outln;
+use crate::progress::Bar;
 use crate::suite::virtual_session::ModelTarget;
 use verbena_measure::unit;
 use verbena_predict::goal::{Failure as Refusal, Outcome, Schedule, run as replay};
@@ -30,30 +34,40 @@ struct Told {
 /// Reads the schedule, runs it on each model, says how long it took.
 pub fn run(
     source: Source,
-    models: &[ModelTarget],
+    models: Vec<ModelTarget>,
     nodes: Option<usize>,
     json: bool,
-) -> Result<(), Failure> {
-    let file = &source.path().to_owned();
-    let text = source.schedule()?;
-    let schedule = Schedule::read(&text).map_err(|fault| within(file, &fault))?;
-    let nodes = nodes.unwrap_or(schedule.ranks);
-    let told = models
-        .iter()
-        .map(|model| {
+) -> Result<Exit, Failure> {
+    let count = models.len();
+    let known = Arc::new(Mutex::new(Vec::new()));
+    let bar = Bar::new(count, "replays");
+    let keep = Arc::clone(&known);
+    let ran = interrupt::unless_interrupted(move || -> Result<(), Failure> {
+        let file = &source.path().to_owned();
+        let text = source.schedule()?;
+        let schedule = Schedule::read(&text).map_err(|fault| within(file, &fault))?;
+        let nodes = nodes.unwrap_or(schedule.ranks);
+        for model in &models {
             let outcome = replay(model.system()?, &schedule, nodes, model.fidelity);
             let outcome = outcome.map_err(|failure| match failure {
                 Refusal::Schedule(fault) => within(file, &fault),
                 Refusal::System(reason) => Failure::Input(reason),
             })?;
-            Ok(told(model, &schedule, nodes, &outcome))
-        })
-        .collect::<Result<Vec<Told>, Failure>>()?;
+            let told = told(model, &schedule, nodes, &outcome);
+            keep.lock()
+                .expect("nothing panics under this lock")
+                .push(told);
+            bar.step();
+        }
+        Ok(())
+    });
+    ran.transpose()?;
+    let told = std::mem::take(&mut *known.lock().expect("nothing panics under this lock"));
     match json {
         true => print_json(&told),
         false => told.iter().for_each(table),
     }
-    Ok(())
+    Ok(concluded(told.len(), count))
 }
 
 /// What is wrong with the schedule.

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::failure::Failure;
+use crate::interrupt::{self, Scratch};
 use crate::launch::environment::Environment;
 use crate::launch::libraries::Libraries;
 use crate::suite::runtime::RuntimeDirectory;
@@ -38,26 +39,30 @@ pub fn environment(target: &Resolved) -> Result<Vec<(String, std::ffi::OsString)
 }
 
 /// A directory of this process, in memory beside the registry, removed in the end.
-struct Directory(PathBuf);
+struct Directory {
+    path: PathBuf,
+    _scratch: Scratch,
+}
 
 impl Directory {
     fn new() -> Result<Directory, Failure> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("rfio-{}-{number}", std::process::id());
-        let directory = RuntimeDirectory::open()?.path(&name);
-        let export = directory.join("export");
+        let path = RuntimeDirectory::open()?.path(&name);
+        let _scratch = Scratch::new(&path);
+        let export = path.join("export");
         fs::create_dir_all(&export).map_err(|source| Failure::Directory {
             path: export,
             source,
         })?;
-        Ok(Directory(directory))
+        Ok(Directory { path, _scratch })
     }
 }
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 
@@ -74,9 +79,9 @@ impl Daemon {
         let system = |doing| move |source| Failure::System { doing, source };
         let directory = Directory::new()?;
         if cached {
-            fill(&directory.0.join("export").join(HOT)).map_err(system("make the file"))?;
+            fill(&directory.path.join("export").join(HOT)).map_err(system("make the file"))?;
         }
-        let secrets = directory.0.join("secrets");
+        let secrets = directory.path.join("secrets");
         let mut file = fs::OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -90,7 +95,7 @@ impl Daemon {
             .args(["--listen", "127.0.0.1:0", "--fabric", "verbs"])
             .args(["--cache", "1200M", "--unfilled", &FILE.to_string()])
             .arg("--export")
-            .arg(directory.0.join("export"))
+            .arg(directory.path.join("export"))
             .arg("--secrets")
             .arg(&secrets)
             .envs(environment(target)?)
@@ -128,7 +133,7 @@ impl Daemon {
             ("RFIO_USER".to_owned(), "bench".into()),
             (
                 "RFIO_SECRETS".to_owned(),
-                self.directory.0.join("secrets").into(),
+                self.directory.path.join("secrets").into(),
             ),
             ("RFIO_FABRIC".to_owned(), "verbs".into()),
             ("RFIO_TIMEOUT".to_owned(), "60".into()),
@@ -183,6 +188,9 @@ fn fill(path: &Path) -> std::io::Result<()> {
         // Each piece begins otherwise, so none is taken for another.
         piece[..8].copy_from_slice(&number.to_le_bytes());
         file.write_all(&piece)?;
+        if interrupt::is_wanted() {
+            break;
+        }
     }
     // A file that changed this very moment is not shared by readers.
     std::thread::sleep(std::time::Duration::from_millis(50));

@@ -45,13 +45,19 @@ pub fn launch(
         daemon: &daemon,
     };
     if cached {
-        bench.warm(&mut team)?;
-    }
-    for (count, size) in bench.points() {
+        let warmed = bench.warm(&mut team);
+        // The signal has ended the client, which is no failure of the service.
         if stop.load(Ordering::Relaxed) {
             return Ok(Ended::Interrupted);
         }
-        take(match bench.point(&mut team, count, size) {
+        warmed?;
+    }
+    for (count, size) in bench.points() {
+        let point = bench.point(&mut team, count, size);
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Ended::Interrupted);
+        }
+        take(match point {
             Ok(point) => Line::Point(Box::new(point)),
             Err(Failure::Suite(reason)) => Line::Failure(PointFailure {
                 benchmark: name.to_owned(),

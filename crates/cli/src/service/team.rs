@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::failure::Failure;
+use crate::interrupt::Helper;
 use crate::suite::target::Resolved;
 
 use super::client::{Answer, Job, now};
@@ -14,6 +15,7 @@ const LEAD_NANOS: u64 = 300_000_000;
 
 struct Member {
     process: Child,
+    helper: Helper,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
@@ -61,8 +63,10 @@ impl Team {
                 .map_err(system)?;
             let input = process.stdin.take().expect("its input is piped");
             let output = process.stdout.take().expect("its output is piped");
+            let helper = Helper::new(process.id());
             self.members.push(Member {
                 process,
+                helper,
                 input,
                 output: BufReader::new(output),
             });
@@ -110,11 +114,15 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         for Member {
-            mut process, input, ..
+            mut process,
+            helper,
+            input,
+            ..
         } in self.members.drain(..)
         {
             // The end of its input is the end of a client.
             drop(input);
+            drop(helper);
             let _ = process.wait();
         }
     }

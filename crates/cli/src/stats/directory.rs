@@ -9,11 +9,13 @@ use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::failure::Failure;
+use crate::interrupt::Scratch;
 
 /// A directory that only this user can enter, removed with its contents when dropped.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
+    _scratch: Scratch,
 }
 
 impl Directory {
@@ -31,7 +33,10 @@ impl Directory {
                 now.subsec_nanos()
             ));
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self { path }),
+                Ok(()) => {
+                    let _scratch = Scratch::new(&path);
+                    return Ok(Self { path, _scratch });
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(source) => {
                     return Err(Failure::Directory {

@@ -72,7 +72,11 @@ impl Session<'_> {
         let lacking = part(&mut fitting, job.size);
         lacking.iter().for_each(|one| tell(too_few(one, job.size)));
         let names = fitting.iter().map(|one| one.name);
-        let mut progress = Progress::new(names.filter(|_| job.rank == 0), launches);
+        let mut progress = Progress::new(
+            names.filter(|_| job.rank == 0),
+            launches,
+            &self.target.label(),
+        );
         let mut ended = Ended::Well;
         let mut given_up = false;
         let started = Instant::now();

@@ -4,6 +4,7 @@
 use super::plan::{LOCAL_JOB, Plan, Task, VARIABLE};
 use super::runtime::RuntimeDirectory;
 use crate::failure::Failure;
+use crate::interrupt::Scratch;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -16,8 +17,10 @@ use verbena_report::schema::Line;
 
 /// No launch takes longer; a job that does is ended.
 const LONGEST: Duration = Duration::from_secs(600);
-/// How long the others have after one process died, or after a stop.
+/// How long the others have after one process died.
 const GRACE: Duration = Duration::from_secs(8);
+/// How long processes have to end when the user interrupts: what they had measured is known here.
+const STOP_GRACE: Duration = Duration::from_millis(500);
 
 /// How a launch ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +104,7 @@ pub fn launch(
         }
         if stop.load(Ordering::Relaxed) && !told {
             told = true;
-            deadline = deadline.min(Instant::now() + GRACE);
+            deadline = deadline.min(Instant::now() + STOP_GRACE);
             job.interrupt();
         }
         if job.only_hung_left() {
@@ -256,6 +259,7 @@ impl Drop for Job<'_> {
 struct Page<'a> {
     directory: &'a RuntimeDirectory,
     name: String,
+    _scratch: Scratch,
 }
 
 impl Page<'_> {
@@ -263,7 +267,12 @@ impl Page<'_> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("start-{}-{number}", std::process::id());
-        Page { directory, name }
+        let _scratch = Scratch::new(&directory.path(&name));
+        Page {
+            directory,
+            name,
+            _scratch,
+        }
     }
 }
 

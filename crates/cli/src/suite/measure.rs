@@ -7,6 +7,7 @@ use super::session::Session;
 use super::target::Found;
 use super::virtual_session::VirtualSession;
 use crate::failure::Failure;
+use crate::interrupt;
 use std::path::Path;
 use verbena_report::run_directory::Loaded;
 use verbena_workloads::Benchmark;
@@ -23,6 +24,9 @@ pub fn measure(
     let mut runs = Vec::new();
     // All of them first: that the last one is not there should not cost what was measured on the others.
     for found in &targets(options)? {
+        if interrupt::is_wanted() {
+            break;
+        }
         let directory = out.map(|out| match several {
             true => out.join(found.directory()),
             false => out.to_owned(),

@@ -5,6 +5,7 @@ use super::route::RouteOptions;
 use super::target::Target;
 use crate::failure::Failure;
 use crate::mpi::Kind;
+use crate::number;
 use crate::profiles::ProfileOptions;
 use std::time::Duration;
 use verbena_workloads::{Mode, Options};
@@ -33,7 +34,7 @@ pub struct MeasureOptions {
     ///
     /// On RoCE it selects version and address [default: 0; on Ethernet the first GID of an IPv4
     /// address].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::between::<u8>(0..=255))]
     pub gid_index: Option<u8>,
 
     #[command(flatten)]
@@ -54,7 +55,7 @@ pub struct MeasureOptions {
     /// Launch each benchmark N times [default: 5; 1 with --quick]
     ///
     /// Each launch has new processes, queue pairs and buffers.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = number::between::<u32>(1..=1000))]
     pub launches: Option<u32>,
 
     /// Begin no launch that would end after N minutes
@@ -64,15 +65,15 @@ pub struct MeasureOptions {
     pub minutes: Option<Duration>,
 
     /// Use these message sizes, in bytes, KiB (4K) or MiB (1M)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::message_size)]
     pub sizes: Option<Vec<usize>>,
 
     /// Use these numbers of pairs in multi-pair benchmarks
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::between::<usize>(1..=512))]
     pub pairs: Option<Vec<usize>>,
 
     /// Use N processes in patterns [default: 4]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::between::<usize>(1..=1024))]
     pub processes: Option<usize>,
 
     /// Use this MPI library for mpi.* [default: that of `mpicc`]
@@ -90,18 +91,18 @@ pub struct MeasureOptions {
     /// Post messages up to this size inline; 0 for none
     ///
     /// As far as the adapter can [default: 220; 400 in multi-pair latency].
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = number::inline_size)]
     pub inline: Option<u32>,
 
     /// Set the seed of patterns and orders
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::between::<u64>(0..=u64::MAX))]
     pub seed: u64,
 
     #[command(flatten)]
     pub profiles: ProfileOptions,
 
     /// Compute models on N threads; results do not depend on N
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
     pub threads: usize,
 
     /// Set where process 0 listens, in a job over several hosts
@@ -111,9 +112,6 @@ pub struct MeasureOptions {
     #[arg(long, value_name = "HOST:PORT")]
     pub exchange: Option<String>,
 }
-
-/// The largest message that a sweep may ask for.
-const LARGEST: usize = 1 << 30;
 
 impl MeasureOptions {
     /// What is asked of a target when nothing is said, in quick form.
@@ -144,29 +142,9 @@ impl MeasureOptions {
 
     /// Refuses what has no meaning.
     pub fn check(&self) -> Result<(), Failure> {
-        let wrong = |text: String| Err(Failure::Input(text));
-        for size in self.sizes.iter().flatten() {
-            if !(1..=LARGEST).contains(size) {
-                return wrong(format!(
-                    "a size of {size} is not between 1 and {LARGEST} bytes"
-                ));
-            }
-        }
-        for pairs in self.pairs.iter().flatten() {
-            if !(1..=512).contains(pairs) {
-                return wrong(format!("{pairs} pairs are not between 1 and 512"));
-            }
-        }
-        if self
-            .label
-            .as_ref()
-            .is_some_and(|label| label.trim().is_empty())
-        {
-            return wrong("--label needs a word".to_owned());
-        }
-        match self.processes {
-            Some(number) if !(1..=1024).contains(&number) => {
-                wrong(format!("{number} processes are not between 1 and 1024"))
+        match &self.label {
+            Some(label) if label.trim().is_empty() => {
+                Err(Failure::Input("--label needs a word".to_owned()))
             }
             _ => Ok(()),
         }
@@ -237,7 +215,6 @@ impl MeasureOptions {
     }
 }
 
-/// A size as typed: bytes, or a number of KiB, MiB or GiB by the first letter.
 /// Longest time that can be asked for, in minutes: a week.
 const LONGEST: f64 = 10_000.0;
 
@@ -251,25 +228,6 @@ fn minutes(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn size(text: &str) -> Result<usize, String> {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match &text[number.len()..] {
-        "" | "B" => 0,
-        "k" | "K" | "KiB" => 10,
-        "m" | "M" | "MiB" => 20,
-        "g" | "G" | "GiB" => 30,
-        _ => return Err(unreadable(text)),
-    };
-    let number: usize = number.parse().map_err(|_| unreadable(text))?;
-    number
-        .checked_mul(1 << shift)
-        .ok_or_else(|| unreadable(text))
-}
-
-fn unreadable(text: &str) -> String {
-    format!("{text:?} is not a size such as 8, 4K or 1M")
-}
-
 /// The mode that a word means.
 pub fn mode(word: &str) -> Mode {
     match word {
@@ -280,7 +238,7 @@ pub fn mode(word: &str) -> Mode {
 
 #[cfg(test)]
 mod tests {
-    use super::{minutes, size};
+    use super::minutes;
     use std::time::Duration;
 
     #[test]
@@ -289,25 +247,6 @@ mod tests {
         assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
         for wrong in ["", "0", "-1", "NaN", "inf", "10001", "2m"] {
             assert!(minutes(wrong).unwrap_err().contains(wrong), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn sizes_as_typed() {
-        assert_eq!(size("8"), Ok(8));
-        assert_eq!((size("4K"), size("4KiB")), (Ok(4096), Ok(4096)));
-        assert_eq!(size("1M"), Ok(1 << 20));
-        for wrong in [
-            "",
-            "K",
-            "4x",
-            "-5",
-            "1.5K",
-            "99999999999999999999",
-            "18446744073709551615G",
-            "8é",
-        ] {
-            assert!(size(wrong).unwrap_err().contains(wrong), "{wrong}");
         }
     }
 }

@@ -2,16 +2,16 @@
 
 use super::plan::Task;
 use super::ports::Port;
+use crate::failure::Failure;
+use crate::interrupt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use verbena_fabric::verbs::{
     Hosts, JobGroup, OpenRequest, Ordering, Patience, Rendezvous, VerbsProcess, connect_to_hub,
 };
 use verbena_fabric::{Error, executor};
 use verbena_measure::clock::Clock;
-use verbena_measure::result::Failure;
+use verbena_measure::result::Failure as PointFailure;
 use verbena_report::schema::Line;
 use verbena_verbs::Library;
 use verbena_workloads::{Context, Record, Rest, run};
@@ -37,18 +37,15 @@ pub struct Standing<'a> {
 
 /// Opens the adapter and joins the job.
 pub fn open(task: &Task, standing: Standing<'_>) -> Result<VerbsProcess, Error> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        let registered = signal_hook::flag::register(signal, Arc::clone(&stop));
-        registered.map_err(|e| adapter("catching signals", &e))?;
-    }
+    let refused = |failure: Failure| Error::adapter("catching signals", failure.to_string());
+    interrupt::watch().map_err(refused)?;
     let clock = match task.nanos_per_tick {
         Some(nanos) => Clock::calibrated(nanos).unwrap_or_else(Clock::best),
         None => Clock::system(),
     };
     let Standing { rank, size, .. } = standing;
     let mut patience = Patience::new(PATIENCE);
-    patience.stop = stop;
+    patience.stop = interrupt::flag();
     let mut slow = patience.clone();
     slow.limit = EXCHANGE_PATIENCE;
     let mut exchange = connect_to_hub(standing.rendezvous, standing.job, rank, &slow)?;
@@ -82,10 +79,6 @@ fn request(task: &Task) -> OpenRequest {
     }
 }
 
-fn adapter(call: &str, error: &std::io::Error) -> Error {
-    Error::adapter(call, error.to_string())
-}
-
 /// Runs one benchmark in this process.
 pub fn run_one(
     fabric: &VerbsProcess,
@@ -112,7 +105,7 @@ pub fn line(record: Record) -> Line {
     match record {
         Record::Point(point) => match point.unusable() {
             None => Line::Point(point),
-            Some(reason) => Line::Failure(Failure {
+            Some(reason) => Line::Failure(PointFailure {
                 benchmark: point.benchmark,
                 launch: point.launch,
                 parameters: point.parameters,

@@ -1,18 +1,15 @@
-//! Progress on standard error: one bar with what runs and how long the rest will take. Only a terminal gets it; what reads a
-//! pipe wants lines that mean something, and there are none until there is a result.
+//! Progress over the launches of benchmarks, with an estimate of the time left.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::progress::{Bar, time_left};
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
-
-/// How often the time that is left is counted down.
-const TICK: Duration = Duration::from_millis(500);
+use std::time::Instant;
 
 /// Progress over steps, each of which runs a benchmark.
 pub struct Progress {
-    bar: ProgressBar,
+    bar: Bar,
     rest: Rest,
+    /// On what benchmarks run.
+    label: String,
     /// What runs.
     running: String,
     /// When the step before it ended: on several threads that is all that there is to time it by.
@@ -20,24 +17,18 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For benchmarks by name, each as often as it is to be launched.
-    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>, launches: u32) -> Progress {
+    /// For benchmarks by name, each as often as it is to be launched, on a target
+    /// unless their names say it.
+    pub fn new<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+        launches: u32,
+        label: &str,
+    ) -> Progress {
         let rest = Rest::new(names, launches);
-        // Of a job's processes only the first has steps to show.
-        let target = match rest.steps() > 0 && std::io::stderr().is_terminal() {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(Some(rest.steps() as u64), target);
-        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}");
-        // A mistake in the template would be found by the first who sees it.
-        if let Ok(style) = style {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(TICK);
         Progress {
-            bar,
+            bar: Bar::new(rest.steps() as usize, ""),
             rest,
+            label: label.to_owned(),
             running: String::new(),
             since: Instant::now(),
         }
@@ -46,12 +37,16 @@ impl Progress {
     /// A benchmark begins.
     pub fn begin(&mut self, name: &str) {
         name.clone_into(&mut self.running);
-        let left = self.rest.left().map(|left| {
-            let left = indicatif::HumanDuration(Duration::from_secs_f64(left.round()));
-            format!(", about {left:#} left")
-        });
-        self.bar
-            .set_message(format!("{name}{}", left.unwrap_or_default()));
+        let left = self
+            .rest
+            .left()
+            .map(|left| format!(", {}", time_left(left)));
+        let left = left.unwrap_or_default();
+        let on = match self.label.as_str() {
+            "" => String::new(),
+            label => format!(" on {label}"),
+        };
+        self.bar.say(format!("{name}{on}{left}"));
     }
 
     /// It ended.
@@ -59,13 +54,7 @@ impl Progress {
         self.rest
             .done(&self.running, self.since.elapsed().as_secs_f64());
         self.since = Instant::now();
-        self.bar.inc(1);
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.bar.advance();
     }
 }
 

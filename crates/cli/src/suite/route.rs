@@ -3,6 +3,7 @@
 
 use super::target::Resolved;
 use crate::failure::Failure;
+use crate::number;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use verbena_fabric::verbs::Marks;
@@ -15,11 +16,11 @@ pub struct RouteOptions {
     /// Set the traffic class of the packets
     ///
     /// In the global route; on RoCE the IP header's byte for DSCP and ECN (104 is DSCP 26).
-    #[arg(long, value_name = "0-255")]
+    #[arg(long, value_name = "0-255", value_parser = number::between::<u8>(0..=255))]
     pub traffic_class: Option<u8>,
 
     /// Set the service level; on Ethernet the priority
-    #[arg(long, value_name = "0-15", value_parser = clap::value_parser!(u8).range(0..16))]
+    #[arg(long, value_name = "0-15", value_parser = number::between::<u8>(0..=15))]
     pub service_level: Option<u8>,
 
     /// Use this partition, e.g. 0x8001 [default: the first P_Key]

@@ -12,12 +12,14 @@ use super::progress::Progress;
 use super::target::Resolved;
 use crate::app::Applications;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::mpi;
+use crate::progress::Bar;
 use crate::service::{self, catalogue};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use verbena_hca::describe;
+use verbena_hca::shm::registry;
 use verbena_measure::clock::Clock;
 use verbena_measure::pace::Paces;
 use verbena_measure::processors;
@@ -75,7 +77,10 @@ impl Session<'_> {
             Some(_) => Paces::measure(1, PACE, &clock),
         };
         let floors = match first {
-            true => floors(paces),
+            true => {
+                let _note = Bar::of_unknown_length("finding what this host's memory can do");
+                floors(paces)
+            }
             false => Floors {
                 paces,
                 ..Floors::default()
@@ -114,8 +119,17 @@ impl Session<'_> {
             None => self.locally(&task, ready.as_ref(), &mut books),
             Some(job) => self.in_job(&task, job, &mut books),
         };
+        // What ends after the user's signal ends because of it.
+        let outcome = match outcome {
+            Ok(Ended::Failed(_)) | Err(_) if interrupt::is_wanted() => Ok(Ended::Interrupted),
+            other => other,
+        };
         if !first {
             return outcome.map(|_| None);
+        }
+        if matches!(outcome, Ok(Ended::Interrupted)) {
+            // Of processes that were killed nobody else is left to tidy up.
+            describe::sweep(&registry::directory());
         }
         let launches = books.loaded.points.iter().map(|point| point.launch + 1);
         let fitted = launches.max().unwrap_or(0);
@@ -152,15 +166,8 @@ impl Session<'_> {
         ready: Option<&mpi::Ready>,
         books: &mut Books,
     ) -> Result<Ended, Failure> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|source| {
-                Failure::System {
-                    doing: "catch signals",
-                    source,
-                }
-            })?;
-        }
+        interrupt::watch()?;
+        let stop = interrupt::flag();
         let launches = self.options.launches();
         let mut order: Vec<&'static Benchmark> = self.benchmarks.clone();
         for one in take_unreachable(&mut order, &self.target, ready) {
@@ -168,7 +175,11 @@ impl Session<'_> {
         }
         let mut applications = Applications::default();
         let mut random = verbena_measure::random::Random::new(task.seed);
-        let mut progress = Progress::new(order.iter().map(|one| one.name), launches);
+        let mut progress = Progress::new(
+            order.iter().map(|one| one.name),
+            launches,
+            &self.target.label(),
+        );
         let started = Instant::now();
         for number in 0..launches {
             if self.is_too_late(started, number) {
@@ -178,6 +189,9 @@ impl Session<'_> {
                 random.shuffle(&mut order);
             }
             for benchmark in &order {
+                if interrupt::is_wanted() {
+                    return Ok(Ended::Interrupted);
+                }
                 progress.begin(benchmark.name);
                 let take = |line| books.take(line);
                 let library = ready.filter(|_| mpi::runs_under_mpirun(benchmark));

@@ -139,12 +139,20 @@ pub(crate) fn measure(bench: &Bench<'_>, id: &str) -> Option<Outcome> {
     }
 }
 
-/// Evaluates claims on `threads` threads; the result does not depend on their number.
-pub fn evaluate(library: &Library, claims: &[Claim], threads: usize) -> Vec<Evaluated> {
+/// Evaluates claims on `threads` threads; the result does not depend on their number. `told` gets
+/// each claim's place and value as soon as it is computed.
+pub fn evaluate(
+    library: &Library,
+    claims: &[Claim],
+    threads: usize,
+    told: &(impl Fn(usize, &Evaluated) + Sync),
+) -> Vec<Evaluated> {
     let bench = Bench::new(library);
     in_order(threads, claims.len(), |number| {
         let claim = &claims[number];
-        Evaluated::new(claim.clone(), measure(&bench, &claim.id))
+        let evaluated = Evaluated::new(claim.clone(), measure(&bench, &claim.id));
+        told(number, &evaluated);
+        evaluated
     })
 }
 

@@ -6,15 +6,16 @@ use super::section::{Begun, Context, Section, Seen};
 use super::table::Figure;
 use super::{messages, parameters, point, rate, time};
 use verbena_measure::result::Point;
+use verbena_measure::unit;
 
 const MEBIBYTE: f64 = 1_048_576.0;
 /// What `--as` makes of a test's name and size.
 const TITLE: &str = "ucx_perftest: ";
 
-/// A test's title by what `--as` gives: `tag_lat:8`.
+/// A test's title by what `--as` gives: `tag_lat:8`, `tag_bw:1M`.
 pub fn title(name: &str) -> Option<String> {
     let (name, size) = name.split_once(':')?;
-    size.parse::<u64>().ok()?;
+    let size = unit::read_size(size).ok()?;
     Some(format!("{TITLE}{name} {size}"))
 }
 

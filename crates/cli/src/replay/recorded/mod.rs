@@ -7,12 +7,17 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
-use super::print_json;
 use super::source::Source;
+use super::{concluded, print_json};
+use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt;
+use crate::number;
+use crate::progress::Bar;
 use crate::suite::virtual_session::ModelTarget;
 use verbena_model::profile::Rate;
 use verbena_predict::application::cyclic;
@@ -25,7 +30,7 @@ use verbena_trace::{Summary, Trace};
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Put N consecutive ranks of a trace on each node
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = number::between::<u64>(1..=4096))]
     ranks_per_node: Option<u64>,
 
     /// Multiply the computing time of a trace by X
@@ -171,11 +176,11 @@ type OnEach = Vec<Replayed>;
 /// Reads the traces, runs each on each model, says how long they took.
 pub fn run(
     sources: Vec<Source>,
-    models: &[ModelTarget],
+    models: Vec<ModelTarget>,
     nodes: Option<usize>,
-    options: &Options,
+    options: Options,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let alone = models.len() * sources.len() == 1;
     if options.write_goal.is_some() && !alone {
         let text = "--write-goal writes one trace with the collective operations of one model's library: give one TRACE and one --on";
@@ -189,16 +194,29 @@ pub fn run(
         let text = "--write-timeline writes one replay: give one TRACE and one --on";
         return Err(Failure::Input(text.to_owned()));
     }
-    let replayed = sources
-        .into_iter()
-        .map(|source| {
+    let count = sources.len() * models.len();
+    let out = options.out.clone();
+    let known = Arc::new(Mutex::new(Vec::<OnEach>::new()));
+    let bar = Bar::new(count, "replays");
+    let keep = Arc::clone(&known);
+    let ran = interrupt::unless_interrupted(move || -> Result<(), Failure> {
+        for source in sources {
             let trace = source.trace()?;
-            models
-                .iter()
-                .map(|model| replay_on(model, &trace.path, &trace, nodes, options))
-                .collect()
-        })
-        .collect::<Result<Vec<OnEach>, Failure>>()?;
+            let replays = models.iter().map(|model| {
+                let replayed = replay_on(model, &trace.path, &trace, nodes, &options);
+                bar.step();
+                replayed
+            });
+            let on_each = replays.collect::<Result<OnEach, Failure>>()?;
+            keep.lock()
+                .expect("nothing panics under this lock")
+                .push(on_each);
+        }
+        Ok(())
+    });
+    ran.transpose()?;
+    let replayed = std::mem::take(&mut *known.lock().expect("nothing panics under this lock"));
+    let done: usize = replayed.iter().map(Vec::len).sum();
     match json {
         true => print_json(
             &replayed
@@ -207,12 +225,13 @@ pub fn run(
                 .map(|one| &one.told)
                 .collect::<Vec<_>>(),
         ),
-        false => table::print(&replayed),
+        false if done > 0 => table::print(&replayed),
+        false => {}
     }
-    match &options.out {
-        Some(file) => page::write(file, &replayed),
-        None => Ok(()),
+    if let Some(file) = out.filter(|_| done == count) {
+        page::write(&file, &replayed)?;
     }
+    Ok(concluded(done, count))
 }
 
 fn replay_on(

@@ -1,0 +1,84 @@
+//! What a run measured, as a table for people: a point a line, or a figure a line on terminals that
+//! are too narrow for that.
+
+use crate::output::outln;
+use crate::style::{Style, styled};
+use crate::terminal;
+use verbena_measure::unit;
+use verbena_report::gather::{Figure, Row, rows};
+use verbena_report::run_directory::Loaded;
+
+/// Columns for the parameters of a point.
+const LABEL: usize = 44;
+/// Columns from which on figures stand beside the parameters.
+const WIDE: usize = 118;
+
+/// Prints points, findings and failures.
+pub fn print(run: &Loaded) {
+    let is_wide = terminal::columns().is_none_or(|columns| columns >= WIDE);
+    let mut last = String::new();
+    for row in rows(run) {
+        if row.benchmark != last {
+            let heading = format!("{} on {}", row.benchmark, run.run.label);
+            outln!("{}", styled(Style::Bold, &heading));
+            last.clone_from(&row.benchmark);
+        }
+        print_row(&row, is_wide);
+    }
+    for finding in &run.findings {
+        outln!("{}: {}", finding.benchmark, finding.text);
+    }
+    for failure in &run.failures {
+        let words: Vec<String> = failure
+            .parameters
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        let point = match words.is_empty() {
+            true => String::new(),
+            false => format!(" {}", words.join(", ")),
+        };
+        let style = match failure.unsupported {
+            true => Style::Faint,
+            false => Style::Bad,
+        };
+        let reason = styled(style, &failure.reason);
+        outln!("{}{point}: {reason}", failure.benchmark);
+    }
+}
+
+fn print_row(row: &Row, is_wide: bool) {
+    let label = row.label_without(&[]);
+    let figures: Vec<String> = row.figures.iter().map(words).collect();
+    let warning = styled(Style::Doubt, "warning:");
+    if is_wide {
+        outln!("  {label:<LABEL$} {}", figures.join("; "));
+        for text in &row.warnings {
+            outln!("  {:<LABEL$} {warning} {text}", "");
+        }
+        return;
+    }
+    outln!("  {label}");
+    for figure in figures {
+        outln!("      {figure}");
+    }
+    for text in &row.warnings {
+        outln!("      {warning} {text}");
+    }
+}
+
+/// A figure with its interval, tail and share of its bound.
+fn words(figure: &Figure) -> String {
+    let shown = |value| unit::display(value, &figure.unit);
+    let mut text = format!("{} {}", figure.name, shown(figure.value));
+    if let Some(interval) = figure.interval.filter(|_| figure.launches.len() > 1) {
+        text += &format!(" [{} to {}]", shown(interval.low), shown(interval.high));
+    }
+    if let Some(p99) = figure.summary.as_ref().and_then(|summary| summary.p99) {
+        text += &format!(" (p99 {})", shown(p99));
+    }
+    if let Some(percent) = figure.percent_of_bound() {
+        text += &format!(" {percent:.0} % of bound");
+    }
+    text
+}
