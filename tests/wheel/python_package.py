@@ -129,7 +129,7 @@ def test_there_are_two(rdma_devices):
 """
 # Options that are refused, with words of the message.
 REFUSED_OPTIONS = {
-    "--rdma --rdma-devices 99": "99 is not in 1..=32",
+    "--rdma --rdma-devices 99": '"99" is not a whole number from 1 to 32',
     "--rdma --rdma-link token-ring": "invalid value 'token-ring'",
     "--rdma-devices 2": "--rdma-devices and --rdma-link need --rdma",
 }
