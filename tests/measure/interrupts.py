@@ -46,6 +46,16 @@ def wrong(ended: Ended, left: list[int], status: int, word: str) -> Outcome | No
     return None
 
 
+def still_running(processes: list[int]) -> list[int]:
+    """Those that have not ended. One whose parent ended first is a zombie until init has waited for it."""
+    def runs(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        except OSError:
+            return False
+    return [pid for pid in processes if runs(pid)]
+
+
 def measurement(name: str, number: signal.Signals, place: Place, *arguments: str) -> Outcome:
     """A run that is interrupted after its first point: valid records that say so, a report, both usable."""
     out = place.directory / "out"
@@ -56,7 +66,7 @@ def measurement(name: str, number: signal.Signals, place: Place, *arguments: str
     status, word = (INTERRUPTED, "interrupted") if number == signal.SIGINT else (TERMINATED, "terminated")
     if bad := wrong(ended, left, status, word):
         return bad
-    if alive := [child for child in started if Path(f"/proc/{child}").exists()]:
+    if alive := still_running(started):
         return failed(f"the processes {alive} are still there", ended.evidence())
     last = records(out)[-1]
     if last["record"] != "end" or last["outcome"] != "interrupted":
@@ -121,7 +131,7 @@ def twice(place: Place) -> Outcome:
         ended, seconds, left = process.finish(time.monotonic() + 1), 0.0, members(process.pid)
     if ended.status != INTERRUPTED or left:
         return failed(f"{ended.describe()}, expected exit {INTERRUPTED}; {left} are left", ended.evidence())
-    if alive := [child for child in started if Path(f"/proc/{child}").exists()]:
+    if alive := still_running(started):
         return failed(f"the processes {alive} are still there", ended.evidence())
     return passed(f"{len(started)} helpers, ended after {seconds:.1f} s")
 
