@@ -28,7 +28,7 @@ def stopped(process: Process, number: signal.Signals) -> tuple[Ended, float, lis
     while process.running and time.monotonic() < sent + CAP:
         time.sleep(0.01)
     seconds = time.monotonic() - sent
-    # What was killed is gone in a moment.
+    # Killed processes end shortly afterwards.
     while (left := members(process.pid)) and time.monotonic() < sent + CAP:
         time.sleep(0.01)
     return process.finish(time.monotonic() + 1), seconds, left

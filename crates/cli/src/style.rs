@@ -11,7 +11,7 @@ pub enum Style {
     Good,
     /// Bad news.
     Bad,
-    /// What is to be doubted.
+    /// A figure or result to distrust.
     Doubt,
     /// What matters less.
     Faint,

@@ -1,4 +1,4 @@
-//! What is known of the terminal: its width, and what it shows.
+//! Width and capabilities of the terminal.
 
 use console::Term;
 use std::env;

@@ -149,7 +149,7 @@ fn of_shipped_curves(
     of_shipped(library, threads)
 }
 
-/// What is computed, in steps that the user can interrupt.
+/// Computes claims in steps, between which the user can interrupt.
 struct Task<'a> {
     library: &'a Arc<Library>,
     claims: &'a Arc<Vec<Claim>>,

@@ -31,7 +31,7 @@ type Ended = (usize, Result<Ran>);
 pub struct Runner {
     /// The model.
     pub target: ModelTarget,
-    /// What is asked of it.
+    /// The requested benchmarks and options.
     pub options: MeasureOptions,
 }
 
