@@ -51,6 +51,7 @@ def cases() -> list[Case]:
         Case("lines fit a terminal", "80, 120 columns", terminal.fits),
         Case("lines fit a terminal", "COLUMNS", terminal.told_width),
         Case("a run ends with its summary", "80, 120 columns", terminal.summary),
+        Case("a run ends with its summary", "compare, replay, reproduce", terminal.ends),
         Case("colour on a terminal only", "", terminal.coloured),
         Case("progress in one line", "reproduce", terminal.progress),
         Case("answers as JSON", "list, bench", command_line.as_json),

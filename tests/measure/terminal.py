@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 import subprocess
 
-from harness.build_tree import VERBENA
+from harness.build_tree import ROOT, VERBENA
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 from harness.terminal import Shown, on_terminal
 
 SECONDS = 240
+# A recorded program.
+TRACE = ROOT / "papers" / "traces" / "lattice-qcd-8.trace"
 WIDTHS = (80, 120)
 MODEL = "model:connectx-ddr"
 # They say the same every time.
 BENCH = ["bench", "latency.write", "bandwidth.write", "internals.registration", "--on", MODEL, "--quick"]
 COMMANDS = {
     "bench": BENCH,
+    "list": ["list"],
     "explain": ["explain", "latency.send", "--on", MODEL, "--sizes", "8,4K", "--inline", "0"],
 }
 # A number at the end of a line, whose unit would be on the next one.
@@ -83,6 +86,38 @@ def summary(place: Place) -> Outcome:
     if "Distrust" not in piped or "\u2588" in piped:
         return failed("a pipe gets no summary, or one with blocks", piped[-1500:])
     return passed()
+
+
+def ends(place: Place) -> Outcome:
+    """`compare`, `replay` and `reproduce` end with bars and sentences, on terminals and in pipes, and no line is too wide."""
+    runs = [place.directory / profile for profile in ("connectx-ddr", "connectx-qdr")]
+    for run in runs:
+        command = [str(VERBENA), "bench", "latency.write", "--on", f"model:{run.name}", "--quick", "--out", str(run)]
+        ended = place.run(f"bench-{run.name}", command, SECONDS)
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+    models = [f"--on=model:{run.name}" for run in runs]
+    begins = {
+        "compare": (["compare", *map(str, runs)], ("worse", "better", "undecided", "same")),
+        "replay": (["replay", str(TRACE), models[0]], ("computing", "overhead", "wire", "waiting", "done", "Chain", "Adapter")),
+        "replays": (["replay", str(TRACE), *models], ("connectx-ddr", "connectx-qdr", "Fastest", "Slowest")),
+        "reproduce": (["reproduce", "memfree"], ("memfree", "Claims", "Missed")),
+    }
+    for name, (arguments, words) in begins.items():
+        piped = plain(place, arguments)
+        for columns in WIDTHS:
+            command = ["env", "LC_ALL=C.UTF-8", str(VERBENA), *arguments]
+            shown = on_terminal(command, place.environment(), columns, SECONDS, errors=False)
+            if len(shown.widest()) > columns:
+                return failed(f"{name} on {columns} columns has a line of {len(shown.widest())}", shown.widest())
+            if "\u2588" not in shown.text:
+                return failed(f"{name} draws no bar", shown.text)
+            for text in (shown.text, piped):
+                if missing := [word for word in words if f"\n  {word} " not in text]:
+                    return failed(f"{name} does not end with {missing}", text[-2000:])
+        if "\u2588" in piped or "#" not in piped:
+            return failed(f"{name} draws blocks in a pipe, or no bar", piped[-2000:])
+    return passed(f"{len(begins)} commands")
 
 
 def told_width(place: Place) -> Outcome:

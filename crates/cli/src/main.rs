@@ -35,6 +35,7 @@ mod stats;
 mod style;
 mod suggestion;
 mod suite;
+mod summary;
 mod sweep;
 mod terminal;
 mod trace;

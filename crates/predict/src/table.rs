@@ -80,8 +80,8 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The table, the errors of validation curves if they were computed, and what it comes to.
-pub fn text(library: &Library, results: &[Evaluated], validated: Option<&[Validated]>) -> String {
+/// The table, and the errors of validation curves if they were computed.
+pub fn text(results: &[Evaluated], validated: Option<&[Validated]>) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -105,7 +105,6 @@ pub fn text(library: &Library, results: &[Evaluated], validated: Option<&[Valida
     if let Some(validated) = validated {
         let _ = write!(out, "{}", validation::text(validated));
     }
-    let _ = writeln!(out, "{}", summary(library, results));
     out
 }
 

@@ -78,14 +78,17 @@ impl Compared {
                     0 => String::new(),
                     count => format!("; {count} undecided"),
                 };
-                format!("changed: {worse} points worse, {better} better{curves}{doubt}")
+                format!(
+                    "changed: {} worse, {better} better{curves}{doubt}",
+                    points(worse)
+                )
             }
             Outcome::Undecided => format!(
-                "undecided: {undecided} of {} points; {}",
-                undecided + same,
+                "undecided: {undecided} of {}; {}",
+                points(undecided + same),
                 self.advice()
             ),
-            Outcome::Unchanged => format!("unchanged: {same} points, within {}", self.within()),
+            Outcome::Unchanged => format!("unchanged: {}, within {}", points(same), self.within()),
         }
     }
 
@@ -180,6 +183,14 @@ impl Compared {
     }
 }
 
+/// A number of points.
+fn points(count: usize) -> String {
+    match count {
+        1 => "1 point".to_owned(),
+        _ => format!("{count} points"),
+    }
+}
+
 /// An interval as tables have it.
 fn interval(change: &Change) -> String {
     change
@@ -237,7 +248,7 @@ mod tests {
         let (outcome, text) = of(&[same]);
         assert_eq!(
             (outcome, text.as_str()),
-            (Outcome::Unchanged, "unchanged: 1 points, within 3.0 %")
+            (Outcome::Unchanged, "unchanged: 1 point, within 3.0 %")
         );
         let (outcome, text) = of(&[same, open]);
         assert_eq!(outcome, Outcome::Undecided);
@@ -248,7 +259,7 @@ mod tests {
         assert_eq!(of(&[same, open, better]).0, Outcome::Better);
         let (outcome, text) = of(&[same, open, better, worse]);
         assert_eq!(outcome, Outcome::Worse);
-        assert_eq!(text, "changed: 1 points worse, 1 better; 1 undecided");
+        assert_eq!(text, "changed: 1 point worse, 1 better; 1 undecided");
         let (_, single) = of(&[(Verdict::Undecided, 0.41, None)]);
         assert!(single.contains("at least 3 launches"), "{single}");
     }

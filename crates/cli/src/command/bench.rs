@@ -13,8 +13,8 @@ use crate::suggestion::did_you_mean;
 use crate::suite::job::Job;
 use crate::suite::measure::measure;
 use crate::suite::options::MeasureOptions;
-use crate::suite::summary;
 use crate::suite::table;
+use crate::summary::measured;
 use serde::Serialize;
 use verbena_measure::result::{Failure as PointFailure, Finding, Value};
 use verbena_report::gather::{Row, rows};
@@ -84,7 +84,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         _ => None,
     };
     if !arguments.json {
-        summary::print(&runs, report.as_deref())?;
+        measured::print(&runs, report.as_deref())?;
     }
     Ok(verdict(&runs))
 }

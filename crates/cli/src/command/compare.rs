@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{data, harmless, outln};
 use crate::style::{Style, styled};
+use crate::summary;
 use verbena_measure::compare::{Change, Verdict};
 use verbena_report::comparison::{Compared, Thresholds, between};
 use verbena_report::outcome::{Outcome, is_change, word};
@@ -117,17 +118,7 @@ fn table(compared: &Compared, shown: &[&Change]) {
             extent(change)
         );
     }
-    let count = |verdict| compared.count(verdict);
-    outln!(
-        "{} points in both: {} worse, {} better, {} the same, {} undecided; {} only in the first, {} only in the second",
-        compared.changes.len(),
-        count(Verdict::Regressed),
-        count(Verdict::Improved),
-        count(Verdict::Same),
-        count(Verdict::Undecided),
-        compared.only_first,
-        compared.only_second
-    );
+    summary::compared::print(compared);
 }
 
 /// The colour of a verdict.

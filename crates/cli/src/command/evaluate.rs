@@ -13,8 +13,8 @@ use crate::progress::Bar;
 use crate::reproduction;
 use crate::suite::measure::{measure, on};
 use crate::suite::options::MeasureOptions;
-use crate::suite::summary;
 use crate::suite::target::{Found, Target};
+use crate::summary::measured;
 use verbena_fabric::model::Fidelity;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
@@ -107,7 +107,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     };
     let report = super::report::write(&out, &runs, &computed)?;
     drop(note);
-    summary::print(&runs, Some(&report))?;
+    measured::print(&runs, Some(&report))?;
     Ok(super::bench::verdict(&runs))
 }
 

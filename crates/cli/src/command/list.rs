@@ -1,16 +1,15 @@
 //! `verbena list`: the benchmarks, by group, and the systems that are modelled.
 
-use std::io::Write;
-
 use serde::Serialize;
 
 use crate::app;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::mpi;
-use crate::output::data;
+use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
 use crate::service::catalogue;
+use crate::style::{Style, styled};
 use verbena_fabric::model::Machine;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
@@ -91,17 +90,16 @@ fn listed(benchmark: &'static Benchmark) -> Listed {
 
 fn table(everything: &Everything) {
     let mut last = "";
-    let mut out = std::io::stdout().lock();
     for one in &everything.benchmarks {
         if last != one.group {
-            // A reader that has seen enough (`verbena list | head -3`) is no failure.
-            let _ = writeln!(out, "{}", one.group);
+            outln!("{}", styled(Style::Bold, one.group));
             last = one.group;
         }
-        let _ = writeln!(out, "  {:<28} {} ({})", one.name, one.answers, one.source);
+        outln!("  {:<28} {} ({})", one.name, one.answers, one.source);
     }
-    let _ = writeln!(out, "Models (--on model:PROFILE)");
+    let heading = "Models (--on model:PROFILE)";
+    outln!("{}", styled(Style::Bold, heading));
     for model in &everything.models {
-        let _ = writeln!(out, "  {:<28} {}", model.name, model.about);
+        outln!("  {:<28} {}", model.name, model.about);
     }
 }

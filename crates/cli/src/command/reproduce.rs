@@ -4,10 +4,11 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
-use crate::output::{data, out};
+use crate::output::out;
 use crate::profiles::ProfileOptions;
 use crate::progress::Bar;
 use crate::reproduction::{reproduction, validation as shown_validation};
+use crate::summary;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -68,7 +69,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Ok(results) => results,
         Err(computed) => {
             if !computed.is_empty() {
-                out!("{}", table::text(&library, &computed, None));
+                out!("{}", table::text(&computed, None));
             }
             let (some, all) = (computed.len(), claims.len());
             return Ok(stopped(&format!(
@@ -81,13 +82,13 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Some(_) => None,
         None => {
             let Some(validated) = task.run("held-out curves", of_shipped_curves) else {
-                out!("{}", table::text(&library, &results, None));
+                out!("{}", table::text(&results, None));
                 return Ok(stopped("the claims were computed until then"));
             };
             Some(validated.map_err(|error| input(&error))?)
         }
     };
-    out!("{}", table::text(&library, &results, validated.as_deref()));
+    out!("{}", table::text(&results, validated.as_deref()));
     let mut moved = None;
     if arguments.sensitivity {
         moved = task.run(
@@ -99,6 +100,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         };
         out!("\n{}", sensitivity::text(moved));
     }
+    let mut report = None;
     if let Some(directory) = &arguments.out {
         let Some(figures) = task.run("figures of the papers", draw) else {
             return Ok(stopped("the claims were computed until then"));
@@ -126,7 +128,11 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             ),
         )?;
         write(REPORT, page)?;
-        data!("{}\n", directory.join(REPORT).display());
+        report = Some(directory.join(REPORT));
+    }
+    summary::claims::print(&library, &results, validated.as_deref());
+    if let Some(report) = report {
+        summary::report_line(&report);
     }
     Ok(if table::target_met(&results) {
         Exit::Success

@@ -20,7 +20,6 @@ pub mod progress;
 pub mod route;
 pub mod runtime;
 pub mod session;
-pub mod summary;
 pub mod table;
 pub mod target;
 pub mod virtual_session;

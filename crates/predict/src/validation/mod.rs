@@ -155,7 +155,7 @@ pub fn is_validation<'a>(
     })
 }
 
-/// The errors of each curve, and what they come to.
+/// The errors of each curve, a line each.
 pub fn text(validated: &[Validated]) -> String {
     let mut out = String::new();
     for result in validated {
@@ -170,11 +170,10 @@ pub fn text(validated: &[Validated]) -> String {
             worst * 100.0
         );
     }
-    let _ = writeln!(out, "{}", summary(validated));
     out
 }
 
-/// What they come to, in a sentence.
+/// The mean and the worst error over all curves, in a sentence.
 pub fn summary(validated: &[Validated]) -> String {
     let mean = validated.iter().map(Validated::mean).sum::<f64>() / validated.len().max(1) as f64;
     let worst = validated
@@ -182,7 +181,7 @@ pub fn summary(validated: &[Validated]) -> String {
         .map(Validated::worst)
         .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
     format!(
-        "Validation: {} curves that nothing was fitted to, mean error {:.1} %, worst point {:+.1} %.",
+        "Mean error on {} held-out curves: {:.1} %; worst point: {:+.1} %.",
         validated.len(),
         mean * 100.0,
         worst.map_or(f64::NAN, |(_, error)| error * 100.0)

@@ -3,19 +3,17 @@
 use super::table::{does, means, shown};
 use super::{OnEach, Replayed};
 use crate::failure::Failure;
+use crate::summary::replayed::PARTS;
 use std::path::Path;
 use verbena_predict::recorded::{Parts, Waited};
 use verbena_report::file::replace;
 use verbena_report::html::{Application, OnSystem, application};
 
-/// Where time goes.
-const KINDS: [&str; 5] = ["computing", "overhead", "wire", "waiting", "done"];
-
 /// Writes the page.
 pub fn write(file: &Path, replayed: &[OnEach]) -> Result<(), Failure> {
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let all: Vec<Application> = replayed.iter().map(one).collect();
-    replace(file, &application(&command, &KINDS, &all)).map_err(|source| Failure::System {
+    replace(file, &application(&command, &PARTS, &all)).map_err(|source| Failure::System {
         doing: "write the page",
         source,
     })
@@ -39,7 +37,7 @@ fn one(on_each: &OnEach) -> Application {
 }
 
 fn on(Replayed { told, outcome }: &Replayed) -> OnSystem {
-    let means = means(outcome);
+    let spent = means(outcome).spent(told.nanoseconds);
     let of_rank = |(rank, parts, waited): (usize, Parts, &Waited)| {
         let for_others = parts.waiting.since(waited.wire);
         let kinds = [parts.computing, parts.overhead, waited.wire, for_others];
@@ -48,13 +46,7 @@ fn on(Replayed { told, outcome }: &Replayed) -> OnSystem {
     OnSystem {
         system: told.system.clone(),
         took: told.nanoseconds,
-        parts: vec![
-            means.computing,
-            means.overhead,
-            means.wire,
-            means.waiting - means.wire,
-            told.nanoseconds - means.end,
-        ],
+        parts: spent.parts().map(|(_, part)| part).to_vec(),
         ranks: shown(outcome).into_iter().map(of_rank).collect(),
     }
 }

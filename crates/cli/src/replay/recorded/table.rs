@@ -2,6 +2,7 @@
 
 use super::{OnEach, Replayed, Told};
 use crate::output::outln;
+use crate::summary::replayed::{self as summary, OnModel, Spent};
 use std::cmp::Reverse;
 use verbena_measure::unit;
 use verbena_model::kernel::Time;
@@ -56,16 +57,13 @@ fn table(told: &Told, outcome: &Outcome) {
         unit::time(told.nanoseconds)
     );
     content(told);
-    row(
-        "rank",
-        ["computing", "overhead", "waiting", "of it wire", "end"],
-    );
+    row("rank", ["computing", "overhead", "wire", "waiting", "end"]);
     for (rank, parts, waited) in shown(outcome) {
         let times = [
             parts.computing,
             parts.overhead,
-            parts.waiting,
             waited.wire,
+            parts.waiting.since(waited.wire),
             parts.end,
         ];
         row(
@@ -73,17 +71,22 @@ fn table(told: &Told, outcome: &Outcome) {
             times.map(|time| unit::time(time.nanos())),
         );
     }
+    let means = means(outcome);
     let Means {
         computing,
         overhead,
-        waiting,
         wire,
+        waiting,
         end,
-    } = means(outcome);
-    let all = [computing, overhead, waiting, wire, end];
+    } = means;
+    let all = [computing, overhead, wire, waiting, end];
     row("mean", all.map(unit::time));
-    waited_for(outcome);
-    chain(told);
+    let sentences = [
+        ("Waits", longest_waits(outcome)),
+        ("Chain", chain(told)),
+        ("Adapter", adapter(told)),
+    ];
+    summary::one(&means.spent(told.nanoseconds), &sentences);
 }
 
 fn row<T: AsRef<str>>(name: &str, columns: [T; 5]) {
@@ -96,8 +99,8 @@ fn row<T: AsRef<str>>(name: &str, columns: [T; 5]) {
 /// Pairs of ranks that are told of.
 const PAIRS: usize = 5;
 
-/// Whom ranks waited for longest.
-fn waited_for(outcome: &Outcome) {
+/// The pairs of ranks of which one waited longest for the other, in a sentence.
+fn longest_waits(outcome: &Outcome) -> String {
     let mut pairs: Vec<(Time, usize, usize)> = Vec::new();
     for (rank, waited) in outcome.waited.iter().enumerate() {
         let others = waited.others.iter();
@@ -107,27 +110,34 @@ fn waited_for(outcome: &Outcome) {
     let words = pairs
         .iter()
         .take(PAIRS)
-        .map(|(time, rank, other)| format!("{rank} for {other} {}", unit::time(time.nanos())));
-    let words: Vec<String> = words.collect();
-    if !words.is_empty() {
-        outln!("  waited for each other longest: {}", words.join(", "));
-    }
+        .map(|(time, rank, other)| format!("rank {rank} for {other} {}", unit::time(time.nanos())));
+    words.collect::<Vec<String>>().join(", ")
 }
 
-/// What the end waited for.
-fn chain(told: &Told) {
+/// The longest chain of activities, each of which waits for the one before, in a sentence.
+fn chain(told: &Told) -> String {
     let chain = &told.chain;
     let part = |what, nanos: f64| {
         let percent = nanos / told.nanoseconds.max(f64::MIN_POSITIVE) * 100.0;
         format!("{} {what} ({percent:.1} %)", unit::time(nanos))
     };
-    outln!(
-        "  longest chain: {}, {}, {}, {} times from rank to rank",
+    format!(
+        "{}, {}, {}, {} times from rank to rank",
         part("computing", chain.computing),
         part("overhead", chain.overhead),
         part("wire", chain.wire),
         chain.crossings
-    );
+    )
+}
+
+/// How much of the time another adapter can change, in a sentence.
+fn adapter(told: &Told) -> String {
+    let chain = &told.chain;
+    let share = (chain.overhead + chain.wire) / told.nanoseconds.max(f64::MIN_POSITIVE);
+    format!(
+        "overhead and wire, {:.0} % of the chain, depend on the adapter; computing does not",
+        100.0 * share
+    )
 }
 
 /// What the program does, wherever it runs.
@@ -168,31 +178,50 @@ fn beside(all: &[Replayed]) {
         "to first",
         "computing",
         "overhead",
-        "waiting",
-        "of it wire"
+        "wire",
+        "waiting"
     );
     for Replayed { told, outcome } in all {
         let means = means(outcome);
-        let times = [means.computing, means.overhead, means.waiting, means.wire];
-        let [computing, overhead, waiting, wire] = times.map(unit::time);
+        let times = [means.computing, means.overhead, means.wire, means.waiting];
+        let [computing, overhead, wire, waiting] = times.map(unit::time);
         outln!(
-            "  {:<width$} {:>10} {:>8.3}x {computing:>10} {overhead:>10} {waiting:>10} {wire:>10}",
+            "  {:<width$} {:>10} {:>8.3}x {computing:>10} {overhead:>10} {wire:>10} {waiting:>10}",
             told.system,
             unit::time(told.nanoseconds),
             told.nanoseconds / first.nanoseconds
         );
     }
+    let models = all.iter().map(|Replayed { told, outcome }| OnModel {
+        system: &told.system,
+        took: told.nanoseconds,
+        spent: means(outcome).spent(told.nanoseconds),
+    });
+    summary::several(&models.collect::<Vec<_>>());
 }
 
-/// Over ranks, in nanoseconds.
+/// Means over the ranks, in nanoseconds.
 pub struct Means {
-    pub computing: f64,
-    pub overhead: f64,
-    /// All of it.
-    pub waiting: f64,
-    /// Of the waiting, that for what was on its way.
-    pub wire: f64,
-    pub end: f64,
+    computing: f64,
+    overhead: f64,
+    /// Waiting for messages on the wire.
+    wire: f64,
+    /// Waiting for other ranks.
+    waiting: f64,
+    end: f64,
+}
+
+impl Means {
+    /// The parts of a replay that took `all` nanoseconds.
+    pub fn spent(&self, all: f64) -> Spent {
+        Spent {
+            computing: self.computing,
+            overhead: self.overhead,
+            wire: self.wire,
+            waiting: self.waiting,
+            done: all - self.end,
+        }
+    }
 }
 
 pub fn means(outcome: &Outcome) -> Means {
@@ -202,11 +231,12 @@ pub fn means(outcome: &Outcome) -> Means {
         sum / ranks
     };
     let wire = outcome.waited.iter().map(|waited| waited.wire.nanos());
+    let wire = wire.sum::<f64>() / ranks;
     Means {
         computing: of_parts(|rank| rank.computing),
         overhead: of_parts(|rank| rank.overhead),
-        waiting: of_parts(|rank| rank.waiting),
-        wire: wire.sum::<f64>() / ranks,
+        wire,
+        waiting: of_parts(|rank| rank.waiting) - wire,
         end: of_parts(|rank| rank.end),
     }
 }

@@ -1,83 +1,25 @@
-//! The end of a measurement on a terminal: what it comes to in five lines, each with a bar and the
-//! curve in small, then what is strong, what is weak and what to distrust, and where the report is.
+//! The ends of long commands: what the result comes to in a few lines, with bars and small curves.
 
-use crate::failure::Failure;
-use crate::output::{data, outln};
-use crate::published::published;
-use crate::style::{Style, styled};
-use crate::terminal;
+pub mod claims;
+pub mod compared;
+pub mod measured;
+pub mod replayed;
+
+use crate::output::data;
 use std::path::Path;
-use verbena_report::run_directory::Loaded;
-use verbena_report::summary::{self, Summary, Tile, Word};
 
-/// Cells of a bar: a third each for weak, fair and strong.
+/// Cells of a bar. A bar of a rated figure has a third each for weak, fair and strong.
 const BAR: usize = 15;
 /// Most cells of a curve.
-const CURVE: usize = 12;
-/// Columns from which on a figure's line says why it has its word.
-const WIDE: usize = 110;
+pub const CURVE: usize = 12;
 
-/// Prints the summary of the first run, beside the others; nothing where it has none of the figures.
-pub fn print(runs: &[Loaded], report: Option<&Path>) -> Result<(), Failure> {
-    if let Some((run, beside)) = runs.split_first() {
-        let beside: Vec<&Loaded> = beside.iter().collect();
-        let summary = summary::of(run, &beside, &published()?);
-        let is_wide = terminal::columns().is_none_or(|columns| columns >= WIDE);
-        if !summary.tiles.is_empty() {
-            outln!("\n{}", text(&summary, is_wide, terminal::shows_blocks()));
-        }
-    }
-    if let Some(report) = report {
-        // A path is not wrapped.
-        data!("  {:<10} {}\n", "Report", report.display());
-    }
-    Ok(())
-}
-
-/// The lines, without the last line's end.
-fn text(summary: &Summary, is_wide: bool, in_blocks: bool) -> String {
-    let heading = format!("{}, {}", summary.label, summary.kind.text());
-    let mut lines = vec![styled(Style::Bold, &heading)];
-    let tiles = summary.tiles.iter();
-    lines.extend(tiles.map(|tile| line(tile, is_wide, in_blocks)));
-    lines.push(String::new());
-    let sentences = summary.sentences().into_iter();
-    lines.extend(sentences.map(|(word, sentence)| format!("  {word:<10} {sentence}")));
-    lines.join("\n")
-}
-
-/// A figure's line: name, value, word, bar, curve, and the reason where there is room.
-fn line(tile: &Tile, is_wide: bool, in_blocks: bool) -> String {
-    let style = match tile.rating.word {
-        Word::Strong => Style::Good,
-        Word::Fair => Style::Faint,
-        Word::Weak => Style::Bad,
-        Word::Unsure => Style::Doubt,
-    };
-    let word = format!("{:<7}", tile.rating.word.text());
-    let bar = bar(tile.bar, in_blocks);
-    let values: Vec<f64> = tile
-        .curve
-        .iter()
-        .flat_map(|curve| &curve.points)
-        .map(|at| at.1)
-        .collect();
-    let curve = curve(&values, in_blocks);
-    let mut text = format!(
-        "  {:<13} {:>10}  {} {}  {curve:<CURVE$}",
-        tile.name,
-        tile.value,
-        styled(style, &word),
-        styled(style, &bar),
-    );
-    if is_wide {
-        text += &format!("  {}", tile.rating.reason);
-    }
-    text.trim_end().to_owned()
+/// Prints where the report is. A path is not wrapped.
+pub fn report_line(report: &Path) {
+    data!("  {:<10} {}\n", "Report", report.display());
 }
 
 /// A bar for where a figure lies from 0 to 1; an empty one where nothing rates it.
-fn bar(place: Option<f64>, in_blocks: bool) -> String {
+pub fn bar(place: Option<f64>, in_blocks: bool) -> String {
     let (full, empty) = if in_blocks {
         ('█', '░')
     } else {
@@ -93,7 +35,7 @@ fn bar(place: Option<f64>, in_blocks: bool) -> String {
 }
 
 /// The values from the least to the greatest in heights; those of many orders by their logarithms.
-fn curve(values: &[f64], in_blocks: bool) -> String {
+pub fn curve(values: &[f64], in_blocks: bool) -> String {
     let heights: &[char] = match in_blocks {
         true => &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
         false => &['_', '.', '-', '=', '+', '*', '#'],

@@ -1,0 +1,82 @@
+//! The end of `verbena reproduce`: how many published claims of each paper the models meet, which
+//! they miss, and how far they are off on curves that nothing was fitted to.
+
+use super::bar;
+use crate::output::outln;
+use crate::style::{Style, styled};
+use crate::terminal;
+use verbena_model::profile::Library;
+use verbena_predict::claims::{Evaluated, Verdict};
+use verbena_predict::table;
+use verbena_predict::validation::{self, Validated};
+
+/// Prints the summary.
+pub fn print(library: &Library, results: &[Evaluated], validated: Option<&[Validated]>) {
+    let mut lines = vec![papers(results, terminal::shows_blocks()), String::new()];
+    let ids = |is_one: fn(&Evaluated) -> bool| {
+        let ids = results.iter().filter(|result| is_one(result));
+        let ids: Vec<&str> = ids.map(|result| result.claim.id.as_str()).collect();
+        ids.join(", ")
+    };
+    let sentences = [
+        ("Claims", table::summary(library, results)),
+        (
+            "Missed",
+            ids(|one| is_missed(one) && one.claim.miss.is_some()),
+        ),
+        (
+            "New misses",
+            ids(|one| is_missed(one) && one.claim.miss.is_none()),
+        ),
+        ("No model", ids(|one| one.verdict == Verdict::NotEvaluated)),
+        (
+            "Held out",
+            validated.map_or(String::new(), validation::summary),
+        ),
+    ];
+    for (word, sentence) in sentences.iter().filter(|(_, text)| !text.is_empty()) {
+        lines.push(format!("  {word:<10} {sentence}"));
+    }
+    outln!("\n{}", lines.join("\n"));
+}
+
+fn is_missed(result: &Evaluated) -> bool {
+    result.verdict == Verdict::Missed
+}
+
+/// A heading and a line for each paper.
+fn papers(results: &[Evaluated], in_blocks: bool) -> String {
+    let heading = "Published claims, computed from the profiles";
+    let mut papers: Vec<&str> = results.iter().map(|result| result.claim.paper()).collect();
+    papers.dedup();
+    let width = papers.iter().map(|name| name.len()).max().unwrap_or(0);
+    let lines = papers.iter().map(|paper| {
+        let of_paper = |result: &&Evaluated| result.claim.paper() == *paper;
+        let all: Vec<&Evaluated> = results.iter().filter(of_paper).collect();
+        line(&format!("{paper:<width$}"), &all, in_blocks)
+    });
+    let lines: Vec<String> = std::iter::once(styled(Style::Bold, heading))
+        .chain(lines)
+        .collect();
+    lines.join("\n")
+}
+
+/// A paper's line: how many of its claims are met, and the mean error of those with figures.
+fn line(name: &str, all: &[&Evaluated], in_blocks: bool) -> String {
+    let met = all.iter().filter(|one| one.verdict == Verdict::Met).count();
+    let style = match met == all.len() {
+        true => Style::Good,
+        false => Style::Bad,
+    };
+    let bar = bar(Some(met as f64 / all.len() as f64), in_blocks);
+    let errors: Vec<f64> = all.iter().filter_map(|one| one.error).collect();
+    let error = match errors.len() {
+        0 => String::new(),
+        count => {
+            let sum: f64 = errors.iter().map(|error| error.abs()).sum();
+            format!("  mean error {:.1} %", 100.0 * sum / count as f64)
+        }
+    };
+    let counts = format!("{met:>3} of {:>3} met", all.len());
+    format!("  {name}  {counts}  {}{error}", styled(style, &bar))
+}

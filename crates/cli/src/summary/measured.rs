@@ -1,0 +1,73 @@
+//! The end of a measurement on a terminal: what it comes to in five lines, each with a bar and the
+//! curve in small, then what is strong, what is weak and what to distrust, and where the report is.
+
+use super::{CURVE, bar, curve, report_line};
+use crate::failure::Failure;
+use crate::output::outln;
+use crate::published::published;
+use crate::style::{Style, styled};
+use crate::terminal;
+use std::path::Path;
+use verbena_report::run_directory::Loaded;
+use verbena_report::summary::{self, Summary, Tile, Word};
+
+/// Columns from which on a figure's line says why it has its word.
+const WIDE: usize = 110;
+
+/// Prints the summary of the first run, beside the others; nothing where it has none of the figures.
+pub fn print(runs: &[Loaded], report: Option<&Path>) -> Result<(), Failure> {
+    if let Some((run, beside)) = runs.split_first() {
+        let beside: Vec<&Loaded> = beside.iter().collect();
+        let summary = summary::of(run, &beside, &published()?);
+        let is_wide = terminal::columns().is_none_or(|columns| columns >= WIDE);
+        if !summary.tiles.is_empty() {
+            outln!("\n{}", text(&summary, is_wide, terminal::shows_blocks()));
+        }
+    }
+    if let Some(report) = report {
+        report_line(report);
+    }
+    Ok(())
+}
+
+/// The lines, without the last line's end.
+fn text(summary: &Summary, is_wide: bool, in_blocks: bool) -> String {
+    let heading = format!("{}, {}", summary.label, summary.kind.text());
+    let mut lines = vec![styled(Style::Bold, &heading)];
+    let tiles = summary.tiles.iter();
+    lines.extend(tiles.map(|tile| line(tile, is_wide, in_blocks)));
+    lines.push(String::new());
+    let sentences = summary.sentences().into_iter();
+    lines.extend(sentences.map(|(word, sentence)| format!("  {word:<10} {sentence}")));
+    lines.join("\n")
+}
+
+/// A figure's line: name, value, word, bar, curve, and the reason where there is room.
+fn line(tile: &Tile, is_wide: bool, in_blocks: bool) -> String {
+    let style = match tile.rating.word {
+        Word::Strong => Style::Good,
+        Word::Fair => Style::Faint,
+        Word::Weak => Style::Bad,
+        Word::Unsure => Style::Doubt,
+    };
+    let word = format!("{:<7}", tile.rating.word.text());
+    let bar = bar(tile.bar, in_blocks);
+    let values: Vec<f64> = tile
+        .curve
+        .iter()
+        .flat_map(|curve| &curve.points)
+        .map(|at| at.1)
+        .collect();
+    let curve = curve(&values, in_blocks);
+    let mut text = format!(
+        "  {:<13} {:>10}  {} {}  {curve:<CURVE$}",
+        tile.name,
+        tile.value,
+        styled(style, &word),
+        styled(style, &bar),
+    );
+    if is_wide {
+        text += &format!("  {}", tile.rating.reason);
+    }
+    text.trim_end().to_owned()
+}

@@ -1,0 +1,147 @@
+//! The end of `verbena replay`: where the time of one replay goes, or how several models compare.
+
+use super::bar;
+use crate::output::outln;
+use crate::style::{Style, styled};
+use crate::terminal;
+use verbena_measure::unit;
+
+/// Where the ranks of a replay spend its time, on average, in nanoseconds. The parts add up to the
+/// time of the replay.
+#[derive(Debug, Clone, Copy)]
+pub struct Spent {
+    /// Computing.
+    pub computing: f64,
+    /// In MPI calls, without waiting.
+    pub overhead: f64,
+    /// Waiting for messages on the wire.
+    pub wire: f64,
+    /// Waiting for other ranks.
+    pub waiting: f64,
+    /// From a rank's end to the end of the last one.
+    pub done: f64,
+}
+
+/// The names of the parts.
+pub const PARTS: [&str; 5] = ["computing", "overhead", "wire", "waiting", "done"];
+
+impl Spent {
+    /// The parts with their names.
+    pub fn parts(&self) -> [(&'static str, f64); 5] {
+        let parts = [
+            self.computing,
+            self.overhead,
+            self.wire,
+            self.waiting,
+            self.done,
+        ];
+        std::array::from_fn(|part| (PARTS[part], parts[part]))
+    }
+}
+
+/// A replay on a model.
+#[derive(Debug)]
+pub struct OnModel<'a> {
+    /// The model's name.
+    pub system: &'a str,
+    /// The time of the replay in nanoseconds.
+    pub took: f64,
+    /// Where it goes.
+    pub spent: Spent,
+}
+
+/// Prints a bar for each part of the time of a replay, and then sentences.
+pub fn one(spent: &Spent, sentences: &[(&str, String)]) {
+    let all: f64 = spent.parts().iter().map(|(_, part)| part).sum();
+    outln!("\nWhere a rank spends the time, on average");
+    for (name, part) in spent.parts() {
+        let share = if all > 0.0 { part / all } else { 0.0 };
+        let drawn = bar((part > 0.0).then_some(share), terminal::shows_blocks());
+        outln!(
+            "  {name:<10} {:>10}  {:>3.0} %  {}",
+            unit::time(part),
+            100.0 * share,
+            styled(Style::Faint, &drawn)
+        );
+    }
+    tell(sentences);
+}
+
+/// Prints a bar for each model's time, and which part makes the slowest slower than the fastest.
+pub fn several(models: &[OnModel<'_>]) {
+    let by_time = |a: &&OnModel<'_>, b: &&OnModel<'_>| a.took.total_cmp(&b.took);
+    let (Some(fastest), Some(slowest)) =
+        (models.iter().min_by(by_time), models.iter().max_by(by_time))
+    else {
+        return;
+    };
+    outln!("");
+    let width = models.iter().map(|one| one.system.len()).max().unwrap_or(0);
+    for one in models {
+        let drawn = bar(Some(one.took / slowest.took), terminal::shows_blocks());
+        let time = unit::time(one.took);
+        outln!("  {:<width$}  {time:>10}  {drawn}", one.system);
+    }
+    tell(&[
+        (
+            "Fastest",
+            format!("{}: {}", fastest.system, unit::time(fastest.took)),
+        ),
+        ("Slowest", difference(fastest, slowest)),
+    ]);
+}
+
+fn tell(sentences: &[(&str, String)]) {
+    outln!("");
+    for (word, sentence) in sentences.iter().filter(|(_, text)| !text.is_empty()) {
+        outln!("  {word:<10} {sentence}");
+    }
+}
+
+/// By how much one model is slower than another, and in which part of the time most.
+fn difference(fastest: &OnModel<'_>, slowest: &OnModel<'_>) -> String {
+    let ratio = slowest.took / fastest.took;
+    let name = slowest.system;
+    if slowest.took <= fastest.took {
+        return "none: all models take the same time".to_owned();
+    }
+    let more = slowest.spent.parts().into_iter().zip(fastest.spent.parts());
+    let more = more.map(|((part, slow), (_, fast))| (part, slow - fast));
+    let most = more.max_by(|a, b| a.1.total_cmp(&b.1));
+    let (part, more) = most.unwrap_or(("", 0.0));
+    format!(
+        "{name}: {ratio:.2} times as long, most of the difference in {part}: {} more a rank",
+        unit::time(more)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(system: &str, computing: f64, wire: f64) -> OnModel<'_> {
+        let spent = Spent {
+            computing,
+            overhead: 0.0,
+            wire,
+            waiting: 0.0,
+            done: 0.0,
+        };
+        OnModel {
+            system,
+            took: computing + wire,
+            spent,
+        }
+    }
+
+    #[test]
+    fn the_part_that_differs_most_is_named() {
+        let text = difference(&on("new", 1e6, 1e6), &on("old", 1e6, 3e6));
+        assert_eq!(
+            text,
+            "old: 2.00 times as long, most of the difference in wire: 2 ms more a rank"
+        );
+        let text = difference(&on("new", 1e6, 1e6), &on("same", 1e6, 1e6));
+        assert_eq!(text, "none: all models take the same time");
+    }
+}
