@@ -17,7 +17,9 @@ from . import (command_line, comparing, ends, figures, foreign, hostile, interru
 WHOLE = tiers.by_night()
 TITLE = "verbena bench, evaluate, report, compare, sweep and calibrate"
 REQUIRES = [Tool("ib_write_bw", "perftest"), Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpirun.mpich", "mpich"),
-            Tool("chromium", "chromium"), Tool("unshare", "util-linux")]
+            Tool("chromium", "chromium"), Tool("unshare", "util-linux"),
+            Tool("ucx_perftest", "ucx-utils"), Tool("NPopenmpi", "netpipe-openmpi"),
+            *([Tool("qperf", "qperf")] if WHOLE else [])]
 
 
 def cases() -> list[Case]:
@@ -68,6 +70,9 @@ def cases() -> list[Case]:
         Case("three outcomes of a comparison", "a model, a table", comparing.three_outcomes),
         Case("perftest's figures are imported as printed", "", partial(foreign.imported, foreign.VARIANTS)),
         *([Case("perftest's figures are imported as printed", "36 variants", partial(foreign.imported, foreign.NIGHTLY))] if WHOLE else []),
+        Case("other tools' figures are imported as printed", "ucx_perftest, NetPIPE",
+             partial(foreign.others, foreign.UCX + (foreign.UCX_NIGHTLY if WHOLE else []))),
+        *([Case("other tools' figures are imported as printed", "qperf", foreign.of_qperf)] if WHOLE else []),
         Case("bandwidths of two meanings", "an older run, perftest", comparing.another_meaning),
         Case("a history tells when", "", comparing.history),
         Case("the report in a browser", "", pages.browser),

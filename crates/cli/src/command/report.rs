@@ -37,7 +37,7 @@ pub struct Foreign {
     /// Name the test of a pasted table, e.g. perftest:write-bw
     ///
     /// For output of other tools whose title is missing. Also osu:allreduce, nccl:all_reduce,
-    /// ucx:tag_lat:8, fabtests:rdm_tagged_bw.
+    /// ucx:tag_lat:8, netpipe:ping-pong, fabtests:rdm_tagged_bw.
     #[arg(long = "as", value_name = "TOOL:TEST")]
     test: Option<String>,
 

@@ -73,13 +73,14 @@ impl Hints {
                 "osu" => osu::title(name),
                 "nccl" => nccl::title(name),
                 "ucx" => ucx::title(name),
+                "netpipe" => netpipe::title(name),
                 "fabtests" => fabtests::title(name),
                 _ => None,
             };
             title.ok_or_else(|| {
                 format!(
                     "{test:?} is no test; for example perftest:write-bw (write, write-imm, read, send, atomic; lat, bw, bibw), \
-                    osu:allreduce, nccl:all_reduce, ucx:tag_lat:8, fabtests:rdm_tagged_bw"
+                    osu:allreduce, nccl:all_reduce, ucx:tag_lat:8, netpipe:ping-pong, fabtests:rdm_tagged_bw"
                 )
             })
         };
@@ -236,7 +237,8 @@ impl<'a> Reader<'a> {
                 Some((_, section)) => section.line(&line).map_err(at)?,
                 None => self.without_section(&line).map_err(at)?,
             };
-            let around = perftest::is_around(&line) || ucx::is_around(&line);
+            let around =
+                perftest::is_around(&line) || ucx::is_around(&line) || netpipe::is_around(&line);
             if seen == Seen::Unknown && !line.is_rule() && !around {
                 self.count += 1;
                 if self.unknown.len() < 3 {

@@ -1,4 +1,5 @@
-//! NetPIPE's text. Its Mbps is 2^20 bits a second; half a round trip is its time.
+//! NetPIPE's text, and the rows of size, rate and time that it writes to a file (`-o`). Its Mbps is
+//! 2^20 bits a second; half a round trip is its time.
 
 use super::lines::Line;
 use super::section::{Begun, Context, Section, Seen};
@@ -6,27 +7,75 @@ use super::table::Figure;
 use super::{parameters, point, rate, time};
 use verbena_measure::result::Point;
 
+/// Bytes a second in a Mbps.
+const MEGABIT: f64 = 1_048_576.0 / 8.0;
+
+/// What `--as netpipe:ping-pong` makes of a file.
+const TITLE: &str = "NetPIPE: ping-pong";
+
+/// A file's title by what `--as` gives.
+pub fn title(name: &str) -> Option<String> {
+    (name == "ping-pong").then(|| TITLE.to_owned())
+}
+
+/// Whether it is printed before a run.
+pub fn is_around(line: &Line<'_>) -> bool {
+    line.text.starts_with("Sending output to ")
+}
+
 /// Begins a run at its first row.
 pub fn begin(line: &Line<'_>, _: &Context<'_>) -> Begun {
-    let starts = line.text == "Now starting the main loop" || row(line.text).is_some();
+    let starts =
+        [TITLE, "Now starting the main loop"].contains(&line.text) || row(line.text).is_some();
     let own = |line: &Line<'_>| -> Result<Box<dyn Section>, String> {
-        let mut run = Run(Vec::new());
+        let mut run = Run {
+            points: Vec::new(),
+            is_file: line.text == TITLE,
+        };
         run.line(line)?;
         Ok(Box::new(run))
     };
     starts.then(|| own(line))
 }
 
-struct Run(Vec<Point>);
+struct Run {
+    points: Vec<Point>,
+    /// Whether its rows are those of a file.
+    is_file: bool,
+}
+
+impl Run {
+    /// Takes a row: bytes, rate in Mbps, time in nanoseconds.
+    fn take(&mut self, size: Figure, rate_in_mbps: Figure, own: Figure) -> Result<Seen, String> {
+        let told = rate_in_mbps.times(MEGABIT);
+        if !told.agrees(own.rate_over(size.value)) {
+            return Err("inconsistent: Mbps is not the size over the time".to_owned());
+        }
+        let metrics = vec![time("one-way-latency", own.value), rate(told.value)];
+        let named = parameters([("size", size.value.into())]);
+        self.points.push(point("netpipe.ping-pong", named, metrics));
+        Ok(Seen::Known)
+    }
+}
 
 impl Section for Run {
     fn keeps(&self, line: &Line<'_>) -> bool {
-        row(line.text).is_some_and(|row| row[0] != "0:") || self.0.is_empty()
+        row(line.text).is_some_and(|row| row[0] != "0:") || self.points.is_empty()
     }
 
     fn line(&mut self, line: &Line<'_>) -> Result<Seen, String> {
-        if line.text == "Now starting the main loop" {
+        if [TITLE, "Now starting the main loop"].contains(&line.text) {
             return Ok(Seen::Known);
+        }
+        if self.is_file {
+            let words: Vec<&str> = line.text.split_whitespace().collect();
+            return match words[..] {
+                [size, rate, seconds] => {
+                    let own = Figure::read(seconds)?.times(1e9);
+                    self.take(Figure::read(size)?, Figure::read(rate)?, own)
+                }
+                _ => Ok(Seen::Unknown),
+            };
         }
         let Some(row) = row(line.text) else {
             return match line.text.contains(" times -->") {
@@ -34,20 +83,12 @@ impl Section for Run {
                 false => Ok(Seen::Unknown),
             };
         };
-        let size = Figure::read(row[1])?;
-        let told = Figure::read(row[6])?.times(1_048_576.0 / 8.0);
         let own = Figure::read(row[9])?.times(1000.0);
-        if !told.agrees(own.rate_over(size.value)) {
-            return Err("inconsistent: Mbps is not the size over the time".to_owned());
-        }
-        let metrics = vec![time("one-way-latency", own.value), rate(told.value)];
-        let named = parameters([("size", size.value.into())]);
-        self.0.push(point("netpipe.ping-pong", named, metrics));
-        Ok(Seen::Known)
+        self.take(Figure::read(row[1])?, Figure::read(row[6])?, own)
     }
 
     fn end(self: Box<Self>) -> Result<Vec<Point>, String> {
-        Ok(self.0)
+        Ok(self.points)
     }
 }
 
@@ -81,5 +122,21 @@ Now starting the main loop
             wrong.contains("line 3") && wrong.contains("Mbps"),
             "{wrong}"
         );
+    }
+
+    /// As it wrote them to a file.
+    const FILE: &str = "\
+       1 21.207826   0.00000036
+       2 8.169276   0.00000187
+";
+
+    #[test]
+    fn its_file_is_read_when_it_is_named() {
+        assert!(refused(FILE).contains("--as"), "{}", refused(FILE));
+        let hints = crate::import::Hints::of(Some("netpipe:ping-pong"), None).unwrap();
+        let (found, warnings) = crate::import::parse(FILE, &hints).unwrap();
+        assert_eq!((found.len(), warnings.len()), (2, 0));
+        assert!((found[1].metrics[0].value - 1870.0).abs() < 1e-6);
+        assert!((found[1].metrics[1].value - 8.169276 * super::MEGABIT).abs() < 1e-6);
     }
 }

@@ -9,6 +9,9 @@ use verbena_measure::result::Point;
 /// What its tests' names begin with.
 const TRANSPORTS: [&str; 9] = ["rc", "uc", "ud", "xrc", "tcp", "udp", "sctp", "sdp", "rds"];
 
+/// How the names of figures of one side begin.
+const SIDES: [&str; 4] = ["send_", "recv_", "loc_", "rem_"];
+
 /// Begins a test at its name.
 pub fn begin(line: &Line<'_>, _: &Context<'_>) -> Begun {
     let name = line.text.strip_suffix(':')?;
@@ -63,9 +66,9 @@ impl Section for Test {
                 let unit = if unit == "bytes" { 1.0 } else { binary(unit)? };
                 self.size = Some(figure()?.value * unit);
             }
-            "send_bw" | "time" | "loc_cpus_used" | "rem_cpus_used" | "send_cpus_used"
-            | "recv_cpus_used" | "send_cost" | "recv_cost" | "mtu_size" | "poll_mode"
-            | "timeout" | "cq_size" | "id" => {}
+            "time" | "mtu_size" | "poll_mode" | "timeout" | "cq_size" | "id" => {}
+            // Processor time, bytes and messages of one side, with `-vc` and `-vs`.
+            name if SIDES.iter().any(|side| name.starts_with(side)) => {}
             _ => return Ok(Seen::Unknown),
         }
         Ok(Seen::Known)
@@ -146,6 +149,8 @@ tcp_bw:
     time            =     1 sec
     send_cost       =  1.76 sec/GB
     recv_cpus_used  =   201 % cpus
+    send_real_time  =     1 sec
+    recv_max_cqe    = 1,024
 ";
 
     #[test]

@@ -1,5 +1,5 @@
-//! ucx_perftest's tables. Its MB is 2^20 bytes. Test and size are in a box that some versions print
-//! at the server only.
+//! ucx_perftest's tables, and its rows of comma-separated figures (`-v`). Its MB is 2^20 bytes. Test
+//! and size are in a box that some versions print at the server only.
 
 use super::lines::Line;
 use super::section::{Begun, Context, Section, Seen};
@@ -29,7 +29,8 @@ pub fn begin(line: &Line<'_>, _: &Context<'_>) -> Begun {
     }
     let begins = field(line.text, "API").is_some()
         || field(line.text, "Test").is_some()
-        || is_head(line.text);
+        || is_head(line.text)
+        || is_comma_head(line.text);
     let own = |line: &Line<'_>| -> Result<Box<dyn Section>, String> {
         test.line(line)?;
         Ok(Box::new(test))
@@ -47,6 +48,11 @@ pub fn is_around(line: &Line<'_>) -> bool {
 /// The upper row of a table's head.
 fn is_head(text: &str) -> bool {
     text.starts_with('|') && text.contains("(usec)") && text.contains("bandwidth (MB/s)")
+}
+
+/// The head of the rows that `-v` prints.
+fn is_comma_head(text: &str) -> bool {
+    text.starts_with("iterations,") && text.contains("_percentile_lat,avg_lat,overall_lat,")
 }
 
 /// A field of the box: `| Message size: 8   |`.
@@ -106,6 +112,7 @@ impl Section for Test {
         let fresh = self.points.is_empty();
         fresh
             && (is_head(line.text)
+                || is_comma_head(line.text)
                 || self.name.is_none()
                 || field(line.text, "Test").is_none() && !self.is_table)
     }
@@ -114,6 +121,14 @@ impl Section for Test {
         let text = line.text;
         if is_head(text) {
             (self.is_table, self.is_latency) = (true, text.contains("latency (usec)"));
+            return Ok(Seen::Known);
+        }
+        if is_comma_head(text) {
+            // The head is the same for all tests.
+            let rates = ["bw", "bandwidth", "mr", "rate"];
+            let name = self.name.as_deref().unwrap_or_default();
+            self.is_latency = !rates.iter().any(|rate| name.ends_with(rate));
+            self.is_table = true;
             return Ok(Seen::Known);
         }
         if text.starts_with(['|', '+']) {
@@ -131,7 +146,8 @@ impl Section for Test {
             return Ok(Seen::Known);
         }
         let row = text.strip_prefix("Final:").unwrap_or(text);
-        if !self.is_table || !super::table::begins_with_number(row) {
+        let row = row.replace(',', " ");
+        if !self.is_table || !super::table::begins_with_number(&row) {
             return Ok(Seen::Unknown);
         }
         let figures: Result<Vec<Figure>, String> =
@@ -183,6 +199,27 @@ Final:                 20000      0.175     5.507    55.820        1.39       0.
         );
         assert_eq!(found[0].metrics[0].value, 175.0);
         assert_eq!(found[0].metrics[1].value, 55820.0);
+    }
+
+    /// As ucx_perftest 1.13 printed it here with `-v -t tag_bw -s 65536`.
+    const COMMAS: &str = "\
+iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr
+1000,0.661,23.798,23.798,2626.27,2626.27,42020,42020
+";
+
+    #[test]
+    fn rows_with_commas_are_read() {
+        for (test, name, first) in [
+            ("tag_bw:64K", "bandwidth", 2626.27 * super::MEBIBYTE),
+            ("tag_lat:65536", "one-way-latency", 661.0),
+        ] {
+            let hints = crate::import::Hints::of(Some(&format!("ucx:{test}")), None).unwrap();
+            let (found, warnings) = crate::import::parse(COMMAS, &hints).unwrap();
+            assert_eq!((found.len(), warnings.len()), (1, 0), "{test}");
+            assert_eq!(found[0].metrics[0].name, name);
+            assert_eq!(found[0].metrics[0].value, first);
+        }
+        assert!(refused(COMMAS).contains("--as ucx:tag_lat:8"));
     }
 
     #[test]
