@@ -29,10 +29,13 @@ def mpi(launcher: list[str], place: Place) -> Outcome:
                "--mode", "free", "--pairs", "1,2", "--out"]
     local, job = place.directory / "local", place.directory / "job"
     alone = place.run("local", [*command, str(local)], SECONDS)
-    ended = place.run("job", [*launcher, "-n", "4", *command, str(job)], SECONDS)
+    ended = place.run("job", [*launcher, "-n", "4", *command, str(job)], SECONDS, TERM="xterm")
     for one in (alone, ended):
         if not one.succeeded:
             return failed(f"{one.describe()}, expected exit 0", one.evidence())
+    if "\x1b" in ended.output:
+        # Open MPI gives its processes a terminal, which is not the user's.
+        return failed("there are colours in a file", ended.evidence())
     if list(map(shape, points_of(local))) != list(map(shape, points_of(job))):
         return failed("the records have other fields than the local launcher's", ended.evidence())
     parameters = [point["parameters"] for point in points_of(local)]

@@ -11,7 +11,7 @@ const NARROWEST: usize = 40;
 /// pipe has no limit.
 pub fn columns() -> Option<usize> {
     let told = env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    let columns = told.or_else(|| columns_of(&Term::stdout()));
+    let columns = told.or_else(|| columns_of(&Term::stdout()).filter(|_| is_terminal()));
     columns.map(|columns: usize| columns.max(NARROWEST))
 }
 
@@ -30,7 +30,13 @@ fn columns_of(terminal: &Term) -> Option<usize> {
 pub fn has_colour() -> bool {
     let is_set = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
-    std::io::stdout().is_terminal() && !is_set && !is_dumb
+    is_terminal() && !is_set && !is_dumb
+}
+
+/// Whether standard output is the user's terminal. Open MPI gives its processes a pseudo-terminal
+/// of their own, also where `mpirun` itself writes to a file.
+fn is_terminal() -> bool {
+    std::io::stdout().is_terminal() && env::var_os("OMPI_COMM_WORLD_RANK").is_none()
 }
 
 /// Whether standard output shows block characters: a terminal whose locale is of UTF-8.
@@ -39,5 +45,5 @@ pub fn shows_blocks() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value);
     let locale = locale.unwrap_or_default().to_lowercase();
     let is_utf_8 = locale.contains("utf-8") || locale.contains("utf8");
-    is_utf_8 && std::io::stdout().is_terminal()
+    is_utf_8 && is_terminal()
 }
