@@ -222,7 +222,7 @@ def _figures(point: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for metric in point["metrics"]:
         yield {"metric": metric["name"], "value": metric["value"], "unit": metric["unit"], "better": metric["better"],
                "samples": (metric["summary"] or {}).get("n"), "bound": (metric["bound"] or {}).get("value"),
-               "validated": point["conduct"]["validated"], "warnings": " ".join(warning["code"] for warning in point["warnings"])}
+               "validated": point["conduct"]["validated"], "warnings": " ".join(warning["code"] for warning in point["warnings"]) or None}
 
 
 def _statistics(metric: dict[str, Any]) -> Iterator[tuple[str, float]]:
