@@ -54,7 +54,8 @@ def in_a_file(place: Place) -> Outcome:
     def ended(to: object, *command: str) -> Ended:
         return place.run("run", [str(VERBENA), "run", "--stats-out", str(to), "--", *command], SECONDS)
 
-    left = ended(file, "sh", "-c", '"$@"; exit 7', "sh", str(program), "_exit_writes")
+    # What it left behind is looked after, as by whoever comes next.
+    left = ended(file, "sh", "-c", f'"$@"; {VERBENA} info > /dev/null; exit 7', "sh", str(program), "_exit_writes")
     told = json.loads(file.read_text())
     (process,) = told["processes"]
     counts = {told["totals"]["write_operations"], process["counters"]["write_operations"]}

@@ -119,7 +119,7 @@ refused(lambda: verbena.load("empty.jsonl"), "is empty", kind=ValueError)
 
 # What fails says so, with the program's words.
 refused(lambda: verbena.bench("latency.wrote"), 'did you mean "latency.write"', "exit code 2", code=2)
-refused(lambda: verbena.bench("latency.write", on=SIX, quick=True, out=out), "holds the results of another run", code=2)
+refused(lambda: verbena.bench("latency.write", on=SIX, quick=True, out="whole"), "holds the results of another run", code=2)
 error = refused(lambda: verbena.bench("latency.write", on="hardware:no_such_0"), "no_such_0", code=2)
 assert error.results is None and error.command[1] == "bench" and pickle.loads(pickle.dumps(error)).exit_code == 2
 
