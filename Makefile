@@ -58,6 +58,8 @@ install: build
 	install -m 644 $(wildcard python/rfio_fsspec/*.py) python/rfio_fsspec/_native.pyi python/rfio_fsspec/py.typed \
 		$(DESTDIR)$(PREFIX)/lib/rfio/python/rfio_fsspec/
 	install -m 755 $(LIBRARIES)/_native.abi3.so $(DESTDIR)$(PREFIX)/lib/rfio/python/rfio_fsspec/
+	install -d $(DESTDIR)$(PREFIX)/lib/verbena/python/verbena
+	install -m 644 $(wildcard python/verbena/*.py) python/verbena/py.typed $(DESTDIR)$(PREFIX)/lib/verbena/python/verbena/
 	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT \
 		$(DESTDIR)$(PREFIX)/share/doc/verbena/
 

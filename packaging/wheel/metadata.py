@@ -25,9 +25,12 @@ Keywords: rdma,infiniband,roce,verbs,testing
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Framework :: Pytest
 Classifier: Topic :: System :: Networking
+Classifier: Typing :: Typed
 Requires-Python: >=3.9
 Provides-Extra: pandas
 Requires-Dist: pandas>=1.5; extra == "pandas"
+Provides-Extra: plot
+Requires-Dist: matplotlib>=3.6; extra == "plot"
 Provides-Extra: pytest
 Requires-Dist: pytest>=7; extra == "pytest"
 Provides-Extra: fsspec

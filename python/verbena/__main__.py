@@ -1,5 +1,11 @@
 """`python -m verbena` is `verbena`, where the scripts of this interpreter are not in the path."""
 
-from .programs import become
+import sys
 
-become("verbena")
+from .programs import become, program
+
+try:
+    executable = program()
+except FileNotFoundError as error:
+    sys.exit(str(error))
+become("verbena", executable)

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Callable, NoReturn
+from typing import Callable, NoReturn, Optional
 
 PREFIX = Path(__file__).resolve().parent
 # The commands that the package installs.
@@ -29,9 +29,10 @@ def program(name: str = "verbena") -> Path:
                             "`pip install` of the wheel, or `make install`, puts it there")
 
 
-def become(name: str) -> NoReturn:
-    """Replaces this process by the program, with the arguments that this process was given."""
-    executable = PREFIX / "bin" / name
+def become(name: str, executable: Optional[Path] = None) -> NoReturn:
+    """Replaces this process by the program, by default the package's own, with the arguments that this process was given."""
+    # Never the one in the path, which may be the command that is here.
+    executable = executable or PREFIX / "bin" / name
     try:
         os.execv(executable, [name, *sys.argv[1:]])
     except OSError as error:

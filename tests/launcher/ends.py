@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 
 from harness import c_program
@@ -9,6 +10,7 @@ from harness.build_tree import VERBENA, run
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
+from harness.process import Ended
 
 from .libraries import HERE
 
@@ -18,8 +20,9 @@ ENDS = ("exit", "_exit", "SIGKILL", "exec")
 
 def cases() -> list[Case]:
     """Each way to end, for a process that only registers memory and for one that also writes."""
-    return [Case(f"--stats: ends by {how}", what, partial(counted, how, what == "writes"))
-            for how in ENDS for what in ("registers", "writes")]
+    return [*(Case(f"--stats: ends by {how}", what, partial(counted, how, what == "writes"))
+              for how in ENDS for what in ("registers", "writes")),
+            Case("--stats-out", "", in_a_file)]
 
 
 def counted(how: str, writes: bool, place: Place) -> Outcome:
@@ -38,3 +41,30 @@ def counted(how: str, writes: bool, place: Place) -> Outcome:
     if ended.succeeded and named and ("write_operations 10" in lines) == writes:
         return passed()
     return failed("a process or what it did is missing", ended.evidence())
+
+
+def in_a_file(place: Place) -> Outcome:
+    """The counters are in the file, as JSON, and the exit code is the command's; a file that cannot be written is named."""
+    try:
+        program = c_program.compile_program(HERE / "leaves.c")
+    except c_program.DoesNotCompile as error:
+        return failed("does not compile", str(error))
+    file = place.directory / "counters.json"
+
+    def ended(to: object, *command: str) -> Ended:
+        return place.run("run", [str(VERBENA), "run", "--stats-out", str(to), "--", *command], SECONDS)
+
+    # What it left behind is looked after, as by whoever comes next.
+    left = ended(file, "sh", "-c", f'"$@"; {VERBENA} info > /dev/null; exit 7', "sh", str(program), "_exit_writes")
+    told = json.loads(file.read_text())
+    (process,) = told["processes"]
+    counts = {told["totals"]["write_operations"], process["counters"]["write_operations"]}
+    if left.status != 7 or counts != {10} or not process["command"].startswith("programs-leaves") or told["broken"]:
+        return failed(f"the file has {told}", left.evidence())
+    nowhere = ended(place.directory / "nowhere/counters.json", "true")
+    if nowhere.status != 2 or "cannot write" not in nowhere.output or "nowhere/counters.json" not in nowhere.output:
+        return failed("a file that cannot be written is not named", nowhere.evidence())
+    never = place.directory / "never.json"
+    if ended(never, "verbena-no-such-command").status != 127 or never.exists():
+        return failed("a command that is not there leaves counters")
+    return passed()

@@ -31,6 +31,16 @@ def symbols_apart(programs: Path, program: str) -> str | None:
     return None if re.search(r" [tT] \S*main$", symbols.stdout, re.M) else f"{apart} has no symbols"
 
 
+def verbena_package(at: Path, place: Place) -> Outcome | None:
+    """What is wrong with `import verbena`, with the installed program in the path."""
+    package = at / "lib/verbena/python"
+    script = "import verbena; print(verbena.program()); print(verbena.run('true').returncode, verbena.__version__)"
+    ended = place.run("verbena", [sys.executable, "-c", script], 20, PYTHONPATH=str(package), PATH=f"{at}/bin:{os.environ['PATH']}")
+    if not (package / "verbena/py.typed").is_file() or f"{at}/bin/verbena" not in ended.output or "0 0." not in ended.output:
+        return failed("`import verbena` does not find the installed program", ended.evidence())
+    return None
+
+
 def everything(place: Place) -> Outcome:
     """Into an empty DESTDIR: programs, libraries, header, manual pages, completions, unit and Python package, and each of
     them can be used from there."""
@@ -73,6 +83,8 @@ def everything(place: Place) -> Outcome:
                       PYTHONPATH=str(python / "rfio_fsspec"))
     if not (python / "rfio_fsspec/__init__.py").is_file() or "names no host" not in ended.output:
         return failed("the Python package does not load", ended.evidence())
+    if problem := verbena_package(at, place):
+        return problem
     source = place.directory / "program.c"
     source.write_text(PROGRAM)
     for library in ("rfio", "shift"):

@@ -13,7 +13,7 @@ from harness.pair import exchange, free_port
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import contents, from_source, lifetime, python_package
+from . import contents, from_source, lifetime, package_functions, python_package
 from .installation import NotInstalled, installation, ours
 
 TITLE = "the wheel in a bare virtual environment"
@@ -34,6 +34,12 @@ def cases() -> list[Case]:
         "verbena run -- ibv_rc_pingpong -c": pingpong,
         "import verbena": python_package.environments,
         "verbena.load": python_package.results,
+        "verbena.run": package_functions.running,
+        "verbena.bench, evaluate, compare and replay": package_functions.figures,
+        "import verbena without pandas, matplotlib or the program": package_functions.without,
+        "verbena.bench and Ctrl-C": package_functions.interrupted,
+        "types of verbena": package_functions.types,
+        "the notebook docs/results.ipynb": package_functions.notebook,
         **{call: partial(python_package.pytest, call) for call in python_package.CALLS},
         "pytest --rdma-devices": python_package.several_devices,
         "pytest --rdma shows refusals": partial(python_package.refusals, 0),

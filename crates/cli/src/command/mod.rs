@@ -20,6 +20,7 @@ mod manual;
 mod port;
 mod process;
 mod record;
+mod records;
 mod replay;
 pub(crate) mod report;
 mod reproduce;
@@ -87,6 +88,9 @@ pub enum Command {
     Port(port::Arguments),
     /// Record the MPI calls of a program
     Record(record::Arguments),
+    /// Print a run as records, for the Python package
+    #[command(hide = true, name = "__records")]
+    Records(records::Arguments),
     /// Replay an MPI program or a schedule on a timing model
     Replay(replay::Arguments),
     /// Write a report of one or several runs
@@ -128,6 +132,7 @@ impl Command {
             Command::Port(arguments) => port::run(arguments),
             Command::Process => process::run(),
             Command::Record(arguments) => record::run(arguments),
+            Command::Records(arguments) => records::run(arguments),
             Command::Replay(arguments) => replay::run(arguments),
             Command::Report(arguments) => report::run(arguments),
             Command::Reproduce(arguments) => reproduce::run(arguments),

@@ -1,4 +1,4 @@
-//! `verbena run [--stats] [--path PATH] [--link LINK] [--interface INTERFACE] -- CMD...`: runs CMD on the software
+//! `verbena run [--stats] [--stats-out FILE] [--path PATH] [--link LINK] [--interface INTERFACE] -- CMD...`: runs CMD on the software
 //! adapter.
 //!
 //! CMD finds Verbena's `libibverbs.so.1` because its directory stands first in LD_LIBRARY_PATH,
@@ -6,11 +6,12 @@
 //! Both are inherited, so CMD may be a shell, `mpirun` or anything else that starts programs.
 //!
 //! Without `--stats` this process becomes CMD (`execve`): signals, terminal and exit status are
-//! CMD's own, and nothing of Verbena stays behind. With `--stats` it stays as CMD's parent,
-//! passes signals on, and prints what the adapter counted when CMD has ended.
+//! CMD's own, and nothing of Verbena stays behind. With `--stats` or `--stats-out` it stays as
+//! CMD's parent, passes signals on, and tells what the adapter counted when CMD has ended.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -18,6 +19,8 @@ use crate::launch::environment::Environment;
 use crate::launch::options::{self, Options};
 use crate::launch::supervise;
 use crate::stats;
+use crate::stats::collect::Collected;
+use verbena_report::file::replace;
 
 /// The arguments of `verbena run`.
 #[derive(Debug, clap::Args)]
@@ -27,6 +30,13 @@ pub struct Arguments {
     /// By operation and by path, on standard error.
     #[arg(long)]
     stats: bool,
+
+    /// Write the adapter's counters to this file when the command ends
+    ///
+    /// As JSON: `totals` by name, `processes`, each with its own, and `broken`, what could not be
+    /// read.
+    #[arg(long, value_name = "FILE")]
+    stats_out: Option<PathBuf>,
 
     #[command(flatten)]
     options: Options,
@@ -44,8 +54,8 @@ pub struct Arguments {
 /// Runs the command; returns only when it could not become it, or with `--stats` at its end.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let environment = arguments.options.environment()?;
-    if arguments.stats {
-        supervised(&arguments.command, environment)
+    if arguments.stats || arguments.stats_out.is_some() {
+        supervised(&arguments, environment)
     } else {
         replaced(&arguments.command, &environment)
     }
@@ -57,14 +67,33 @@ fn replaced(words: &[OsString], environment: &Environment) -> Result<Exit, Failu
     Err(Failure::of_exec(options::name(words), error))
 }
 
-/// Runs the command as a child, then prints the counters of it and of all its descendants.
-fn supervised(words: &[OsString], environment: Environment) -> Result<Exit, Failure> {
+/// Runs the command as a child, then tells the counters of it and of all its descendants.
+fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, Failure> {
+    let words = &arguments.command;
     let directory = stats::directory::Directory::create()?;
     let environment = environment.with_stats(directory.path());
     let command = options::command("run", words, &environment)?;
     let status = supervise::run(command, || options::name(words))?;
     let collected = stats::collect::read(directory.path());
-    // On the error stream: the command's own output stays what it was.
-    eprint!("{}", stats::table::Table(&collected));
+    if arguments.stats {
+        // On the error stream: the command's own output stays what it was.
+        eprint!("{}", stats::table::Table(&collected));
+    }
+    if let Some(file) = &arguments.stats_out {
+        write(file, &collected)?;
+    }
     Ok(Exit::of_child(status))
+}
+
+/// Writes the counters for programs.
+fn write(file: &Path, collected: &Collected) -> Result<(), Failure> {
+    let written = serde_json::json!({
+        "totals": collected.totals(),
+        "processes": collected.processes,
+        "broken": collected.broken,
+    });
+    replace(file, &format!("{written}\n")).map_err(|source| {
+        let file = file.display();
+        Failure::Input(format!("cannot write {file}: {source}"))
+    })
 }

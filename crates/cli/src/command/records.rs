@@ -1,0 +1,45 @@
+//! `verbena __records RUN`: a run, or output of another tool, as the lines of a results file. The
+//! Python package reads other tools' output by it.
+
+use std::path::PathBuf;
+
+use crate::command::report::{Foreign, read_foreign};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::data;
+use verbena_report::run_directory::Loaded;
+use verbena_report::schema::Line;
+
+/// Which run.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The run directory, the results file, or what another tool wrote
+    run: PathBuf,
+
+    #[command(flatten)]
+    foreign: Foreign,
+}
+
+/// Prints it.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    for line in lines(read_foreign(&arguments.run, &arguments.foreign)?) {
+        let text = serde_json::to_string(&line).expect("records are plain data");
+        data!("{text}\n");
+    }
+    Ok(Exit::Success)
+}
+
+/// The records in the order of a results file.
+fn lines(run: Loaded) -> impl Iterator<Item = Line> {
+    let points = run
+        .points
+        .into_iter()
+        .map(|point| Line::Point(point.into()));
+    let failures = run.failures.into_iter().map(Line::Failure);
+    let findings = run.findings.into_iter().map(Line::Finding);
+    std::iter::once(Line::Run(run.run))
+        .chain(points)
+        .chain(failures)
+        .chain(findings)
+        .chain(run.end.map(Line::End))
+}

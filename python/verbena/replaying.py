@@ -1,0 +1,102 @@
+"""Recorded programs and schedules on timing models, as `verbena replay` computes them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional
+
+from .command import PathLike, Words, options, text, verbena
+from .frames import frame
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# The parts of a rank's time, which are all of it. `wire` is a share of the waiting.
+PARTS = ("computing", "overhead", "waiting")
+UNIT = "ns"
+
+
+@dataclass(frozen=True)
+class Replays:
+    """Programs on models: a record for each."""
+
+    #: The objects of `verbena replay --json`.
+    records: list[dict[str, Any]] = field(repr=False)
+    #: What the program wrote to standard error.
+    messages: str = field(repr=False)
+
+    @property
+    def runs(self) -> pandas.DataFrame:
+        """A row for each trace on each model: `value` is when its last rank ends."""
+        kept = ("trace", "system", "ranks", "nodes", "calls", "operations", "messages", "bytes")
+        rows = [{**{name: record.get(name) for name in kept}, "value": record["nanoseconds"], "unit": UNIT} for record in self.records]
+        return frame(rows, (*kept, "value", "unit"))
+
+    @property
+    def ranks(self) -> pandas.DataFrame:
+        """A row for each part of each rank's time: computing, overhead, waiting and, of the waiting, wire; and `end`, when it
+        ends. A schedule has the last alone."""
+        return frame(rows(self.records), ("trace", "system", "rank", "part", "value", "unit"))
+
+    @property
+    def waits(self) -> pandas.DataFrame:
+        """A row for each pair of ranks of which one waited for what the other had not done yet."""
+        found = [{**_key(record), "rank": rank, "for_rank": int(other), "value": value, "unit": UNIT} for record in self.records
+                 for rank, each in enumerate(record.get("by_rank", ())) for other, value in each["waiting_for"].items()]
+        return frame(found, ("trace", "system", "rank", "for_rank", "value", "unit"))
+
+    @property
+    def chain(self) -> pandas.DataFrame:
+        """A row for each part of what the end waited for, one after the other; together it is all of the time."""
+        found = [{**_key(record), "part": part, "value": record["chain"][part], "unit": UNIT} for record in self.records
+                 if "chain" in record for part in ("computing", "overhead", "wire")]
+        return frame(found, ("trace", "system", "part", "value", "unit"))
+
+    def plot(self, ax: Optional[Axes] = None) -> Figure:
+        """Draws where the ranks of each replay spend their time, on average. Needs matplotlib."""
+        from .plotting import draw_replays
+
+        return draw_replays(self.records, ax)
+
+
+def replay(*sources: PathLike, on: Words, nodes: Optional[int] = None, ranks_per_node: Optional[int] = None,
+           compute_scale: Optional[float] = None, memory_traffic: Optional[str] = None,
+           settings: Optional[Mapping[str, object]] = None, profiles: Optional[Words] = None, page: Optional[PathLike] = None,
+           timeline: Optional[PathLike] = None, goal: Optional[PathLike] = None) -> Replays:
+    """Computes what traces of `verbena record`, or a schedule in GOAL's format, take on models.
+
+        verbena.replay("trace", on=["model:connectx6-hdr", "model:connectx-qdr"]).runs
+
+    The parameters are the options of `verbena replay`: `settings` are those of `--set`; `page` (`--out`), `timeline` and `goal`
+    are files to write.
+
+    Raises a CommandError if a trace or a model cannot be used.
+    """
+    given = options(on=on, nodes=nodes, ranks_per_node=ranks_per_node, compute_scale=compute_scale, memory_traffic=memory_traffic,
+                    set=settings, profiles=profiles, out=page, write_timeline=timeline, write_goal=goal)
+    ended = verbena("replay", "--json", *given, "--", *sources)
+    if ended.returncode:
+        ended.refuse()
+    found = json.loads(ended.stdout)
+    records: list[dict[str, Any]] = found if isinstance(found, list) else [found]
+    # A schedule, of which there is one, has no name in its record.
+    return Replays([{"trace": text(sources[0]), **record} for record in records], ended.stderr)
+
+
+def rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each part of each rank's time."""
+    return [{**_key(record), "rank": rank, "part": part, "value": value, "unit": UNIT} for record in records
+            for rank, part, value in _parts(record)]
+
+
+def _parts(record: dict[str, Any]) -> Iterator[tuple[int, str, float]]:
+    for rank, each in enumerate(record.get("by_rank", ())):
+        yield from ((rank, part, each[part]) for part in (*PARTS, "wire", "end"))
+    yield from ((rank, "end", value) for rank, value in enumerate(record.get("ends", ())))
+
+
+def _key(record: dict[str, Any]) -> dict[str, Any]:
+    return {"trace": record["trace"], "system": record["system"]}
