@@ -24,7 +24,7 @@ SCRIPTS = Path(__file__).resolve().parent / "scripts"
 MEMORY = ROOT / "tests/memory"
 NOTEBOOK = ROOT / "docs/results.ipynb"
 TRACE = ROOT / "papers/traces/lammps-rhodo-2.trace"
-SECONDS = 300
+SECONDS = 900
 NUMBERS = re.compile(r"-?\d+(\.\d+)?(e[+-]\d+)?")
 
 
