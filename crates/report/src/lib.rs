@@ -8,6 +8,8 @@
 pub mod chart;
 pub mod comparison;
 pub mod csv;
+pub mod expectation;
+pub mod export;
 pub mod file;
 pub mod gather;
 pub mod headline;
