@@ -1,7 +1,7 @@
 //! Results for other programs: CSV, JSON Lines, Markdown and OpenMetrics.
 //!
-//! All four are made of the same entries: the figures of the summary ([`headline`](crate::headline))
-//! and, but in Markdown and OpenMetrics, all figures over all launches ([`gather`](crate::gather)).
+//! CSV and JSON Lines have the figures of the summary ([`headline`](crate::headline)) and all
+//! figures over all launches ([`gather`](crate::gather)); the others have those of the summary.
 //! What was expected of a figure goes with it. Names and texts come from files, so each format
 //! escapes them.
 
@@ -10,6 +10,8 @@ mod entry;
 mod jsonl;
 mod markdown;
 mod openmetrics;
+#[cfg(test)]
+mod openmetrics_test;
 
 pub(crate) use csv::cell;
 
