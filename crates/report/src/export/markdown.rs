@@ -44,7 +44,7 @@ fn section(exported: &Exported<'_>) -> String {
     let mut out = format!(
         "## {}\n\n{}\n",
         inline(&summary.label),
-        inline(&format!("Measured {}.", summary.kind.text()))
+        inline(&format!("Where: {}.", summary.kind.text()))
     );
     if summary.tiles.is_empty() {
         out += "\nNone of the figures of the summary was measured.\n";

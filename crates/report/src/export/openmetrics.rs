@@ -163,7 +163,8 @@ fn of_run(families: &mut Families, exported: &Exported<'_>) {
             run.started as f64,
         );
     }
-    if let Some(end) = &exported.run.end {
+    // Tables of other tools do not say how long they took.
+    if let Some(end) = exported.run.end.as_ref().filter(|end| end.seconds > 0.0) {
         let name = ("run_duration", "seconds");
         plain(name, "How long the run took.", end.seconds);
     }
