@@ -70,23 +70,14 @@ def expected(place: Place) -> Outcome:
         missing = [one for one in [*words, "held-out points of this adapter"] if one not in told.output]
         if told.status != status or missing:
             return failed(f"{name}: {told.describe()}, expected exit {status} and {missing}", told.evidence())
-    for system, words in (("connectx6-hrd", 'did you mean "connectx6-hdr"?'), ("auto", "does not say of which adapter it is")):
+    for system, why in (("connectx6-hrd", 'did you mean "connectx6-hdr"?'), ("auto", "does not say of which adapter it is")):
         told = place.run("report", [str(VERBENA), "report", str(place.directory / "good.txt"), "--expect", system, "--out", page], 20)
-        if told.status != 2 or words not in told.output or "infinihost3-ddr" not in told.output:
+        if told.status != 2 or why not in told.output or "infinihost3-ddr" not in told.output:
             return failed(f"{system}: {told.describe()}", told.evidence())
     refused = place.run("evaluate", [str(VERBENA), "evaluate", "--quick", "--expect", "auto", "--out", str(place.directory / "no")], 20)
     if refused.status != 2 or "no adapter of hardware" not in refused.output or (place.directory / "no").exists():
         return failed("an evaluation whose system cannot be found is not refused at once", refused.evidence())
     return passed("connectx6-hdr")
-
-
-def evaluated(place: Place) -> Outcome:
-    """Figures from within one host neither pass nor fail, and an evaluation of which nothing could be checked is not accepted."""
-    told = place.run("evaluate", [str(VERBENA), "evaluate", "--quick", "--launches", "1", "--beside", "none", "--sizes", "8,1M",
-                                  "--transports", "rc", "--minutes", "1", "--expect", "connectx6-hdr", "--out", str(place.directory / "out")], SECONDS)
-    if told.status != 3 or "0 pass, 0 fail" not in told.output or "not comparable: measured within one host" not in told.output:
-        return failed(told.describe(), told.evidence())
-    return passed()
 
 
 def run_of(place: Place) -> tuple[Path, Outcome | None]:
@@ -102,7 +93,8 @@ def exported(place: Place) -> Outcome:
     out, wrong = run_of(place)
     if wrong:
         return wrong
-    texts, again = {}, table(place, "again.txt", 4.0, 196.5)
+    texts: dict[str, str] = {}
+    again = table(place, "again.txt", 4.0, 196.5)
     for name in ("csv", "jsonl", "markdown", "openmetrics"):
         # Two runs, of which one fails.
         command = [str(VERBENA), "report", str(out), str(again), "--format", name, "--expect", "connectx6-hdr"]

@@ -70,7 +70,6 @@ def cases() -> list[Case]:
         Case("bandwidths of two meanings", "an older run, perftest", comparing.another_meaning),
         Case("a history tells when", "", comparing.history),
         Case("figures held against an adapter's", "perftest", exports.expected),
-        Case("figures held against an adapter's", "evaluate, one host", exports.evaluated),
         Case("figures for other programs", "CSV, JSON, Markdown, OpenMetrics", exports.exported),
         Case("the report in a browser", "", pages.browser),
         *(Case("a model gives the same bytes", f"any number of threads{words}", partial(models.model_repeats, target))
