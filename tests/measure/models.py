@@ -19,17 +19,21 @@ SECONDS = 900
 # By day one and several; by night more.
 THREADS = ("1", "2", "4") if tiers.by_night() else ("1", "3")
 WRONG_INPUT = 2
+# Nothing could be checked.
+ENVIRONMENT = 3
 
 
 def model_repeats(target: str, place: Place) -> Outcome:
-    """Output and run directory of the same command are the same, whatever the number of threads."""
+    """Output and run directory of the same command are the same, whatever the number of threads. The figures of a model are not
+    held against an adapter's, and so the evaluation is not accepted."""
     seen = set()
     out = place.directory / "out"
     for threads in THREADS:
-        command = [str(VERBENA), "evaluate", "--quick", "--on", target, "--threads", threads, "--out", str(out)]
+        command = [str(VERBENA), "evaluate", "--quick", "--on", target, "--threads", threads, "--expect", "connectx6-hdr", "--out", str(out)]
         ended = place.run("evaluate", command, SECONDS)
-        if not ended.succeeded:
-            return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
+        checked = ": 0 pass, 0 fail, " in ended.output and "not comparable: computed by a model" in ended.output
+        if ended.status != ENVIRONMENT or not checked:
+            return failed(f"{ended.describe()}, expected exit {ENVIRONMENT}", ended.evidence())
         files = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
         if "results.jsonl" not in files or "report.html" not in files:
             return failed(f"only {sorted(files)} were written")

@@ -10,7 +10,7 @@ from harness import tiers
 from harness.case import Case
 from harness.requirement import Tool
 
-from . import (command_line, comparing, ends, figures, foreign, hostile, interrupts, jobs, models, pages, terminal,
+from . import (command_line, comparing, ends, exports, figures, foreign, hostile, interrupts, jobs, models, pages, terminal,
                wrong_input)
 
 # By night also what waits for long.
@@ -75,6 +75,8 @@ def cases() -> list[Case]:
         *([Case("other tools' figures are imported as printed", "qperf", foreign.of_qperf)] if WHOLE else []),
         Case("bandwidths of two meanings", "an older run, perftest", comparing.another_meaning),
         Case("a history tells when", "", comparing.history),
+        Case("figures held against an adapter's", "perftest", exports.expected),
+        Case("figures for other programs", "CSV, JSON, Markdown, OpenMetrics", exports.exported),
         Case("the report in a browser", "", pages.browser),
         *(Case("a model gives the same bytes", f"any number of threads{words}", partial(models.model_repeats, target))
           for words, target in (("", "model:infinihost3-ddr"), (", by messages", "model:infinihost3-ddr:message"))),

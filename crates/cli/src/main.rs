@@ -14,6 +14,7 @@ mod command_line;
 mod demo;
 mod doctor;
 mod exit;
+mod expectation;
 mod failure;
 mod helpers;
 mod import;

@@ -1,84 +1,124 @@
-//! The published figures that a report's headlines stand beside: which claims they are, and of which adapter.
+//! The published figures that a report's headlines stand beside: which claims they are, of which adapter, and on which modelled
+//! system.
 
 use crate::failure::Failure;
 use verbena_predict::claims::{Claim, shipped};
 use verbena_report::headline::Subject;
 use verbena_report::summary::{Extent, Published};
 
-/// A claim that a headline stands beside: its subject, its name, the adapter, and what a unit of it is in the subject's.
-type Row = (Subject, &'static str, &'static str, f64);
+/// A claim that a headline stands beside.
+struct Row {
+    subject: Subject,
+    claim: &'static str,
+    adapter: &'static str,
+    /// The model of what it was measured on.
+    system: &'static str,
+    /// What one of its unit is in the subject's.
+    factor: f64,
+}
 
 /// Figures of adapters alone, without message passing. Those of `connectx_multicore` and `pci_express` are of short writes or sends;
 /// those of `qdr_evaluation` the least that was seen; the memory is that of 128 queue pairs.
 const BESIDE: &[Row] = &[
-    (
-        Subject::Latency,
-        "qdr_evaluation.latency_qdr_switched",
-        "ConnectX QDR",
-        1e3,
-    ),
-    (
-        Subject::Latency,
-        "qdr_evaluation.latency_ddr_switched",
-        "ConnectX at DDR",
-        1e3,
-    ),
-    (
-        Subject::Latency,
-        "connectx_multicore.infinihost3_base_latency",
-        "InfiniHost III DDR",
-        1e3,
-    ),
-    (
-        Subject::Latency,
-        "pci_express.latency_pcie",
-        "InfiniHost III SDR, PCI Express",
-        1e3,
-    ),
-    (
-        Subject::Latency,
-        "pci_express.latency_pcix",
-        "InfiniHost SDR, PCI-X",
-        1e3,
-    ),
-    (
-        Subject::Bandwidth,
-        "connectx_multicore.infinihost3_base_bandwidth",
-        "InfiniHost III DDR",
-        1e6,
-    ),
-    (
-        Subject::Bandwidth,
-        "pci_express.bandwidth_one_port",
-        "InfiniHost III SDR, PCI Express",
-        1e6,
-    ),
-    (
-        Subject::Memory,
-        "memfree.host_memory_128_qps",
-        "InfiniHost III, MemFree over Mem",
-        1e6 / 128.0,
-    ),
+    Row {
+        subject: Subject::Latency,
+        claim: "qdr_evaluation.latency_qdr_switched",
+        adapter: "ConnectX QDR",
+        system: "connectx-qdr",
+        factor: 1e3,
+    },
+    Row {
+        subject: Subject::Latency,
+        claim: "qdr_evaluation.latency_ddr_switched",
+        adapter: "ConnectX at DDR",
+        system: "connectx-ddr-legacy",
+        factor: 1e3,
+    },
+    Row {
+        subject: Subject::Latency,
+        claim: "connectx_multicore.infinihost3_base_latency",
+        adapter: "InfiniHost III DDR",
+        system: "infinihost3-ddr",
+        factor: 1e3,
+    },
+    Row {
+        subject: Subject::Latency,
+        claim: "pci_express.latency_pcie",
+        adapter: "InfiniHost III SDR, PCI Express",
+        system: "infinihost3-mem-sdr",
+        factor: 1e3,
+    },
+    Row {
+        subject: Subject::Latency,
+        claim: "pci_express.latency_pcix",
+        adapter: "InfiniHost SDR, PCI-X",
+        system: "infinihost-pcix",
+        factor: 1e3,
+    },
+    Row {
+        subject: Subject::Bandwidth,
+        claim: "connectx_multicore.infinihost3_base_bandwidth",
+        adapter: "InfiniHost III DDR",
+        system: "infinihost3-ddr",
+        factor: 1e6,
+    },
+    Row {
+        subject: Subject::Bandwidth,
+        claim: "pci_express.bandwidth_one_port",
+        adapter: "InfiniHost III SDR, PCI Express",
+        system: "infinihost3-mem-sdr",
+        factor: 1e6,
+    },
+    Row {
+        subject: Subject::Memory,
+        claim: "memfree.host_memory_128_qps",
+        adapter: "InfiniHost III, MemFree over Mem",
+        system: "infinihost3-memfree-sdr",
+        factor: 1e6 / 128.0,
+    },
 ];
+
+/// A figure with the claim that it is.
+pub struct Known {
+    /// The claim's name.
+    pub claim: &'static str,
+    /// The figure.
+    pub figure: Published,
+}
 
 /// The figures, from the claims as they are shipped.
 pub fn published() -> Result<Vec<Published>, Failure> {
+    let known = found(|_| true)?.into_iter();
+    Ok(known.map(|known| known.figure).collect())
+}
+
+/// Those of a modelled system.
+pub fn of_system(name: &str) -> Result<Vec<Known>, Failure> {
+    found(|row| row.system == name)
+}
+
+fn found(wanted: impl Fn(&Row) -> bool) -> Result<Vec<Known>, Failure> {
     let claims = shipped().map_err(|error| Failure::Input(error.to_string()))?;
-    let of = |row: &Row| claims.iter().find(|claim| claim.id == row.1);
-    let found = BESIDE.iter().filter_map(|row| figure(row, of(row)?));
-    Ok(found.collect())
+    let of = |row: &Row| claims.iter().find(|claim| claim.id == row.claim);
+    let rows = BESIDE.iter().filter(|row| wanted(row));
+    let known = rows.filter_map(|row| {
+        Some(Known {
+            claim: row.claim,
+            figure: figure(row, of(row)?)?,
+        })
+    });
+    Ok(known.collect())
 }
 
 fn figure(row: &Row, claim: &Claim) -> Option<Published> {
-    let (subject, _, adapter, factor) = row;
     let (value, extent) = match (claim.value, claim.high) {
         (Some(value), _) => (value, Extent::Exactly),
         (None, high) => (high?, Extent::AtMost),
     };
     Some(Published {
-        subject: *subject,
-        adapter: (*adapter).to_owned(),
-        value: value * factor,
+        subject: row.subject,
+        adapter: row.adapter.to_owned(),
+        value: value * row.factor,
         extent,
     })
 }
@@ -95,14 +135,24 @@ mod tests {
     #[test]
     fn units_are_the_subjects() {
         let claims = shipped().unwrap();
-        for (subject, id, ..) in BESIDE {
-            let claim = claims.iter().find(|claim| claim.id == *id).unwrap();
-            let unit = match subject {
+        for row in BESIDE {
+            let id = row.claim;
+            let claim = claims.iter().find(|claim| claim.id == id).unwrap();
+            let unit = match row.subject {
                 Subject::Latency => "us",
                 Subject::Bandwidth => "MB/s",
                 _ => "MB",
             };
             assert_eq!(claim.unit, unit, "{id}");
+        }
+    }
+    #[test]
+    fn figures_are_found_by_their_system() {
+        let of = |name| of_system(name).unwrap();
+        assert_eq!(of("connectx-qdr")[0].figure.value, 990.0);
+        assert!(of("connectx6-hdr").is_empty());
+        for row in BESIDE {
+            assert!(of(row.system).iter().any(|known| known.claim == row.claim));
         }
     }
 }

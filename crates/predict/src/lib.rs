@@ -6,6 +6,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod claims;
 pub mod closed_loop;
+pub mod expectation;
 pub mod explain;
 pub mod figures;
 pub mod goal;

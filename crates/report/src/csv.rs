@@ -1,6 +1,7 @@
 //! Points as comma-separated values: one row for each metric of each point, times in ns, rates in bytes/s (rule 15).
 
 use crate::error::{Error, Result};
+use crate::export::cell;
 use std::fmt::Write as _;
 use std::path::Path;
 use verbena_measure::result::Point;
@@ -23,11 +24,11 @@ pub fn text(points: &[Point]) -> String {
             let _ = writeln!(
                 out,
                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
-                quoted(&point.benchmark),
+                cell(&point.benchmark),
                 point.launch,
-                quoted(&parameters.join(";")),
-                quoted(&metric.name),
-                quoted(&metric.unit),
+                cell(&parameters.join(";")),
+                cell(&metric.name),
+                cell(&metric.unit),
                 metric.value,
                 summary.map_or(String::new(), |s| s.n.to_string()),
                 number(summary.map(|s| s.min)),
@@ -38,7 +39,7 @@ pub fn text(points: &[Point]) -> String {
                 number(summary.map(|s| s.max)),
                 number(metric.bound.as_ref().map(|b| b.value)),
                 point.conduct.validated,
-                quoted(&warnings.join("; ")),
+                cell(&warnings.join("; ")),
             );
         }
     }
@@ -48,24 +49,4 @@ pub fn text(points: &[Point]) -> String {
 /// Writes the table.
 pub fn write(path: &Path, points: &[Point]) -> Result<()> {
     crate::file::replace(path, &text(points)).map_err(|e| Error::io(path, e))
-}
-
-/// RFC 4180 quoting.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn quotes_and_commas_are_escaped() {
-        assert_eq!(quoted("a,b \"c\""), "\"a,b \"\"c\"\"\"");
-        assert_eq!(quoted("plain"), "plain");
-    }
 }

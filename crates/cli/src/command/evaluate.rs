@@ -1,16 +1,19 @@
 //! `verbena evaluate`: all benchmarks, one report. Beside what was measured stand models of real adapters, in quick form.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::app;
 use crate::command::report::Computed;
 use crate::exit::Exit;
+use crate::expectation::{self, ExpectOptions, Expecting};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::mpi::catalogue;
 use crate::progress::Bar;
 use crate::reproduction;
+use crate::suite::adapter;
 use crate::suite::measure::{measure, on};
 use crate::suite::options::MeasureOptions;
 use crate::suite::target::{Found, Target};
@@ -40,6 +43,9 @@ pub struct Arguments {
     /// the library's own shared memory beside them, in quick form.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     with: Vec<Extra>,
+
+    #[command(flatten)]
+    expect: ExpectOptions,
 
     /// Write results and report to this directory
     ///
@@ -74,6 +80,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let over_library = arguments.over_library();
     let all: Vec<&'static Benchmark> = ALL.iter().chain(over_library.iter().copied()).collect();
     let beside = arguments.beside()?;
+    let expecting = arguments.expecting()?;
     let mut runs = measure(&all, &arguments.options, Some(&out), |_| ())?;
     if runs.is_empty() && !interrupt::is_wanted() {
         return Ok(Exit::Success);
@@ -108,10 +115,43 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let report = super::report::write(&out, &runs, &computed)?;
     drop(note);
     measured::print(&runs, Some(&report))?;
-    Ok(super::bench::verdict(&runs))
+    let verdict = super::bench::verdict(&runs);
+    let Some(expecting) = expecting else {
+        return Ok(verdict);
+    };
+    let checks = expecting.check(&runs)?;
+    expectation::print(&checks);
+    // What could not be measured weighs more than what was.
+    Ok(match verdict {
+        Exit::Success => expectation::exit(&checks),
+        other => other,
+    })
 }
 
 impl Arguments {
+    /// What checks the figures, if they are to be checked. That their system cannot be found is
+    /// said before anything is measured.
+    fn expecting(&self) -> Result<Option<Expecting>, Failure> {
+        let expecting = self
+            .expect
+            .expecting(&self.options.profiles, self.options.threads)?;
+        let Some(expecting) = expecting else {
+            return Ok(None);
+        };
+        for target in &self.options.targets {
+            match target.find(&self.options.profiles)? {
+                Found::Adapter(adapter) => {
+                    let known = adapter::describe(&adapter, self.options.gid_index);
+                    expecting.find(&adapter.kind, &known)?;
+                }
+                Found::Model(_) => {
+                    expecting.find("model", &BTreeMap::new())?;
+                }
+            }
+        }
+        Ok(Some(expecting))
+    }
+
     /// What runs over a message-passing library, as far as it is asked for.
     fn over_library(&self) -> Vec<&'static Benchmark> {
         let is_chosen = |one: &&Benchmark| catalogue::QUICK.contains(&one.name);

@@ -1,12 +1,16 @@
-//! `verbena report`: the report of one or several runs, laid over each other.
+//! `verbena report`: the report of one or several runs, laid over each other; the same runs as data
+//! for other programs; and whether their figures are those expected of an adapter.
 
 use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
+use crate::expectation::{self, ExpectOptions};
 use crate::failure::Failure;
 use crate::number;
 use crate::output::{data, harmless};
+use crate::profiles::ProfileOptions;
 use crate::published::published;
+use verbena_report::export::{self, Format as Export};
 use verbena_report::file::replace;
 use verbena_report::html::{Beside, ClosedLoop, Described, Reproduction, page};
 use verbena_report::import::Hints;
@@ -26,10 +30,56 @@ pub struct Arguments {
     #[command(flatten)]
     foreign: Foreign,
 
-    /// Write to this file [default: report.html in the first run]
+    /// Write a page, or the figures for other programs
+    ///
+    /// Data go to standard output unless --out names a file. csv and jsonl have all figures over
+    /// all launches; markdown and openmetrics have the figures of the summary.
+    #[arg(long, value_enum, default_value_t = Format::Html)]
+    format: Format,
+
+    #[command(flatten)]
+    expect: ExpectOptions,
+
+    #[command(flatten)]
+    profiles: ProfileOptions,
+
+    /// Write to this file, all of it or nothing
+    ///
+    /// [default: report.html in the first run; standard output for data]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
+
+/// How runs are reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A page for a browser.
+    Html,
+    /// Comma-separated values, a line a figure.
+    Csv,
+    /// A JSON object a line.
+    Jsonl,
+    /// Tables for a ticket or a pull request.
+    Markdown,
+    /// For node_exporter's textfile collector.
+    Openmetrics,
+}
+
+impl Format {
+    /// The export, unless it is the page.
+    fn export(self) -> Option<Export> {
+        match self {
+            Format::Html => None,
+            Format::Csv => Some(Export::Csv),
+            Format::Jsonl => Some(Export::Jsonl),
+            Format::Markdown => Some(Export::Markdown),
+            Format::Openmetrics => Some(Export::OpenMetrics),
+        }
+    }
+}
+
+/// Models are computed on as many threads; results do not depend on their number.
+const THREADS: usize = 2;
 
 /// What other tools' output does not say.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -54,14 +104,29 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .flat_map(|path| runs_at(path))
         .map(|path| read_foreign(&path, &arguments.foreign))
         .collect::<Result<Vec<_>, _>>()?;
-    let out = match arguments.out {
-        Some(out) => out,
-        None if arguments.runs[0].is_dir() => arguments.runs[0].join(REPORT),
-        None => PathBuf::from(REPORT),
-    };
-    write_file(&out, &runs, &Computed::default())?;
-    data!("{}\n", out.display());
-    Ok(Exit::Success)
+    let runs = told_apart(&runs);
+    let expecting = arguments.expect.expecting(&arguments.profiles, THREADS)?;
+    let checks = expecting.as_ref().map(|one| one.check(&runs)).transpose()?;
+    let shown = checks.as_deref().unwrap_or_default();
+    match (arguments.format.export(), arguments.out) {
+        (None, out) => {
+            let out = out.unwrap_or_else(|| match arguments.runs[0].is_dir() {
+                true => arguments.runs[0].join(REPORT),
+                false => PathBuf::from(REPORT),
+            });
+            write_file(&out, &runs, &Computed::default())?;
+            data!("{}\n", out.display());
+            expectation::print(shown);
+        }
+        (Some(format), None) => data!("{}", export::text(format, &runs, shown)),
+        (Some(format), Some(out)) => {
+            let text = export::text(format, &runs, shown);
+            put(&out, &text)?;
+            data!("{}\n", out.display());
+            expectation::print(shown);
+        }
+    }
+    Ok(checks.map_or(Exit::Success, |checks| expectation::exit(&checks)))
 }
 
 /// A run directory, a results file, or what another tool wrote.
@@ -108,9 +173,9 @@ pub fn write(directory: &Path, runs: &[Loaded], beside: &Computed<'_>) -> Result
     Ok(path)
 }
 
-fn write_file(path: &Path, runs: &[Loaded], computed: &Computed<'_>) -> Result<(), Failure> {
+/// The runs with labels that differ: equal ones could not be told apart in a legend.
+fn told_apart(runs: &[Loaded]) -> Vec<Loaded> {
     let mut runs = runs.to_vec();
-    // Equal labels could not be told apart in a legend.
     for i in 1..runs.len() {
         if runs[..i]
             .iter()
@@ -119,17 +184,27 @@ fn write_file(path: &Path, runs: &[Loaded], computed: &Computed<'_>) -> Result<(
             runs[i].run.label = format!("{} ({})", runs[i].run.label, i + 1);
         }
     }
+    runs
+}
+
+fn put(path: &Path, text: &str) -> Result<(), Failure> {
+    replace(path, text).map_err(|source| {
+        Failure::Results(Error::Io {
+            path: path.to_owned(),
+            source,
+        })
+    })
+}
+
+fn write_file(path: &Path, runs: &[Loaded], computed: &Computed<'_>) -> Result<(), Failure> {
+    let runs = told_apart(runs);
     let beside = Beside {
         published: &published()?,
         reproduction: computed.reproduction,
         closed_loop: computed.closed_loop,
     };
     let text = page(&runs, &described(&runs), &beside);
-    replace(path, &text).map_err(|source| Error::Io {
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(())
+    put(path, &text)
 }
 
 /// Our benchmarks, and those that only an import knows.

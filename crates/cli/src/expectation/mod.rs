@@ -1,0 +1,175 @@
+//! What is expected of an adapter: `--expect SYSTEM` of `evaluate` and `report`. Ranges are the
+//! models', as wide as the errors that the models were seen to have; `verbena-report` judges.
+
+mod device;
+mod print;
+mod sources;
+
+pub use print::print;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::profiles::ProfileOptions;
+use crate::suggestion::did_you_mean;
+use std::collections::BTreeMap;
+use verbena_model::profile::Library;
+use verbena_report::expectation::{Checks, Verdict, check};
+use verbena_report::gather::rows;
+use verbena_report::headline::headlines;
+use verbena_report::run_directory::Loaded;
+use verbena_report::summary::Kind;
+
+/// The system is found from what the run says of its device.
+const AUTO: &str = "auto";
+
+/// Which system figures are held against.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ExpectOptions {
+    /// Check figures against those expected of this system, or `auto`
+    ///
+    /// A model of `verbena list`, e.g. connectx6-hdr; `auto` finds it from the adapter's part
+    /// number and link. Each figure passes, fails, or has no expectation. The exit code is 0 if
+    /// some pass and none fails, 1 if one fails, 3 if none can be checked.
+    #[arg(long, value_name = "SYSTEM")]
+    expect: Option<String>,
+}
+
+/// A checker of runs, with its system known or to be found.
+pub struct Expecting {
+    name: String,
+    library: Library,
+    threads: usize,
+}
+
+impl ExpectOptions {
+    /// Returns what checks runs; `None` if nothing is to be checked.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such system.
+    pub fn expecting(
+        &self,
+        profiles: &ProfileOptions,
+        threads: usize,
+    ) -> Result<Option<Expecting>, Failure> {
+        let Some(name) = &self.expect else {
+            return Ok(None);
+        };
+        let library = profiles.library()?;
+        if name != AUTO && library.system_names(name).is_err() {
+            let meant = did_you_mean(name, library.systems());
+            let known = names(&library);
+            return Err(Failure::Input(format!(
+                "nothing is known of a system {name:?}{meant}; --expect takes {known}, or auto"
+            )));
+        }
+        Ok(Some(Expecting {
+            name: name.clone(),
+            library,
+            threads,
+        }))
+    }
+}
+
+/// The systems, for messages.
+fn names(library: &Library) -> String {
+    let all: Vec<&str> = library.systems().collect();
+    all.join(", ")
+}
+
+impl Expecting {
+    /// Checks that the system can be found from what is known of a device before it is measured.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot.
+    pub fn find(&self, fabric: &str, known: &BTreeMap<String, String>) -> Result<&str, Failure> {
+        if self.name != AUTO {
+            return Ok(&self.name);
+        }
+        device::system(&self.library, fabric, known).map_err(|reason| {
+            let known = names(&self.library);
+            Failure::Input(format!("--expect auto: {reason}; name the system: {known}"))
+        })
+    }
+
+    /// Checks the runs that were measured: models only if there is nothing else.
+    ///
+    /// # Errors
+    ///
+    /// If the system of a run cannot be found, or its figures cannot be computed.
+    pub fn check(&self, runs: &[Loaded]) -> Result<Vec<Option<Checks>>, Failure> {
+        let is_model = |run: &Loaded| Kind::of(run) == Kind::Model;
+        let only_models = runs.iter().all(is_model);
+        let checks = runs.iter().map(|run| match is_model(run) && !only_models {
+            true => Ok(None),
+            false => self.one(run).map(Some),
+        });
+        checks.collect()
+    }
+
+    fn one(&self, run: &Loaded) -> Result<Checks, Failure> {
+        let name = self.find(&run.run.fabric, &run.run.environment)?;
+        let found = headlines(run, &rows(run));
+        let of = sources::Sources::of(&self.library, name, self.threads)?;
+        let expected = found.iter().map(|headline| of.expectation(headline));
+        let expected = expected.collect::<Result<Vec<_>, Failure>>()?;
+        Ok(check(run, (name, of.about()), &expected))
+    }
+}
+
+/// Returns the exit code for checks: a figure that fails counts most, then a run of which nothing
+/// could be checked.
+pub fn exit(checks: &[Option<Checks>]) -> Exit {
+    let worst = checks.iter().flatten().map(Checks::verdict).min();
+    match worst {
+        Some(Verdict::Fail) => Exit::AnswerIsNo,
+        Some(Verdict::Pass) => Exit::Success,
+        Some(Verdict::NoExpectation) | None => Exit::Environment,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(name: &str) -> ExpectOptions {
+        ExpectOptions {
+            expect: Some(name.to_owned()),
+        }
+    }
+
+    #[test]
+    fn unknown_systems_are_refused_with_the_names() {
+        let profiles = ProfileOptions::default();
+        let failed = options("connectx6-hrd").expecting(&profiles, 1).err();
+        let text = failed
+            .map(|failure| failure.to_string())
+            .unwrap_or_default();
+        assert!(text.contains("did you mean \"connectx6-hdr\"?"), "{text}");
+        assert!(
+            text.contains("infinihost3-ddr") && text.ends_with("or auto"),
+            "{text}"
+        );
+        let none = ExpectOptions::default().expecting(&profiles, 1);
+        assert!(none.is_ok_and(|none| none.is_none()));
+    }
+
+    #[test]
+    fn imported_tables_do_not_say_of_which_adapter_they_are() {
+        let found = options(AUTO).expecting(&ProfileOptions::default(), 1);
+        let auto = found.ok().flatten().expect("auto is known");
+        let failed = auto.find("import", &BTreeMap::new()).unwrap_err();
+        let text = failed.to_string();
+        assert!(
+            text.contains("does not say") && text.contains("connectx6-hdr"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_checked_is_something_missing() {
+        assert_eq!(exit(&[]), Exit::Environment);
+        assert_eq!(exit(&[None]), Exit::Environment);
+    }
+}

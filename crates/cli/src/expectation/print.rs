@@ -1,0 +1,54 @@
+//! The checks on a terminal: the outcome first, then each figure with its range and its source.
+
+use crate::output::outln;
+use crate::style::{Style, styled};
+use verbena_report::expectation::{Check, Checks, Verdict};
+
+/// Prints the checks of each run.
+pub fn print(checks: &[Option<Checks>]) {
+    for one in checks.iter().flatten() {
+        outln!("\n{}", text(one));
+    }
+}
+
+fn text(checks: &Checks) -> String {
+    let heading = format!(
+        "Expected of {} ({}): {}",
+        checks.system,
+        checks.about,
+        checks.sentence()
+    );
+    let mut lines = vec![styled(Style::Bold, &heading)];
+    lines.push(format!("  {}, {}", checks.run, checks.kind.text()));
+    lines.extend(checks.figures.iter().flat_map(figure));
+    lines.join("\n")
+}
+
+fn figure(check: &Check) -> Vec<String> {
+    let style = match check.verdict {
+        Verdict::Pass => Style::Good,
+        Verdict::Fail => Style::Bad,
+        Verdict::NoExpectation => Style::Faint,
+    };
+    let verdict = format!("{:<14}", check.verdict.text());
+    let expected = match check.expected.as_str() {
+        "" => String::new(),
+        words => format!("expected {words}: "),
+    };
+    let mut lines = vec![format!(
+        "  {} {:<13} {:>10}  {expected}{}",
+        styled(style, &verdict),
+        check.name,
+        check.value,
+        check.reason
+    )];
+    let indented = |text: String| format!("    {}", styled(Style::Faint, &text));
+    if !check.source.is_empty() {
+        lines.push(indented(check.source.clone()));
+    }
+    let published: Vec<&str> = check.references.iter().map(|one| &*one.source).collect();
+    if !published.is_empty() {
+        lines.push(indented(format!("published: {}", published.join("; "))));
+    }
+    lines
+}
