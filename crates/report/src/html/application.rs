@@ -1,7 +1,7 @@
 //! The page of recorded programs: what they would take on several systems, and where their ranks' time goes there.
 
 use super::figures::copyable;
-use super::frame::head;
+use super::frame::{foot, head};
 use crate::chart::escape;
 use crate::chart::stack::{self, Stack};
 use std::fmt::Write as _;
@@ -27,10 +27,59 @@ pub struct OnSystem {
     pub system: String,
     /// Until all had ended.
     pub took: f64,
-    /// Where ranks spend it on average, by kind, and so that the sum is all of it.
-    pub parts: Vec<f64>,
+    /// Where ranks spend it on average.
+    pub mean: Spent,
     /// The same of single ranks until each ended.
-    pub ranks: Vec<(usize, Vec<f64>)>,
+    pub ranks: Vec<(usize, Spent)>,
+}
+
+/// Where a rank spends its time, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    /// Outside of the library.
+    pub computing: f64,
+    /// What messages take the processor.
+    pub overhead: f64,
+    /// All waiting.
+    pub waiting: f64,
+    /// Of the waiting, that for what was on its way.
+    pub wire: f64,
+    /// After its end, until all had ended.
+    pub done: f64,
+}
+
+/// What the bars are made of; together it is all of the time.
+const KINDS: [&str; 5] = [
+    "computing",
+    "overhead",
+    "waiting for the wire",
+    "waiting for other ranks",
+    "done",
+];
+
+/// What the tables and the terminal have, under the same names.
+const COLUMNS: [&str; 5] = ["computing", "overhead", "waiting", "of it wire", "done"];
+
+impl Spent {
+    fn parts(&self) -> Vec<f64> {
+        let others = self.waiting - self.wire;
+        vec![self.computing, self.overhead, self.wire, others, self.done]
+    }
+
+    fn columns(&self) -> [f64; 5] {
+        [
+            self.computing,
+            self.overhead,
+            self.waiting,
+            self.wire,
+            self.done,
+        ]
+    }
+
+    /// The columns for a spreadsheet.
+    fn text(&self) -> String {
+        self.columns().map(|number| number.to_string()).join("\t")
+    }
 }
 
 impl Application {
@@ -41,8 +90,8 @@ impl Application {
     }
 }
 
-/// The page over recordings, each on the same systems. `kinds` are those of the parts.
-pub fn application(command: &str, kinds: &[&str], all: &[Application]) -> String {
+/// The page over recordings, each on the same systems.
+pub fn application(command: &str, all: &[Application]) -> String {
     let mut out = head("What your application would do");
     let _ = write!(
         out,
@@ -53,10 +102,10 @@ pub fn application(command: &str, kinds: &[&str], all: &[Application]) -> String
         out.push_str(&by_ranks(all));
     }
     for one in all {
-        out.push_str(&section(one, kinds));
+        out.push_str(&section(one));
     }
     out.push_str(NOTE);
-    out.push_str("</main></body></html>\n");
+    out.push_str(&foot());
     out
 }
 
@@ -96,7 +145,7 @@ fn by_ranks(all: &[Application]) -> String {
     out
 }
 
-fn section(one: &Application, kinds: &[&str]) -> String {
+fn section(one: &Application) -> String {
     let mut out = format!(
         "<h2>{}</h2><p class=\"answers\">{}</p>",
         escape(&one.name),
@@ -107,28 +156,34 @@ fn section(one: &Application, kinds: &[&str]) -> String {
         .iter()
         .map(|on| Stack {
             name: on.system.clone(),
-            parts: on.parts.clone(),
+            parts: on.mean.parts(),
         })
         .collect();
-    out.push_str(&stack::svg(
-        "Time on each system, and where a rank spends it on average",
-        kinds,
-        &bars,
-    ));
-    out.push_str(&systems(one, kinds));
+    let _ = write!(
+        out,
+        "<div class=\"stacks\">{}<div>{}</div></div>",
+        stack::svg(
+            "Time on each system, and where a rank spends it on average",
+            &KINDS,
+            &bars,
+        ),
+        systems(one)
+    );
+    out.push_str("<div class=\"stacks\">");
     for on in &one.on {
-        out.push_str(&by_rank(on, kinds));
+        out.push_str(&by_rank(on));
     }
+    out.push_str("</div>");
     out
 }
 
-fn systems(one: &Application, kinds: &[&str]) -> String {
+fn systems(one: &Application) -> String {
     let mut out = String::from(
         "<div class=\"wide\"><table class=\"labelled\"><thead><tr><th class=\"text\">system</th><th>time</th><th>to the fastest</th>",
     );
-    let mut text = vec![format!("system\ttime\t{}", kinds.join("\t"))];
-    for kind in kinds {
-        let _ = write!(out, "<th>{}</th>", escape(kind));
+    let mut text = vec![format!("system\ttime\t{}", COLUMNS.join("\t"))];
+    for column in COLUMNS {
+        let _ = write!(out, "<th>{column}</th>");
     }
     out.push_str("</tr></thead><tbody>");
     for on in &one.on {
@@ -139,57 +194,49 @@ fn systems(one: &Application, kinds: &[&str]) -> String {
             escape(&unit::time(on.took)),
             on.took / one.least()
         );
-        out.push_str(&cells(kinds, &on.parts));
+        out.push_str(&cells(&on.mean));
         out.push_str("</tr>");
-        let numbers: Vec<String> = on.parts.iter().map(f64::to_string).collect();
-        text.push(format!(
-            "{}\t{}\t{}",
-            on.system,
-            on.took,
-            numbers.join("\t")
-        ));
+        text.push(format!("{}\t{}\t{}", on.system, on.took, on.mean.text()));
     }
     out.push_str("</tbody></table></div>");
     out.push_str(&copyable(&text));
     out
 }
 
-fn cells(kinds: &[&str], parts: &[f64]) -> String {
-    let cell = |(kind, part): (&&str, &f64)| {
-        let (kind, part) = (escape(kind), escape(&unit::time(*part)));
-        format!("<td data-of=\"{kind}\">{part}</td>")
+fn cells(spent: &Spent) -> String {
+    let cell = |(column, part): (&str, f64)| {
+        let part = escape(&unit::time(part));
+        format!("<td data-of=\"{column}\">{part}</td>")
     };
-    kinds.iter().zip(parts).map(cell).collect()
+    COLUMNS.into_iter().zip(spent.columns()).map(cell).collect()
 }
 
 /// The ranks of a system, behind a click.
-fn by_rank(on: &OnSystem, kinds: &[&str]) -> String {
+fn by_rank(on: &OnSystem) -> String {
     let bars: Vec<Stack> = on
         .ranks
         .iter()
-        .map(|(rank, parts)| Stack {
+        .map(|(rank, spent)| Stack {
             name: format!("rank {rank}"),
-            parts: parts.clone(),
+            parts: spent.parts(),
         })
         .collect();
     let title = format!("{}, rank by rank", on.system);
-    let mut text = vec![format!("rank\t{}", kinds.join("\t"))];
-    for (rank, parts) in &on.ranks {
-        let numbers: Vec<String> = parts.iter().map(f64::to_string).collect();
-        text.push(format!("{rank}\t{}", numbers.join("\t")));
+    let mut text = vec![format!("rank\t{}", COLUMNS.join("\t"))];
+    for (rank, spent) in &on.ranks {
+        text.push(format!("{rank}\t{}", spent.text()));
     }
     format!(
         "<details class=\"ranks\"><summary>{}</summary>{}{}</details>",
         escape(&title),
-        stack::svg(&title, kinds, &bars),
+        stack::svg(&title, &KINDS, &bars),
         copyable(&text)
     )
 }
 
 const NOTE: &str = "<h2>How to read it</h2><p><em>Computing</em> is the program's own, as it was recorded, times the scale that is \
-told. <em>Overhead</em> is what messages take the processor: posting, copying, registering, finding what has come. While it had nothing \
-to do, <em>wire</em> is for what was on its way through adapters, buses and links, <em>waiting</em> for what another rank had not done \
-yet; it is <em>done</em> when it has ended and others have not. Bars of single ranks end when the rank ended. What \
+told. <em>Overhead</em> is what messages take the processor: posting, copying, registering, finding what has come. All other time it is <em>waiting</em>: \
+for the <em>wire</em>, where what it waits for is on its way through adapters, buses and links, or for what another rank has not done yet. It is <em>done</em> when it has ended and others have not. Bars of single ranks end when the rank ended. What \
 the models know is in docs/models.md.</p>";
 
 #[cfg(test)]
@@ -200,8 +247,14 @@ mod tests {
         let on = times.map(|took| OnSystem {
             system: format!("s<{took}"),
             took,
-            parts: vec![took / 4.0, took / 4.0, took / 2.0],
-            ranks: vec![(0, vec![took / 2.0, took / 4.0, took / 4.0])],
+            mean: Spent {
+                computing: took / 4.0,
+                waiting: took / 2.0,
+                wire: took / 8.0,
+                done: took / 4.0,
+                ..Spent::default()
+            },
+            ranks: vec![(0, Spent::default())],
         });
         Application {
             name: name.to_owned(),
@@ -213,8 +266,7 @@ mod tests {
 
     #[test]
     fn each_system_is_held_against_the_fastest() {
-        let kinds = ["computing", "overhead", "waiting"];
-        let out = application("c", &kinds, &[one("t", [300.0, 200.0])]);
+        let out = application("c", &[one("t", [300.0, 200.0])]);
         assert!(out.contains(">1.500 x</td>") && out.contains(">1.000 x</td>"));
         assert!(!out.contains("By number of ranks") && !out.contains("s<300"));
         // A chart of the systems, and one of each system's ranks.
@@ -222,9 +274,17 @@ mod tests {
     }
 
     #[test]
+    fn the_column_of_waiting_is_all_waiting_and_the_bars_part_it() {
+        let out = application("c", &[one("t", [800.0, 1600.0])]);
+        assert!(out.contains("<td data-of=\"waiting\">400 ns</td>"), "{out}");
+        assert!(out.contains("<td data-of=\"of it wire\">100 ns</td>"));
+        assert!(out.contains("waiting for other ranks 300 ns</title>"));
+    }
+
+    #[test]
     fn several_recordings_have_a_table() {
         let all = [one("t1", [300.0, 200.0]), one("t2", [150.0, 400.0])];
-        let out = application("c", &["a", "b", "c"], &all);
+        let out = application("c", &all);
         for cell in [
             "300 ns (1.50 x)",
             "200 ns (1.00 x)",

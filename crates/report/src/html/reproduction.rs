@@ -1,7 +1,7 @@
 //! Published figures and what the timing models make of them: the table of claims, the reasons for what is missed, the
 //! papers' figures redrawn, and the fitted values behind it all.
 
-use super::frame::head;
+use super::frame::{foot, head};
 use super::validation::{self, Validation};
 use crate::chart::escape;
 use crate::chart::line::LineChart;
@@ -100,7 +100,7 @@ pub fn reproduction_page(command: &str, reproduction: &Reproduction) -> String {
     out.push_str("<a href=\"#fitted\">Fitted values</a></nav>");
     out.push_str(&body(reproduction));
     out.push_str(NOTE);
-    out.push_str("</main></body></html>\n");
+    out.push_str(&foot());
     out
 }
 
@@ -118,9 +118,11 @@ pub fn body(reproduction: &Reproduction) -> String {
             escape(&paper.name),
             claims(paper)
         );
+        out.push_str("<div class=\"benchmarks\">");
         for plot in &paper.plots {
             out.push_str(&figure(plot));
         }
+        out.push_str("</div>");
     }
     if let Some(validation) = &reproduction.validation {
         out.push_str(&validation::section(validation));
@@ -179,7 +181,7 @@ fn claims(paper: &Paper) -> String {
 
 pub(super) fn figure(plot: &Plot) -> String {
     let mut out = format!(
-        "<h3 id=\"{}\">{}</h3><p class=\"answers\">{}{}</p>",
+        "<section class=\"benchmark one\"><div class=\"about\"><h3 id=\"{}\">{}</h3><p class=\"answers\">{}{}</p></div>",
         escape(&plot.id),
         escape(&plot.chart.title),
         escape(&plot.place),
@@ -189,6 +191,7 @@ pub(super) fn figure(plot: &Plot) -> String {
     );
     out.push_str(&plot.chart.svg());
     out.push_str(&data(&plot.chart));
+    out.push_str("</section>");
     out
 }
 

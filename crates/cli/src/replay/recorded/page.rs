@@ -6,16 +6,13 @@ use crate::failure::Failure;
 use std::path::Path;
 use verbena_predict::recorded::{Parts, Waited};
 use verbena_report::file::replace;
-use verbena_report::html::{Application, OnSystem, application};
-
-/// Where time goes.
-const KINDS: [&str; 5] = ["computing", "overhead", "wire", "waiting", "done"];
+use verbena_report::html::{Application, OnSystem, Spent, application};
 
 /// Writes the page.
 pub fn write(file: &Path, replayed: &[OnEach]) -> Result<(), Failure> {
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let all: Vec<Application> = replayed.iter().map(one).collect();
-    replace(file, &application(&command, &KINDS, &all)).map_err(|source| Failure::System {
+    replace(file, &application(&command, &all)).map_err(|source| Failure::System {
         doing: "write the page",
         source,
     })
@@ -41,20 +38,26 @@ fn one(on_each: &OnEach) -> Application {
 fn on(Replayed { told, outcome }: &Replayed) -> OnSystem {
     let means = means(outcome);
     let of_rank = |(rank, parts, waited): (usize, Parts, &Waited)| {
-        let for_others = parts.waiting.since(waited.wire);
-        let kinds = [parts.computing, parts.overhead, waited.wire, for_others];
-        (rank, kinds.map(|part| part.nanos()).to_vec())
+        let spent = Spent {
+            computing: parts.computing.nanos(),
+            overhead: parts.overhead.nanos(),
+            waiting: parts.waiting.nanos(),
+            wire: waited.wire.nanos(),
+            // The bar of a rank ends where the rank ended.
+            done: 0.0,
+        };
+        (rank, spent)
     };
     OnSystem {
         system: told.system.clone(),
         took: told.nanoseconds,
-        parts: vec![
-            means.computing,
-            means.overhead,
-            means.wire,
-            means.waiting - means.wire,
-            told.nanoseconds - means.end,
-        ],
+        mean: Spent {
+            computing: means.computing,
+            overhead: means.overhead,
+            waiting: means.waiting,
+            wire: means.wire,
+            done: told.nanoseconds - means.end,
+        },
         ranks: shown(outcome).into_iter().map(of_rank).collect(),
     }
 }
