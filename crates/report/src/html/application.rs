@@ -161,7 +161,7 @@ fn section(one: &Application) -> String {
         .collect();
     let _ = write!(
         out,
-        "<div class=\"stacks\">{}<div>{}</div></div>",
+        "<div class=\"stacks mean\">{}<div>{}</div></div>",
         stack::svg(
             "Time on each system, and where a rank spends it on average",
             &KINDS,

@@ -93,8 +93,8 @@ const QUESTIONS: [Question; 6] = [
             let curve = curves.all.iter().find(|c| c.run == run)?;
             let (pairs, ratio) = *curve.points.last()?;
             Some(format!(
-                "With {pairs} pairs at once a write takes {} times as long as with one pair{}",
-                unit::number(ratio),
+                "With {pairs} pairs at once a write takes {} as with one pair{}",
+                as_long(ratio),
                 bracketed(&curve.kind)
             ))
         },
@@ -120,13 +120,13 @@ const QUESTIONS: [Question; 6] = [
             let (pairs, ratio) = *curve.points.last()?;
             Some(match finding(shown, "internals.contexts", "context-knee") {
                 Some(knee) => format!(
-                    "Writes become slower from {} queue pairs on: with {pairs} each takes {} times as long",
+                    "Writes become slower from {} queue pairs on: with {pairs} each takes {} as with the fewest",
                     unit::number(knee.round()),
-                    unit::number(ratio)
+                    as_long(ratio)
                 ),
                 None => format!(
-                    "No slowdown starts at a number up to {pairs} queue pairs; there a write takes {} times as long",
-                    unit::number(ratio)
+                    "No slowdown starts at a number up to {pairs} queue pairs; there a write takes {} as with the fewest",
+                    as_long(ratio)
                 ),
             })
         },
@@ -201,6 +201,14 @@ const QUESTIONS: [Question; 6] = [
         },
     },
 ];
+
+/// Returns how long something takes against something else.
+fn as_long(ratio: f64) -> String {
+    match unit::number(ratio).as_str() {
+        "1" => "as long".to_owned(),
+        number => format!("{number} times as long"),
+    }
+}
 
 /// Returns a kind in brackets, if it has a name.
 fn bracketed(kind: &str) -> String {

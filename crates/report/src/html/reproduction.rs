@@ -118,11 +118,7 @@ pub fn body(reproduction: &Reproduction) -> String {
             escape(&paper.name),
             claims(paper)
         );
-        out.push_str("<div class=\"benchmarks\">");
-        for plot in &paper.plots {
-            out.push_str(&figure(plot));
-        }
-        out.push_str("</div>");
+        out.push_str(&folded(&paper.plots.iter().map(figure).collect::<Vec<_>>()));
     }
     if let Some(validation) = &reproduction.validation {
         out.push_str(&validation::section(validation));
@@ -179,6 +175,19 @@ fn claims(paper: &Paper) -> String {
     out
 }
 
+/// Returns figures behind a click, side by side.
+pub(super) fn folded(figures: &[String]) -> String {
+    let count = match figures.len() {
+        0 => return String::new(),
+        1 => "1 figure".to_owned(),
+        count => format!("{count} figures"),
+    };
+    format!(
+        "<details class=\"group\"><summary>{count}</summary><div class=\"benchmarks\">{}</div></details>",
+        figures.concat()
+    )
+}
+
 pub(super) fn figure(plot: &Plot) -> String {
     let mut out = format!(
         "<section class=\"benchmark one\"><div class=\"about\"><h3 id=\"{}\">{}</h3><p class=\"answers\">{}{}</p></div>",
@@ -205,7 +214,8 @@ fn data(chart: &LineChart) -> String {
     xs.sort_by(f64::total_cmp);
     xs.dedup();
     let mut out = format!(
-        "<details><summary>figures</summary><div class=\"wide\"><table><thead><tr><th>{}</th>",
+        "<details class=\"figures\"><summary>the figures</summary><div class=\"wide\"><table class=\"labelled\"><thead><tr>\
+         <th>{}</th>",
         escape(&chart.x_name)
     );
     for series in &chart.series {
@@ -213,11 +223,12 @@ fn data(chart: &LineChart) -> String {
     }
     out.push_str("</tr></thead><tbody>");
     for x in xs {
-        let _ = write!(out, "<tr><td>{}</td>", say(x, &chart.x_unit));
+        let _ = write!(out, "<tr><td class=\"text\">{}</td>", say(x, &chart.x_unit));
         for series in &chart.series {
             let point = series.points.iter().find(|point| point.0 == x);
             let text = point.map_or("-".to_owned(), |point| say(point.1, &chart.y_unit));
-            let _ = write!(out, "<td>{text}</td>");
+            let label = escape(&series.label);
+            let _ = write!(out, "<td data-of=\"{label}\">{text}</td>");
         }
         out.push_str("</tr>");
     }
@@ -231,7 +242,7 @@ fn data(chart: &LineChart) -> String {
 
 fn references(chart: &LineChart) -> String {
     let mut out = format!(
-        "<table><thead><tr><th>published</th><th class=\"text\">curve</th><th>{}</th><th>value</th></tr></thead><tbody>",
+        "<table><thead><tr><th class=\"text\">published</th><th class=\"text\">curve</th><th>{}</th><th>value</th></tr></thead><tbody>",
         escape(&chart.x_name)
     );
     for reference in &chart.references {
@@ -251,7 +262,7 @@ fn references(chart: &LineChart) -> String {
         let curve = chart.series.get(reference.series);
         let _ = write!(
             out,
-            "<tr><td>{}</td><td class=\"text\">{}</td><td>{place}</td><td>{value}</td></tr>",
+            "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{place}</td><td>{value}</td></tr>",
             escape(&reference.label),
             escape(curve.map_or("", |series| &series.label))
         );
@@ -259,7 +270,7 @@ fn references(chart: &LineChart) -> String {
     for mark in &chart.marks {
         let _ = write!(
             out,
-            "<tr><td>{}</td><td class=\"text\"></td><td>{}</td><td>-</td></tr>",
+            "<tr><td class=\"text\">{}</td><td class=\"text\"></td><td>{}</td><td>-</td></tr>",
             escape(&mark.label),
             say(mark.x, &chart.x_unit)
         );
