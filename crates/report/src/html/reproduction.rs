@@ -118,7 +118,13 @@ pub fn body(reproduction: &Reproduction) -> String {
             escape(&paper.name),
             claims(paper)
         );
-        out.push_str(&folded(&paper.plots.iter().map(figure).collect::<Vec<_>>()));
+        out.push_str(&folded(
+            &paper
+                .plots
+                .iter()
+                .map(|plot| figure(plot, ""))
+                .collect::<Vec<_>>(),
+        ));
     }
     if let Some(validation) = &reproduction.validation {
         out.push_str(&validation::section(validation));
@@ -188,7 +194,8 @@ pub(super) fn folded(figures: &[String]) -> String {
     )
 }
 
-pub(super) fn figure(plot: &Plot) -> String {
+/// Returns a drawing with its figures, and what else is behind a click.
+pub(super) fn figure(plot: &Plot, more: &str) -> String {
     let mut out = format!(
         "<section class=\"benchmark one\"><div class=\"about\"><h3 id=\"{}\">{}</h3><p class=\"answers\">{}{}</p></div>",
         escape(&plot.id),
@@ -200,6 +207,7 @@ pub(super) fn figure(plot: &Plot) -> String {
     );
     out.push_str(&plot.chart.svg());
     out.push_str(&data(&plot.chart));
+    out.push_str(more);
     out.push_str("</section>");
     out
 }

@@ -32,7 +32,7 @@ pub(super) fn section(validation: &Validation) -> String {
     );
     let one = |held: &Held| {
         let residuals = benchmarks(std::slice::from_ref(&held.judged), validation.target);
-        format!("<div>{}{residuals}</div>", figure(&held.plot))
+        figure(&held.plot, &residuals)
     };
     out.push_str(&folded(
         &validation.curves.iter().map(one).collect::<Vec<_>>(),
