@@ -20,7 +20,7 @@ ul.runs,ul.answers,ul.sentences{list-style:none;margin:.3rem 0;padding:0}ul.runs
 .tile h2{font-size:.86rem;font-weight:600;margin:0;display:flex;justify-content:space-between;align-items:center;letter-spacing:0}
 .tile p{margin:0}.tile .value{font-size:1.9rem;font-weight:650;line-height:1.25;letter-spacing:-.02em;font-variant-numeric:tabular-nums}
 .tile .of{font-size:.82rem}.tile .spread,.tile .share{font-size:.76rem;color:var(--soft);margin-top:.25rem;line-height:1.35}
-.word{font-size:.74rem;font-weight:650;padding:.08rem .5rem;border-radius:1rem;border:1px solid currentColor}
+.word{white-space:nowrap;flex:none;font-size:.74rem;font-weight:650;padding:.08rem .5rem;border-radius:1rem;border:1px solid currentColor}
 .word.strong{color:var(--good)}.word.fair{color:var(--soft)}.word.weak{color:var(--bad)}.word.unsure{color:var(--doubt);border-style:dashed}
 .meter{height:5px;border-radius:3px;background:var(--rule);margin-top:.55rem;overflow:hidden}.meter i{display:block;height:100%;background:var(--c0)}
 .strip{display:block;width:100%;height:auto;margin-top:.45rem}.published{fill:var(--card);stroke:var(--soft);stroke-width:1.4}.subject{stroke:var(--card);stroke-width:2}

@@ -87,7 +87,7 @@ mod tests {
             target: 0.25,
             curves: vec![held],
         });
-        assert_eq!(page.matches("<figure class=\"chart\">").count(), 1);
+        assert_eq!(page.matches("<figure class=\"chart lines\">").count(), 1);
         assert_eq!(page.matches("ratio worse").count(), 1, "{page}");
         assert_eq!(page.matches("ratio same").count(), 1, "{page}");
         assert!(page.contains("Table &lt;1&gt;") && page.contains("&lt;curve&gt;"));
