@@ -33,7 +33,8 @@ _FIND = """const boxesOfText = () => {
         // A text to copy may be moved up and down.
         const down = cut.tagName !== 'PRE' && !scrolls
           && (one.box.top + one.box.height / 6 < edge.top - 1 || one.box.bottom - one.box.height / 6 > edge.bottom + 1);
-        if (across || down) clipped.push(`${name(one)} at ${place(one)} is cut by ${cut.tagName}.${cut.getAttribute('class') ?? ''}`);
+        if (across || down)
+          clipped.push(`${name(one)} at ${place(one)} is cut by ${cut.tagName}.${cut.getAttribute('class') ?? ''}`);
         if (cut.tagName === 'PRE') break;
       }
     }
@@ -75,7 +76,8 @@ PLANTED = """(() => {
   return ['clipped', 'overlapping', 'small'].filter(kind => after[kind].length === before[kind].length);
 })()""" % _FIND
 
-UNFOLD = "document.querySelectorAll('details').forEach(one => one.open = true) || document.querySelectorAll('details').length"
+# Opens all folds.
+UNFOLD = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 
 # Elements whose colour says something and that paper would show without it.
 COLOURLESS = """[...document.querySelectorAll('.meter i, .key, rect.dot, circle.dot')].slice(0, 2000)

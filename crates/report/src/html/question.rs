@@ -120,12 +120,14 @@ const QUESTIONS: [Question; 6] = [
             let (pairs, ratio) = *curve.points.last()?;
             Some(match finding(shown, "internals.contexts", "context-knee") {
                 Some(knee) => format!(
-                    "Writes become slower from {} queue pairs on: with {pairs} each takes {} as with the fewest",
+                    "Writes become slower from {} queue pairs on: with {pairs} each takes {} as with \
+                     the fewest",
                     unit::number(knee.round()),
                     as_long(ratio)
                 ),
                 None => format!(
-                    "No slowdown starts at a number up to {pairs} queue pairs; there a write takes {} as with the fewest",
+                    "No slowdown starts up to {pairs} queue pairs; there a write takes {} as with \
+                     the fewest",
                     as_long(ratio)
                 ),
             })
