@@ -92,13 +92,17 @@ class Browser:
         """Opens a page in a window of a size, as a telephone would where it is narrow."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=1, mobile=width < 600)
-        self.call("Emulation.setEmulatedMedia",
+        self.call("Emulation.setEmulatedMedia", media="",
                   features=[{"name": "prefers-color-scheme", "value": scheme}])
         self._events.clear()
         self.call("Page.navigate", url=page.as_uri())
         deadline = time.monotonic() + SECONDS
         while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
             self._events.append(self._next(deadline))
+
+    def print_on_screen(self) -> None:
+        """Lays the page out as on paper, until another is shown."""
+        self.call("Emulation.setEmulatedMedia", media="print")
 
     def evaluate(self, expression: str) -> object:
         """The value of an expression of the page's own language."""

@@ -17,46 +17,15 @@ FIRST_SCREEN = """(() => {
     paper: getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)};
 })()"""
 
-_FIND_CLIPPED = """const clipped = () => {
-    const width = document.documentElement.clientWidth, found = [];
-    for (const one of document.querySelectorAll('body *')) {
-      if (one.closest('svg') && one.tagName !== 'svg') continue;
-      const box = one.getBoundingClientRect();
-      const name = `${one.tagName}.${one.getAttribute('class') ?? ''} "${one.textContent.slice(0, 50)}"`;
-      if (box.width && (box.right > width + 1 || box.left < -1)) found.push(`${name} from ${box.left} to ${box.right}`);
-      const hides = getComputedStyle(one).overflowX !== 'visible';
-      if (hides && one.clientWidth && one.scrollWidth > one.clientWidth + 1)
-        found.push(`${name} shows ${one.clientWidth} of ${one.scrollWidth} px`);
-    }
-    return found;
-  };"""
-
-# What reaches over the window's edge or is cut by a box.
-CLIPPED = """(() => {
-  %s
-  const found = clipped();
-  return {clipped: found.slice(0, 10), count: found.length,
-    width: document.documentElement.clientWidth, scroll: document.documentElement.scrollWidth,
-    tables: document.querySelectorAll('table').length, drawings: document.querySelectorAll('svg').length};
-})()""" % _FIND_CLIPPED
-
-# Whether a table that is too wide, in a box that scrolls, is seen as clipped.
-PLANTED = """(() => {
-  %s
-  document.querySelector('.wide').innerHTML = '<table><tr><td style="min-width:3000px">wide</td></tr></table>';
-  return clipped().length > 0;
-})()""" % _FIND_CLIPPED
-
 # By benchmark its panels: the axis, what each line is, and the names at the lines' ends. Of a benchmark without curves an empty list.
 LINES = """(() => {
   const found = {};
   for (const heading of document.querySelectorAll('h3[id]')) {
     const panels = [];
-    for (let one = heading.nextElementSibling; one && one.tagName !== 'H3'; one = one.nextElementSibling)
-      for (const panel of one.querySelectorAll('.panel'))
-        panels.push({axis: panel.querySelector('.name').textContent,
-          lines: [...panel.querySelectorAll('path.line title')].map(title => title.textContent),
-          names: [...panel.querySelectorAll('text.end')].map(name => name.textContent.replace('\\u2026', ''))});
+    for (const panel of heading.closest('.benchmark').querySelectorAll('.panel'))
+      panels.push({axis: panel.querySelector('.name').textContent,
+        lines: [...panel.querySelectorAll('path.line title')].map(title => title.textContent),
+        names: [...panel.querySelectorAll('text.end')].map(name => name.textContent)});
     found[heading.id] = panels;
   }
   return found;
@@ -82,9 +51,7 @@ WITHOUT_TEXT = """[...document.querySelectorAll('.panels')]
 # What a click into the text of a benchmark's figures selects, in a browser that lets it be selected as a whole.
 SELECTED = """(() => {
   document.querySelectorAll('details').forEach(one => one.open = true);
-  let one = document.getElementById('bandwidth.read');
-  while (!one.querySelector('pre')) one = one.nextElementSibling;
-  const pre = one.querySelector('pre');
+  const pre = document.getElementById('bandwidth.read').closest('.benchmark').querySelector('pre');
   if (getComputedStyle(pre).userSelect !== 'all') return 'a click selects a word of it';
   getSelection().selectAllChildren(pre);
   return getSelection().toString();
@@ -104,3 +71,35 @@ STACKS = """[...document.querySelectorAll('figure.stack svg')].map(svg => {
   }
   return {names: [...bars.keys()], lengths: [...bars.values()]};
 })"""
+
+# Mean waiting by trace and system, in nanoseconds, from the text to copy.
+WAITING = """[...document.querySelectorAll('.stacks.mean pre')].flatMap(pre => {
+  const [heading, ...lines] = pre.textContent.split('\\n').map(line => line.split('\\t'));
+  return lines.map(line => Number(line[heading.indexOf('waiting')]));
+})"""
+
+# The middle of a panel, where it is in the window.
+PANEL = """(() => {
+  const svg = document.querySelector('#q-latency .panel svg');
+  svg.scrollIntoView({block: 'center'});
+  const box = svg.getBoundingClientRect();
+  return [box.left + box.width / 2, box.top + box.height / 2];
+})()"""
+
+# The times in the last column of a table after a click on its heading, in nanoseconds.
+ORDERED = """(() => {
+  const fold = document.querySelector('#q-latency .figures'), scale = {ns: 1, us: 1e3, ms: 1e6};
+  fold.open = true;
+  [...fold.querySelectorAll('th button')].at(-1).click();
+  return [...fold.querySelectorAll('tbody tr')].map(row => row.cells[row.cells.length - 1].innerText.split(' '))
+    .map(([value, unit]) => value * scale[unit]);
+})()"""
+
+# Rows of a table that a word keeps, and all.
+FILTERED = """(() => {
+  const fold = document.querySelector('#q-latency .figures'), filter = fold.querySelector('input');
+  filter.value = 'read';
+  filter.dispatchEvent(new Event('input'));
+  const rows = [...fold.querySelectorAll('tbody tr')];
+  return [rows.filter(row => row.checkVisibility()).length, rows.length];
+})()"""

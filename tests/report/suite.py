@@ -3,94 +3,51 @@ software adapter beside two modelled ones, and two runs of the software adapter.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
-from harness import c_program
-from harness.browser import Browser, BrowserError
-from harness.build_tree import LOGS, ROOT, VERBENA
+from harness.browser import Browser
+from harness.build_tree import VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.planted import plant
 from harness.requirement import Tool, absent
 
-from . import page
+from . import boxes, layout, page
+from .made import FOUR, LABELS, RECORDING, SECONDS, SHARED, beside_models, clear, records, replay
 
 TITLE = "the report in a browser"
 REQUIRES = [Tool("chromium", "chromium")]
 
-SECONDS = 900
-MODELS = ["infinihost3-ddr", "connectx-qdr"]
-FOUR = ["connectx-qdr", "connectx-ddr", "infinihost3-ddr", "infinihost-pcix"]
-LABELS = ["software", *(f"{model} (model)" for model in MODELS)]
-# One of each kind of section, and what the five tiles are taken from.
-BENCHMARKS = ["latency.write", "latency.send", "latency.read", "latency.write-completion",
-              "bandwidth.write", "bandwidth.write-both", "bandwidth.read", "rate.window",
-              "multi-pair.write-latency", "internals.contexts", "internals.reuse",
-              "internals.footprint", "internals.loopback", "patterns.all-pairs"]
-# What is recorded, with what, for the page of applications.
-RECORDED = ROOT / "tests" / "record" / "everything.c"
-RECORDING = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev")]
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XDG_CACHE_HOME": str(LOGS / "cache")}
 SCREENS = [(1400, 900), (390, 844)]
 # What a curve is of besides its axis is its kind; these only repeat the axis.
 NO_KIND = {"size", "size-class", "rows", "columns"}
 PAGES = 10
-
-# Where the first case that needs a report leaves it for the others.
-SHARED = LOGS / "report" / "shared"
-_made: dict[str, Path] = {}
-
+# Traces on the page of applications.
+TRACES = 2
 
 def cases() -> list[Case]:
     """A screen, a telephone, paper, and what must be on all of them."""
     found = [Case(f"{width} px wide", f"first screen, {scheme}", partial(first_screen, width, height, scheme))
              for width, height in SCREENS for scheme in ("light", "dark")]
-    found += [Case(f"{width} px wide", "nothing clipped, all opened", partial(clipped, width, height))
-              for width, height in SCREENS]
+    found += layout.cases()
     found += [
         Case("on paper", "", on_paper),
         Case("every series of every run", "three runs", every_series),
         Case("figures to copy", "", copied),
         Case("two runs", "one baseline", two_runs),
         Case("nothing from outside", "", offline),
+        Case("the page's script", "readout, order, filter", script),
         Case("a busy machine", "disturbed points, launches at two levels", busy_machine),
         Case("what an application would do", "two traces on four systems", application),
     ]
     return found
-
-
-def beside_models(place: Place) -> Path:
-    """The report of the software adapter and both models."""
-    if "models" not in _made:
-        out = SHARED / "models"
-        targets = ["software", *(f"model:{model}" for model in MODELS)]
-        measure(place, out, [word for target in targets for word in ("--on", target)])
-        _made["models"] = out / "report.html"
-    return _made["models"]
-
-
-def measure(place: Place, out: Path, more: list[str]) -> None:
-    """Runs the benchmarks into a directory, in quick form."""
-    clear(out)
-    ended = place.run("bench", [str(VERBENA), "bench", *BENCHMARKS, "--quick", "--out", str(out), *more], SECONDS)
-    if not (out / "report.html").exists():
-        raise BrowserError(f"there is no report: {ended.evidence()}")
-
-
-def clear(directory: Path) -> None:
-    """Results of an earlier run of the tests."""
-    for path in sorted(directory.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-
-
-def records(path: Path) -> list[dict]:
-    """The lines of a results file."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def first_screen(width: int, height: int, scheme: str, place: Place) -> Outcome:
@@ -190,32 +147,17 @@ def busy_machine(place: Place) -> Outcome:
     return passed(distrust)
 
 
-def clipped(width: int, height: int, place: Place) -> Outcome:
-    """With everything opened nothing reaches over the edge, and no column hides in a box that has to be moved sideways."""
-    report = beside_models(place)
-    with Browser(place.directory) as browser:
-        browser.show(report, width, height)
-        opened = browser.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)"
-                                  " || document.querySelectorAll('details').length")
-        found = browser.evaluate(page.CLIPPED)
-        # A check that could not find anything would pass everything.
-        planted = browser.evaluate(page.PLANTED)
-    if not planted:
-        return failed("a table wider than the window was not found")
-    if found["clipped"]:
-        return failed(f"{found['count']} elements are clipped", "\n".join(found["clipped"]))
-    if found["scroll"] > found["width"]:
-        return failed(f"the page is {found['scroll']} px wide in a window of {found['width']}")
-    return passed(f"{opened} opened, {found['tables']} tables, {found['drawings']} drawings")
-
-
 def on_paper(place: Place) -> Outcome:
     """It prints on few pages."""
     report = beside_models(place)
     with Browser(place.directory) as browser:
         browser.show(report, *SCREENS[0])
         paper = browser.printed()
+        browser.print_on_screen()
+        colourless = browser.evaluate(boxes.COLOURLESS)
     (place.directory / "report.pdf").write_bytes(paper)
+    if colourless:
+        return failed(f"paper shows {colourless} dots and bars without their colour")
     pages = len(re.findall(rb"/Type\s*/Page\b", paper))
     if not 2 <= pages <= PAGES:
         return failed(f"{pages} pages")
@@ -253,7 +195,7 @@ def every_series(place: Place) -> Outcome:
                 return failed(f"{benchmark}: {len(lines)} lines of {label}, its records have {expected}", str(panels))
         for panel in panels:
             if unnamed := [name for name in panel["lines"]
-                           if not any(end and name.startswith(end) for end in panel["names"])]:
+                           if not any(end and stands_for(end, name) for end in panel["names"])]:
                 return failed(f"{benchmark}: {unnamed} have no name beside them", str(panel["names"]))
     if charts < 10:
         return failed(f"only {charts} charts over sizes")
@@ -261,6 +203,31 @@ def every_series(place: Place) -> Outcome:
         if labels != LABELS:
             return failed(f"{asked} has lines of {labels}, not of {LABELS}")
     return passed(f"{charts} charts over sizes, {len(questions)} questions")
+
+
+def stands_for(short: str, name: str) -> bool:
+    """Whether a name, perhaps without its middle, is the beginning of a longer one."""
+    first, _, last = short.partition("\u2026")
+    return name.startswith(first) and last in name[len(first):]
+
+
+def script(place: Place) -> Outcome:
+    """The cursor reads all lines of a panel, a heading orders its table by value, and a word keeps the rows that have it."""
+    report = beside_models(place)
+    with Browser(place.directory) as browser:
+        browser.show(report, *SCREENS[0])
+        x, y = browser.evaluate(page.PANEL)
+        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        readout = browser.evaluate("document.querySelector('.readout').innerText")
+        ordered = browser.evaluate(page.ORDERED)
+        kept, rows = browser.evaluate(page.FILTERED)
+    if not all(f"{label}: " in readout for label in LABELS):
+        return failed(f"the readout has not all runs: {readout!r}")
+    if len(ordered) < 5 or ordered != sorted(ordered):
+        return failed(f"the rows are not in order: {ordered}")
+    if not 0 < kept < rows:
+        return failed(f"of {rows} rows a word keeps {kept}")
+    return passed(f"{len(readout.splitlines())} lines read, {len(ordered)} rows in order, {kept} of {rows} kept")
 
 
 def copied(place: Place) -> Outcome:
@@ -316,47 +283,43 @@ def two_runs(place: Place) -> Outcome:
 
 
 def offline(place: Place) -> Outcome:
-    """No address outside, and a policy that would forbid one."""
+    """No address outside, and a policy that forbids one, and any script but the page's own."""
     report = beside_models(place)
     text = report.read_text()
     if outside := re.findall(r"https?://[^\"' <]+|url\(|@import|\ssrc=", text):
         return failed(f"the report refers outside: {outside[:3]}")
     if "default-src 'none'" not in text:
         return failed("it has no policy against loading anything")
+    own = text.split("<script>")[1].split("</script>")[0]
+    named = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
+    if text.count("<script") != 1 or f"script-src 'sha256-{named}'\"" not in text:
+        return failed(f"the policy does not name the page's script alone, sha256-{named}")
+    if not re.search(r"<footer>Written by Verbena \d+\.\d+\.\d+\b", text):
+        return failed("it does not say which version wrote it")
     if len(text) > 5_000_000:
         return failed(f"{len(text)} bytes")
     return passed(f"{len(text) // 1000} kB")
 
 
 def application(place: Place) -> Outcome:
-    """A recorded program's page: its bars are as long as the replay says, each beside its time, and nothing is clipped."""
+    """A recorded program's page: its bars are as long as the replay says, each beside its time, and waiting is what it is there."""
     if missing := absent(RECORDING):
         return skipped(", ".join(f"{tool.name} ({tool.package})" for tool in missing))
-    traces = [place.directory / f"T{ranks}" for ranks in (2, 4)]
-    program = c_program.compile_program(RECORDED, libraries=(), compiler="mpicc.openmpi")
-    for trace in traces:
-        ended = place.run(trace.name, [str(VERBENA), "record", "--out", str(trace), "--", "mpirun.openmpi", "--oversubscribe",
-                                       "-n", trace.name[1:], str(program)], SECONDS, **AS_ROOT)
-        if not ended.succeeded:
-            return failed(ended.describe(), ended.evidence())
-    report = place.directory / "application.html"
-    on = [word for model in FOUR for word in ("--on", f"model:{model}")]
-    ended = place.run("replay", [str(VERBENA), "replay", *map(str, traces), *on, "--json", "--out", str(report)], SECONDS)
-    if not ended.succeeded:
-        return failed(ended.describe(), ended.evidence())
-    told = json.loads(ended.output)
+    report = replay(place)
+    told = json.loads(report.with_suffix(".out").read_text())
     for width, height in SCREENS:
         with Browser(place.directory) as browser:
             browser.show(report, width, height)
             browser.picture(place.directory / f"{width}.png")
             bars = browser.evaluate(page.STACKS)
-            browser.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-            found = browser.evaluate(page.CLIPPED)
-        if found["clipped"] or found["scroll"] > found["width"]:
-            return failed(f"clipped at {width} px", "\n".join(found["clipped"]))
+            waiting = browser.evaluate(page.WAITING)
+        # The page's column has the time for other ranks; the JSON object has all waiting, and of it that for the wire.
+        means = [sum(rank["waiting"] - rank["wire"] for rank in one["by_rank"]) / len(one["by_rank"]) for one in told]
+        if len(waiting) != len(means) or any(abs(a / b - 1) > 0.001 for a, b in zip(waiting, means)):
+            return failed(f"the page has waiting of {waiting}, the replays of {means}")
         # A chart a trace, and one of each system's ranks.
         charts = [chart for chart in bars if chart["names"] == FOUR]
-        if len(charts) != len(traces) or len(bars) != len(traces) * (1 + len(FOUR)):
+        if len(charts) != TRACES or len(bars) != TRACES * (1 + len(FOUR)):
             return failed(f"{len(bars)} charts, {len(charts)} of them of systems")
         for chart, replayed in zip(charts, (told[:4], told[4:])):
             long = [one["nanoseconds"] / replayed[0]["nanoseconds"] for one in replayed]

@@ -76,6 +76,19 @@ fn a_report_is_whole_and_offline() {
     }
     assert!(html.contains("one &lt;&amp;&gt; &quot;two&quot;"));
     assert!(html.len() < 5_000_000);
+    // One script, its own, and the version that wrote it.
+    assert_eq!(html.matches("<script").count(), 1);
+    let version = format!("<footer>Written by Verbena {}", env!("CARGO_PKG_VERSION"));
+    assert!(html.contains(&version));
+}
+
+#[test]
+fn a_question_is_answered_in_a_sentence() {
+    let html = page(&[run("one", 1.0)], &described(), &Beside::default());
+    assert!(
+        html.contains("The receiver of 8 B sees a write after 305 ns."),
+        "{html}"
+    );
 }
 
 #[test]

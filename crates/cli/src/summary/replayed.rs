@@ -5,39 +5,7 @@ use crate::output::outln;
 use crate::style::{Style, styled};
 use crate::terminal;
 use verbena_measure::unit;
-
-/// Where the ranks of a replay spend its time, on average, in nanoseconds. The parts add up to the
-/// time of the replay.
-#[derive(Debug, Clone, Copy)]
-pub struct Spent {
-    /// Computing.
-    pub computing: f64,
-    /// In MPI calls, without waiting.
-    pub overhead: f64,
-    /// Waiting for messages on the wire.
-    pub wire: f64,
-    /// Waiting for other ranks.
-    pub waiting: f64,
-    /// From a rank's end to the end of the last one.
-    pub done: f64,
-}
-
-/// The names of the parts.
-pub const PARTS: [&str; 5] = ["computing", "overhead", "wire", "waiting", "done"];
-
-impl Spent {
-    /// The parts with their names.
-    pub fn parts(&self) -> [(&'static str, f64); 5] {
-        let parts = [
-            self.computing,
-            self.overhead,
-            self.wire,
-            self.waiting,
-            self.done,
-        ];
-        std::array::from_fn(|part| (PARTS[part], parts[part]))
-    }
-}
+use verbena_report::html::Spent;
 
 /// A replay on a model.
 #[derive(Debug)]
@@ -46,7 +14,7 @@ pub struct OnModel<'a> {
     pub system: &'a str,
     /// The time of the replay in nanoseconds.
     pub took: f64,
-    /// Where it goes.
+    /// Where its ranks spend it, on average.
     pub spent: Spent,
 }
 

@@ -2,19 +2,21 @@
 
 use super::escape;
 use super::scale::{Kind, Scale};
+use super::text::{LETTER, room};
 use std::fmt::Write as _;
 use verbena_measure::unit;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 340.0;
-const LEFT: f64 = 76.0;
+const WIDTH: f64 = 520.0;
+const HEIGHT: f64 = 300.0;
 const RIGHT: f64 = 30.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
+/// Between the numbers beside the axis and the axis.
+const TICK: f64 = 12.0;
 /// Colours of the style sheet.
 pub const COLOURS: usize = 8;
 
-/// Points of a series that are drawn one by one.
+/// Points of a series that are drawn one by one, and that are read at the cursor.
 const MOST_DOTS: usize = 40;
 
 /// A series.
@@ -87,29 +89,40 @@ impl LineChart {
         let all = || self.series.iter().flat_map(|series| &series.points);
         let marked = self.references.iter().flat_map(|r| [r.x.0, r.x.1]);
         let xs = all().map(|p| p.0).chain(marked);
-        let x = Scale::over(self.x_kind, xs, LEFT, WIDTH - RIGHT);
         let ys = all().map(|p| p.1);
         let ys = ys.chain(self.references.iter().flat_map(Reference::ys));
         let y = Scale::over(self.y_kind, ys, HEIGHT - BOTTOM, TOP).to_decades();
+        let ticks = y.ticks(6).into_iter();
+        let left = room(ticks.map(|tick| unit::display(tick, &self.y_unit))) + TICK;
+        let x = Scale::over(self.x_kind, xs, left, WIDTH - RIGHT);
         let mut out = format!(
-            "<figure class=\"chart\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+            "<figure class=\"chart lines\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
             escape(&self.title)
         );
-        self.axes(&mut out, &x, &y);
+        self.axes(&mut out, left, &x, &y);
         for (i, series) in self.series.iter().enumerate() {
-            draw_series(&mut out, series, i % COLOURS, &x, &y, &self.y_unit);
+            draw_series(
+                &mut out,
+                series,
+                i % COLOURS,
+                (&x, &self.x_unit),
+                (&y, &self.y_unit),
+            );
         }
         for reference in &self.references {
             draw_reference(&mut out, reference, &x, &y, &self.y_unit);
         }
         for mark in &self.marks {
             let (at, label) = (x.at(mark.x), escape(&mark.label));
+            // A name that would reach over the edge stands at the other side of its line.
+            let fits = at + 4.0 + room([&mark.label]) < WIDTH;
+            let (beside, anchor) = if fits { (4.0, "start") } else { (-4.0, "end") };
             let _ = write!(
                 out,
                 "<line class=\"mark\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>\
-                 <text class=\"label\" x=\"{:.1}\" y=\"{:.1}\">{label}</text>",
+                 <text class=\"label\" text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{label}</text>",
                 HEIGHT - BOTTOM,
-                at + 4.0,
+                at + beside,
                 TOP + 12.0
             );
         }
@@ -125,16 +138,16 @@ impl LineChart {
         out
     }
 
-    fn axes(&self, out: &mut String, x: &Scale, y: &Scale) {
+    fn axes(&self, out: &mut String, left: f64, x: &Scale, y: &Scale) {
         let bottom = HEIGHT - BOTTOM;
         for tick in y.ticks(6) {
             let at = y.at(tick);
             let _ = write!(
                 out,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+                "<line class=\"grid\" x1=\"{left:.1}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
                  <text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 WIDTH - RIGHT,
-                LEFT - 6.0,
+                left - 6.0,
                 at + 4.0,
                 escape(&unit::display(tick, &self.y_unit))
             );
@@ -147,23 +160,25 @@ impl LineChart {
                 "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{:.1}\"/>",
                 bottom + 5.0
             );
-            if at - last < 48.0 {
+            let text = unit::display(tick, &self.x_unit);
+            let half = room([&text]) / 2.0;
+            if at - half < last || at + half > WIDTH {
                 continue;
             }
-            last = at;
+            last = at + half + LETTER;
             let _ = write!(
                 out,
                 "<text class=\"tick\" text-anchor=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>",
                 bottom + 18.0,
-                escape(&unit::display(tick, &self.x_unit))
+                escape(&text)
             );
         }
         let _ = write!(
             out,
-            "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
+            "<line class=\"axis\" x1=\"{left:.1}\" x2=\"{:.1}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
              <text class=\"name\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             WIDTH - RIGHT,
-            (LEFT + WIDTH - RIGHT) / 2.0,
+            (left + WIDTH - RIGHT) / 2.0,
             HEIGHT - 8.0,
             escape(&self.x_name)
         );
@@ -185,24 +200,32 @@ impl LineChart {
     }
 }
 
-fn draw_series(out: &mut String, series: &Series, colour: usize, x: &Scale, y: &Scale, unit: &str) {
+fn draw_series(
+    out: &mut String,
+    series: &Series,
+    colour: usize,
+    (x, x_unit): (&Scale, &str),
+    (y, y_unit): (&Scale, &str),
+) {
     let line = path(series.points.iter().copied(), x, y);
     let _ = write!(out, "<path class=\"line c{colour}\" d=\"{line}\"/>");
-    // So many are no measured points but a curve.
-    let dots = series
-        .points
-        .iter()
-        .filter(|_| series.points.len() <= MOST_DOTS);
-    for &(px, py) in dots {
+    // So many are no measured points but a curve: some of them can be read, and none is drawn.
+    let every = series.points.len().div_ceil(MOST_DOTS).max(1);
+    let class = if every == 1 { "dot" } else { "hit" };
+    out.push_str("<g>");
+    let dots = series.points.iter().step_by(every);
+    for &(px, py) in dots.filter(|p| p.0.is_finite() && p.1.is_finite()) {
         let _ = write!(
             out,
-            "<circle class=\"dot c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}: {}</title></circle>",
+            "<circle class=\"{class} c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}, {}: {}</title></circle>",
             x.at(px),
             y.at(py),
             escape(&series.label),
-            escape(&unit::display(py, unit))
+            escape(&unit::display(px, x_unit)),
+            escape(&unit::display(py, y_unit))
         );
     }
+    out.push_str("</g>");
 }
 
 /// A value as a diamond, over several x as a level between two; a bound as a bar to the edge that it leaves open.

@@ -8,6 +8,7 @@ pub mod ratio;
 pub mod scale;
 pub mod stack;
 pub mod strip;
+pub mod text;
 pub mod timeline;
 
 /// Text made safe for SVG and HTML.

@@ -3,27 +3,27 @@
 use super::escape;
 use super::line::COLOURS;
 use super::scale::{Kind, Scale};
+use super::text::{BOLD, LETTER, room, short};
 use std::fmt::Write as _;
 use verbena_measure::unit;
 
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 236.0;
-const LEFT: f64 = 58.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;
 /// Room at the right where no names stand.
 const EDGE: f64 = 16.0;
-/// A letter of a name, about.
-const LETTER: f64 = 6.4;
 /// Letters of a name that fit.
-const LETTERS: usize = 16;
+const LETTERS: usize = 14;
 /// Between the names of two lines.
 const LEADING: f64 = 13.0;
 /// More lines have their names in the legend alone.
 const MOST_NAMES: usize = 12;
-/// Between the numbers below the axis.
-const APART: f64 = 46.0;
-/// Points of a line that are drawn one by one.
+/// Between the numbers beside the axis and the axis.
+const TICK: f64 = 12.0;
+/// Beyond so many panels they stand four in a row.
+const MOST_COLUMNS: usize = 7;
+/// Points of a line that are drawn one by one, and that are read at the cursor.
 const MOST_DOTS: usize = 40;
 
 /// A line.
@@ -92,11 +92,16 @@ pub struct Multiples {
 impl Multiples {
     /// The drawing.
     pub fn html(&self) -> String {
+        group(std::slice::from_ref(self))
+    }
+
+    /// The panels one after another.
+    fn figures(&self) -> String {
         let lines = || self.panels.iter().flat_map(|panel| &panel.lines);
         let named = lines().any(|line| !line.name.is_empty());
         let letters = lines().map(|line| line.name.chars().count().min(LETTERS));
         let right = match named {
-            true => letters.max().unwrap_or(0) as f64 * LETTER + EDGE,
+            true => letters.max().unwrap_or(0) as f64 * BOLD + EDGE,
             false => EDGE,
         };
         let xs = lines().flat_map(|line| line.points.iter().map(|p| p.0));
@@ -105,17 +110,20 @@ impl Multiples {
             let points = line.points.iter().chain(&line.bound).map(|p| p.1);
             points.chain(bands)
         });
+        let y = Scale::zoomed(self.y.kind, ys, HEIGHT - BOTTOM, TOP);
+        let ticks = y.ticks(5).into_iter();
+        let left = room(ticks.map(|tick| unit::display(tick, &self.y.unit))) + TICK;
         let frame = Frame {
-            x: Scale::zoomed(self.x.kind, xs, LEFT, WIDTH - right),
-            y: Scale::zoomed(self.y.kind, ys, HEIGHT - BOTTOM, TOP),
+            x: Scale::zoomed(self.x.kind, xs, left, WIDTH - right),
+            y,
+            left,
             right: WIDTH - right,
             named,
         };
-        let mut out = String::from("<div class=\"panels\">");
+        let mut out = String::new();
         for panel in &self.panels {
             self.panel(&mut out, panel, &frame);
         }
-        out.push_str("</div>");
         out
     }
 
@@ -154,10 +162,11 @@ impl Multiples {
             let at = frame.y.at(tick);
             let _ = write!(
                 out,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+                "<line class=\"grid\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
                  <text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                frame.left,
                 frame.right,
-                LEFT - 6.0,
+                frame.left - 6.0,
                 at + 4.0,
                 escape(&unit::display(tick, &self.y.unit))
             );
@@ -165,26 +174,29 @@ impl Multiples {
         let mut last = f64::MIN;
         for tick in self.x_ticks(panel, &frame.x) {
             let at = frame.x.at(tick);
-            if at - last < APART {
+            let text = unit::display(tick, &self.x.unit);
+            let half = room([&text]) / 2.0;
+            if at - half < last || at + half > WIDTH {
                 continue;
             }
-            last = at;
+            last = at + half + LETTER;
             let _ = write!(
                 out,
                 "<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{:.1}\"/>\
                  <text class=\"tick\" text-anchor=\"middle\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>",
                 bottom + 4.0,
                 bottom + 17.0,
-                escape(&unit::display(tick, &self.x.unit))
+                escape(&text)
             );
         }
         let _ = write!(
             out,
-            "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{0:.1}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
+            "<line class=\"axis\" x1=\"{3:.1}\" x2=\"{0:.1}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
              <text class=\"name\" text-anchor=\"end\" x=\"{0:.1}\" y=\"{1:.1}\">{2}</text>",
             frame.right,
             HEIGHT - 5.0,
-            escape(&self.x.name)
+            escape(&self.x.name),
+            frame.left
         );
     }
 
@@ -201,10 +213,22 @@ impl Multiples {
     }
 }
 
+/// The panels of several figures side by side, with as many columns as they fill.
+pub fn group(figures: &[Multiples]) -> String {
+    let count: usize = figures.iter().map(|figure| figure.panels.len()).sum();
+    let panels: String = figures.iter().map(Multiples::figures).collect();
+    format!(
+        "<div class=\"panels n{}\">{panels}</div>",
+        count.min(MOST_COLUMNS)
+    )
+}
+
 /// The scales that all panels share.
 struct Frame {
     x: Scale,
     y: Scale,
+    /// Where the drawing begins, beside the numbers of its axis.
+    left: f64,
     /// Where the drawing ends and the names begin.
     right: f64,
     named: bool,
@@ -236,21 +260,22 @@ impl Frame {
             "<path class=\"line c{colour}{dash}\" d=\"{}\"><title>{title}</title></path>",
             self.path(line.points.iter().copied())
         );
-        // So many are no measured points but a curve.
-        let dots = line
-            .points
-            .iter()
-            .filter(|_| line.points.len() <= MOST_DOTS);
+        // So many are no measured points but a curve: some of them can be read, and none is drawn.
+        let every = line.points.len().div_ceil(MOST_DOTS).max(1);
+        let class = if every == 1 { "dot" } else { "hit" };
+        let dots = line.points.iter().step_by(every);
+        out.push_str("<g>");
         for &(x, y) in dots.filter(|p| p.0.is_finite() && p.1.is_finite()) {
             let _ = write!(
                 out,
-                "<circle class=\"dot c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.6\"><title>{title}, {}: {}</title></circle>",
+                "<circle class=\"{class} c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.6\"><title>{title}, {}: {}</title></circle>",
                 self.x.at(x),
                 self.y.at(y),
                 escape(&unit::display(x, x_unit)),
                 escape(&unit::display(y, y_unit))
             );
         }
+        out.push_str("</g>");
     }
 
     fn path(&self, points: impl Iterator<Item = (f64, f64)>) -> String {
@@ -290,7 +315,7 @@ impl Frame {
                 self.right + 8.0,
                 self.right + 10.0,
                 place + 4.0,
-                escape(&short(&line.name))
+                escape(&short(&line.name, LETTERS))
             );
         }
     }
@@ -313,13 +338,6 @@ fn spread(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
         least = *place + LEADING;
     }
     places
-}
-
-fn short(name: &str) -> String {
-    match name.chars().count() > LETTERS {
-        true => name.chars().take(LETTERS - 1).chain(['\u{2026}']).collect(),
-        false => name.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -3,14 +3,17 @@
 use super::escape;
 use super::line::COLOURS;
 use super::scale::{Kind, Scale};
+use super::text::{LETTER, short};
 use std::fmt::Write as _;
 use verbena_measure::unit;
 
-const WIDTH: f64 = 760.0;
-const LEFT: f64 = 150.0;
-const RIGHT: f64 = 90.0;
+const WIDTH: f64 = 520.0;
+const LEFT: f64 = 16.0;
+const RIGHT: f64 = 80.0;
 const TOP: f64 = 6.0;
-const LANE: f64 = 24.0;
+/// A name and the bar under it.
+const LANE: f64 = 36.0;
+const NAME: f64 = 16.0;
 const BOTTOM: f64 = 28.0;
 
 /// A bar: its name and how much of each kind it has, in nanoseconds.
@@ -69,10 +72,12 @@ pub fn svg(title: &str, kinds: &[&str], stacks: &[Stack]) -> String {
 }
 
 fn bar(stack: &Stack, kinds: &[&str], top: f64, x: &Scale) -> String {
-    let middle = top + LANE / 2.0 + 4.0;
+    let middle = top + NAME + (LANE - NAME) / 2.0 + 2.0;
+    let letters = ((WIDTH - LEFT) / LETTER) as usize;
     let mut out = format!(
-        "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{middle:.1}\">{}</text>",
-        LEFT - 8.0,
+        "<text class=\"tick\" x=\"{LEFT}\" y=\"{:.1}\">{}<title>{}</title></text>",
+        top + NAME - 3.0,
+        escape(&short(&stack.name, letters)),
         escape(&stack.name)
     );
     let mut from = 0.0;
@@ -83,9 +88,9 @@ fn bar(stack: &Stack, kinds: &[&str], top: f64, x: &Scale) -> String {
             out,
             "<rect class=\"dot c{}\" x=\"{start:.2}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{:.1}\"><title>{}: {} {}</title></rect>",
             colour % COLOURS,
-            top + 4.0,
+            top + NAME,
             end - start,
-            LANE - 8.0,
+            LANE - NAME - 4.0,
             escape(&stack.name),
             escape(kind),
             escape(&unit::time(*part))
@@ -115,7 +120,7 @@ mod tests {
             &["one", "two"],
             &[stack("a<b", [100.0, 300.0]), stack("c", [50.0, 0.0])],
         );
-        assert!(out.contains(">a&lt;b</text>") && !out.contains("a<b"));
+        assert!(out.contains(">a&lt;b<title>") && !out.contains("a<b"));
         let numbers = |name: &str| -> Vec<f64> {
             let all = out.split("<rect").skip(1);
             let value = |text: &str| {

@@ -3,12 +3,14 @@
 use super::escape;
 use super::line::COLOURS;
 use super::scale::{Kind, Scale};
+use super::text::{room, short};
 use std::fmt::Write as _;
 use verbena_measure::unit;
 
-const WIDTH: f64 = 760.0;
-const LEFT: f64 = 170.0;
-const RIGHT: f64 = 18.0;
+const WIDTH: f64 = 520.0;
+const RIGHT: f64 = 30.0;
+/// Letters of a lane's name that fit.
+const LETTERS: usize = 22;
 const TOP: f64 = 10.0;
 const LANE: f64 = 22.0;
 const BOTTOM: f64 = 40.0;
@@ -32,15 +34,17 @@ pub struct Bar {
 pub fn svg(title: &str, bars: &[Bar], whole: f64) -> String {
     let lanes = distinct(bars.iter().map(|bar| bar.lane.as_str()));
     let kinds = distinct(bars.iter().map(|bar| bar.kind.as_str()));
+    let names: Vec<String> = lanes.iter().map(|lane| short(lane, LETTERS)).collect();
+    let left = room(&names) + 8.0;
     let bottom = TOP + LANE * lanes.len() as f64;
     let height = bottom + BOTTOM;
     let ends = [0.0, whole].into_iter();
-    let x = Scale::over(Kind::Linear, ends, LEFT, WIDTH - RIGHT);
+    let x = Scale::over(Kind::Linear, ends, left, WIDTH - RIGHT);
     let mut out = format!(
         "<figure class=\"chart\"><svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
         escape(title)
     );
-    for tick in x.ticks(8) {
+    for tick in x.ticks(5) {
         let at = x.at(tick);
         let _ = write!(
             out,
@@ -50,12 +54,13 @@ pub fn svg(title: &str, bars: &[Bar], whole: f64) -> String {
             escape(&unit::time(tick))
         );
     }
-    for (i, lane) in lanes.iter().enumerate() {
+    for (i, (lane, name)) in lanes.iter().zip(&names).enumerate() {
         let _ = write!(
             out,
-            "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            LEFT - 8.0,
+            "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}<title>{}</title></text>",
+            left - 8.0,
             TOP + LANE * (i as f64 + 0.5) + 4.0,
+            escape(name),
             escape(lane)
         );
     }
@@ -108,7 +113,7 @@ mod tests {
             40.0,
         );
         assert_eq!(out.matches("<rect").count(), 3);
-        assert_eq!(out.matches(">a&lt;b</text>").count(), 1);
+        assert_eq!(out.matches(">a&lt;b<title>").count(), 1);
         assert!(!out.contains("a<b"));
     }
 

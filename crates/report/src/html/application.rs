@@ -1,7 +1,7 @@
 //! The page of recorded programs: what they would take on several systems, and where their ranks' time goes there.
 
 use super::figures::copyable;
-use super::frame::head;
+use super::frame::{foot, head};
 use crate::chart::escape;
 use crate::chart::stack::{self, Stack};
 use std::fmt::Write as _;
@@ -27,10 +27,51 @@ pub struct OnSystem {
     pub system: String,
     /// Until all had ended.
     pub took: f64,
-    /// Where ranks spend it on average, by kind, and so that the sum is all of it.
-    pub parts: Vec<f64>,
+    /// Where ranks spend it on average.
+    pub mean: Spent,
     /// The same of single ranks until each ended.
-    pub ranks: Vec<(usize, Vec<f64>)>,
+    pub ranks: Vec<(usize, Spent)>,
+}
+
+/// Where a rank spends its time, in nanoseconds. The parts add up to the time of the replay.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    /// Computing.
+    pub computing: f64,
+    /// In MPI calls, without waiting.
+    pub overhead: f64,
+    /// Waiting for messages on the wire.
+    pub wire: f64,
+    /// Waiting for other ranks.
+    pub waiting: f64,
+    /// From the rank's end to the end of the last one.
+    pub done: f64,
+}
+
+/// The names of the parts.
+const PARTS: [&str; 5] = ["computing", "overhead", "wire", "waiting", "done"];
+
+impl Spent {
+    /// The parts with their names.
+    pub fn parts(&self) -> [(&'static str, f64); 5] {
+        let parts = [
+            self.computing,
+            self.overhead,
+            self.wire,
+            self.waiting,
+            self.done,
+        ];
+        std::array::from_fn(|part| (PARTS[part], parts[part]))
+    }
+
+    fn numbers(&self) -> Vec<f64> {
+        self.parts().map(|(_, part)| part).into()
+    }
+
+    /// The columns for a spreadsheet.
+    fn text(&self) -> String {
+        self.parts().map(|(_, part)| part.to_string()).join("\t")
+    }
 }
 
 impl Application {
@@ -41,8 +82,8 @@ impl Application {
     }
 }
 
-/// The page over recordings, each on the same systems. `kinds` are those of the parts.
-pub fn application(command: &str, kinds: &[&str], all: &[Application]) -> String {
+/// The page over recordings, each on the same systems.
+pub fn application(command: &str, all: &[Application]) -> String {
     let mut out = head("What your application would do");
     let _ = write!(
         out,
@@ -53,10 +94,10 @@ pub fn application(command: &str, kinds: &[&str], all: &[Application]) -> String
         out.push_str(&by_ranks(all));
     }
     for one in all {
-        out.push_str(&section(one, kinds));
+        out.push_str(&section(one));
     }
     out.push_str(NOTE);
-    out.push_str("</main></body></html>\n");
+    out.push_str(&foot());
     out
 }
 
@@ -96,7 +137,7 @@ fn by_ranks(all: &[Application]) -> String {
     out
 }
 
-fn section(one: &Application, kinds: &[&str]) -> String {
+fn section(one: &Application) -> String {
     let mut out = format!(
         "<h2>{}</h2><p class=\"answers\">{}</p>",
         escape(&one.name),
@@ -107,28 +148,34 @@ fn section(one: &Application, kinds: &[&str]) -> String {
         .iter()
         .map(|on| Stack {
             name: on.system.clone(),
-            parts: on.parts.clone(),
+            parts: on.mean.numbers(),
         })
         .collect();
-    out.push_str(&stack::svg(
-        "Time on each system, and where a rank spends it on average",
-        kinds,
-        &bars,
-    ));
-    out.push_str(&systems(one, kinds));
+    let _ = write!(
+        out,
+        "<div class=\"stacks mean\">{}<div>{}</div></div>",
+        stack::svg(
+            "Time on each system, and where a rank spends it on average",
+            &PARTS,
+            &bars,
+        ),
+        systems(one)
+    );
+    out.push_str("<div class=\"stacks\">");
     for on in &one.on {
-        out.push_str(&by_rank(on, kinds));
+        out.push_str(&by_rank(on));
     }
+    out.push_str("</div>");
     out
 }
 
-fn systems(one: &Application, kinds: &[&str]) -> String {
+fn systems(one: &Application) -> String {
     let mut out = String::from(
         "<div class=\"wide\"><table class=\"labelled\"><thead><tr><th class=\"text\">system</th><th>time</th><th>to the fastest</th>",
     );
-    let mut text = vec![format!("system\ttime\t{}", kinds.join("\t"))];
-    for kind in kinds {
-        let _ = write!(out, "<th>{}</th>", escape(kind));
+    let mut text = vec![format!("system\ttime\t{}", PARTS.join("\t"))];
+    for column in PARTS {
+        let _ = write!(out, "<th>{column}</th>");
     }
     out.push_str("</tr></thead><tbody>");
     for on in &one.on {
@@ -139,57 +186,49 @@ fn systems(one: &Application, kinds: &[&str]) -> String {
             escape(&unit::time(on.took)),
             on.took / one.least()
         );
-        out.push_str(&cells(kinds, &on.parts));
+        out.push_str(&cells(&on.mean));
         out.push_str("</tr>");
-        let numbers: Vec<String> = on.parts.iter().map(f64::to_string).collect();
-        text.push(format!(
-            "{}\t{}\t{}",
-            on.system,
-            on.took,
-            numbers.join("\t")
-        ));
+        text.push(format!("{}\t{}\t{}", on.system, on.took, on.mean.text()));
     }
     out.push_str("</tbody></table></div>");
     out.push_str(&copyable(&text));
     out
 }
 
-fn cells(kinds: &[&str], parts: &[f64]) -> String {
-    let cell = |(kind, part): (&&str, &f64)| {
-        let (kind, part) = (escape(kind), escape(&unit::time(*part)));
-        format!("<td data-of=\"{kind}\">{part}</td>")
+fn cells(spent: &Spent) -> String {
+    let cell = |(column, part): (&str, f64)| {
+        let part = escape(&unit::time(part));
+        format!("<td data-of=\"{column}\">{part}</td>")
     };
-    kinds.iter().zip(parts).map(cell).collect()
+    spent.parts().into_iter().map(cell).collect()
 }
 
 /// The ranks of a system, behind a click.
-fn by_rank(on: &OnSystem, kinds: &[&str]) -> String {
+fn by_rank(on: &OnSystem) -> String {
     let bars: Vec<Stack> = on
         .ranks
         .iter()
-        .map(|(rank, parts)| Stack {
+        .map(|(rank, spent)| Stack {
             name: format!("rank {rank}"),
-            parts: parts.clone(),
+            parts: spent.numbers(),
         })
         .collect();
     let title = format!("{}, rank by rank", on.system);
-    let mut text = vec![format!("rank\t{}", kinds.join("\t"))];
-    for (rank, parts) in &on.ranks {
-        let numbers: Vec<String> = parts.iter().map(f64::to_string).collect();
-        text.push(format!("{rank}\t{}", numbers.join("\t")));
+    let mut text = vec![format!("rank\t{}", PARTS.join("\t"))];
+    for (rank, spent) in &on.ranks {
+        text.push(format!("{rank}\t{}", spent.text()));
     }
     format!(
         "<details class=\"ranks\"><summary>{}</summary>{}{}</details>",
         escape(&title),
-        stack::svg(&title, kinds, &bars),
+        stack::svg(&title, &PARTS, &bars),
         copyable(&text)
     )
 }
 
 const NOTE: &str = "<h2>How to read it</h2><p><em>Computing</em> is the program's own, as it was recorded, times the scale that is \
-told. <em>Overhead</em> is what messages take the processor: posting, copying, registering, finding what has come. While it had nothing \
-to do, <em>wire</em> is for what was on its way through adapters, buses and links, <em>waiting</em> for what another rank had not done \
-yet; it is <em>done</em> when it has ended and others have not. Bars of single ranks end when the rank ended. What \
+told. <em>Overhead</em> is what messages take the processor: posting, copying, registering, finding what has come. In the rest of the time a rank \
+waits for messages on their way through adapters, buses and links (<em>wire</em>), or for what another rank has not done yet (<em>waiting</em>). It is <em>done</em> when it has ended and others have not. Bars of single ranks end when the rank ended. What \
 the models know is in docs/models.md.</p>";
 
 #[cfg(test)]
@@ -200,8 +239,14 @@ mod tests {
         let on = times.map(|took| OnSystem {
             system: format!("s<{took}"),
             took,
-            parts: vec![took / 4.0, took / 4.0, took / 2.0],
-            ranks: vec![(0, vec![took / 2.0, took / 4.0, took / 4.0])],
+            mean: Spent {
+                computing: took / 4.0,
+                waiting: took / 2.0,
+                wire: took / 8.0,
+                done: took / 4.0,
+                ..Spent::default()
+            },
+            ranks: vec![(0, Spent::default())],
         });
         Application {
             name: name.to_owned(),
@@ -213,8 +258,7 @@ mod tests {
 
     #[test]
     fn each_system_is_held_against_the_fastest() {
-        let kinds = ["computing", "overhead", "waiting"];
-        let out = application("c", &kinds, &[one("t", [300.0, 200.0])]);
+        let out = application("c", &[one("t", [300.0, 200.0])]);
         assert!(out.contains(">1.500 x</td>") && out.contains(">1.000 x</td>"));
         assert!(!out.contains("By number of ranks") && !out.contains("s<300"));
         // A chart of the systems, and one of each system's ranks.
@@ -222,9 +266,17 @@ mod tests {
     }
 
     #[test]
+    fn table_and_bars_have_the_same_parts() {
+        let out = application("c", &[one("t", [800.0, 1600.0])]);
+        assert!(out.contains("<td data-of=\"waiting\">400 ns</td>"), "{out}");
+        assert!(out.contains("<td data-of=\"wire\">100 ns</td>"));
+        assert!(out.contains("waiting 400 ns</title>"));
+    }
+
+    #[test]
     fn several_recordings_have_a_table() {
         let all = [one("t1", [300.0, 200.0]), one("t2", [150.0, 400.0])];
-        let out = application("c", &["a", "b", "c"], &all);
+        let out = application("c", &all);
         for cell in [
             "300 ns (1.50 x)",
             "200 ns (1.00 x)",

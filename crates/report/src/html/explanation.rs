@@ -1,6 +1,6 @@
 //! The page of an explanation: where the time of an operation goes, as a timeline and a table.
 
-use super::frame::head;
+use super::frame::{foot, head};
 use crate::chart::escape;
 use crate::chart::timeline::{self, Bar};
 use std::fmt::Write as _;
@@ -65,7 +65,7 @@ pub fn explanation(system: &str, command: &str, operations: &[Operation]) -> Str
         out.push_str("</tbody></table>");
     }
     out.push_str(NOTE);
-    out.push_str("</main></body></html>\n");
+    out.push_str(&foot());
     out
 }
 

@@ -7,6 +7,9 @@ use crate::chart::escape;
 use std::fmt::Write as _;
 use verbena_measure::unit;
 
+/// Columns of runs that fit on a narrow screen.
+const MOST_COLUMNS: usize = 3;
+
 /// Text with tabs that is selected as a whole.
 pub fn copyable(lines: &[String]) -> String {
     format!(
@@ -23,9 +26,16 @@ pub fn of_curves(curves: &Curves, runs: &[Shown<'_>]) -> String {
     let labels = columns.iter().map(|run| runs[*run].run.run.label.as_str());
     let labels: Vec<&str> = labels.collect();
     let mut text = vec![[&["", &curves.axis][..], &labels[..]].concat().join("\t")];
+    // So many columns do not fit on a narrow screen, where each figure then has the name of its run.
+    let is_labelled = labels.len() > MOST_COLUMNS;
     let mut out = format!(
-        "<details class=\"figures\"><summary>the figures</summary><div class=\"wide\"><table><thead><tr>\
+        "<details class=\"figures\"><summary>the figures</summary><div class=\"wide\"><table{}><thead><tr>\
          <th class=\"text\">of</th><th>{}</th>",
+        if is_labelled {
+            " class=\"labelled\""
+        } else {
+            ""
+        },
         escape(&curves.axis)
     );
     for label in &labels {
@@ -53,9 +63,13 @@ pub fn of_curves(curves: &Curves, runs: &[Shown<'_>]) -> String {
                 escape(&unit::display(x, curves.x_unit()))
             );
             let mut line = format!("{kind}\t{x}");
-            for value in values {
+            for (value, label) in values.into_iter().zip(&labels) {
                 let shown = value.map_or("-".to_owned(), |v| unit::display(v, &curves.unit));
-                let _ = write!(out, "<td>{}</td>", escape(&shown));
+                let label = match is_labelled {
+                    true => format!(" data-of=\"{}\"", escape(label)),
+                    false => String::new(),
+                };
+                let _ = write!(out, "<td{label}>{}</td>", escape(&shown));
                 line += &value.map_or("\t".to_owned(), |v| format!("\t{v}"));
             }
             out.push_str("</tr>");

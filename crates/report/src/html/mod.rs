@@ -12,13 +12,14 @@ mod lead;
 mod page;
 mod question;
 mod reproduction;
+mod script;
 mod section;
 mod theme;
 mod tile;
 mod validation;
 mod verdict;
 
-pub use application::{Application, OnSystem, application};
+pub use application::{Application, OnSystem, Spent, application};
 pub use closed_loop::{ClosedLoop, Figure, Predicted};
 pub use explanation::{Operation, explanation};
 pub use page::page;

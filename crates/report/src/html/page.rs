@@ -2,7 +2,7 @@
 
 use super::changes::changes;
 use super::closed_loop;
-use super::frame::head;
+use super::frame::{foot, head};
 use super::lead::lead;
 use super::question;
 use super::reproduction;
@@ -32,7 +32,7 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> S
     out.push_str(&changes(runs));
     out.push_str(&question::pages(&shown));
     out.push_str(&all_benchmarks(benchmarks, &shown));
-    out.push_str("<h2 id=\"findings\">All that was found</h2>");
+    out.push_str("<section class=\"fold\"><h2 id=\"findings\">All that was found</h2>");
     for run in runs {
         let _ = write!(
             out,
@@ -42,6 +42,7 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> S
             failures(run)
         );
     }
+    out.push_str("</section>");
     if let Some(closed) = beside.closed_loop {
         let _ = write!(
             out,
@@ -53,9 +54,9 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> S
     if let Some(reproduction) = beside.reproduction {
         let _ = write!(
             out,
-            "<h2 id=\"published\">Published adapters</h2><p>What was published of real adapters, beside the timing models of them. \
+            "<section class=\"fold\"><h2 id=\"published\">Published adapters</h2><p>What was published of real adapters, beside the timing models of them. \
              Computed, not measured; <code>verbena reproduce --out DIR</code> draws the papers' figures.</p>\
-             <details><summary>the claims</summary>{}</details>",
+             <details><summary>the claims</summary>{}</details></section>",
             reproduction::body(reproduction)
         );
     }
@@ -64,7 +65,7 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> S
         out.push_str(&environment(run, if at == 0 { " open" } else { "" }));
     }
     out.push_str(METHODS);
-    out.push_str("</main></body></html>\n");
+    out.push_str(&foot());
     out
 }
 
@@ -123,7 +124,7 @@ fn contents(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
 
 /// The benchmarks by group, each with all of its curves and figures.
 fn all_benchmarks(benchmarks: &[Described], shown: &[Shown<'_>]) -> String {
-    let mut out = String::from("<h2 id=\"benchmarks\">All benchmarks</h2>");
+    let mut out = String::from("<section class=\"fold\"><h2 id=\"benchmarks\">All benchmarks</h2>");
     let mut count = 0;
     for (at, group) in groups(benchmarks, shown).into_iter().enumerate() {
         let sections: Vec<String> = benchmarks
@@ -135,7 +136,8 @@ fn all_benchmarks(benchmarks: &[Described], shown: &[Shown<'_>]) -> String {
         count += sections.len();
         let _ = write!(
             out,
-            "<details class=\"group\" id=\"group{at}\"><summary>{} <span class=\"note\">{}</span></summary>{}</details>",
+            "<details class=\"group\" id=\"group{at}\"><summary>{} <span class=\"note\">{}</span></summary>\
+             <div class=\"benchmarks\">{}</div></details>",
             escape(group),
             match sections.len() {
                 1 => "1 benchmark".to_owned(),
@@ -146,7 +148,7 @@ fn all_benchmarks(benchmarks: &[Described], shown: &[Shown<'_>]) -> String {
     }
     let _ = write!(
         out,
-        "<p class=\"printed note\">The curves and figures of {count} benchmarks are not printed; the file has them.</p>"
+        "</section><p class=\"printed note\">The curves and figures of {count} benchmarks are not printed; unfold them first, or read them in the file.</p>"
     );
     out
 }

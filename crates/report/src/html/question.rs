@@ -5,7 +5,7 @@ use super::curves::{Base, Curve, Curves, distribution, marks};
 use super::figures;
 use super::section::Shown;
 use crate::chart::escape;
-use crate::chart::panel::Mark;
+use crate::chart::panel::{Mark, group};
 use crate::gather::{Row, findings};
 use std::fmt::Write as _;
 use verbena_measure::result::Value;
@@ -44,11 +44,12 @@ const QUESTIONS: [Question; 6] = [
                 Some((unit::size(first.0), unit::time(first.1)))
             };
             let (size, write) = of("write")?;
-            let mut text = format!("{size} in {write} by a write");
-            for word in ["message", "read"] {
-                if let Some((_, time)) = of(word) {
-                    let _ = write!(text, ", {time} by a {word}");
-                }
+            let mut text = format!("The receiver of {size} sees a write after {write}");
+            if let Some((_, time)) = of("message") {
+                let _ = write!(text, " and a message after {time}");
+            }
+            if let Some((_, time)) = of("read") {
+                let _ = write!(text, "; a read takes {time} there and back");
             }
             Some(text)
         },
@@ -67,9 +68,14 @@ const QUESTIONS: [Question; 6] = [
         answer: |curves, run, shown| {
             let curve = curves.all.iter().find(|c| c.run == run)?;
             let (size, rate) = *curve.points.last()?;
-            let mut text = format!("{} at {}", unit::rate(rate), unit::size(size));
+            let (rate, size) = (unit::rate(rate), unit::size(size));
+            let mut text = format!("Writes of {size} move {rate}");
             if let Some(half) = finding(shown, "bandwidth.write", "half-power-size") {
-                let _ = write!(text, ", half of its peak from {} on", unit::size(half));
+                let _ = write!(
+                    text,
+                    "; half of the peak is reached at {}",
+                    unit::size(half)
+                );
             }
             Some(text)
         },
@@ -87,9 +93,9 @@ const QUESTIONS: [Question; 6] = [
             let curve = curves.all.iter().find(|c| c.run == run)?;
             let (pairs, ratio) = *curve.points.last()?;
             Some(format!(
-                "{} times one pair's with {pairs} pairs ({})",
-                unit::number(ratio),
-                curve.kind
+                "With {pairs} pairs at once a write takes {} as with one pair{}",
+                as_long(ratio),
+                bracketed(&curve.kind)
             ))
         },
     },
@@ -113,10 +119,16 @@ const QUESTIONS: [Question; 6] = [
             let curve = curves.all.iter().find(|c| c.run == run)?;
             let (pairs, ratio) = *curve.points.last()?;
             Some(match finding(shown, "internals.contexts", "context-knee") {
-                Some(knee) => format!("slower from {} queue pairs on", unit::number(knee.round())),
+                Some(knee) => format!(
+                    "Writes become slower from {} queue pairs on: with {pairs} each takes {} as with \
+                     the fewest",
+                    unit::number(knee.round()),
+                    as_long(ratio)
+                ),
                 None => format!(
-                    "no knee up to {pairs} queue pairs; {} times as long there",
-                    unit::number(ratio)
+                    "No slowdown starts up to {pairs} queue pairs; there a write takes {} as with \
+                     the fewest",
+                    as_long(ratio)
                 ),
             })
         },
@@ -139,14 +151,14 @@ const QUESTIONS: [Question; 6] = [
             let curve = curves.all.iter().find(|c| c.run == run)?;
             let (percent, ratio) = *curve.points.first()?;
             let mut text = format!(
-                "{} % of its bandwidth with {} % of the buffers used again",
-                unit::number((ratio * 100.0).round()),
-                unit::number(percent)
+                "With {} % of the buffers used again, bandwidth is {} % of that with one buffer",
+                unit::number(percent),
+                unit::number((ratio * 100.0).round())
             );
             if let Some(knee) = finding(shown, "internals.translation", "translation-knee") {
                 let _ = write!(
                     text,
-                    "; slower from {} pages on",
+                    "; it falls from {} pages on",
                     unit::number(knee.round())
                 );
             }
@@ -175,16 +187,38 @@ const QUESTIONS: [Question; 6] = [
                 curve.points.iter().find(|point| point.0 >= 8.0).copied()
             };
             let ((size, within), (_, peer)) = (of("within")?, of("to a peer")?);
+            let wire = match peer > within {
+                true => format!(
+                    "the wire and the second adapter cost {}",
+                    unit::time(peer - within)
+                ),
+                false => "no measurable cost of the wire".to_owned(),
+            };
             Some(format!(
-                "{} of {} for {}: {:.0} % without the wire",
-                unit::time(within),
-                unit::time(peer),
+                "A write of {} takes {} within one adapter and {} to a peer: {wire}",
                 unit::size(size),
-                within / peer * 100.0
+                unit::time(within),
+                unit::time(peer)
             ))
         },
     },
 ];
+
+/// Returns how long something takes against something else.
+fn as_long(ratio: f64) -> String {
+    match unit::number(ratio).as_str() {
+        "1" => "as long".to_owned(),
+        number => format!("{number} times as long"),
+    }
+}
+
+/// Returns a kind in brackets, if it has a name.
+fn bracketed(kind: &str) -> String {
+    match kind {
+        "" => String::new(),
+        kind => format!(" ({kind})"),
+    }
+}
 
 /// Over the reliable connection and a receive queue of its own: one curve a run. The others are with the benchmark.
 fn plain(row: &Row) -> bool {
@@ -232,34 +266,26 @@ fn page(question: &Question, runs: &[Shown<'_>]) -> String {
     if !curves.are_curves() {
         return String::new();
     }
-    let mut out = format!(
-        "<section class=\"question\" id=\"{}\"><h2>{}</h2><ul class=\"answers\">",
-        question.id, question.asks
-    );
+    let mut answers = String::from("<ul class=\"answers\">");
     for (at, shown) in runs.iter().enumerate() {
         let label = escape(&shown.run.run.label);
         let answer = (question.answer)(&curves, at, shown);
         let absent = || match curves.all.iter().any(|curve| curve.run == at) {
-            true => "see the figures".to_owned(),
-            false => "not measured".to_owned(),
+            true => "The figures are in the table".to_owned(),
+            false => "Not measured".to_owned(),
         };
         let _ = write!(
-            out,
-            "<li><span class=\"key c{}\">{label}</span> {}</li>",
+            answers,
+            "<li><span class=\"key c{}\">{label}</span> {}.</li>",
             at % crate::chart::line::COLOURS,
             escape(&answer.unwrap_or_else(absent))
         );
     }
+    answers.push_str("</ul>");
     let found: Vec<Mark> = marks(question.benchmarks[0], runs);
-    let _ = write!(
-        out,
-        "</ul>{}",
-        curves.multiples(question.asks, runs, &found).html()
-    );
-    if question.id == "q-latency"
-        && let Some(distribution) = distribution("latency.write", runs)
-    {
-        out.push_str(&distribution.html());
+    let mut drawings = vec![curves.multiples(question.asks, runs, &found)];
+    if question.id == "q-latency" {
+        drawings.extend(distribution("latency.write", runs));
     }
     let more: Vec<String> = question
         .benchmarks
@@ -267,14 +293,26 @@ fn page(question: &Question, runs: &[Shown<'_>]) -> String {
         .filter(|name| measured(name, runs))
         .map(|name| format!("<a href=\"#{name}\">{name}</a>"))
         .collect();
-    let _ = write!(
-        out,
-        "<p class=\"note\">{} More of it: {}.</p>{}</section>",
+    let note = format!(
+        "<p class=\"note\">{} More of it: {}.</p>{}",
         escape(question.shows),
         more.join(", "),
         figures::of_curves(&curves, runs)
     );
-    out
+    let panels: usize = drawings.iter().map(|drawing| drawing.panels.len()).sum();
+    let drawn = group(&drawings);
+    // One panel has its text beside it.
+    let (class, body) = match panels {
+        1 => (
+            " beside",
+            format!("<div class=\"says\">{answers}{note}</div>{drawn}"),
+        ),
+        _ => ("", format!("{answers}{drawn}{note}")),
+    };
+    format!(
+        "<section class=\"question{class}\" id=\"{}\"><h2>{}</h2>{body}</section>",
+        question.id, question.asks
+    )
 }
 
 fn measured(benchmark: &str, runs: &[Shown<'_>]) -> bool {

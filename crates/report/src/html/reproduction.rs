@@ -1,7 +1,7 @@
 //! Published figures and what the timing models make of them: the table of claims, the reasons for what is missed, the
 //! papers' figures redrawn, and the fitted values behind it all.
 
-use super::frame::head;
+use super::frame::{foot, head};
 use super::validation::{self, Validation};
 use crate::chart::escape;
 use crate::chart::line::LineChart;
@@ -100,7 +100,7 @@ pub fn reproduction_page(command: &str, reproduction: &Reproduction) -> String {
     out.push_str("<a href=\"#fitted\">Fitted values</a></nav>");
     out.push_str(&body(reproduction));
     out.push_str(NOTE);
-    out.push_str("</main></body></html>\n");
+    out.push_str(&foot());
     out
 }
 
@@ -118,9 +118,13 @@ pub fn body(reproduction: &Reproduction) -> String {
             escape(&paper.name),
             claims(paper)
         );
-        for plot in &paper.plots {
-            out.push_str(&figure(plot));
-        }
+        out.push_str(&folded(
+            &paper
+                .plots
+                .iter()
+                .map(|plot| figure(plot, ""))
+                .collect::<Vec<_>>(),
+        ));
     }
     if let Some(validation) = &reproduction.validation {
         out.push_str(&validation::section(validation));
@@ -177,9 +181,23 @@ fn claims(paper: &Paper) -> String {
     out
 }
 
-pub(super) fn figure(plot: &Plot) -> String {
+/// Returns figures behind a click, side by side.
+pub(super) fn folded(figures: &[String]) -> String {
+    let count = match figures.len() {
+        0 => return String::new(),
+        1 => "1 figure".to_owned(),
+        count => format!("{count} figures"),
+    };
+    format!(
+        "<details class=\"group\"><summary>{count}</summary><div class=\"benchmarks\">{}</div></details>",
+        figures.concat()
+    )
+}
+
+/// Returns a drawing with its figures, and what else is behind a click.
+pub(super) fn figure(plot: &Plot, more: &str) -> String {
     let mut out = format!(
-        "<h3 id=\"{}\">{}</h3><p class=\"answers\">{}{}</p>",
+        "<section class=\"benchmark one\"><div class=\"about\"><h3 id=\"{}\">{}</h3><p class=\"answers\">{}{}</p></div>",
         escape(&plot.id),
         escape(&plot.chart.title),
         escape(&plot.place),
@@ -189,6 +207,8 @@ pub(super) fn figure(plot: &Plot) -> String {
     );
     out.push_str(&plot.chart.svg());
     out.push_str(&data(&plot.chart));
+    out.push_str(more);
+    out.push_str("</section>");
     out
 }
 
@@ -202,7 +222,8 @@ fn data(chart: &LineChart) -> String {
     xs.sort_by(f64::total_cmp);
     xs.dedup();
     let mut out = format!(
-        "<details><summary>figures</summary><div class=\"wide\"><table><thead><tr><th>{}</th>",
+        "<details class=\"figures\"><summary>the figures</summary><div class=\"wide\"><table class=\"labelled\"><thead><tr>\
+         <th>{}</th>",
         escape(&chart.x_name)
     );
     for series in &chart.series {
@@ -210,11 +231,12 @@ fn data(chart: &LineChart) -> String {
     }
     out.push_str("</tr></thead><tbody>");
     for x in xs {
-        let _ = write!(out, "<tr><td>{}</td>", say(x, &chart.x_unit));
+        let _ = write!(out, "<tr><td class=\"text\">{}</td>", say(x, &chart.x_unit));
         for series in &chart.series {
             let point = series.points.iter().find(|point| point.0 == x);
             let text = point.map_or("-".to_owned(), |point| say(point.1, &chart.y_unit));
-            let _ = write!(out, "<td>{text}</td>");
+            let label = escape(&series.label);
+            let _ = write!(out, "<td data-of=\"{label}\">{text}</td>");
         }
         out.push_str("</tr>");
     }
@@ -228,7 +250,7 @@ fn data(chart: &LineChart) -> String {
 
 fn references(chart: &LineChart) -> String {
     let mut out = format!(
-        "<table><thead><tr><th>published</th><th class=\"text\">curve</th><th>{}</th><th>value</th></tr></thead><tbody>",
+        "<table><thead><tr><th class=\"text\">published</th><th class=\"text\">curve</th><th>{}</th><th>value</th></tr></thead><tbody>",
         escape(&chart.x_name)
     );
     for reference in &chart.references {
@@ -248,7 +270,7 @@ fn references(chart: &LineChart) -> String {
         let curve = chart.series.get(reference.series);
         let _ = write!(
             out,
-            "<tr><td>{}</td><td class=\"text\">{}</td><td>{place}</td><td>{value}</td></tr>",
+            "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{place}</td><td>{value}</td></tr>",
             escape(&reference.label),
             escape(curve.map_or("", |series| &series.label))
         );
@@ -256,7 +278,7 @@ fn references(chart: &LineChart) -> String {
     for mark in &chart.marks {
         let _ = write!(
             out,
-            "<tr><td>{}</td><td class=\"text\"></td><td>{}</td><td>-</td></tr>",
+            "<tr><td class=\"text\">{}</td><td class=\"text\"></td><td>{}</td><td>-</td></tr>",
             escape(&mark.label),
             say(mark.x, &chart.x_unit)
         );

@@ -3,6 +3,7 @@
 use super::Described;
 use super::curves::{Curves, common, distribution, marks};
 use super::figures::copyable;
+use crate::chart::panel::group;
 use crate::chart::{escape, matrix};
 use crate::gather::{Figure, Row, label_of};
 use crate::run_directory::Loaded;
@@ -32,22 +33,30 @@ pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {
     if !runs.iter().any(|shown| shown.of(name).next().is_some()) {
         return String::new();
     }
+    let mut drawn = String::new();
+    match name {
+        "patterns.all-pairs" => {
+            for shown in runs {
+                drawn.push_str(&heat_map(name, shown));
+            }
+        }
+        _ => drawn = drawings(described, runs),
+    }
+    // Two benchmarks of one drawing each stand beside each other.
+    let class = match drawn.matches("<figure").count() {
+        0 | 1 => " one",
+        _ => "",
+    };
     let mut out = format!(
-        "<h3 id=\"{0}\">{0}</h3><p class=\"asked\">{1} <span class=\"note\">({2})</span></p>",
+        "<section class=\"benchmark{class}\"><div class=\"about\"><h3 id=\"{0}\">{0}</h3>\
+         <p class=\"asked\">{1} <span class=\"note\">({2})</span></p></div>{drawn}",
         escape(name),
         escape(&described.answers),
         escape(&described.source)
     );
-    match name {
-        "patterns.all-pairs" => {
-            for shown in runs {
-                out.push_str(&heat_map(name, shown));
-            }
-        }
-        _ => out.push_str(&drawings(described, runs)),
-    }
     let common = common(name, runs, |_| true);
     out.push_str(&table(name, &common, runs));
+    out.push_str("</section>");
     out
 }
 
@@ -61,7 +70,7 @@ fn drawings(described: &Described, runs: &[Shown<'_>]) -> String {
     };
     let found = marks(name, runs);
     let distribution = distribution(name, runs);
-    let mut out = String::new();
+    let mut all = Vec::new();
     for axis in axes {
         let curves = Curves::of(name, axis, runs, |_| true);
         // Points without the parameter of the axis (an import that does not tell the size) are in the table only.
@@ -74,11 +83,14 @@ fn drawings(described: &Described, runs: &[Shown<'_>]) -> String {
                 &[]
             };
             let title = format!("{name} by {axis}");
-            out.push_str(&curves.multiples(&title, runs, marks).html());
+            all.push(curves.multiples(&title, runs, marks));
         }
     }
-    out.extend(distribution.map(|distribution| distribution.html()));
-    out
+    all.extend(distribution);
+    match all.is_empty() {
+        true => String::new(),
+        false => group(&all),
+    }
 }
 
 fn heat_map(name: &str, shown: &Shown<'_>) -> String {

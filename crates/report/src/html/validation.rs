@@ -1,7 +1,7 @@
 //! Published curves that nothing was fitted to: each beside the model's, and how far each point is off.
 
 use super::closed_loop::{Predicted, benchmarks};
-use super::reproduction::{Plot, figure};
+use super::reproduction::{Plot, figure, folded};
 use crate::chart::escape;
 
 /// Such curves.
@@ -30,13 +30,13 @@ pub(super) fn section(validation: &Validation) -> String {
         "<h2 id=\"validation\">Validation</h2><div class=\"verdict\">{}</div>",
         escape(&validation.verdict)
     );
-    for held in &validation.curves {
-        out.push_str(&figure(&held.plot));
-        out.push_str(&benchmarks(
-            std::slice::from_ref(&held.judged),
-            validation.target,
-        ));
-    }
+    let one = |held: &Held| {
+        let residuals = benchmarks(std::slice::from_ref(&held.judged), validation.target);
+        figure(&held.plot, &residuals)
+    };
+    out.push_str(&folded(
+        &validation.curves.iter().map(one).collect::<Vec<_>>(),
+    ));
     out
 }
 
@@ -87,7 +87,7 @@ mod tests {
             target: 0.25,
             curves: vec![held],
         });
-        assert_eq!(page.matches("<figure class=\"chart\">").count(), 1);
+        assert_eq!(page.matches("<figure class=\"chart lines\">").count(), 1);
         assert_eq!(page.matches("ratio worse").count(), 1, "{page}");
         assert_eq!(page.matches("ratio same").count(), 1, "{page}");
         assert!(page.contains("Table &lt;1&gt;") && page.contains("&lt;curve&gt;"));

@@ -3,17 +3,16 @@
 use super::table::{does, means, shown};
 use super::{OnEach, Replayed};
 use crate::failure::Failure;
-use crate::summary::replayed::PARTS;
 use std::path::Path;
 use verbena_predict::recorded::{Parts, Waited};
 use verbena_report::file::replace;
-use verbena_report::html::{Application, OnSystem, application};
+use verbena_report::html::{Application, OnSystem, Spent, application};
 
 /// Writes the page.
 pub fn write(file: &Path, replayed: &[OnEach]) -> Result<(), Failure> {
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let all: Vec<Application> = replayed.iter().map(one).collect();
-    replace(file, &application(&command, &PARTS, &all)).map_err(|source| Failure::System {
+    replace(file, &application(&command, &all)).map_err(|source| Failure::System {
         doing: "write the page",
         source,
     })
@@ -37,16 +36,21 @@ fn one(on_each: &OnEach) -> Application {
 }
 
 fn on(Replayed { told, outcome }: &Replayed) -> OnSystem {
-    let spent = means(outcome).spent(told.nanoseconds);
     let of_rank = |(rank, parts, waited): (usize, Parts, &Waited)| {
-        let for_others = parts.waiting.since(waited.wire);
-        let kinds = [parts.computing, parts.overhead, waited.wire, for_others];
-        (rank, kinds.map(|part| part.nanos()).to_vec())
+        let spent = Spent {
+            computing: parts.computing.nanos(),
+            overhead: parts.overhead.nanos(),
+            wire: waited.wire.nanos(),
+            waiting: parts.waiting.since(waited.wire).nanos(),
+            // The bar of a rank ends where the rank ended.
+            done: 0.0,
+        };
+        (rank, spent)
     };
     OnSystem {
         system: told.system.clone(),
         took: told.nanoseconds,
-        parts: spent.parts().map(|(_, part)| part).to_vec(),
+        mean: means(outcome).spent(told.nanoseconds),
         ranks: shown(outcome).into_iter().map(of_rank).collect(),
     }
 }

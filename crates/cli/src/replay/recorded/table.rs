@@ -2,11 +2,12 @@
 
 use super::{OnEach, Replayed, Told};
 use crate::output::outln;
-use crate::summary::replayed::{self as summary, OnModel, Spent};
+use crate::summary::replayed::{self as summary, OnModel};
 use std::cmp::Reverse;
 use verbena_measure::unit;
 use verbena_model::kernel::Time;
 use verbena_predict::recorded::{Outcome, Parts, Waited};
+use verbena_report::html::Spent;
 
 /// One in full, one trace on several models side by side, several traces by ranks.
 pub fn print(replayed: &[OnEach]) {
