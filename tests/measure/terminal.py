@@ -150,7 +150,7 @@ def coloured(place: Place) -> Outcome:
 def progress(place: Place) -> Outcome:
     """One line with what runs, n of m and the time left, never wider than the terminal; nothing with TERM=dumb."""
     command = [str(VERBENA), "reproduce", "memfree", "--out", str(place.directory / "claims")]
-    for columns in (*WIDTHS, 44):
+    for columns in (80, 44):
         shown = on_terminal(command, place.environment(), columns, SECONDS, output=False)
         if wrong := badly_shown(shown, columns, "published claims", "figures of the papers"):
             return wrong
