@@ -54,7 +54,7 @@ def in_a_file(place: Place) -> Outcome:
     def ended(to: object, *command: str) -> Ended:
         return place.run("run", [str(VERBENA), "run", "--stats-out", str(to), "--", *command], SECONDS)
 
-    # What it left behind is looked after, as by whoever comes next.
+    # Clean up after it, as the next process would.
     left = ended(file, "sh", "-c", f'"$@"; {VERBENA} info > /dev/null; exit 7', "sh", str(program), "_exit_writes")
     told = json.loads(file.read_text())
     (process,) = told["processes"]

@@ -101,7 +101,7 @@ def netpipe(place: Place) -> list[Printed | Outcome]:
     ended = place.run("netpipe", command, SECONDS, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     if not ended.succeeded:
         return [failed(f"NPopenmpi: {ended.describe()}", ended.evidence())]
-    # The names of the hosts are lines that nobody could tell from others.
+    # Host names stand alone on a line: no reader of the text can recognise them.
     text = "".join(line for line in ended.output.splitlines(keepends=True) if not re.match(r"\d+: \S+$", line))
     shown = re.search(r" in +([\d.]+) usec", text)
     if shown is None:

@@ -20,7 +20,7 @@ BENCHMARKS = ["latency.write", "latency.send", "latency.read", "latency.write-co
               "bandwidth.write", "bandwidth.write-both", "bandwidth.read", "rate.window",
               "multi-pair.write-latency", "internals.contexts", "internals.reuse",
               "internals.footprint", "internals.loopback", "patterns.all-pairs"]
-# What is recorded, with what, for the page of applications.
+# The programs that are recorded for the page of applications, with their arguments.
 RECORDED = ROOT / "tests" / "record" / "everything.c"
 RECORDING = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev")]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XDG_CACHE_HOME": str(LOGS / "cache")}

@@ -1,9 +1,10 @@
 //! Results in; JSON Lines, CSV and one HTML file out.
 //!
-//! A run directory holds `results.jsonl` (everything, one record a line, [`schema`]), `points.csv` (the same for
-//! spreadsheets) and `report.html` (for people). [`export`] has the figures for other programs, and [`expectation`]
-//! whether they are those expected of an adapter. The report only draws what was computed: there is no statistic in it
-//! that is not in the records, but for the combination of launches ([`gather`]).
+//! A run directory holds `results.jsonl` (everything, one record a line, [`schema`]), `points.csv`
+//! (the same for spreadsheets) and `report.html` (for people). [`export`] writes the figures for
+//! other programs; [`expectation`] checks them against an adapter's expected values. The report only
+//! draws what was computed: all its statistics are in the records, except the combination of
+//! launches ([`gather`]).
 #![forbid(unsafe_code)]
 
 pub mod chart;

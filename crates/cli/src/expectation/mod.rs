@@ -78,7 +78,7 @@ fn names(library: &Library) -> String {
 }
 
 impl Expecting {
-    /// Checks that the system can be found from what is known of a device before it is measured.
+    /// Checks before the measurement that the system of a device can be identified.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The end of a measurement on a terminal: what it comes to in five lines, each with a bar and the
-//! curve in small, then what is strong, what is weak and what to distrust, and where the report is.
+//! The end of a measurement on a terminal: five figures, a line each with a bar and a small curve,
+//! then the strong and weak results, reasons for distrust, and the path of the report.
 
 use super::{CURVE, bar, curve, report_line};
 use crate::failure::Failure;

@@ -7,7 +7,7 @@ use crate::run_directory::Loaded;
 use crate::summary::Kind;
 use verbena_measure::compare::Better;
 
-/// Holds a run's figures against what is expected of a system over a wire.
+/// Checks a run's figures against a system's expected values over a wire.
 pub fn check(run: &Loaded, (system, about): (&str, &str), expected: &[Expectation]) -> Checks {
     let kind = Kind::of(run);
     let found = headlines(run, &rows(run));

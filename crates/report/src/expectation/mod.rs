@@ -22,7 +22,7 @@ use verbena_measure::compare::Better;
 pub enum Basis {
     /// A model's figure, with the errors of the models on published curves.
     Model,
-    /// What the link carries at most. It says what is impossible and not what is good.
+    /// The link's data rate: a figure beyond it is impossible, one below it may still be bad.
     Link,
 }
 
@@ -120,7 +120,7 @@ pub struct Check {
     pub references: Vec<Reference>,
 }
 
-/// The figures of a run, held against what is expected of a system.
+/// The checks of a run's figures against a system's expected values.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Checks {
     /// The system's name: `connectx6-hdr`.

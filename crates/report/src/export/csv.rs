@@ -47,7 +47,7 @@ pub(crate) fn cell(text: &str) -> String {
     }
 }
 
-/// A number as a cell; none of what is no number.
+/// A number as a cell, which is empty if there is no finite number.
 fn number(value: Option<f64>) -> String {
     let value = value.filter(|value| value.is_finite());
     value.map_or(String::new(), |value| format!("{value:?}"))

@@ -47,7 +47,7 @@ pub(super) struct Entry<'a> {
     /// `strong`, `fair`, `weak` or `unsure`, of a headline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub word: Option<&'static str>,
-    /// What was expected of a headline.
+    /// The check of a headline figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<&'a Check>,
     /// What to hold against it.

@@ -2,7 +2,7 @@
 //!
 //! CSV and JSON Lines have the figures of the summary ([`headline`](crate::headline)) and all
 //! figures over all launches ([`gather`](crate::gather)); the others have those of the summary.
-//! What was expected of a figure goes with it. Names and texts come from files, so each format
+//! Each figure has its expected range and verdict. Names and texts come from files, so each format
 //! escapes them.
 
 mod csv;
