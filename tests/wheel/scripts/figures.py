@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 import pandas  # noqa: E402
 
 import verbena  # noqa: E402
+from refused import refused  # noqa: E402
 
 SIX, QDR = "model:connectx6-hdr", "model:connectx-qdr"
 GOAL = """num_ranks 2
@@ -31,17 +32,6 @@ PERFTEST = """
 """
 TRACE = sys.argv[1]
 FRAMES = ("runs", "points", "statistics", "findings", "failures", "environment")
-
-
-def refused(call, *words, code=None, kind=verbena.CommandError):
-    """The error of a call, which says these words."""
-    try:
-        call()
-    except kind as error:
-        assert all(word in str(error) for word in words), str(error)
-        assert code is None or error.exit_code == code, error.exit_code
-        return error
-    raise AssertionError(f"it is not refused with {words}")
 
 
 def tidy(frame):

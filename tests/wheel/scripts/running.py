@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import verbena
+from refused import refused
 
 # Writes to itself, and asks for a GID of a port that there is not, in a child.
 PROGRAM, REFUSED = sys.argv[1], """
@@ -19,17 +20,6 @@ verbs.ibv_query_gid.argtypes = [ctypes.c_void_p, ctypes.c_uint8, ctypes.c_int, c
 device = verbs.ibv_open_device(verbs.ibv_get_device_list(None)[0])
 raise SystemExit(7 if verbs.ibv_query_gid(device, 71, 0, ctypes.create_string_buffer(16)) else 0)
 """
-
-
-def refused(call, *words, code=None, kind=verbena.CommandError):
-    """The error of a call, which says these words."""
-    try:
-        call()
-    except kind as error:
-        assert all(word in str(error) for word in words), str(error)
-        assert code is None or error.exit_code == code, error.exit_code
-        return error
-    raise AssertionError(f"it is not refused with {words}")
 
 
 listed = verbena.run("ibv_devices")
