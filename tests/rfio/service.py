@@ -144,6 +144,14 @@ class Service:
         page = urlopen(f"http://{HOST}:{self.metrics_port}/metrics", timeout=SECONDS).read().decode()
         return int(re.search(rf"^{re.escape(name)} (\d+)$", page, re.M)[1])
 
+    def quiet(self) -> None:
+        """Waits until the daemon has ended the sessions of clients that are gone, and closed their files."""
+        deadline = time.monotonic() + SECONDS
+        while self.metric("rfio_sessions") or self.metric("rfio_open_files"):
+            if time.monotonic() > deadline:
+                raise RuntimeError("rfiod keeps sessions or files of clients that are gone")
+            time.sleep(0.005)
+
 
 def noise(size: int, seed: int = 1) -> bytes:
     """Bytes without a pattern, the same for the same seed."""
