@@ -100,6 +100,10 @@ class Browser:
         while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
             self._events.append(self._next(deadline))
 
+    def without_scripts(self) -> None:
+        """Runs no script of the pages that are shown from now on."""
+        self.call("Emulation.setScriptExecutionDisabled", value=True)
+
     def print_on_screen(self) -> None:
         """Lays the page out as on paper, until another is shown."""
         self.call("Emulation.setEmulatedMedia", media="print")

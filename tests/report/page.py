@@ -103,3 +103,12 @@ FILTERED = """(() => {
   const rows = [...fold.querySelectorAll('tbody tr')];
   return [rows.filter(row => row.checkVisibility()).length, rows.length];
 })()"""
+
+# All that is read on a page: its text, folds opened, and the number of its drawings and of its controls.
+READ = """(() => {
+  document.querySelectorAll('details').forEach(one => { one.open = true; });
+  const own = document.body.cloneNode(true);
+  own.querySelectorAll('script, .readout, .filter, .unfold').forEach(one => one.remove());
+  return {text: own.textContent.replace(/\\s+/g, ' ').trim(), drawings: document.querySelectorAll('svg').length,
+    titles: document.querySelectorAll('svg title').length, controls: document.querySelectorAll('button, input').length};
+})()"""

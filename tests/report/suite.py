@@ -44,6 +44,7 @@ def cases() -> list[Case]:
         Case("two runs", "one baseline", two_runs),
         Case("nothing from outside", "", offline),
         Case("the page's script", "readout, order, filter", script),
+        Case("the page's script", "turned off", without_scripts),
         Case("a busy machine", "disturbed points, launches at two levels", busy_machine),
         Case("what an application would do", "two traces on four systems", application),
     ]
@@ -228,6 +229,22 @@ def script(place: Place) -> Outcome:
     if not 0 < kept < rows:
         return failed(f"of {rows} rows a word keeps {kept}")
     return passed(f"{len(readout.splitlines())} lines read, {len(ordered)} rows in order, {kept} of {rows} kept")
+
+
+def without_scripts(place: Place) -> Outcome:
+    """A browser that runs no scripts shows the same text and drawings, and no control that would do nothing."""
+    report = beside_models(place)
+    with Browser(place.directory) as browser:
+        browser.show(report, *SCREENS[0])
+        with_scripts = browser.evaluate(page.READ)
+        browser.without_scripts()
+        browser.show(report, *SCREENS[0])
+        without = browser.evaluate(page.READ)
+    if not with_scripts.pop("controls") or without.pop("controls"):
+        return failed("there are controls without scripts, or none with them")
+    if with_scripts != without or not without["drawings"] or not without["titles"]:
+        return failed(f"another page: {len(without['text'])} characters instead of {len(with_scripts['text'])}")
+    return passed(f"{len(without['text'])} characters, {without['drawings']} drawings")
 
 
 def copied(place: Place) -> Outcome:

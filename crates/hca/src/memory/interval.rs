@@ -39,20 +39,20 @@ impl<V: Advance + Clone + PartialEq> IntervalMap<V> {
     }
 
     /// What lies in a range, in order, each part cut to it.
-    pub fn overlapping(&self, range: Range<u64>) -> Vec<(Range<u64>, V)> {
+    pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, V)> {
         let before = self.ranges.range(..=range.start).next_back();
         let first = before.map_or(range.start, |(start, _)| *start);
-        if range.is_empty() {
-            return Vec::new();
-        }
+        let Range {
+            start: from,
+            end: to,
+        } = range;
         self.ranges
-            .range(first..range.end)
-            .filter(|(_, (end, _))| *end > range.start)
-            .map(|(start, (end, value))| {
-                let from = (*start).max(range.start);
-                (from..(*end).min(range.end), value.advanced(from - start))
+            .range(first.min(to)..to)
+            .filter(move |(_, (end, _))| from < to && *end > from)
+            .map(move |(start, (end, value))| {
+                let first = (*start).max(from);
+                (first..(*end).min(to), value.advanced(first - start))
             })
-            .collect()
     }
 
     /// The first range that begins at `at` or later.
@@ -83,7 +83,7 @@ impl<V: Advance + Clone + PartialEq> IntervalMap<V> {
 
     /// Takes out what lies in a range.
     pub fn remove(&mut self, range: Range<u64>) -> Vec<(Range<u64>, V)> {
-        let inside = self.overlapping(range.clone());
+        let inside: Vec<_> = self.overlapping(range.clone()).collect();
         if !inside.is_empty() {
             self.cut(range.start);
             self.cut(range.end);
@@ -217,7 +217,7 @@ mod tests {
                     }
                 }
                 for at in 0..64u64 {
-                    let seen = map.overlapping(at..at + 1).pop().map(|(_, place)| place);
+                    let seen = map.overlapping(at..at + 1).last().map(|(_, place)| place);
                     prop_assert_eq!(seen, table[at as usize].clone());
                 }
                 let ranges: Vec<(Range<u64>, Place)> =

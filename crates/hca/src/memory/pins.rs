@@ -237,7 +237,7 @@ impl Pins {
                 pages.insert(range, pin);
             }
         }
-        pages.overlapping(0..u64::MAX)
+        pages.overlapping(0..u64::MAX).collect()
     }
 
     /// Marks pages as being moved, or no longer.
@@ -247,9 +247,8 @@ impl Pins {
 
     /// What of a range is pinned and marked as being moved.
     pub fn moving(&self, offsets: Range<u64>) -> Vec<(Range<u64>, Pin)> {
-        let mut all = self.pinned.overlapping(offsets);
-        all.retain(|(_, pin)| pin.moving);
-        all
+        let all = self.pinned.overlapping(offsets);
+        all.filter(|(_, pin)| pin.moving).collect()
     }
 
     /// The registrations that cover pages of a range.

@@ -56,7 +56,7 @@ impl Mapping {
         }?;
         // A child that forks must neither keep our shared state alive nor write to it.
         // SAFETY: the range was just mapped by us.
-        let _ = unsafe { mm::advise(base, length as u64, libc::MADV_DONTFORK) };
+        let _ = unsafe { mm::advise(base, length as u64, mm::Advice::LinuxDontFork) };
         let base = NonNull::new(base as *mut u8).ok_or(Errno::EIO)?;
         Ok(Mapping { base, length })
     }

@@ -1,97 +1,103 @@
 //! The memory system calls themselves: mmap(2), munmap(2), mremap(2), mprotect(2), madvise(2).
 //!
-//! Not through the C library's functions of these names. MPI libraries put their own in place of those, to learn which
-//! memory the program gives back (UCX's `ucm`, Open MPI's `patcher`). They must not learn of pages that change their home
-//! under the same addresses, whose registrations they would end; and UCX's `mremap` has four arguments, so that a fifth,
-//! the new address, is lost.
+//! Not through the C library's functions of these names. MPI libraries put their own in place of
+//! those, to learn which memory the program gives back (UCX's `ucm`, Open MPI's `patcher`). They
+//! must not learn of pages that change their home under the same addresses, whose registrations
+//! they would end; and UCX's `mremap` has four arguments, so that a fifth, the new address, is
+//! lost.
 
 use crate::errno::{Errno, Result};
 use libc::{c_int, c_long};
-use std::os::fd::RawFd;
+pub use rustix::mm::Advice;
+use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
+use std::ffi::c_void;
+use std::os::fd::{BorrowedFd, RawFd};
 
-fn result(answer: c_long) -> Result<u64> {
-    match answer {
-        -1 => Err(Errno::last()),
-        address => Ok(address as u64),
-    }
+fn pointer(address: u64) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+fn address(pointer: *mut c_void) -> u64 {
+    pointer.expose_provenance() as u64
 }
 
 /// mmap(2): `descriptor` is -1 for memory of no file. Returns the address.
 ///
 /// # Safety
-/// With MAP_FIXED, what is mapped at `address` may go.
+/// With MAP_FIXED, what is mapped at `address` may go. `descriptor` is open or -1.
 pub unsafe fn map(
-    address: u64,
+    at: u64,
     length: u64,
     protection: c_int,
     flags: c_int,
     descriptor: RawFd,
     offset: u64,
 ) -> Result<u64> {
+    let (at, length) = (pointer(at), length as usize);
+    let protection = ProtFlags::from_bits_retain(protection as u32);
+    let flags = MapFlags::from_bits_retain(flags as u32);
     // SAFETY: the caller's promise.
-    result(unsafe {
-        libc::syscall(
-            libc::SYS_mmap,
-            address,
-            length,
-            c_long::from(protection),
-            c_long::from(flags),
-            c_long::from(descriptor),
-            offset,
-        )
-    })
+    let mapped = unsafe {
+        match descriptor {
+            -1 => mm::mmap_anonymous(at, length, protection, flags),
+            open => {
+                let file = BorrowedFd::borrow_raw(open);
+                mm::mmap(at, length, protection, flags, file, offset)
+            }
+        }
+    };
+    Ok(address(mapped?))
 }
 
 /// munmap(2).
 ///
 /// # Safety
 /// Nobody uses what is mapped there any more.
-pub unsafe fn unmap(address: u64, length: u64) -> Result<()> {
+pub unsafe fn unmap(at: u64, length: u64) -> Result<()> {
     // SAFETY: the caller's promise.
-    result(unsafe { libc::syscall(libc::SYS_munmap, address, length) }).map(drop)
+    Ok(unsafe { mm::munmap(pointer(at), length as usize) }?)
 }
 
 /// mremap(2) to `target`, which counts with MREMAP_FIXED only. Returns the new address.
 ///
+/// By syscall(2): rustix passes four arguments without MREMAP_FIXED, and with MREMAP_DONTUNMAP the
+/// kernel looks at the fifth, whatever its register holds (EINVAL unless it is a page's address).
+///
 /// # Safety
 /// What is at `address` may leave it, and what is at `target` may go.
-pub unsafe fn remap(address: u64, length: u64, flags: c_int, target: u64) -> Result<u64> {
+pub unsafe fn remap(at: u64, length: u64, flags: c_int, target: u64) -> Result<u64> {
     // SAFETY: the caller's promise.
-    result(unsafe {
+    let answer = unsafe {
         libc::syscall(
             libc::SYS_mremap,
-            address,
+            at,
             length,
             length,
             c_long::from(flags),
             target,
         )
-    })
+    };
+    match answer {
+        -1 => Err(Errno::last()),
+        moved => Ok(moved as u64),
+    }
 }
 
 /// mprotect(2).
 ///
 /// # Safety
 /// Nobody relies on rights that are taken away.
-pub unsafe fn protect(address: u64, length: u64, protection: c_int) -> Result<()> {
+pub unsafe fn protect(at: u64, length: u64, protection: c_int) -> Result<()> {
+    let rights = MprotectFlags::from_bits_retain(protection as u32);
     // SAFETY: the caller's promise.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_mprotect,
-            address,
-            length,
-            c_long::from(protection),
-        )
-    };
-    result(answer).map(drop)
+    Ok(unsafe { mm::mprotect(pointer(at), length as usize, rights) }?)
 }
 
 /// madvise(2).
 ///
 /// # Safety
 /// Nobody relies on contents that the advice takes away.
-pub unsafe fn advise(address: u64, length: u64, advice: c_int) -> Result<()> {
+pub unsafe fn advise(at: u64, length: u64, advice: Advice) -> Result<()> {
     // SAFETY: the caller's promise.
-    result(unsafe { libc::syscall(libc::SYS_madvise, address, length, c_long::from(advice)) })
-        .map(drop)
+    Ok(unsafe { mm::madvise(pointer(at), length as usize, advice) }?)
 }

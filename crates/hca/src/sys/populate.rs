@@ -26,8 +26,8 @@ pub fn populate(address: u64, length: u64, intent: Use) -> Result<()> {
         .and_then(|end| end.checked_next_multiple_of(PAGE))
         .ok_or(Errno::EFAULT)?;
     let advice = match intent {
-        Use::Read => libc::MADV_POPULATE_READ,
-        Use::Write => libc::MADV_POPULATE_WRITE,
+        Use::Read => mm::Advice::LinuxPopulateRead,
+        Use::Write => mm::Advice::LinuxPopulateWrite,
     };
     // SAFETY: populating changes no byte of any page; the kernel checks the range.
     match unsafe { mm::advise(start, end - start, advice) } {

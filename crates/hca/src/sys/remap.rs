@@ -66,7 +66,7 @@ pub fn map_over(
     // SAFETY: the caller has made sure that the file's bytes are those of the range.
     unsafe { mm::map(at, length, protection, OVER, file.as_raw_fd(), offset) }?;
     // SAFETY: the range was just mapped by us.
-    let _ = unsafe { mm::advise(at, length, libc::MADV_DONTFORK) };
+    let _ = unsafe { mm::advise(at, length, mm::Advice::LinuxDontFork) };
     Ok(())
 }
 
@@ -78,10 +78,9 @@ pub fn protect(start: u64, length: u64, protection: libc::c_int) -> Result<()> {
 
 /// Frees the pages of a private range of ours, locked ones too.
 pub fn drop_pages(start: u64, length: u64) {
-    const MADV_DONTNEED_LOCKED: libc::c_int = 24;
     // SAFETY: the pages of our own range, which nobody reads again.
     unsafe {
-        let _ = mm::advise(start, length, libc::MADV_DONTNEED)
-            .or_else(|_| mm::advise(start, length, MADV_DONTNEED_LOCKED));
+        let _ = mm::advise(start, length, mm::Advice::LinuxDontNeed)
+            .or_else(|_| mm::advise(start, length, mm::Advice::LinuxDontneedLocked));
     }
 }

@@ -1,11 +1,10 @@
 //! The threads of this process, and keeping signal handlers from running on the calling one.
 
 use crate::errno::Result;
-use std::fs::{File, Metadata};
-use std::io;
+use rustix::fs::{Stat, fstat, stat};
+use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
 
 const TASKS: &str = "/proc/self/task";
 
@@ -32,18 +31,18 @@ impl Threads {
 
     /// Whether the calling thread is the only one.
     pub fn are_one(&self) -> bool {
-        count_by(self.0.metadata()) == 1
+        count_by(fstat(&self.0)) == 1
     }
 }
 
 fn count() -> usize {
-    count_by(std::fs::metadata(TASKS))
+    count_by(stat(TASKS))
 }
 
 /// Threads of this process. The directory of them has a link for each, and two of its own (proc(5)); where it has not,
 /// they are counted.
-fn count_by(directory: io::Result<Metadata>) -> usize {
-    match directory.map(|tasks| tasks.nlink()) {
+fn count_by(directory: rustix::io::Result<Stat>) -> usize {
+    match directory.map(|tasks| tasks.st_nlink) {
         Ok(links) if links > 2 => links as usize - 2,
         _ => std::fs::read_dir(TASKS).map_or(usize::MAX, |tasks| tasks.count()),
     }

@@ -1,9 +1,10 @@
 //! What one descriptor may hold, with as few system calls as it takes: most need one or two.
 
 use super::ring;
-use std::ffi::{CStr, c_int};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use rustix::fs::{Stat, major, minor};
+use rustix::net::AddressFamily;
+use std::ffi::c_int;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Whether pages may be held through a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +96,8 @@ impl Looks {
         (Verdict::Harmless, question)
     }
 
-    fn nature(&self, status: &libc::stat, is_direct: bool) -> Nature {
-        let device = (libc::major(status.st_rdev), libc::minor(status.st_rdev));
+    fn nature(&self, status: &Stat, is_direct: bool) -> Nature {
+        let device = (major(status.st_rdev), minor(status.st_rdev));
         nature(
             status.st_mode,
             device,
@@ -106,12 +107,17 @@ impl Looks {
     }
 }
 
-/// How a descriptor was opened. By the system call itself: the C library's function reads variable
-/// arguments first.
+/// A descriptor that may be closed: the calls below answer EBADF then.
+fn borrowed<'a>(number: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: it is handed to system calls that only read what it is, and is not -1, since numbers
+    // come from the list of descriptors.
+    unsafe { BorrowedFd::borrow_raw(number) }
+}
+
+/// How a descriptor was opened: F_GETFL.
 fn flags(number: RawFd) -> Option<c_int> {
-    // SAFETY: F_GETFL takes no argument.
-    let flags = unsafe { libc::syscall(libc::SYS_fcntl, number, libc::F_GETFL) };
-    c_int::try_from(flags).ok().filter(|flags| *flags >= 0)
+    let flags = rustix::fs::fcntl_getfl(borrowed(number)).ok()?;
+    Some(flags.bits() as c_int)
 }
 
 /// Whatever hands pages to a device is asked by ioctl(2) or mmap(2) on a descriptor for reading and
@@ -123,15 +129,8 @@ fn is_harmless_as_opened(flags: c_int) -> bool {
 
 /// fstat(2). By the system call of that name: the C library's function asks newfstatat(2), which
 /// takes longer.
-pub fn status(number: RawFd) -> Option<libc::stat> {
-    let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: a valid out-parameter, which is read only if the call succeeded. On 64-bit Linux the
-    // kernel's structure is
-    // the C library's.
-    unsafe {
-        let answer = libc::syscall(libc::SYS_fstat, number, status.as_mut_ptr());
-        (answer == 0).then(|| status.assume_init())
-    }
+fn status(number: RawFd) -> Option<Stat> {
+    rustix::fs::fstat(borrowed(number)).ok()
 }
 
 fn nature(mode: libc::mode_t, device: (u32, u32), is_direct: bool, is_nameless: bool) -> Nature {
@@ -187,52 +186,21 @@ fn is_harmless_name(name: &[u8]) -> bool {
 }
 
 /// A socket's SO_DOMAIN; None of what is no socket.
-fn domain(number: RawFd) -> Option<c_int> {
-    let mut domain: c_int = 0;
-    let mut length = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: the option is an int, and `length` says so.
-    let answer = unsafe {
-        libc::getsockopt(
-            number,
-            libc::SOL_SOCKET,
-            libc::SO_DOMAIN,
-            (&raw mut domain).cast(),
-            &raw mut length,
-        )
-    };
-    (answer == 0).then_some(domain)
+fn domain(number: RawFd) -> Option<AddressFamily> {
+    rustix::net::sockopt::socket_domain(borrowed(number)).ok()
 }
 
 /// All but the express data path.
-fn is_harmless_domain(domain: c_int) -> bool {
-    domain != libc::AF_XDP
+fn is_harmless_domain(domain: AddressFamily) -> bool {
+    domain != AddressFamily::XDP
 }
 
 /// What the link in the directory of descriptors says, if it is short enough to matter.
 fn name(number: RawFd, list: RawFd) -> Option<Name> {
-    let mut digits = [0u8; 12];
-    let mut name = Name {
-        bytes: [0; 64],
-        length: 0,
-    };
-    // SAFETY: twelve bytes have room for any number of a descriptor; the name is ended by a zero.
-    let answer = unsafe {
-        libc::snprintf(
-            digits.as_mut_ptr().cast(),
-            digits.len(),
-            c"%d".as_ptr(),
-            number,
-        );
-        let link = CStr::from_ptr(digits.as_ptr().cast());
-        libc::readlinkat(
-            list,
-            link.as_ptr(),
-            name.bytes.as_mut_ptr().cast(),
-            name.bytes.len(),
-        )
-    };
-    name.length = usize::try_from(answer).ok()?;
-    Some(name)
+    let mut bytes = [0; 64];
+    let link = rustix::path::DecInt::new(number);
+    let length = rustix::fs::readlinkat_raw(borrowed(list), link, &mut bytes[..]).ok()?;
+    Some(Name { bytes, length })
 }
 
 struct Name {

@@ -146,7 +146,7 @@ impl Pinning {
 
     /// How many descriptors are open; 0 before Linux 6.2, which does not say so.
     fn count(&self) -> usize {
-        descriptor::status(self.descriptors.as_raw_fd()).map_or(0, |all| all.st_size as usize)
+        rustix::fs::fstat(&self.descriptors).map_or(0, |all| all.st_size as usize)
     }
 
     /// Whether pages of this process may be held now. What cannot be found out counts as held.
