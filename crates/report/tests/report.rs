@@ -61,6 +61,23 @@ fn described() -> Vec<Described> {
 }
 
 #[test]
+fn launches_that_were_not_made_are_not_counted() {
+    let all = run("all of them", 1.0);
+    let said = |run: Loaded| page(&[run], &described(), &Beside::default());
+    assert!(said(all.clone()).contains("<span>5 launches"));
+    let mut first = all.clone();
+    first.points.retain(|point| point.launch == 0);
+    assert!(said(first).contains("<span>1 of 5 launches"));
+    let mut some = all;
+    let further: Vec<Point> = some.points.iter().take(1).cloned().collect();
+    some.points.extend(further.into_iter().map(|point| Point {
+        benchmark: "latency.read".to_owned(),
+        ..point
+    }));
+    assert!(said(some).contains("<span>1 to 5 of 5 launches"));
+}
+
+#[test]
 fn a_report_is_whole_and_offline() {
     let html = page(
         &[run("one <&> \"two\"", 1.0)],
@@ -255,7 +272,7 @@ fn a_tile_tells_figure_interval_and_place() {
         "<p class=\"value\">305 ns</p>",
         "over 5 launches",
         "best of 2 over a wire<span class=\"next\">, ahead of an &lt;old&gt; one, published</span>",
-        "<td class=\"text\">of another kind, not ranked</td>",
+        "<td class=\"text\">not comparable</td>",
         "modelled",
         "2 us",
     ] {

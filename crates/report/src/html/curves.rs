@@ -382,9 +382,8 @@ pub fn distribution(benchmark: &str, runs: &[Shown<'_>]) -> Option<Multiples> {
         });
     }
     kinds.dedup();
-    let title = format!(
-        "share of operations that take longer, {}",
-        kinds.join(" and ")
-    );
+    let operation = benchmark.trim_start_matches("latency.");
+    let sizes = kinds.join(" and ");
+    let title = format!("{operation} of {sizes}: share that takes longer");
     (!curves.all.is_empty()).then(|| curves.multiples(&title, runs, &[]))
 }

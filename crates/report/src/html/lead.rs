@@ -3,6 +3,7 @@
 use crate::chart::escape;
 use crate::chart::line::COLOURS;
 use crate::run_directory::Loaded;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// The heading and a line a run.
@@ -21,16 +22,35 @@ pub fn lead(runs: &[Loaded]) -> String {
     out
 }
 
+/// How many launches there were, `2 to 5 of 5 launches` where the time was up before the last.
+fn launches(run: &Loaded) -> String {
+    let mut reached: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for point in &run.points {
+        let launches = reached.entry(&point.benchmark).or_default();
+        launches.insert(point.launch);
+    }
+    let counts = || reached.values().map(BTreeSet::len);
+    let wanted = run.run.launches;
+    let plural = if wanted == 1 { "" } else { "es" };
+    let made = match (counts().min(), counts().max()) {
+        (Some(fewest), Some(most)) if fewest < wanted as usize => match fewest == most {
+            true => format!("{most} of "),
+            false => format!("{fewest} to {most} of "),
+        },
+        _ => String::new(),
+    };
+    format!("{made}{wanted} launch{plural}")
+}
+
 /// What a run was; an import has neither device nor effort.
-fn about(run: &Loaded) -> String {
-    let run = &run.run;
-    let plural = if run.launches == 1 { "" } else { "es" };
+fn about(loaded: &Loaded) -> String {
+    let run = &loaded.run;
     let environment = |name: &str| run.environment.get(name).cloned();
     let cores = environment("cores").map(|cores| format!("{cores} cores"));
     let kernel = environment("kernel").map(|kernel| format!("Linux {kernel}"));
     // A model has neither hour nor launches.
     let modelled = run.fabric == "model";
-    let launches = (!modelled).then(|| format!("{} launch{plural}", run.launches));
+    let launches = (!modelled).then(|| launches(loaded));
     let words = [
         Some(match (run.fabric.as_str(), run.device.as_str()) {
             ("model", _) => "timing model, computed".to_owned(),

@@ -110,7 +110,7 @@ fn standing(tile: &Tile, whose: &str) -> String {
     let mut further: Vec<(f64, String, &str, String)> = unranked.into_iter().map(row).collect();
     sort(&mut further, tile.better);
     if !further.is_empty() {
-        let title = "of another kind, not ranked".to_owned();
+        let title = "not comparable".to_owned();
         rows.push((f64::NAN, title, "", String::new()));
     }
     for (_, name, class, text) in rows.into_iter().chain(further) {

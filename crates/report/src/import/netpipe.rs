@@ -18,19 +18,9 @@ pub fn title(name: &str) -> Option<String> {
     (name == "ping-pong").then(|| TITLE.to_owned())
 }
 
-/// Whether it is printed before a run: where the output goes, and the host of each process.
+/// Whether it is printed before a run.
 pub fn is_around(line: &Line<'_>) -> bool {
-    line.text.starts_with("Sending output to ") || is_host(line.text)
-}
-
-/// Whether it is `0: node17`.
-fn is_host(text: &str) -> bool {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let [rank, _host] = words[..] else {
-        return false;
-    };
-    rank.strip_suffix(':')
-        .is_some_and(|rank| !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit()))
+    line.text.starts_with("Sending output to ")
 }
 
 /// Begins a run at its first row.
@@ -132,14 +122,6 @@ Now starting the main loop
             wrong.contains("line 3") && wrong.contains("Mbps"),
             "{wrong}"
         );
-    }
-
-    #[test]
-    fn its_hosts_are_no_lines_without_meaning() {
-        let text = format!("0: node17\n1: node18.example.org\n{TEXT}");
-        let hints = crate::import::Hints::of(None, None).unwrap();
-        let (found, warnings) = crate::import::parse(&text, &hints).unwrap();
-        assert_eq!((found.len(), warnings), (2, Vec::new()));
     }
 
     /// As it wrote them to a file.

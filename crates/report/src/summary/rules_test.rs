@@ -180,7 +180,7 @@ fn only_figures_of_one_kind_are_ranked() {
     let host = tile::tile(&headline, Kind::Host, &[], &published);
     assert_eq!(host.place, None);
     let text = host.not_ranked().unwrap();
-    assert_eq!(text, "1 of another kind, not ranked");
+    assert_eq!(text, "1 not comparable");
     let wire = tile::tile(&headline, Kind::Wire, &[], &published)
         .place
         .unwrap();

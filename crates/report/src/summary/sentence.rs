@@ -29,7 +29,7 @@ pub(crate) fn busy(busy_points: usize, points: usize) -> Option<String> {
     (busy_points > 0).then(|| {
         format!(
             "machine busy at {busy_points} of {}: other processes ran on these cores in most \
-             samples, and a quiet machine may do better",
+             samples of these points, and a quiet machine may do better",
             count(points, "point", "points")
         )
     })
@@ -87,6 +87,7 @@ pub(super) fn none(tiles: &[Tile], word: Word) -> String {
     let word = word.text();
     match unsure {
         0 => format!("no {word} result"),
-        _ => format!("no {word} result, and {unsure} of {} unsure", tiles.len()),
+        1 => format!("no {word} result; 1 of {} is unsure", tiles.len()),
+        _ => format!("no {word} result; {unsure} of {} are unsure", tiles.len()),
     }
 }

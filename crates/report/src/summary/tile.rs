@@ -116,8 +116,8 @@ impl MeasuredBound {
     /// Returns that the bound is wrong, in fewer words.
     pub fn brief(&self) -> String {
         format!(
-            "{:.0} % of a measured bound, {}, which is wrong",
-            self.percent, self.bound
+            "a measured bound of {} is wrong: this is {:.0} % of it",
+            self.bound, self.percent
         )
     }
 }
@@ -231,6 +231,6 @@ impl Tile {
     /// Returns the number of figures beside it that are of another kind, in words.
     pub fn not_ranked(&self) -> Option<String> {
         let unlike = self.others.iter().filter(|other| !other.is_ranked).count();
-        (unlike > 0).then(|| format!("{unlike} of another kind, not ranked"))
+        (unlike > 0).then(|| format!("{unlike} not comparable"))
     }
 }
