@@ -126,7 +126,8 @@ def cases() -> list[Case]:
         found.append(Case(f"fi_pingpong -p {provider} -e {kind}", "",
                           on_hosts(partial(applications.libfabric, provider, kind), mtu=9000)))
     for library in ("Open MPI", "MPICH"):
-        found.append(Case("verified by MPI", library, on_hosts(partial(applications.mpi, library), mtu=9000)))
+        found.append(Case("verified by MPI", library, on_hosts(partial(applications.mpi, library, "verified.c"), mtu=9000)))
+        found.append(Case("atomics by MPI", library, on_hosts(partial(applications.mpi, library, "fetched.c"), mtu=9000)))
     if WHOLE:
         # Their datagrams are as long as a path of 4096 bytes lets them be.
         found.append(Case("random programs", "MTU 9000", on_hosts(partial(random_programs, ""), mtu=9000)))
