@@ -442,6 +442,9 @@ fn messages(a_second: f64) -> Metric {
 }
 
 #[cfg(test)]
+mod variants_test;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::html::Described;
