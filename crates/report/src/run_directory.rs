@@ -24,9 +24,13 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes the directory and writes the first record. A directory that already holds results is refused.
+    /// Makes the directory and writes the first record. A directory that already holds results is
+    /// refused, also one that holds those of several targets.
     pub fn create(directory: &Path, run: &Run) -> Result<Writer> {
         fs::create_dir_all(directory).map_err(|e| Error::io(directory, e))?;
+        if !inside(directory).is_empty() {
+            return Err(Error::Taken(directory.to_owned()));
+        }
         let path = directory.join(RESULTS);
         let mut new = File::options();
         new.create_new(true).append(true);
@@ -235,6 +239,8 @@ mod tests {
             [directory.join("a"), directory.join("b")]
         );
         assert_eq!(runs_at(&empty), std::slice::from_ref(&empty));
+        let over = Writer::create(&directory, &Run::default());
+        assert!(over.is_err_and(|error| error.to_string().contains("another run")));
         let message = |path: &Path| load(path).unwrap_err().to_string();
         assert!(
             message(&directory).contains("/a"),

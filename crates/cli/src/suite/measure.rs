@@ -9,7 +9,8 @@ use super::virtual_session::VirtualSession;
 use crate::failure::Failure;
 use crate::interrupt;
 use std::path::Path;
-use verbena_report::run_directory::Loaded;
+use verbena_report::Error;
+use verbena_report::run_directory::{Loaded, RESULTS};
 use verbena_workloads::Benchmark;
 
 /// Runs `benchmarks` on all targets of `options`, each into `out`, or a directory of it where there are several. Each run
@@ -21,6 +22,10 @@ pub fn measure(
     mut show: impl FnMut(&Loaded),
 ) -> Result<Vec<Loaded>, Failure> {
     let several = options.targets.len() > 1;
+    // The report of several is to replace nobody's.
+    if let Some(out) = out.filter(|out| several && out.join(RESULTS).exists()) {
+        return Err(Error::Taken(out.to_owned()).into());
+    }
     let mut runs = Vec::new();
     // All of them first: that the last one is not there should not cost what was measured on the others.
     for found in &targets(options)? {
