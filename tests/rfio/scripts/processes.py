@@ -147,10 +147,12 @@ def threads() -> None:
     assert not [name for name in os.listdir(export) if "rfpart" in name]
 
 
+# In short pieces: a signal just before a sleep is seen after it.
+REST = "def rest():\n    while True:\n        time.sleep(0.05)\n"
 PROGRAMS = {
-    "writing": "with fs.open(url, 'wb', block_size=1000) as file:\n    file.write(b'half' * 1000)\n    say()\n    time.sleep(60)",
+    "writing": "with fs.open(url, 'wb', block_size=1000) as file:\n    file.write(b'half' * 1000)\n    say()\n    rest()",
     "writing much": "with fs.open(url, 'wb') as file:\n    say()\n    while True:\n        file.write(b'half' * 1_000_000)",
-    "text": "with fs.open(url, 'w', compression='gzip') as file:\n    file.write('half' * 1000)\n    say()\n    time.sleep(60)",
+    "text": "with fs.open(url, 'w', compression='gzip') as file:\n    file.write('half' * 1000)\n    say()\n    rest()",
     "coroutines": "async def act():\n    say()\n    while True:\n        await asyncio.gather(*(fs._cat_file(url) for _ in range(50)))\n"
                   "asyncio.run(act())",
     "coroutines that write": "async def act():\n    say()\n    while True:\n"
@@ -167,7 +169,7 @@ def signals() -> None:
         for delay in (0, 0.15):
             process = subprocess.Popen(
                 [sys.executable, "-c", "import asyncio, sys, time, fsspec, fsspec.asyn\nfs, url = fsspec.filesystem('rfio'), sys.argv[1]\n"
-                 f"def say(): print('begun', flush=True)\n{program}", f"{base}/good"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                 f"def say(): print('begun', flush=True)\n{REST}{program}", f"{base}/good"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             process.stdout.readline()
             time.sleep(delay)
             begun = time.monotonic()

@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_abi::*;
 use verbena_wire::Psn;
 
-/// How long the acknowledgement of a packet is waited for. The peer may have left it to its own
-/// next poll, or to its
-/// progress thread, which comes within a few milliseconds.
+/// How long the acknowledgement of a packet is waited for, the first one of a connection too. The
+/// peer may have left it to its own next poll, or to its progress thread, which comes within a few
+/// milliseconds.
 const PATIENCE: u64 = 100_000_000;
 
 /// After it was waited for in vain nobody waits for so long: the peer of many queue pairs may be

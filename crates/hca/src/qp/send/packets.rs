@@ -148,10 +148,10 @@ impl Packets {
         }
     }
 
-    /// The PSN after what has been sent, if a peer that was heard of is to acknowledge it.
+    /// The PSN after what has been sent, if a peer is to acknowledge it.
     pub(in crate::qp) fn sent_until(&self) -> Option<Psn> {
         match &self.machine {
-            Machine::Reliable(requester) => self.is_heard.then(|| requester.sent_until()),
+            Machine::Reliable(requester) => Some(requester.sent_until()),
             Machine::Unreliable(_) => None,
         }
     }
