@@ -2,8 +2,8 @@
 //!
 //! A run directory holds `results.jsonl` (everything, one record a line, [`schema`]), `points.csv`
 //! (the same for spreadsheets) and `report.html` (for people). [`export`] writes the figures for
-//! other programs; [`expectation`] checks them against an adapter's expected values. The report only
-//! draws what was computed: all its statistics are in the records, except the combination of
+//! other programs; [`expectation`] checks them against an adapter's expected values. The report
+//! only draws: all its statistics are in the records, except the combination of
 //! launches ([`gather`]).
 #![forbid(unsafe_code)]
 

@@ -22,7 +22,7 @@ pub fn measure(
     mut show: impl FnMut(&Loaded),
 ) -> Result<Vec<Loaded>, Failure> {
     let several = options.targets.len() > 1;
-    // The report of several is to replace nobody's.
+    // The report on several targets would replace the other run's.
     if let Some(out) = out.filter(|out| several && out.join(RESULTS).exists()) {
         return Err(Error::Taken(out.to_owned()).into());
     }

@@ -24,7 +24,7 @@ fn address(pointer: *mut c_void) -> u64 {
 /// mmap(2): `descriptor` is -1 for memory of no file. Returns the address.
 ///
 /// # Safety
-/// With MAP_FIXED, what is mapped at `address` may go. `descriptor` is open or -1.
+/// With MAP_FIXED, the mapping at `at` is replaced. `descriptor` must be open, or -1.
 pub unsafe fn map(
     at: u64,
     length: u64,
@@ -64,7 +64,7 @@ pub unsafe fn unmap(at: u64, length: u64) -> Result<()> {
 /// kernel looks at the fifth, whatever its register holds (EINVAL unless it is a page's address).
 ///
 /// # Safety
-/// What is at `address` may leave it, and what is at `target` may go.
+/// The pages at `at` are moved, and with MREMAP_FIXED the mapping at `target` is replaced.
 pub unsafe fn remap(at: u64, length: u64, flags: c_int, target: u64) -> Result<u64> {
     // SAFETY: the caller's promise.
     let answer = unsafe {

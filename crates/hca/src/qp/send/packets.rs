@@ -148,7 +148,7 @@ impl Packets {
         }
     }
 
-    /// The PSN after what has been sent, if a peer is to acknowledge it.
+    /// Returns the PSN after the last packet sent, if the peer acknowledges packets.
     pub(in crate::qp) fn sent_until(&self) -> Option<Psn> {
         match &self.machine {
             Machine::Reliable(requester) => Some(requester.sent_until()),
