@@ -1,49 +1,50 @@
-//! What a completion queue is made of: ibv_create_cq_ex(3).
+//! Attributes of a completion queue: ibv_create_cq_ex(3).
 
 use crate::event::CompletionChannel;
 use std::sync::Arc;
 
-/// Whether completions carry the time.
+/// Whether completions carry a timestamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timestamps {
-    /// They do not, which saves a clock read each.
+    /// No timestamps, which saves a clock read per completion.
     #[default]
     Off,
-    /// They do.
+    /// Timestamps.
     On,
 }
 
-/// Who polls a queue, arms it and changes it.
+/// Which threads poll, arm and change a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Polled {
     /// Any thread.
     #[default]
     ByAny,
-    /// One thread at a time, as the program promises (IBV_CREATE_CQ_ATTR_SINGLE_THREADED, or a thread domain).
+    /// One thread at a time, as the program promises (IBV_CREATE_CQ_ATTR_SINGLE_THREADED, or a
+    /// thread domain).
     ByOne,
 }
 
-/// What a completion does that finds no room.
+/// Treatment of a completion for which the queue has no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnOverrun {
-    /// It ends the queue's life (InfiniBand architecture specification 1.4, 10.2.6.3 and 11.6.3).
+    /// The queue fails (InfiniBand architecture specification 1.4, 10.2.6.3 and 11.6.3).
     #[default]
     Fail,
-    /// It is lost, and nothing else (IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN).
+    /// The completion is lost, without further effect (IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN).
     Ignore,
 }
 
-/// What a completion queue is made of.
+/// Attributes of a completion queue.
 #[derive(Clone, Default)]
 pub struct CqInit {
-    /// Completions that fit at least.
+    /// Minimum capacity, in completions.
     pub entries: u32,
-    /// Where events are raised.
+    /// Channel on which completion events are raised.
     pub channel: Option<Arc<CompletionChannel>>,
-    /// Whether completions carry the time.
+    /// Whether completions carry a timestamp.
     pub timestamps: Timestamps,
-    /// Who polls it.
+    /// Which threads poll the queue.
     pub polled: Polled,
-    /// What happens when it is full.
+    /// Treatment of completions when the queue is full.
     pub on_overrun: OnOverrun,
 }

@@ -1,4 +1,4 @@
-//! The queue pairs that complete in a queue: what the queue keeps of them, and what becomes of them when it overruns.
+//! Queue pairs that complete in a completion queue.
 
 use super::Retired;
 use crate::qp::Qp;
@@ -6,39 +6,39 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// Those that complete in one queue.
+/// Queue pairs and shared receive queues that complete in one queue.
 #[derive(Default)]
 pub(super) struct Members {
-    /// Of all kinds; shared receive queues are only counted.
+    /// Queue pairs, each as often as it was added, and shared receive queues.
     count: AtomicUsize,
     queue_pairs: Mutex<HashMap<u32, Member>>,
 }
 
 struct Member {
-    /// How often it was added.
+    /// How often the queue pair was added.
     times: u32,
     queue_pair: Weak<Qp>,
-    /// Kept for the entries that point to it.
+    /// Kept alive for the entries that point to it.
     _retired: Arc<Retired>,
 }
 
 impl Members {
-    /// Counts one.
+    /// Counts one member.
     pub fn retain(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes one of these back.
+    /// Undoes one [`Members::retain`].
     pub fn release(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Adds a queue pair; one that sends and receives here is added twice.
+    /// Adds a queue pair; one that sends and receives through this queue is added twice.
     pub fn attach(&self, queue_pair: &Arc<Qp>, retired: &Arc<Retired>) {
         self.retain();
         let mut queue_pairs = self.lock();
@@ -52,7 +52,7 @@ impl Members {
         member.times += 1;
     }
 
-    /// Takes a queue pair away that was added once.
+    /// Undoes one [`Members::attach`] of a queue pair.
     pub fn detach(&self, number: u32) {
         let mut queue_pairs = self.lock();
         let Some(member) = queue_pairs.get_mut(&number) else {
@@ -65,7 +65,7 @@ impl Members {
         self.release();
     }
 
-    /// Those that are alive.
+    /// Returns the queue pairs that are alive.
     pub fn queue_pairs(&self) -> Vec<Arc<Qp>> {
         let alive = |one: &Member| one.queue_pair.upgrade();
         self.lock().values().filter_map(alive).collect()

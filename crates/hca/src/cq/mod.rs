@@ -1,7 +1,8 @@
 //! Completion queues: ibv_create_cq(3), ibv_poll_cq(3), ibv_req_notify_cq(3), ibv_resize_cq(3).
 //!
-//! Filling and emptying a queue are apart ([`ring`]): each takes one lock of its own, and a look at an empty queue takes
-//! none. A queue that only one thread polls, as the program says, has no lock for polling at all.
+//! Producers and consumers of a queue each take a lock of their own ([`ring`]); checking an empty
+//! queue takes none. A queue that the program declares to be polled by a single thread has no poll
+//! lock.
 
 mod init;
 mod members;
@@ -27,22 +28,22 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use verbena_abi::*;
 
-/// Largest completion queue.
+/// Largest completion queue, in completions.
 pub const MAX_ENTRIES: u32 = 1 << 22;
 
 /// A completion.
 #[derive(Clone, Copy)]
 pub struct Completion<'a> {
-    /// What the application sees.
+    /// The work completion as the application sees it.
     pub wc: ibv_wc,
-    /// Nanoseconds of the adapter's clock, if the queue records them.
+    /// Nanoseconds of the adapter's clock, if the queue records timestamps.
     pub timestamp: u64,
-    /// Send queue whose entries up to a position are free again once this is polled.
+    /// Send queue whose entries up to a position become free when this completion is polled.
     retire: Option<(&'a Arc<Retired>, u64)>,
 }
 
 impl<'a> Completion<'a> {
-    /// Of a receive: it makes no room in a send queue.
+    /// Creates the completion of a receive, which frees no send queue entries.
     #[inline]
     pub fn received(wc: ibv_wc) -> Completion<'static> {
         Completion {
@@ -52,8 +53,8 @@ impl<'a> Completion<'a> {
         }
     }
 
-    /// Of a send: taking it frees the send queue's entries before `position`. The send queue's queue pair is attached to
-    /// the queue.
+    /// Creates the completion of a send: polling it frees the send queue's entries before
+    /// `position`. The queue pair of the send queue must be attached to the completion queue.
     #[inline]
     pub(crate) fn sent(wc: ibv_wc, retired: &'a Arc<Retired>, position: u64) -> Completion<'a> {
         Completion {
@@ -64,17 +65,17 @@ impl<'a> Completion<'a> {
     }
 }
 
-/// What became of a completion.
+/// Result of adding a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// It waits to be polled.
+    /// The completion is in the queue.
     Stored,
-    /// The queue has overrun, now or before, and takes nothing any more. The queue pairs that complete there are going to
-    /// the error state.
+    /// The queue has overrun, now or before, and accepts no more completions. The queue pairs that
+    /// complete there are about to enter the error state.
     Overrun,
 }
 
-/// When a queue raises an event.
+/// Which completions raise an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arm {
     No,
@@ -85,14 +86,15 @@ enum Arm {
 /// A completion queue.
 #[repr(C, align(64))]
 pub struct Cq {
-    /// Position behind the last completion. Beside `head`, so that a look at an empty queue is a look at one line.
+    /// Position behind the last completion. Next to `head`, so that checking an empty queue reads
+    /// one cache line.
     tail: AtomicU64,
     /// Position of the oldest completion.
     head: AtomicU64,
     polled: Polled,
     context: Arc<Context>,
     poll: Lock<Arc<Entries>>,
-    /// For whoever finds the queue empty and lets the adapter make progress.
+    /// For a thread that finds the queue empty and lets the adapter make progress.
     channels: Lock<SeenChannels>,
     push: Lock<Filling>,
     channel: Option<Arc<CompletionChannel>>,
@@ -100,26 +102,26 @@ pub struct Cq {
     members: Members,
     timestamps: bool,
     on_overrun: OnOverrun,
-    /// Queue pairs are to be told of an overrun.
+    /// The members have yet to be moved to the error state after an overrun.
     failing: AtomicBool,
-    /// By which timers name the queue; set when it is made.
+    /// Number by which timers identify the queue; set on creation.
     number: OnceLock<u32>,
-    /// Its place among those that the device has room for, until it is destroyed.
+    /// The queue's share of the device's limit, until the queue is destroyed.
     place: Mutex<Option<quota::Place>>,
 }
 
-/// What whoever fills the queue needs.
+/// State of the producer side.
 struct Filling {
     entries: Arc<Entries>,
     capacity: u32,
-    /// `head` as it was last seen.
+    /// `head` as the producers last saw it.
     head: u64,
     arm: Arm,
     moderation: Moderation,
     overrun: bool,
 }
 
-/// Who empties the queue.
+/// Access to the consumer side of the queue.
 enum Emptying<'a> {
     Locked(Guard<'a, Arc<Entries>>),
     Alone(&'a mut Arc<Entries>),
@@ -143,10 +145,7 @@ impl Emptying<'_> {
 }
 
 impl Cq {
-    /// A queue for at least `entries` completions, that any thread may poll.
-    ///
-    /// # Errors
-    /// As [`Cq::create_with`].
+    /// Creates a queue for at least `entries` completions that any thread may poll.
     pub fn create(
         context: &Arc<Context>,
         entries: u32,
@@ -162,10 +161,10 @@ impl Cq {
         Cq::create_with(context, init)
     }
 
-    /// A queue as it is wished for.
+    /// Creates a queue with the given attributes.
     ///
     /// # Errors
-    /// EINVAL for a size of zero or beyond the limit; ENOMEM for more queues than the device has room for.
+    /// EINVAL for a size of zero or beyond the limit; ENOMEM beyond the device's number of queues.
     pub fn create_with(context: &Arc<Context>, init: CqInit) -> Result<Arc<Cq>> {
         let capacity = init.entries;
         if capacity == 0 || capacity > MAX_ENTRIES {
@@ -205,20 +204,21 @@ impl Cq {
         Ok(cq)
     }
 
-    /// What events of this queue carry.
+    /// Sets the cookie that events of this queue carry.
     pub fn set_cookie(&self, cookie: usize) {
         self.cookie.store(cookie, Ordering::Release);
     }
 
-    /// Entries that fit.
+    /// Returns the capacity, in completions.
     pub fn capacity(&self) -> u32 {
         self.push.lock().capacity
     }
 
-    /// Changes the size. What is in the queue stays.
+    /// Changes the capacity. Completions in the queue stay.
     ///
     /// # Errors
-    /// EINVAL when the queue holds more, or the size is not allowed.
+    /// EINVAL if the queue holds more completions than the new capacity, or the size is not
+    /// allowed.
     pub fn resize(&self, capacity: u32) -> Result<()> {
         let mut emptying = self.emptying();
         let mut filling = self.push.lock();
@@ -233,7 +233,8 @@ impl Cq {
         }
         let next = Arc::new(Entries::new(capacity, self.timestamps));
         for position in head..tail {
-            // SAFETY: both locks are held; what lies between the ends is as many as fit, and the new memory is unused.
+            // SAFETY: both locks are held; the entries between `head` and `tail` were written and
+            // fit into the new memory, which is not shared yet.
             unsafe { next.write(position, *filling.entries.read(position)) };
             next.set_time(position, filling.entries.time(position));
         }
@@ -243,12 +244,14 @@ impl Cq {
         Ok(())
     }
 
-    /// Gathers `count` completions before an event is raised, for at most `period` (ibv_modify_cq(3)).
+    /// Gathers `count` completions before an event is raised, for at most `period`
+    /// (ibv_modify_cq(3)).
     pub fn moderate(&self, count: u16, period: Duration) {
         self.push.lock().moderation = Moderation::new(count, period.as_nanos() as u64);
     }
 
-    /// The time that the queue wanted to be told of has come.
+    /// Handles the queue's timer: fails the members after an overrun, and raises an event that
+    /// moderation has delayed.
     pub(crate) fn wake(&self) {
         if self.failing.swap(false, Ordering::AcqRel) {
             for queue_pair in self.members.queue_pairs() {
@@ -256,14 +259,14 @@ impl Cq {
             }
         }
         let mut filling = self.push.lock();
-        // Armed still: whoever raises the event disarms.
+        // Still armed: the thread that raises the event disarms the queue.
         if filling.arm != Arm::No && filling.moderation.expire(clock::now()) {
             self.raise(filling);
         }
     }
 
-    /// Takes up to `target.len()` completions; returns how many. When there is none, lets the adapter make progress and
-    /// looks once more.
+    /// Takes up to `target.len()` completions and returns how many. If the queue is empty, lets the
+    /// adapter make progress and checks once more.
     #[inline]
     pub fn poll(&self, target: &mut [ibv_wc]) -> usize {
         if !self.has_some() {
@@ -273,17 +276,19 @@ impl Cq {
         let (head, tail) = self.ends();
         let count = ((tail - head) as usize).min(target.len());
         for (position, slot) in (head..tail).zip(target.iter_mut()) {
-            // SAFETY: the position is between the ends, and this thread is who empties; counters outlive the entries.
+            // SAFETY: the position is between `head` and `tail`, and this thread is the consumer;
+            // the members keep the counters alive longer than the entries.
             let entry = unsafe { emptying.entries().read(position) };
             *slot = entry.wc;
-            // SAFETY: as above.
+            // SAFETY: this thread is the consumer, and the members keep the counter alive longer
+            // than the entry.
             unsafe { entry.retire() };
         }
         self.head.store(head + count as u64, Ordering::Release);
         count
     }
 
-    /// Takes one completion with everything that belongs to it, as [`Cq::poll`] does.
+    /// Takes one completion with its timestamp, as [`Cq::poll`] does.
     #[inline]
     pub fn take(&self) -> Option<Completion<'static>> {
         if !self.has_some() {
@@ -294,19 +299,21 @@ impl Cq {
         if head == tail {
             return None;
         }
-        // SAFETY: as in `poll`.
+        // SAFETY: `head` is before `tail`, and this thread is the consumer.
         let entry = unsafe { emptying.entries().read(head) };
         let completion = Completion {
             timestamp: emptying.entries().time(head),
             ..Completion::received(entry.wc)
         };
-        // SAFETY: as in `poll`.
+        // SAFETY: this thread is the consumer, and the members keep the counter alive longer than
+        // the entry.
         unsafe { entry.retire() };
         self.head.store(head + 1, Ordering::Release);
         Some(completion)
     }
 
-    /// Whether there is a completion, if need be after the adapter has made progress.
+    /// Returns whether the queue holds a completion, letting the adapter make progress if it does
+    /// not.
     #[inline]
     fn has_some(&self) -> bool {
         if self.is_empty() {
@@ -322,19 +329,20 @@ impl Cq {
         match self.polled {
             Polled::ByAny => match self.channels.try_lock() {
                 Some(mut seen) => process.poll_progress(&mut seen),
-                // Another thread is at it, perhaps for long.
+                // Another thread holds the lock, perhaps for long.
                 None => process.poll_progress(&mut SeenChannels::default()),
             },
             Polled::ByOne => {
-                // SAFETY: the program promises that no other thread polls meanwhile.
+                // SAFETY: the program promises that no other thread polls at the same time.
                 let seen = unsafe { self.channels.of_one_thread() };
                 process.poll_progress(seen);
             }
         }
     }
 
-    /// Peers have died: their memory is not to be kept by a queue that nobody polls. One that is polled by a single
-    /// thread forgets them when it is polled next.
+    /// Drops the cached channels after peers have died, so that a queue which is never polled does
+    /// not keep their memory. A queue that is polled by a single thread drops them at its next
+    /// poll.
     pub(crate) fn forget_channels(&self) {
         if self.polled == Polled::ByAny
             && let Some(mut seen) = self.channels.try_lock()
@@ -349,28 +357,31 @@ impl Cq {
         head == tail
     }
 
-    /// Positions of the oldest completion and behind the last.
+    /// Returns the positions of the oldest completion and behind the last.
     #[inline]
     fn ends(&self) -> (u64, u64) {
-        // SYNC POINT completion. The head first: it never passes a tail that is loaded later.
+        // SYNC POINT completion. `head` is loaded first: it never passes a `tail` that is loaded
+        // later.
         let head = self.head.load(Ordering::Relaxed);
         (head, self.tail.load(Ordering::Acquire))
     }
 
-    /// Becomes who empties the queue.
+    /// Becomes the consumer of the queue.
     #[inline]
     fn emptying(&self) -> Emptying<'_> {
         match self.polled {
             Polled::ByAny => Emptying::Locked(self.poll.lock()),
-            // SAFETY: the program promises that no other thread polls, resizes or cleans the queue meanwhile.
+            // SAFETY: the program promises that no other thread polls, resizes or cleans the queue
+            // at the same time.
             Polled::ByOne => Emptying::Alone(unsafe { self.poll.of_one_thread() }),
         }
     }
 
-    /// Raises one event at the next completion; with `solicited_only`, at the next that was solicited or failed.
+    /// Arms the queue for one event at the next completion; with `solicited_only`, at the next
+    /// completion that is solicited or failed.
     pub fn arm(&self, solicited_only: bool) {
         let mut filling = self.push.lock();
-        // Asking for less does not withdraw what was asked for before (ibv_req_notify_cq(3)).
+        // A request for fewer completions does not withdraw an earlier one (ibv_req_notify_cq(3)).
         match filling.arm {
             Arm::No => self.context.process.queue_armed(),
             Arm::Solicited | Arm::Any => self.context.process.queue_armed_again(),
@@ -405,7 +416,7 @@ impl Cq {
             retired,
             position,
         };
-        // SAFETY: the position is free, just checked, and we hold the lock.
+        // SAFETY: the position was just found to be free, and the `push` lock is held.
         unsafe { filling.entries.write(tail, entry) };
         if self.timestamps {
             filling.entries.set_time(tail, clock::now());
@@ -418,7 +429,7 @@ impl Cq {
         Pushed::Stored
     }
 
-    /// A completion has come while an event is wanted.
+    /// Decides whether a completion raises an event on an armed queue.
     #[cold]
     fn consider_event(&self, mut filling: Guard<'_, Filling>, solicited: bool, failed: bool) {
         if filling.arm == Arm::Solicited && !solicited && !failed {
@@ -426,7 +437,7 @@ impl Cq {
         }
         match filling.moderation.gather(clock::now) {
             Verdict::Raise => self.raise(filling),
-            // A failure is not kept waiting.
+            // A failure is not delayed by moderation.
             _ if failed => self.raise(filling),
             Verdict::WaitUntil(deadline) => self.wake_at(deadline),
             Verdict::Wait => (),
@@ -443,8 +454,8 @@ impl Cq {
         }
     }
 
-    /// A completion finds no room. The queue pairs that complete here go to the error state; not now, because the caller
-    /// may hold the locks of one.
+    /// Handles a completion that finds no room. The members enter the error state later, because
+    /// the caller may hold the locks of one.
     #[cold]
     fn overrun(&self, mut filling: Guard<'_, Filling>) -> Pushed {
         if self.on_overrun == OnOverrun::Ignore {
@@ -470,7 +481,7 @@ impl Cq {
         Pushed::Overrun
     }
 
-    /// Has [`Cq::wake`] called then, by a thread that holds no lock.
+    /// Has [`Cq::wake`] called at `deadline`, by a thread that holds no lock.
     fn wake_at(&self, deadline: u64) {
         let process = &self.context.process;
         if let Some(number) = self.number.get()
@@ -480,7 +491,7 @@ impl Cq {
         }
     }
 
-    /// Drops the completions of a queue pair that goes away, so that none names it afterwards.
+    /// Drops the completions of a queue pair that is being destroyed or reset.
     pub(crate) fn clean(&self, queue_pair: u32) {
         let emptying = self.emptying();
         let _filling = self.push.lock();
@@ -488,7 +499,8 @@ impl Cq {
         let entries = emptying.entries();
         let mut kept = head;
         for position in head..tail {
-            // SAFETY: both locks are held, and what is written lies before what is read next.
+            // SAFETY: both locks are held, and `kept` never passes `position`, so no entry is
+            // overwritten before it is read.
             unsafe {
                 let entry = *entries.read(position);
                 if entry.wc.qp_num == queue_pair {
@@ -508,27 +520,28 @@ impl Cq {
         self.members.retain();
     }
 
-    /// Takes one of these back.
+    /// Undoes one [`Cq::retain`].
     pub(crate) fn release(&self) {
         self.members.release();
     }
 
-    /// A queue pair is going to complete here, and its send queue to free its entries up to what `retired` says. One that
-    /// sends and receives here is attached twice.
+    /// Attaches a queue pair that will complete here and whose send queue counts its free entries
+    /// in `retired`. A queue pair that sends and receives through this queue is attached twice.
     pub(crate) fn attach(&self, queue_pair: &Arc<Qp>, retired: &Arc<Retired>) {
         self.members.attach(queue_pair, retired);
     }
 
-    /// It completes nothing any more: no completion names it, and none is added afterwards.
+    /// Undoes one [`Cq::attach`] and drops the queue pair's completions. The queue pair adds none
+    /// afterwards.
     pub(crate) fn detach(&self, queue_pair: u32) {
         self.clean(queue_pair);
         self.members.detach(queue_pair);
     }
 
-    /// Ends the queue's life for the application.
+    /// Destroys the queue for the application.
     ///
     /// # Errors
-    /// EBUSY while queue pairs complete here.
+    /// EBUSY while queue pairs or shared receive queues complete here.
     pub fn destroy(&self) -> Result<()> {
         if !self.members.is_empty() {
             return Err(refused!(

@@ -1,11 +1,14 @@
-//! Where completions wait: a ring of entries that many threads may fill and one at a time empties.
+//! Ring of completions, filled by many threads and emptied by one at a time.
 //!
-//! The law:
-//! - Who fills holds the queue's `push` lock and alone moves `tail`; who empties holds its `poll` lock, or is the only
-//!   thread that polls by the program's promise, and alone moves `head`. Neither waits for the other.
-//! - SYNC POINT completion: an entry is written before `tail` passes it (Release), and read after `tail` was loaded
-//!   (Acquire). It is read before `head` passes it (Release), and overwritten after `head` was loaded (Acquire).
-//! - Whoever changes the entries in between, or their memory, holds both locks.
+//! Invariants:
+//! - A producer holds the queue's `push` lock, and only producers move `tail`. A consumer holds its
+//!   `poll` lock, or is the only polling thread by the program's promise, and only consumers move
+//!   `head`. Neither waits for the other.
+//! - SYNC POINT completion: an entry is written before `tail` passes it (Release), and read after
+//!   `tail` was loaded (Acquire). It is read before `head` passes it (Release), and overwritten
+//!   after `head` was loaded (Acquire).
+//! - Changing the entries between `head` and `tail`, or the memory of the ring, requires both
+//!   locks.
 
 use std::alloc::{self, Layout};
 use std::cell::UnsafeCell;
@@ -13,7 +16,8 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_abi::ibv_wc;
 
-/// How far a send queue's entries are free again. Written by whoever polls, and by whoever clears the queue.
+/// Position up to which a send queue's entries are free again. Written by threads that poll the
+/// completion queue and by threads that clear the send queue.
 #[derive(Debug, Default)]
 pub struct Retired {
     polled: AtomicU64,
@@ -21,20 +25,20 @@ pub struct Retired {
 }
 
 impl Retired {
-    /// The position up to which they are free.
+    /// Returns the position up to which the entries are free.
     #[inline]
     pub fn position(&self) -> u64 {
         let polled = self.polled.load(Ordering::Relaxed);
         polled.max(self.forgotten.load(Ordering::Relaxed))
     }
 
-    /// Everything up to `position` is free without being polled. Under the send queue's lock.
+    /// Frees everything up to `position` without a poll. Called under the send queue's lock.
     pub fn forget(&self, position: u64) {
         self.forgotten.store(position, Ordering::Relaxed);
     }
 
-    /// A completion that stands for everything up to `position` was taken. By one thread at a time, in the order of
-    /// posting.
+    /// Frees everything up to `position`, because its completion was polled. Called by one thread
+    /// at a time, in the order of posting.
     #[inline]
     fn poll(&self, position: u64) {
         if position > self.polled.load(Ordering::Relaxed) {
@@ -43,12 +47,13 @@ impl Retired {
     }
 }
 
-/// A completion as it waits: a cache line.
+/// A completion in the ring: one cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Entry {
     pub wc: ibv_wc,
-    /// Of the send queue that has room again once this is taken, or null. The queue keeps it alive (`Cq::attach`).
+    /// Counter of the send queue whose entries become free when this completion is polled, or null.
+    /// The completion queue keeps it alive (`Cq::attach`).
     pub retired: *const Retired,
     pub position: u64,
 }
@@ -56,34 +61,34 @@ pub(super) struct Entry {
 const _: () = assert!(size_of::<Entry>() == 64);
 
 impl Entry {
-    /// It is taken, or dropped: makes its room.
+    /// Frees the send queue's entries when the completion is polled or dropped.
     ///
     /// # Safety
-    /// `retired` is null or alive; the caller is who empties the ring.
+    /// `retired` is null or points to a live counter; the caller is the consumer of the ring.
     #[inline]
     pub unsafe fn retire(&self) {
-        // SAFETY: as promised to us.
+        // SAFETY: the caller promises that `retired` is null or points to a live counter.
         if let Some(retired) = unsafe { self.retired.as_ref() } {
             retired.poll(self.position);
         }
     }
 }
 
-/// The memory of a ring: as many entries as the power of two that holds its capacity. Memory that was never used is not
-/// there.
+/// Memory of a ring: the capacity rounded up to a power of two. Pages that were never touched are
+/// not allocated.
 pub(super) struct Entries {
     entries: Box<[UnsafeCell<MaybeUninit<Entry>>]>,
-    /// Times of the entries, nanoseconds; none if the queue records none.
+    /// Timestamps of the entries in nanoseconds; empty if the queue records none.
     times: Box<[AtomicU64]>,
 }
 
-// SAFETY: who may touch which entry when is the ring's law above.
+// SAFETY: the ring's invariants (see the module) give each entry to one thread at a time.
 unsafe impl Send for Entries {}
-// SAFETY: as above.
+// SAFETY: the ring's invariants (see the module) give each entry to one thread at a time.
 unsafe impl Sync for Entries {}
 
 impl Entries {
-    /// Room for `capacity` completions.
+    /// Creates room for `capacity` completions.
     pub fn new(capacity: u32, with_times: bool) -> Entries {
         let count = (capacity as usize).next_power_of_two();
         Entries {
@@ -100,24 +105,26 @@ impl Entries {
     /// Writes the entry at a position.
     ///
     /// # Safety
-    /// The position is free, and the caller is who fills the ring or holds both locks.
+    /// The position is free, and the caller is the producer of the ring or holds both locks.
     #[inline]
     pub unsafe fn write(&self, position: u64, entry: Entry) {
-        // SAFETY: nobody else touches a free position.
+        // SAFETY: no other thread touches a free position.
         unsafe { (*self.entries[self.index(position)].get()).write(entry) };
     }
 
-    /// The entry at a position.
+    /// Returns the entry at a position.
     ///
     /// # Safety
-    /// It lies between `head` and `tail`, and the caller is who empties the ring or holds both locks.
+    /// The position lies between `head` and `tail`, and the caller is the consumer of the ring or
+    /// holds both locks.
     #[inline]
     pub unsafe fn read(&self, position: u64) -> &Entry {
-        // SAFETY: what lies between was written, and stays while it lies there.
+        // SAFETY: entries between `head` and `tail` were written, and stay unchanged while they lie
+        // there.
         unsafe { (*self.entries[self.index(position)].get()).assume_init_ref() }
     }
 
-    /// Notes the time of an entry, if times are recorded.
+    /// Stores the timestamp of an entry, if timestamps are recorded.
     #[inline]
     pub fn set_time(&self, position: u64, time: u64) {
         if let Some(place) = self.times.get(self.index(position)) {
@@ -125,7 +132,7 @@ impl Entries {
         }
     }
 
-    /// The time of an entry, 0 if times are not recorded.
+    /// Returns the timestamp of an entry, 0 if timestamps are not recorded.
     #[inline]
     pub fn time(&self, position: u64) -> u64 {
         let place = self.times.get(self.index(position));
@@ -133,17 +140,17 @@ impl Entries {
     }
 }
 
-/// What may be all zeros.
+/// Types for which all zero bytes are a valid value.
 ///
 /// # Safety
-/// It may.
+/// All zero bytes must be a valid value of the type.
 unsafe trait Zeroable {}
-// SAFETY: it may even be uninitialised.
+// SAFETY: the contents may even be uninitialised.
 unsafe impl Zeroable for UnsafeCell<MaybeUninit<Entry>> {}
-// SAFETY: zero is a number.
+// SAFETY: zero is a valid number.
 unsafe impl Zeroable for AtomicU64 {}
 
-/// Many of these, all zeros, of which the system provides those that are used.
+/// Returns `count` zeroed values; the kernel provides their pages on first use.
 fn zeroed<T: Zeroable>(count: usize) -> Box<[T]> {
     let Ok(layout) = Layout::array::<T>(count) else {
         return Box::default();
@@ -151,7 +158,8 @@ fn zeroed<T: Zeroable>(count: usize) -> Box<[T]> {
     if layout.size() == 0 {
         return Box::default();
     }
-    // SAFETY: the layout has a size; what the allocator gives is checked, and is then `count` valid values.
+    // SAFETY: the layout's size is not 0; the allocator's result is checked for null, and zeroed
+    // memory is `count` valid values of a `Zeroable` type.
     unsafe {
         let memory = alloc::alloc_zeroed(layout).cast::<T>();
         if memory.is_null() {
@@ -179,7 +187,7 @@ mod tests {
     #[test]
     fn positions_share_entries_a_lap_apart() {
         let entries = Entries::new(3, true);
-        // SAFETY: this thread alone fills and empties.
+        // SAFETY: only this thread fills and empties the ring.
         unsafe {
             for position in 0..4 {
                 entries.write(position, entry(position));

@@ -54,7 +54,7 @@ fn many_threads_fill_and_empty_without_loss() {
             let cq = &cq;
             scope.spawn(move || {
                 for number in 0..EACH {
-                    // Room is waited for: an overrun would end the queue.
+                    // Waits for room: an overrun would fail the queue.
                     let is_full = || {
                         let (head, tail) = cq.ends();
                         tail - head > 32
@@ -73,7 +73,8 @@ fn many_threads_fill_and_empty_without_loss() {
             let (cq, taken) = (&cq, &taken);
             scope.spawn(move || {
                 while taken.lock().len() < 2 * EACH as usize {
-                    // Under the lock of the list, so that the order of taking is the order in it.
+                    // Polled under the lock of the list, so that the list keeps the order of
+                    // polling.
                     let mut all = taken.lock();
                     let mut target = [ibv_wc::default(); 7];
                     if !cq.is_empty() {

@@ -1,5 +1,5 @@
-//! What is known of the way from an address of ours to one of another host: whether packets pass by UDP, and the tunnels
-//! that there are.
+//! Reachability of a remote address from a local one: whether UDP passes, and the open fallback
+//! connections.
 
 use super::line::Line;
 use super::trial::Verdict;
@@ -17,52 +17,54 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use verbena_wire::Qpn;
 
-/// Nanoseconds for which it is believed that UDP passes, or that there is nothing but UDP.
+/// Nanoseconds before UDP is probed again, where it passes or where no fallback connection was
+/// possible.
 const BELIEVED: u64 = 60_000_000_000;
-/// The same where a tunnel that was in use is gone and could not be made again.
+/// The same, where a connection in use was lost and could not be reopened.
 const DOUBTED: u64 = 1_000_000_000;
-/// Nanoseconds before a tunnel that could not be had is sought again.
+/// Nanoseconds before a failed connection is tried again.
 const RESPITE: u64 = 500_000_000;
-/// Nanoseconds after which it is not being found out any more, whatever has become of who was at it.
+/// Nanoseconds after which a search counts as abandoned.
 const SEARCH: u64 = 3_000_000_000;
-/// How long who must know waits until somebody is found, or not, at the other end...
+/// Longest wait of a caller for a connection to the peer...
 const UNTIL_FOUND: Duration = Duration::from_millis(50);
-/// ...and then until it is known whether UDP passes.
+/// ...and then for the result of the UDP probe.
 const UNTIL_TRIED: Duration = Duration::from_millis(400);
 
-/// A process of a host, as packets name it: where it is reached, and its slot; 0 is anybody.
+/// A process of a host as packets address it: UDP port and slot; slot 0 stands for any process.
 pub type Berth = (Residence, u32);
 
-/// How packets get there.
+/// How packets reach the remote address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// By UDP, for nobody has asked.
+    /// By UDP; never examined.
     Unknown,
-    /// It is being found out: somebody is sought there, or has been found. By UDP where nobody was found yet, or somebody was heard
-    /// by it; else through the tunnel, for what is sent of datagrams meanwhile would be lost for good.
+    /// Being examined: a connection is being made, or is open (`found`). Packets go by UDP until it
+    /// is open, or if a UDP answer was received; otherwise over TCP, because datagrams sent by UDP
+    /// in the meantime would be lost for good.
     Sought { found: bool, until: u64 },
-    /// By UDP; asked again after that time.
+    /// By UDP, until the next examination at `until`.
     Direct { until: u64 },
-    /// Through tunnels.
+    /// Over TCP.
     Tunnelled,
 }
 
 #[derive(Debug)]
 struct State {
     standing: Standing,
-    /// Whether something was answered by UDP, or a trial has passed and none has failed since.
+    /// Whether an answer came by UDP, or a probe passed and none has failed since.
     is_heard: bool,
     lines: BTreeMap<Berth, Arc<Line>>,
-    /// Tunnels that are sought, and when they may be sought again.
+    /// Connections requested, and when each may be requested again.
     sought: BTreeMap<Berth, u64>,
 }
 
-/// The way from an address of ours to one of another host.
+/// The path from a local address to a remote one.
 #[derive(Debug)]
 pub struct Far {
-    /// Ours.
+    /// Local address.
     pub local: Ipv6Addr,
-    /// Theirs.
+    /// Remote address.
     pub remote: Ipv6Addr,
     is_tunnelled: AtomicBool,
     state: Mutex<State>,
@@ -71,7 +73,7 @@ pub struct Far {
 }
 
 impl Far {
-    /// Nothing is known.
+    /// Creates a path of unknown reachability.
     pub(super) fn new(local: Ipv6Addr, remote: Ipv6Addr, orders: Arc<Orders>) -> Far {
         Far {
             local,
@@ -92,22 +94,24 @@ impl Far {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A queue pair of ours has been answered: of one that is served by UDP, what is sent shall not overtake itself.
+    /// Notes that a queue pair was answered by UDP. Its packets then stay on UDP, so that they are
+    /// not reordered. Ignored while a connection is open.
     pub fn heard(&self) {
         let mut state = self.lock();
         state.is_heard |= state.lines.is_empty();
     }
 
-    /// Whether packets go through tunnels.
+    /// Returns whether packets go over TCP.
     #[inline]
     pub fn is_tunnelled(&self) -> bool {
         self.is_tunnelled.load(Ordering::Relaxed)
     }
 
-    /// Sends packets of one receiver through a tunnel. Where there is none to him one is sought, and these are lost.
+    /// Sends packets for one receiver over TCP. If there is no connection to it, requests one;
+    /// these packets are lost.
     ///
     /// # Errors
-    /// As [`Line::send_packets`].
+    /// As [`Line::send_packets`]; EAGAIN if there is no connection.
     pub fn send(&self, sender: &Arc<Sender>, envelope: Envelope, bytes: &[u8]) -> Result<()> {
         let berth = berth_of(bytes, envelope.destination_port);
         let line = self.lock().line(berth);
@@ -120,7 +124,7 @@ impl Far {
         }
     }
 
-    /// Has a tunnel sought, if nobody is at that already.
+    /// Requests a connection, unless one was requested recently.
     fn seek(&self, berth: Berth, sender: &Arc<Sender>) {
         let now = clock::now();
         let is_new = {
@@ -137,7 +141,8 @@ impl Far {
         }
     }
 
-    /// Has it found out whether UDP passes, where that is not known. Returns whether somebody has to see to it.
+    /// Starts finding out whether UDP passes, unless that is known or under way. Returns whether
+    /// the caller must start the fallback thread.
     pub fn inquire(&self, berth: Berth, sender: &Arc<Sender>) -> bool {
         {
             let mut state = self.lock();
@@ -156,7 +161,7 @@ impl Far {
         true
     }
 
-    /// Waits until it is known how packets get there, but not for long.
+    /// Waits until it is known how packets get there, at most [`UNTIL_TRIED`].
     pub fn wait_until_known(&self) {
         let began = Instant::now();
         let mut state = self.lock();
@@ -184,7 +189,7 @@ impl Far {
         self.known.notify_all();
     }
 
-    /// Somebody is there. Returns whether it is to be tried whether UDP passes.
+    /// Records an open connection. Returns whether UDP must be probed.
     pub(super) fn found(&self, berth: Berth, line: &Arc<Line>) -> bool {
         let mut state = self.lock();
         state.lines.insert(berth, line.clone());
@@ -199,8 +204,8 @@ impl Far {
         }
     }
 
-    /// Whether who calls from another address than this may speak for it: not where UDP is known to reach it, and not in the place
-    /// of one who called from elsewhere and is there.
+    /// Returns whether a peer that connects from another address may speak for this one: not if UDP
+    /// is known to reach it, nor in place of a live connection from elsewhere.
     pub(super) fn may_be_translated(&self, berth: Berth, caller: Ipv6Addr) -> bool {
         let state = self.lock();
         let is_same = |line: &Arc<Line>| line.peer().is_ok_and(|peer| peer.ip == caller);
@@ -211,18 +216,18 @@ impl Far {
                 .is_none_or(|line| line.is_broken() || is_same(line))
     }
 
-    /// Whether there is a tunnel to somebody who is reached there.
+    /// Returns whether a connection to a process at this UDP port is open.
     pub fn has_line(&self, residence: Residence) -> bool {
         self.lock().line((residence, 0)).is_some()
     }
 
-    /// Whether packets go by UDP, and pass.
+    /// Returns whether packets go by UDP, and are known to pass.
     pub(super) fn is_direct(&self) -> bool {
         let state = self.lock();
         state.is_heard && matches!(state.standing, Standing::Direct { .. })
     }
 
-    /// Nobody of ours is there.
+    /// Records that no peer accepted the connection.
     pub(super) fn not_found(&self) {
         let mut state = self.lock();
         let believed = match state.standing {
@@ -234,7 +239,7 @@ impl Far {
         self.stands(&mut state, Standing::Direct { until });
     }
 
-    /// What a trial has come to. Returns whether that is new.
+    /// Records the result of a probe. Returns whether it changes anything.
     pub(super) fn tried(&self, verdict: Verdict) -> bool {
         let mut state = self.lock();
         let standing = match verdict {
@@ -249,7 +254,7 @@ impl Far {
         is_new
     }
 
-    /// A tunnel has ended.
+    /// Records that a connection has closed.
     pub(super) fn lost(&self, line: &Arc<Line>) {
         let mut state = self.lock();
         state.lines.retain(|_, one| !Arc::ptr_eq(one, line));
@@ -260,7 +265,7 @@ impl Far {
         }
     }
 
-    /// Whether there is no tunnel.
+    /// Returns whether no connection is open.
     pub(super) fn is_nothing(&self) -> bool {
         self.lock().lines.is_empty()
     }
@@ -269,7 +274,7 @@ impl Far {
 impl State {
     fn line(&self, (residence, slot): Berth) -> Option<Arc<Line>> {
         let found = match slot {
-            // Whoever it is.
+            // Any process.
             0 => {
                 let of_residence = (residence, 0)..=(residence, u32::MAX);
                 self.lines.range(of_residence).next().map(|(_, line)| line)
@@ -280,7 +285,8 @@ impl State {
     }
 }
 
-/// Whom packets are for. Queue pair 1 is the host's, and where it is reached the UDP port says; else the number does.
+/// Returns the process that packets are for. Queue pair 1 belongs to the host, so the UDP port says
+/// where it is reached; for others the queue pair number does.
 fn berth_of(packets: &[u8], port: u16) -> Berth {
     let number = packets
         .get(5..8)
@@ -293,7 +299,7 @@ fn berth_of(packets: &[u8], port: u16) -> Berth {
     (residence, slot_of(packets))
 }
 
-/// Who a queue pair is.
+/// Returns the process that has a queue pair.
 pub fn berth_of_queue_pair(number: Qpn) -> Berth {
     let residence = Residence::of_number(number);
     (

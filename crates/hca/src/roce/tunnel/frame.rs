@@ -1,89 +1,94 @@
-//! What goes through a tunnel: frames, each with its length before it. All numbers are big-endian.
+//! Frame format of the TCP fallback. Each frame starts with its length; all numbers are big-endian.
 //!
 //! | bytes | every frame |
 //! |---|---|
-//! | 0 to 3 | bytes that follow these |
+//! | 0 to 3 | number of bytes that follow |
 //! | 4 | kind |
 //!
-//! | kind | follows |
-//! |---|---|
-//! | 1, greeting: the first of each end, and no other | `VrbT`, version (1), slot that it is for, slot of its sender, 0; UDP port at which the sender is reached, 2 bytes; token, 8 bytes; address of its sender, address that it is for, 16 bytes each |
-//! | 2, packets | UDP ports of sender and receiver, traffic class, 0, bytes of each packet but the last, 2 bytes each; packets, from the BTH to the ICRC |
-//! | 3, seen: a question came by UDP, whole ([`super::trial`]) | nothing |
-//! | 4, content: what the sender of this sends arrives by UDP | nothing |
-//! | 5, discontent: it does not any more | nothing |
+//! Kinds and their contents:
 //!
-//! A frame that is none of these ends the tunnel: who speaks another language is not guessed at.
+//! - 1, handshake, the first frame in each direction and only the first: `VrbT`, version (1), slot
+//!   of the receiver, slot of the sender, 0; UDP port at which the sender is reached, 2 bytes;
+//!   token, 8 bytes; sender's address, receiver's address, 16 bytes each.
+//! - 2, packets: UDP ports of sender and receiver, 2 bytes each; traffic class, 1 byte; 0; bytes of
+//!   each packet but the last, 2 bytes; packets, from the BTH to the ICRC.
+//! - 3, seen: a probe arrived by UDP, intact ([`super::trial`]). Empty.
+//! - 4, content: packets of this frame's sender arrive by UDP. Empty.
+//! - 5, discontent: they no longer do. Empty.
+//!
+//! Any other frame closes the connection; there is no recovery from malformed input.
 
 use crate::roce::residence::Residence;
 use std::net::Ipv6Addr;
 
-/// Bytes of a frame's beginning: its length and its kind.
+/// Bytes of a frame's length and kind.
 pub const PREFIX: usize = 5;
-/// Bytes of the longest frame, from its kind on: packets that leave in one call, and what is said of them.
+/// Bytes of the longest frame, from its kind on: the packets of one call and their header.
 const LONGEST: usize = 1 + PACKETS_HEADER + 66_000;
 const MAGIC: [u8; 4] = *b"VrbT";
 const VERSION: u8 = 1;
 const PACKETS_HEADER: usize = 8;
 
-/// By which who is asked by UDP finds the tunnel that the question belongs to. Random, and known to the tunnel's ends.
+/// Token by which the receiver of a UDP probe finds the connection that the probe belongs to.
+/// Random, and known only to the two ends.
 pub type Token = [u8; 8];
 
-/// A frame as it comes or goes.
+/// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Who is here.
+    /// Identifies an end.
     Greeting(Greeting),
     /// Packets of one call.
     Packets {
-        /// What they are in.
+        /// Their common header.
         envelope: Envelope,
-        /// One behind another.
+        /// The packets, concatenated.
         bytes: &'a [u8],
     },
-    /// A question has come by UDP, whole.
+    /// A probe arrived by UDP, intact.
     Seen,
-    /// What the sender sends arrives by UDP: it needs the tunnel no more.
+    /// The sender's packets arrive by UDP: it no longer needs the connection.
     Content,
-    /// What the sender sends does not arrive by UDP any more.
+    /// The sender's packets no longer arrive by UDP.
     Discontent,
 }
 
-/// Who is at an end of a tunnel.
+/// Handshake: identifies an end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// The slot of the receiver's host that is sought; 0 for anybody.
+    /// Slot wanted on the receiver's host; 0 for any.
     pub wanted: u8,
-    /// The slot of the sender.
+    /// Slot of the sender.
     pub own: u8,
-    /// Where the sender's queue pairs are reached by UDP.
+    /// UDP port at which the sender's queue pairs are reached.
     pub residence: Residence,
-    /// What questions to the sender begin with.
+    /// Token of probes to the sender.
     pub token: Token,
-    /// The sender's address, as its packets have it.
+    /// Sender's address, as in its packets.
     pub source: Ipv6Addr,
-    /// The receiver's.
+    /// Receiver's address.
     pub destination: Ipv6Addr,
 }
 
-/// What is the same of packets that leave in one call, as far as the ICRC covers it or a receiver is told.
+/// Fields shared by the packets of one call, as far as the ICRC covers them or a receiver needs
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// UDP port that they would have come from.
+    /// UDP source port.
     pub source_port: u16,
-    /// UDP port that they would have gone to.
+    /// UDP destination port.
     pub destination_port: u16,
     /// Type of service, or traffic class.
     pub traffic_class: u8,
-    /// Bytes of each; the last may be shorter.
+    /// Bytes of each packet; the last may be shorter.
     pub segment: u16,
 }
 
-/// Why a tunnel cannot go on.
+/// A malformed frame: the connection cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Takes bytes from the front of what is left.
+/// Input that has not been parsed yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -110,7 +115,7 @@ impl<'a> Rest<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Of bytes that begin with the kind.
+    /// Parses a frame from its kind on.
     fn parse(bytes: &'a [u8]) -> Result<Frame<'a>, Malformed> {
         let mut rest = Rest(bytes);
         let [kind] = rest.take()?;
@@ -144,7 +149,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The bytes that stand before the packets of it, or all of it where there are none.
+    /// Returns the encoded frame; of packets, only the bytes before the packets.
     pub fn head(&self) -> Vec<u8> {
         let mut head = vec![0; PREFIX];
         let mut following = 0;
@@ -192,25 +197,25 @@ fn greeting(rest: &mut Rest<'_>) -> Result<Greeting, Malformed> {
     })
 }
 
-/// What has come of a tunnel and is not yet a whole frame.
+/// Reassembles frames from received bytes.
 #[derive(Debug, Default)]
 pub struct Assembler {
     bytes: Vec<u8>,
-    /// Of which so many were taken.
+    /// Bytes of them that were returned as frames.
     taken: usize,
 }
 
 impl Assembler {
-    /// Room for more bytes; [`Assembler::came`] says how many were put there.
+    /// Returns the buffer to which received bytes are appended.
     pub fn room(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..std::mem::take(&mut self.taken));
         &mut self.bytes
     }
 
-    /// The next whole frame; none when more of it has to come.
+    /// Returns the next complete frame; none if more bytes are needed.
     ///
     /// # Errors
-    /// For what is no frame, and for one that is longer than any.
+    /// [`Malformed`] for invalid frames and for lengths beyond the limit.
     pub fn take(&mut self) -> Result<Option<Frame<'_>>, Malformed> {
         let rest = &self.bytes[self.taken..];
         let Some((length, rest)) = rest.split_first_chunk() else {
@@ -233,7 +238,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A frame that owns its packets.
+    /// A frame, with its packets beside it.
     fn frames() -> impl Strategy<Value = (Frame<'static>, Vec<u8>)> {
         let address = any::<u128>().prop_map(Ipv6Addr::from);
         let greeting = (
@@ -287,7 +292,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written is read again, in whichever pieces it comes.
+        /// Frames survive encoding and parsing, however the stream is divided.
         #[test]
         fn frames_come_as_they_went(
             sent in prop::collection::vec(frames(), 0..8),
@@ -315,7 +320,7 @@ mod tests {
             prop_assert!(came.next().is_none());
         }
 
-        /// Bytes of any kind neither panic nor keep more than a frame.
+        /// Arbitrary bytes do not panic.
         #[test]
         fn whatever_comes_is_a_frame_or_the_end(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut assembler = Assembler::default();
@@ -347,12 +352,12 @@ mod tests {
             changed(9, 2),
             changed(12, 1),
             changed(13, 1),
-            // Longer than any; longer and shorter than a greeting.
+            // Too long; longer and shorter than a handshake.
             changed(1, 2),
             [&changed(3, greeting.len() as u8 - 3)[..], &[0]].concat(),
             changed(3, greeting.len() as u8 - 5),
             vec![0, 0, 0, 0],
-            // No packets, and packets of no length.
+            // No packets, and packets of length 0.
             vec![0, 0, 0, 9, 2, 1, 1, 2, 2, 0, 0, 0, 64],
             vec![0, 0, 0, 10, 2, 1, 1, 2, 2, 0, 0, 0, 0, 7],
         ] {

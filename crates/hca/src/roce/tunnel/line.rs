@@ -1,4 +1,4 @@
-//! A tunnel that is open: frames leave from any thread, each whole or not at all.
+//! An open fallback connection. Any thread may send; each frame is sent whole or not at all.
 
 use super::frame::{Envelope, Frame, Token};
 use crate::errno::{Errno, Result};
@@ -10,22 +10,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A tunnel to a process of another host.
+/// A fallback connection to a process of another host.
 #[derive(Debug)]
 pub struct Line {
     tcp: Tcp,
-    /// By which questions to us name this tunnel.
+    /// Token by which probes to us name this connection.
     pub own_token: Token,
-    /// What is left of a frame of which the kernel has taken the beginning.
+    /// Unsent rest of a frame of which the kernel took the beginning.
     rest: Mutex<Vec<u8>>,
     has_rest: AtomicBool,
     is_broken: AtomicBool,
-    /// Wakes the thread that goes on with the rest.
+    /// Wakes the thread that sends the rest.
     doorbell: Arc<Doorbell>,
 }
 
 impl Line {
-    /// Over a connection.
+    /// Creates the state of a connection.
     pub fn new(tcp: Tcp, own_token: Token, doorbell: Arc<Doorbell>) -> Line {
         Line {
             tcp,
@@ -37,12 +37,12 @@ impl Line {
         }
     }
 
-    /// Sends packets, as a socket of UDP would. What finds no room for a while is lost, as packets are.
+    /// Sends packets, as a UDP socket would: packets that find no room for a while are lost.
     ///
     /// # Errors
-    /// EAGAIN when they found no room, ENOTCONN when the tunnel has ended.
+    /// EAGAIN if there was no room, ENOTCONN if the connection has ended.
     pub fn send_packets(&self, envelope: Envelope, bytes: &[u8]) -> Result<()> {
-        /// How often it is tried when there is no room, and how long that may take.
+        /// Attempts while there is no room, and milliseconds to wait after each.
         const ATTEMPTS: u32 = 3;
         const PATIENCE_MS: i32 = 1;
         let mut answer = Err(Errno::EAGAIN);
@@ -56,7 +56,7 @@ impl Line {
         answer
     }
 
-    /// Sends a frame. Waits for nothing.
+    /// Sends a frame without waiting.
     ///
     /// # Errors
     /// As [`Line::send_packets`].
@@ -71,7 +71,8 @@ impl Line {
         let taken = self.write(&[IoSlice::new(&head), IoSlice::new(bytes)])?;
         let whole = head.len() + bytes.len();
         if taken < whole {
-            // The other end knows where a frame ends by its length alone: what has begun must go on.
+            // The peer finds the end of a frame by its length alone, so a partly sent frame must be
+            // completed.
             let of_head = head.get(taken..).unwrap_or_default();
             let of_bytes = bytes.get(taken.saturating_sub(head.len())..);
             rest.extend_from_slice(of_head);
@@ -82,12 +83,13 @@ impl Line {
         Ok(())
     }
 
-    /// Whether a frame has begun to leave: the thread that reads the tunnel waits for room, and goes on with it.
+    /// Returns whether a frame is partly sent; the reading thread then waits for room and sends the
+    /// rest.
     pub fn has_rest(&self) -> bool {
         self.has_rest.load(Ordering::Acquire)
     }
 
-    /// Goes on with the frame that has begun to leave.
+    /// Sends more of the partly sent frame.
     pub fn go_on(&self) {
         let _ = self.write_rest(&mut self.lock());
     }
@@ -121,28 +123,28 @@ impl Line {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who is at the other end, as the network sees it.
+    /// Returns the peer's address, as the network sees it.
     ///
     /// # Errors
-    /// ENOTCONN when nobody is any more.
+    /// ENOTCONN if the connection has ended.
     pub fn peer(&self) -> Result<Address> {
         self.tcp.peer()
     }
 
-    /// Takes bytes that have come; 0 when nothing will any more.
+    /// Reads received bytes; 0 at the end of the stream.
     ///
     /// # Errors
-    /// EAGAIN when there are none; the network's.
+    /// EAGAIN if there are none; the network's errors.
     pub fn read(&self, into: &mut [u8]) -> Result<usize> {
         self.tcp.read(into)
     }
 
-    /// Whether it has ended.
+    /// Returns whether the connection has ended.
     pub fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Acquire)
     }
 
-    /// Ends it. The thread that reads it sees that.
+    /// Ends the connection. The thread that reads it notices.
     pub fn end(&self) {
         self.is_broken.store(true, Ordering::Release);
         self.tcp.end();
@@ -177,7 +179,8 @@ mod tests {
         }
     }
 
-    /// Three threads send, the kernel takes pieces: every frame that was said to be sent comes whole, in its thread's order.
+    /// Three threads send while the kernel takes partial writes: every frame that was accepted
+    /// arrives whole, in its thread's order.
     #[test]
     fn frames_of_several_threads_come_whole() {
         const EACH: u16 = 400;
@@ -225,8 +228,9 @@ mod tests {
         }
     }
 
-    /// A peer says his last word and goes, while what we have sent is unread: his system resets the connection, and what we send
-    /// after it finds that out before his word is read. It is there all the same.
+    /// A peer sends a last frame and closes while our data is unread: its kernel resets the
+    /// connection, and our next send notices before the frame is read. The frame must still be
+    /// readable.
     #[test]
     fn the_last_word_of_one_that_has_gone_is_heard() {
         let listener = Tcp::listen(0).unwrap();

@@ -1,27 +1,32 @@
-//! Tunnels: what goes to adapters like this one where UDP does not pass, or where addresses are translated on the way.
+//! TCP fallback: carries packets between Verbena adapters where UDP does not pass or a NAT rewrites
+//! addresses.
 //!
-//! The contract: a packet that comes through a tunnel is the packet that would have come by UDP, byte for byte, from and to the
-//! addresses that the tunnel's ends have told each other, its ICRC computed and checked over these; and it is served alike. It
-//! may be lost like one. Nobody else's packets are affected: strangers are sent nothing but an attempt to connect to TCP port 4791.
+//! Invariant: a packet received over TCP is byte for byte the packet that would have arrived by
+//! UDP, between the addresses that the two ends declared in their handshake. Its ICRC is computed
+//! and checked over these addresses, it is served as a UDP packet would be, and it may be lost like
+//! one. Other traffic is unaffected: other adapters see only an attempt to connect to TCP port
+//! 4791.
 //!
-//! - [`frame`]: what is said through a tunnel.
-//! - [`line`]: one that is open.
-//! - [`trial`]: whether packets pass by UDP.
-//! - [`far`]: what is known of the way to an address.
-//! - `thread`: makes tunnels, and takes what comes through them.
+//! - [`frame`]: the frame format.
+//! - [`line`]: an open connection.
+//! - [`trial`]: probes whether UDP passes.
+//! - [`far`]: reachability of a remote address.
+//! - `thread`: the thread that connects, accepts and receives.
 //!
-//! A tunnel leads from a process to a process. Who listens at the TCP port of the same number as the UDP port is, as there, all
-//! processes of the user; whoever takes a connection that is for another slot hands it to the process that has that slot, under an
-//! abstract name in the network namespace.
+//! A connection links two processes. All processes of a user listen at the TCP port with the number
+//! of their UDP port, as they do at the UDP port itself; a process that accepts a connection for
+//! another slot passes it to the process with that slot, through an abstract socket in the network
+//! namespace.
 //!
-//! When: a tunnel is sought when a reliable connection's first requests are not answered at all, when messages of
-//! management are not, and before the first datagram or unreliable connection to an address. Who finds one of us there tries
-//! whether UDP passes in its own direction; so does the other end in its. Each sends through the tunnel what does not, tries
-//! again now and then, and when both are content with UDP the tunnel ends.
+//! Connecting starts when the first requests of a reliable connection or management messages are
+//! not answered at all, and before the first datagram or unreliable connection to an address. Each
+//! end then probes whether UDP passes in its own direction. It sends over TCP if UDP does not pass,
+//! probes again at intervals, and the connection closes when UDP passes both ways.
 //!
-//! Who is believed: a connection made to an address is to who has it, as far as the network is to be believed. Who connects from
-//! another address than he says he has is behind a translator, and is believed where UDP is not known to reach that address, and
-//! nobody else speaks for it from elsewhere. What is sent to him goes through the tunnel without a trial.
+//! Trust: a connection made to an address is taken to reach its owner, as far as the network can be
+//! trusted. A peer that connects from an address other than the one it declares is behind a NAT. It
+//! is accepted if UDP is not known to reach the declared address and no other peer holds a
+//! connection for it from elsewhere. Packets to it go over TCP without a probe.
 
 pub mod far;
 pub mod frame;
@@ -47,15 +52,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use verbena_wire::Qpn;
 
-/// Names whether there are tunnels at all: `off` for no.
+/// Environment variable that disables the TCP fallback: `off`; `on` or unset enables it.
 pub const VARIABLE: &str = "VERBENA_TUNNELS";
-/// Ways that are remembered, if there are no tunnels on them.
+/// Remote addresses without a connection that are remembered.
 const MOST_WAYS: usize = 4096;
 
-/// Whether there are tunnels, as the environment says; read once.
+/// Returns whether the environment allows the TCP fallback; read once.
 ///
 /// # Errors
-/// EINVAL for another word than `on` and `off`; a line on standard error says so.
+/// EINVAL for a value other than `on` and `off`; a line on standard error reports it.
 pub fn chosen() -> Result<bool> {
     static CHOSEN: OnceLock<Result<bool>> = OnceLock::new();
     *CHOSEN.get_or_init(|| match std::env::var(VARIABLE).as_deref() {
@@ -68,20 +73,20 @@ pub fn chosen() -> Result<bool> {
     })
 }
 
-/// A tunnel that somebody wants.
+/// A request for a fallback connection.
 pub(super) struct Order {
     far: Arc<Far>,
     berth: Berth,
     sender: Arc<Sender>,
 }
 
-/// Tunnels that are wanted, and the ways that there are.
+/// Connection requests, and the known paths and connections.
 #[derive(Debug)]
 pub(super) struct Orders {
     doorbell: Arc<Doorbell>,
     wanted: Mutex<Vec<Order>>,
     fars: Mutex<HashMap<(Ipv6Addr, Ipv6Addr), Arc<Far>>>,
-    /// All connections, for who asks by UDP, and for who forks.
+    /// All connections, for answering UDP probes and for closing them after fork.
     lines: Mutex<Vec<Arc<Line>>>,
 }
 
@@ -115,20 +120,20 @@ impl Orders {
     }
 }
 
-/// The tunnels of a process.
+/// The TCP fallback of a process.
 #[derive(Debug)]
 pub struct Tunnels {
     orders: Arc<Orders>,
     has_thread: AtomicBool,
-    /// Where connections for our slot are handed to us, once we have one.
+    /// Socket on which other processes pass us connections for our slot, once we have one.
     handed: OnceLock<Socket>,
 }
 
 impl Tunnels {
-    /// None yet.
+    /// Creates the state, without connections.
     ///
     /// # Errors
-    /// The system's, when it has no descriptors left.
+    /// The system's error when no descriptors are left.
     pub fn new() -> Result<Tunnels> {
         Ok(Tunnels {
             orders: Arc::new(Orders {
@@ -142,49 +147,49 @@ impl Tunnels {
         })
     }
 
-    /// The way from an address of ours to one of another host.
+    /// Returns the path from a local to a remote address.
     pub fn far(&self, local: Ipv6Addr, remote: Ipv6Addr) -> Arc<Far> {
         self.orders.far_of(local, remote)
     }
 
-    /// Is handed connections for a slot from now on.
+    /// Starts accepting connections that other processes pass us for a slot.
     pub(super) fn take_slot(&self, residence: Residence, slot: u32) {
         if chosen() == Ok(true)
             && let Ok(socket) = Socket::listen_abstract(&name(residence, slot))
         {
             let _ = self.handed.set(socket);
-            // The thread may be there already, and wait for what it knew.
+            // The thread may be waiting already, on descriptors that do not include this one.
             self.orders.doorbell.ring();
         }
     }
 
-    /// Where connections for our slot are handed to us.
+    /// Returns the socket on which connections for our slot are passed to us.
     pub fn handed(&self) -> Option<&Socket> {
         self.handed.get()
     }
 
-    /// Whether the thread that sees to tunnels runs, and watches their descriptors.
+    /// Returns whether the fallback thread runs and watches the descriptors.
     pub fn has_thread(&self) -> bool {
         self.has_thread.load(Ordering::Acquire)
     }
 
-    /// Another host has asked by UDP. It is told so, through the tunnel that it names.
+    /// Reports a peer's UDP probe over the connection that its token names.
     pub(super) fn asked(&self, token: Token) {
         let lines = locked(&self.orders.lines);
         if let Some(line) = lines.iter().find(|line| line.own_token == token) {
-            // Lost if there is no room: who asks will ask again.
+            // A report that finds no room is lost; the peer probes again.
             let _ = line.send(&Frame::Seen);
         }
     }
 
-    /// How many hosts are reached through tunnels.
+    /// Returns the hosts that are reached over TCP.
     pub fn hosts(&self) -> Vec<Ipv6Addr> {
         let fars = locked(&self.orders.fars);
         let tunnelled = fars.values().filter(|far| far.is_tunnelled());
         tunnelled.map(|far| far.remote).collect()
     }
 
-    /// All descriptors that a forked child must not keep.
+    /// Returns all descriptors that a forked child must close.
     pub(super) fn descriptors(&self) -> Vec<RawFd> {
         let lines = locked(&self.orders.lines);
         let lines = lines.iter().map(|line| line.as_fd());
@@ -196,8 +201,8 @@ impl Tunnels {
 }
 
 impl Process {
-    /// Finds out how packets get from a path's address to a queue pair's host, if that is not known; waits for it, but not
-    /// for long.
+    /// Finds out how packets get from a path's local address to a queue pair's host, if that is not
+    /// known. Waits, but not for long ([`Far::wait_until_known`]).
     pub(crate) fn acquaint(self: &Arc<Process>, path: &Path, number: Qpn) {
         self.look_for_tunnel(path, far::berth_of_queue_pair(number));
         if let Some(far) = path.far() {
@@ -205,7 +210,8 @@ impl Process {
         }
     }
 
-    /// Nobody answers on a path: has it found out whether UDP passes. Waits for nothing.
+    /// Starts finding out whether UDP passes on a path, because requests are not answered. Does not
+    /// wait.
     pub(crate) fn look_for_tunnel(self: &Arc<Process>, path: &Path, berth: Berth) {
         if let (Some(far), Some(port)) = (path.far(), self.roce.get())
             && far.inquire(berth, path.sender())
@@ -214,7 +220,7 @@ impl Process {
         }
     }
 
-    /// Somebody calls, who wants a tunnel.
+    /// Serves incoming fallback connections.
     pub(crate) fn take_tunnel_callers(self: &Arc<Process>) {
         if let Some(port) = self.roce.get() {
             thread::begin(self, &port.tunnels);
@@ -222,12 +228,13 @@ impl Process {
     }
 }
 
-/// The name in the network namespace under which the process that has a slot is handed connections.
+/// Returns the abstract socket name at which the process with a slot is passed connections.
 fn name(residence: Residence, slot: u32) -> Vec<u8> {
     format!("verbena-roce-{}-{}-tunnel-{slot}", user(), residence.port()).into_bytes()
 }
 
-/// What listens for tunnels at the port of a residence, if anything can.
+/// Listens for fallback connections at a port. Returns `None` if the fallback is disabled or the
+/// port is taken.
 pub(super) fn listen(residence: Residence) -> Option<Tcp> {
     match chosen() {
         Ok(true) => Tcp::listen(residence.port()).ok(),

@@ -1,7 +1,8 @@
-//! The thread that makes tunnels and takes what comes through them. It is there from when the first one is wanted, by us or
-//! by another host.
+//! The thread that opens fallback connections and receives from them. It starts when the first one
+//! is wanted, by this process or by another host.
 //!
-//! Nobody keeps it: sockets do not block, who connects has a time to say who he is, and each tunnel has its turn.
+//! No peer can stall it: sockets are non-blocking, the handshake has a deadline, and each
+//! connection gets a bounded turn.
 
 use super::far::{Berth, Far};
 use super::frame::{Assembler, Frame, Greeting, Token};
@@ -32,25 +33,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long connecting, and saying who one is, may take, in nanoseconds.
+/// Nanoseconds for connecting and for the peer's handshake.
 const PATIENCE: u64 = 2_000_000_000;
-/// Who has connected and not said who he is: of so many; the oldest goes when there is one more.
+/// Incoming connections without a handshake; the oldest is closed when there is one more.
 const MOST_STRANGERS: usize = 64;
-/// Tunnels of those who have called us, of all and of one address; no more are taken, for the program needs descriptors, too.
+/// Incoming connections in total and from one address. More are refused, because the program needs
+/// descriptors, too.
 const MOST_CALLERS: usize = 256;
 const MOST_OF_ONE: usize = 64;
-/// How often it is said that packets go over TCP; the program may have better things to say.
+/// How often a message says that packets go over TCP, to spare the program's standard error.
 const MOST_WORDS: u32 = 8;
-/// Bytes that are taken of a tunnel before others get their turn.
+/// Bytes read from a connection before the next one's turn.
 const TURN: usize = 1 << 18;
-/// How long a socket that was handed to us may take to come with what belongs to it.
+/// Longest wait for the handshake of a connection that another process passes us.
 const HANDED: Duration = Duration::from_millis(10);
-/// How often it is tried whether UDP passes meanwhile, in nanoseconds.
+/// Nanoseconds between UDP probes while packets go over TCP.
 const AGAIN: u64 = 10_000_000_000;
-/// As Linux' sockets have it, and who sends through a tunnel does not say.
+/// Hop limit of received packets: Linux' default; it is not transmitted over TCP.
 const HOPS: u8 = 64;
 
-/// Starts the thread, if there is none.
+/// Starts the thread, if it does not run.
 pub(super) fn begin(process: &Arc<Process>, tunnels: &Tunnels) {
     if tunnels.has_thread.swap(true, Ordering::AcqRel) {
         return;
@@ -61,13 +63,13 @@ pub(super) fn begin(process: &Arc<Process>, tunnels: &Tunnels) {
             Thread::new(&process, port).run();
         }
     };
-    // If there is none left, the next who wants a tunnel tries again.
+    // If no thread can be created, the next caller tries again.
     if start(c"verbena-tunnels", 256 << 10, run).is_err() {
         tunnels.has_thread.store(false, Ordering::Release);
     }
 }
 
-/// A connection whose ends do not know each other yet.
+/// A connection before the end of the handshake.
 struct Beginning {
     line: Arc<Line>,
     assembler: Assembler,
@@ -76,15 +78,15 @@ struct Beginning {
 }
 
 enum Stage {
-    /// We connect.
+    /// Connecting to the peer.
     Connecting(Order),
-    /// We have said who we are, and are to be told.
+    /// Handshake sent, waiting for the peer's.
     Greeted(Order),
-    /// Somebody has connected, and is to say who he is.
+    /// Accepted, waiting for the peer's handshake.
     Taken,
 }
 
-/// A tunnel.
+/// An open fallback connection.
 struct Open {
     line: Arc<Line>,
     assembler: Assembler,
@@ -92,12 +94,12 @@ struct Open {
     sender: Arc<Sender>,
     peer: Greeting,
     berth: Berth,
-    /// From where he has called us, if it was not we who called.
+    /// Address of the peer if it opened the connection.
     caller: Option<Ipv6Addr>,
     trial: Option<Trial>,
-    /// When it is tried again.
+    /// Time of the next probe.
     again: u64,
-    /// Whether what we send, and what the other end does, arrives by UDP.
+    /// Whether packets arrive by UDP, in our direction and in the peer's.
     is_content: bool,
     is_far_content: bool,
 }
@@ -146,7 +148,8 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Sleeps until something happens, or until that time. Whether it was the doorbell, a caller, one handed to us, and so on.
+    /// Sleeps until a descriptor is ready or until `next`. The result is in the order doorbell,
+    /// listener, passed connections, then `beginning` and `open`.
     fn wait(&self, next: u64) -> Vec<bool> {
         let reading = |fd| (fd, Interest::Reading);
         let listener = self.port.tunnel_listener().map(Tcp::as_fd);
@@ -165,7 +168,7 @@ impl<'a> Thread<'a> {
         readiness::wait(&wanted, until(next))
     }
 
-    /// Does what it is time for. Returns when there will be more, u64::MAX for never.
+    /// Handles expired timers. Returns the time of the next one, `u64::MAX` for none.
     fn tend(&mut self, now: u64) -> u64 {
         let late = |one: &mut Beginning| one.deadline <= now || one.line.is_broken();
         let late: Vec<Beginning> = self.beginning.extract_if(.., late).collect();
@@ -193,7 +196,7 @@ impl<'a> Thread<'a> {
             scope: 0,
         };
         if let Some(known) = self.open.iter_mut().find(|one| one.is_for(&order)) {
-            // Another one to the same process may have taken its place, and ended.
+            // Another connection to the same process may have replaced this one, and closed.
             known.found();
             return;
         }
@@ -230,13 +233,13 @@ impl<'a> Thread<'a> {
             match listener.accept() {
                 Ok(tcp) => self.begin_with(tcp, Stage::Taken),
                 Err(Errno::EAGAIN) => return,
-                // Out of descriptors: whoever waits goes on waiting, and we do not ask again at once.
+                // Out of descriptors: the callers stay queued, and we pause before trying again.
                 Err(_) => return std::thread::sleep(HANDED),
             }
         }
     }
 
-    /// Others have taken connections that are for us.
+    /// Accepts connections for us that other processes accepted.
     fn accept_handed(&mut self) {
         let Some(handed) = self.port.tunnels.handed() else {
             return;
@@ -291,7 +294,8 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// What connecting has come to: the order again where there is nobody.
+    /// Checks for the end of connecting, and sends the handshake. Returns the order as an error if
+    /// the connection failed.
     fn connected(&self, line: &Line, order: Order) -> std::result::Result<Stage, Order> {
         if readiness::wait(&[Some((line.as_fd(), Interest::Writing))], 0) == [false] {
             return Ok(Stage::Connecting(order));
@@ -299,14 +303,14 @@ impl<'a> Thread<'a> {
         let Some(greeting) = self.greeting(line, &order.far, order.berth.1) else {
             return Err(order);
         };
-        // Where nobody was, this fails.
+        // Fails if the connection was refused.
         match line.send(&Frame::Greeting(greeting)) {
             Ok(()) => Ok(Stage::Greeted(order)),
             Err(_) => Err(order),
         }
     }
 
-    /// Who we are.
+    /// Returns our handshake.
     fn greeting(&self, line: &Line, far: &Far, wanted: u32) -> Option<Greeting> {
         Some(Greeting {
             wanted: u8::try_from(wanted).ok()?,
@@ -318,7 +322,7 @@ impl<'a> Thread<'a> {
         })
     }
 
-    /// Whom we have called says who he is.
+    /// Handles the handshake of a peer that we connected to.
     fn welcomed(&mut self, line: Arc<Line>, assembler: Assembler, order: Order, peer: Greeting) {
         let is_right = (peer.source, peer.destination) == (order.far.remote, order.far.local)
             && peer.residence == order.berth.0
@@ -335,11 +339,11 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Who has called us says who he is.
+    /// Handles the handshake of a peer that connected to us.
     fn called(&mut self, line: Arc<Line>, assembler: Assembler, peer: Greeting) {
         let wanted = u32::from(peer.wanted);
         if wanted != 0 && self.port.slot_number() != Some(wanted) {
-            // Whether or not there is somebody: we have it no more.
+            // Whether or not the process exists, this one no longer has the connection.
             let _ = hand_over(&line, &peer, (self.port.residence(), wanted));
             return self.forget(&line);
         }
@@ -354,7 +358,8 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// From where somebody calls, if he may speak for the address that he says he has, and there is room for him.
+    /// Returns the address of an incoming connection, its path and our sender, if the peer may
+    /// speak for the address that it declares and there is room for another connection.
     fn check(&self, line: &Line, peer: &Greeting) -> Option<(Ipv6Addr, Arc<Far>, Arc<Sender>)> {
         let caller = line.peer().ok()?.ip;
         let allowed = allow::chosen().ok()?;
@@ -389,7 +394,8 @@ impl<'a> Thread<'a> {
     fn hear_open(&mut self) {
         let mut ended = Vec::new();
         for (index, one) in self.open.iter_mut().enumerate() {
-            // Of one that takes nothing any more, too: the last acknowledgement of a peer that has gone may be there still.
+            // Also of broken connections: the last acknowledgement of a closed peer may still be
+            // unread.
             if !one.hear(self.process, &mut self.buffer) {
                 ended.push(index);
             }
@@ -401,7 +407,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// It is no tunnel of ours any more, and nobody's if we have not handed it over.
+    /// Drops a connection from the list. It closes unless it was passed to another process.
     fn forget(&self, line: &Arc<Line>) {
         locked(&self.orders.lines).retain(|one| !Arc::ptr_eq(one, line));
     }
@@ -443,7 +449,7 @@ impl Open {
         }
     }
 
-    /// Whether he is behind a translator.
+    /// Returns whether the peer is behind a NAT.
     fn is_translated(&self) -> bool {
         self.caller.is_some_and(|caller| caller != self.far.remote)
     }
@@ -455,11 +461,11 @@ impl Open {
             && (slot == 0 || slot == self.berth.1)
     }
 
-    /// The way has this tunnel; whether packets need it is found out.
+    /// Records the connection on the path, and starts a probe if packets may not need it.
     fn found(&mut self) {
         let is_to_be_tried = self.far.found(self.berth, &self.line);
         match self.is_translated() {
-            // What we send to that address is not what comes to him.
+            // Packets to that address would not reach a peer behind a NAT.
             true => self.tried(Verdict::Fails),
             false if is_to_be_tried => self.try_again(clock::now()),
             false => (),
@@ -471,9 +477,10 @@ impl Open {
         self.again = now + AGAIN;
     }
 
-    /// Does what it is time for. Returns when there will be more.
+    /// Handles expired timers. Returns the time of the next one.
     fn tend(&mut self, now: u64) -> u64 {
-        // Where another tunnel to the host has shown that UDP passes, this one is not needed either.
+        // If another connection to the host has shown that UDP passes, this one is not needed
+        // either.
         let wants_trial = self.far.is_tunnelled() || self.far.is_direct();
         let is_waiting = wants_trial && !self.is_content && !self.is_translated();
         if is_waiting && self.again <= now {
@@ -500,7 +507,7 @@ impl Open {
         };
         let route = route(self.sender.address(), to, 0, 0);
         if let Some(question) = trial::question(self.peer.token, self.peer.own, &route) {
-            // What does not leave now may the next time.
+            // A probe that cannot be sent now is repeated later.
             let _ = self.sender.ask(&to, &question);
         }
     }
@@ -524,7 +531,7 @@ impl Open {
         }
     }
 
-    /// Takes what has come. Returns whether the tunnel goes on.
+    /// Receives from the connection. Returns whether it stays open.
     fn hear(&mut self, process: &Process, buffer: &mut [u8]) -> bool {
         let goes_on = read(&self.line, &mut self.assembler, buffer).is_ok();
         let mut answering = Vec::new();
@@ -535,7 +542,7 @@ impl Open {
                 Ok(None) => break true,
                 Ok(Some(Frame::Content)) => self.is_far_content = true,
                 Ok(Some(Frame::Discontent)) => self.is_far_content = false,
-                // Also after it was given up: it may have come late.
+                // Also after the probe was given up: the report may be late.
                 Ok(Some(Frame::Seen)) => is_seen = true,
                 Ok(Some(Frame::Packets { envelope, bytes })) => {
                     let arrived = Arrived {
@@ -569,7 +576,8 @@ impl Open {
     }
 }
 
-/// Has answered what was taken. What is left of long answers is for whoever polls, or for the adapter's thread.
+/// Sends the answers to received requests. The rest of long answers is left to threads that poll or
+/// to the adapter's thread.
 fn answer(process: &Process, queue_pairs: &[Arc<Qp>]) {
     let has_more = |queue_pair: &&Arc<Qp>| queue_pair.answer_by_packets();
     let left = queue_pairs.iter().filter(has_more);
@@ -582,11 +590,11 @@ fn answer(process: &Process, queue_pairs: &[Arc<Qp>]) {
     }
 }
 
-/// Says that packets go over TCP, where somebody may want to know.
+/// Reports on standard error that packets go over TCP.
 fn say(remote: Ipv6Addr) {
     static SAID: AtomicU32 = AtomicU32::new(0);
     if SAID.fetch_add(1, Ordering::Relaxed) < MOST_WORDS {
-        // Nobody may be there to read it.
+        // Standard error may be closed.
         let _ = writeln!(
             std::io::stderr(),
             "verbena: UDP does not get from here to {} as it is sent; packets go over TCP instead",
@@ -595,10 +603,10 @@ fn say(remote: Ipv6Addr) {
     }
 }
 
-/// Takes what has come of a connection, so much that others get their turn.
+/// Reads from a connection, at most one turn.
 ///
 /// # Errors
-/// When nothing will come any more.
+/// ENOTCONN or the network's error when the connection has ended.
 fn read(line: &Line, assembler: &mut Assembler, buffer: &mut [u8]) -> Result<()> {
     match line.read(buffer) {
         Ok(0) => Err(Errno(libc::ENOTCONN)),
@@ -611,14 +619,17 @@ fn read(line: &Line, assembler: &mut Assembler, buffer: &mut [u8]) -> Result<()>
     }
 }
 
-/// Hands a connection to the process that it is for, with what was read of it.
+/// Passes a connection and its handshake to the process that it is for.
+///
+/// # Errors
+/// The system's error if that process does not exist, and an error if it belongs to another user.
 fn hand_over(line: &Line, greeting: &Greeting, (residence, slot): Berth) -> Result<()> {
     let socket = Socket::connect_abstract(&name(residence, slot))?;
     pool::check_user(&socket)?;
     socket.send(&Frame::Greeting(*greeting).head(), &[line.as_fd()])
 }
 
-/// Takes such a connection.
+/// Receives a connection that another process passes us.
 fn take_handed(socket: &Socket) -> Result<(Vec<u8>, Tcp)> {
     const LONGEST: usize = 256;
     pool::check_user(socket)?;
@@ -634,7 +645,7 @@ fn take_handed(socket: &Socket) -> Result<(Vec<u8>, Tcp)> {
     Ok((greeting, Tcp::of(fd)))
 }
 
-/// Whether an address is no host's: of a group, of all, of none.
+/// Returns whether an address belongs to no host: multicast, broadcast or unspecified.
 fn is_nobody(ip: Ipv6Addr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.is_multicast() || ip.is_unspecified() || ip.is_broadcast(),
@@ -642,7 +653,7 @@ fn is_nobody(ip: Ipv6Addr) -> bool {
     }
 }
 
-/// Nobody else can guess it.
+/// Returns a random token that others cannot guess.
 fn token() -> Token {
     RandomState::new().build_hasher().finish().to_ne_bytes()
 }

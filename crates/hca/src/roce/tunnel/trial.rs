@@ -1,21 +1,21 @@
-//! Whether what we send to a host arrives there by UDP, and as it was sent: tried by questions that its end of the tunnel
-//! tells us of.
+//! Probe of whether packets to a host arrive by UDP, unmodified. The peer reports probes over TCP.
 //!
-//! A question is a packet as others are, to queue pair 1, from the socket that packets leave from. Whoever gets it whole says
-//! so through the tunnel. Where UDP does not pass none arrives, and where addresses or ports are translated on the way, none
-//! arrives whole: the ICRC covers them.
+//! A probe is a regular packet to queue pair 1, from the socket that other packets use. A peer that
+//! receives it intact reports that over the fallback connection. Where UDP does not pass, none
+//! arrives; where a NAT rewrites addresses or ports, none arrives intact, because the ICRC covers
+//! them.
 //!
-//! It is a management datagram of the class of communication, by whose number of a conversation [`steering`](super::super::steering) finds the process
-//! that is asked, with an attribute that the architecture has given to nobody. Only who has said through a tunnel that he is
-//! one of us is sent any.
+//! It is a management datagram of the communication management class, whose remote communication ID
+//! lets [`steering`](super::super::steering) find the receiving process, with an attribute that the
+//! architecture does not assign. Probes go only to peers that completed a handshake.
 //!
-//! | bytes of the datagram | are |
+//! | bytes of the datagram | contents |
 //! |---|---|
-//! | 8 to 15, the transaction | the token of who is asked, which names the tunnel |
-//! | 16 and 17, the attribute | `Vb` |
-//! | 28 to 31, the receiver's number of the conversation | his slot |
+//! | 8 to 15, the transaction ID | token of the receiver, which names the connection |
+//! | 16 and 17, the attribute ID | `Vb` |
+//! | 28 to 31, the receiver's communication ID | its slot |
 //!
-//! No clock and no socket: both are whose who drives it.
+//! Time and socket are the caller's.
 
 use super::frame::Token;
 use crate::roce::management;
@@ -25,45 +25,46 @@ use verbena_wire::mad;
 use verbena_wire::roce::{Route, seal};
 
 const ATTRIBUTE: [u8; 2] = *b"Vb";
-/// How long an answer to each question is waited for before the next one, in nanoseconds, and after the last one it is over. Who is
-/// asked may have to wait for a processor, and a question may be lost. Counted from when it was asked: who asks may have to wait, too.
+/// Nanoseconds to wait for the report of each probe; the next probe follows, and after the last one
+/// the probing has failed. The peer may have to wait for a processor, and a probe may be lost.
+/// Counted from the sending of the probe, because the sender may have to wait, too.
 const PATIENCE: [u64; 5] = [20_000_000, 40_000_000, 80_000_000, 160_000_000, 300_000_000];
 
-/// What a trial has come to.
+/// Result of probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Packets pass.
     Passes,
-    /// They do not.
+    /// Packets do not pass.
     Fails,
 }
 
-/// What is to be done.
+/// Next action of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Send the question.
+    /// Send the probe.
     Ask,
-    /// Come again then.
+    /// Call again at this time.
     Wait(u64),
-    /// Nothing has arrived, and it is over.
+    /// Nothing was reported; the trial is over.
     GiveUp,
 }
 
-/// A trial under way.
+/// A trial in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    /// When the next question is to be asked.
+    /// Time of the next probe.
     due: u64,
     asked: usize,
 }
 
 impl Trial {
-    /// From now on.
+    /// Starts a trial.
     pub fn new(now: u64) -> Trial {
         Trial { due: now, asked: 0 }
     }
 
-    /// What is due.
+    /// Returns the next action.
     pub fn step(&mut self, now: u64) -> Step {
         if now < self.due {
             return Step::Wait(self.due);
@@ -77,11 +78,11 @@ impl Trial {
     }
 }
 
-/// The question to whose end of the tunnel has a token and a slot, as it leaves on a route.
+/// Returns the probe packet for the peer with this token and slot, sealed for a route.
 pub fn question(token: Token, slot: u8, route: &Route) -> Option<Vec<u8>> {
     let mut datagram = [0; mad::LENGTH];
     let mut put = |at: usize, bytes: &[u8]| datagram[at..at + bytes.len()].copy_from_slice(bytes);
-    // Base version 1, the class in its version 2, a message that is sent.
+    // Base version 1, class version 2, method Send.
     put(0, &[1, mad::Class::COMMUNICATION.0, 2, 3]);
     put(8, &token);
     put(16, &ATTRIBUTE);
@@ -93,7 +94,7 @@ pub fn question(token: Token, slot: u8, route: &Route) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The token that a management datagram names, if it is a question.
+/// Returns the token in a management datagram, if it is a probe.
 pub fn token_of(datagram: &[u8; mad::LENGTH]) -> Option<Token> {
     let is_question = datagram[1] == mad::Class::COMMUNICATION.0 && datagram[16..18] == ATTRIBUTE;
     let (token, _) = datagram[8..].split_first_chunk()?;
@@ -159,7 +160,7 @@ mod tests {
             let packet = Packet::parse(bytes).unwrap();
             let datagram: &[u8; mad::LENGTH] = packet.payload.try_into().unwrap();
             assert_eq!(token_of(datagram), Some(TOKEN));
-            // Translated on the way, it does not arrive whole.
+            // After address translation it does not arrive intact.
             let elsewhere = at(Ipv4Addr::new(10, 9, 0, 77).to_ipv6_mapped(), 50_000);
             for (from, to) in [(elsewhere, to), (at(from.ip, 1), to), (from, elsewhere)] {
                 assert!(open(&route(from, to, 0, 64), &question).is_err());
