@@ -1,8 +1,8 @@
-//! Whose packets are heard: VERBENA_ALLOW, networks in CIDR notation (RFC 4632), separated by commas. Without it,
-//! everybody's.
+//! Source filter: VERBENA_ALLOW lists the networks from which packets are accepted, in CIDR
+//! notation (RFC 4632), separated by commas. Without it, packets from all sources are accepted.
 //!
-//! RoCEv2 has no authentication, and a source address proves nothing: this keeps out hosts that do not lie about theirs,
-//! and those whose lies routers and switches drop.
+//! RoCEv2 has no authentication, and source addresses can be forged: the filter keeps out hosts
+//! that do not forge theirs, and those whose forged packets routers and switches drop.
 
 use crate::errno::{Errno, Result};
 use std::fmt;
@@ -12,15 +12,15 @@ use std::sync::OnceLock;
 
 const VARIABLE: &str = "VERBENA_ALLOW";
 
-/// A network: addresses that begin with the same bits.
+/// A network: addresses with the same prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// IPv6, or IPv4 mapped; bits behind the prefix are 0.
+    /// IPv6 or mapped IPv4; bits behind the prefix are 0.
     first: u128,
     mask: u128,
 }
 
-/// Why a word is no network.
+/// A word that is not a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotANetwork(String);
 
@@ -59,7 +59,7 @@ impl FromStr for Network {
         let first = u128::from(mapped);
         match first & !mask {
             0 => Ok(Network { first, mask }),
-            // More likely a mistake than a way to say less.
+            // Bits behind the prefix: more likely a mistake than intended.
             _ => Err(refused()),
         }
     }
@@ -71,12 +71,12 @@ impl Network {
     }
 }
 
-/// Networks of which packets are taken.
+/// Networks from which packets are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowed(Option<Vec<Network>>);
 
 impl Allowed {
-    /// Whether a packet of this source is.
+    /// Returns whether packets from this source are accepted.
     #[inline]
     pub fn includes(&self, source: Ipv6Addr) -> bool {
         match &self.0 {
@@ -91,10 +91,10 @@ impl Allowed {
     }
 }
 
-/// What the environment says, read once.
+/// Returns the filter that the environment sets; read once.
 ///
 /// # Errors
-/// EINVAL for what is no list of networks; a line on standard error says more.
+/// EINVAL for an invalid list of networks; a line on standard error explains it.
 pub fn chosen() -> Result<&'static Allowed> {
     static CHOSEN: OnceLock<Result<Allowed>> = OnceLock::new();
     let chosen = CHOSEN.get_or_init(|| match std::env::var(VARIABLE).as_deref() {

@@ -1,10 +1,12 @@
-//! Multicast groups of other hosts (annex A17.9.1): which IP group a GID names, and the memberships of this process.
+//! Multicast groups (annex A17.9.1): the IP group of a GID, and the memberships of this process.
 //!
-//! A process that attaches a queue pair to a group joins it by a socket of its own, which is bound to the group's address
-//! and port 4791. So the kernel gives every process that has joined a copy, the filter that divides the port among
-//! processes has no part in it, and a membership ends with its process, however that ends.
+//! A process that attaches a queue pair to a group joins it with a socket of its own, bound to the
+//! group's address and port 4791. So the kernel delivers a copy to every member process, the filter
+//! that divides the port among processes is not involved, and a membership ends with its process,
+//! however that ends.
 //!
-//! What this host sends to a group does not come back by its sockets: its own members get it through shared memory.
+//! Datagrams that this host sends to a group do not return through these sockets: local members
+//! receive them through shared memory.
 
 use crate::errno::Result;
 use crate::link;
@@ -18,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use verbena_abi::ibv_gid;
 use verbena_wire::udp;
 
-/// The IP group that a GID names: one of IPv6 itself; one of IPv4 mapped, as RoCEv2 writes it (`::ffff:239.1.2.3`) or as
-/// its predecessor did (`ff0e::ffff:239.1.2.3`).
+/// Returns the IP group of a GID: an IPv6 group itself, or an IPv4 group mapped as in RoCEv2
+/// (`::ffff:239.1.2.3`) or as in its predecessor (`ff0e::ffff:239.1.2.3`).
 pub fn address(gid: ibv_gid) -> Option<Ipv6Addr> {
     let ip = Ipv6Addr::from(gid.bytes());
     if let Some(v4) = ip.to_ipv4_mapped() {
@@ -52,15 +54,15 @@ struct Membership {
 pub struct Memberships {
     ready: Readiness,
     sockets: Mutex<BTreeMap<u64, Membership>>,
-    /// How many there are, so that looking costs nothing without.
+    /// Number of groups, so that checking is free without any.
     count: AtomicU32,
 }
 
 impl Memberships {
-    /// None yet.
+    /// Creates an empty set.
     ///
     /// # Errors
-    /// The system's, when it has no descriptors or memory left.
+    /// The system's error when no descriptors or memory are left.
     pub fn new() -> Result<Memberships> {
         Ok(Memberships {
             ready: Readiness::new()?,
@@ -73,7 +75,7 @@ impl Memberships {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins a group at a port, where we are no member of it.
+    /// Joins a group at a port. The process must not be a member of it there.
     ///
     /// # Errors
     /// As [`Udp::member`].
@@ -95,7 +97,7 @@ impl Memberships {
         Ok(())
     }
 
-    /// Leaves it.
+    /// Leaves a group at a port.
     pub fn leave(&self, port: u8, group: Ipv6Addr) {
         let mut sockets = self.lock();
         sockets.retain(|_, membership| {
@@ -108,7 +110,7 @@ impl Memberships {
         self.count.store(sockets.len() as u32, Ordering::Release);
     }
 
-    /// Some of the sockets to which something has come.
+    /// Returns sockets with received datagrams, possibly not all.
     pub(super) fn ready(&self) -> Vec<Arc<Udp>> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Vec::new();
@@ -122,7 +124,7 @@ impl Memberships {
         self.ready.now().filter_map(socket).collect()
     }
 
-    /// All descriptors.
+    /// Returns all descriptors.
     pub(super) fn descriptors(&self) -> Vec<RawFd> {
         let sockets = self.lock();
         let sockets = sockets.values().map(|membership| membership.socket.as_fd());
@@ -131,7 +133,7 @@ impl Memberships {
     }
 }
 
-/// Can be read while something waits.
+/// Readable while datagrams wait.
 impl AsFd for Memberships {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()

@@ -1,5 +1,6 @@
-//! The 40 bytes that the receive of a datagram begins with: over RoCE the IPv6 header, or 20 zero bytes and the IPv4
-//! header (annex A17.4.5.1). A UDP socket does not see them, so they are made again of what it says.
+//! The 40 bytes before a received datagram: over RoCE the IPv6 header, or 20 zero bytes and the
+//! IPv4 header (annex A17.4.5.1). A UDP socket does not return them, so they are rebuilt from its
+//! metadata.
 
 use super::path::{self, route};
 use crate::sys::udp::Address;
@@ -11,9 +12,9 @@ use verbena_wire::packet::Packet;
 use verbena_wire::roce::{Network, Route};
 use verbena_wire::{grh, icrc, udp};
 
-/// What completions of datagrams to an address say of the header before them, in `sl`. Annex A17.4.5.1 has them tell whether
-/// it is IPv4's or IPv6's, and `ibv_wc` has no field for that: Mellanox' adapters tell it in `sl`, for which Ethernet has no
-/// use, and UCX looks there.
+/// Returns the header type that completions of datagrams report in `sl`. Annex A17.4.5.1 requires
+/// them to distinguish IPv4 and IPv6, but `ibv_wc` has no field for that. Mellanox adapters use
+/// `sl`, which has no other use on Ethernet, and UCX reads it there.
 pub fn kind(destination: Ipv6Addr) -> u8 {
     const ROCE_V2: u8 = 8;
     match destination.to_ipv4_mapped() {
@@ -22,12 +23,13 @@ pub fn kind(destination: Ipv6Addr) -> u8 {
     }
 }
 
-/// The header of a packet that came in this.
+/// Returns the header of a received packet.
 pub fn of(route: &Route, packet: &Packet<'_>) -> [u8; grh::LENGTH] {
     made(route, packet.length())
 }
 
-/// The header of a datagram of `data` bytes that stays on this host: as if it had come as a packet.
+/// Returns the header of a datagram of `data` bytes that stays on this host, as if it had arrived
+/// as a packet.
 pub fn of_own_host(source: ibv_gid, vector: &ibv_ah_attr, data: u16) -> [u8; grh::LENGTH] {
     const DETH: usize = 8;
     let address = |ip| Address {
@@ -44,7 +46,7 @@ pub fn of_own_host(source: ibv_gid, vector: &ibv_ah_attr, data: u16) -> [u8; grh
     made(&route, bth::LENGTH + DETH + padded)
 }
 
-/// Where a datagram with this header was sent to; it may also be InfiniBand's global route header.
+/// Returns the destination address in such a header, or in InfiniBand's global route header.
 pub fn destination(header: &[u8; grh::LENGTH]) -> Ipv6Addr {
     let [.., a, b, c, d] = *header;
     match header[0] >> 4 {
@@ -57,7 +59,7 @@ pub fn destination(header: &[u8; grh::LENGTH]) -> Ipv6Addr {
     }
 }
 
-/// The header of a packet of `length` bytes, from its BTH to its last pad byte.
+/// Returns the header of a packet of `length` bytes, counted from its BTH to its last pad byte.
 pub fn made(route: &Route, length: usize) -> [u8; grh::LENGTH] {
     let data = (udp::LENGTH + length + icrc::LENGTH) as u16;
     let mut bytes = [0; grh::LENGTH];
@@ -111,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Of a datagram of 33 bytes that Linux' rxe sent: what its receiver found before them.
+    /// Header that a receiver found before a datagram of 33 bytes sent by Linux' rxe.
     #[test]
     fn an_ipv4_header_stands_behind_twenty_zeros() {
         let route = within(Network::V4(V4 {

@@ -1,16 +1,21 @@
-//! Whether one of us is at home at a private port of another host ([`super::residence`]): a question, and its answer.
+//! Port probe: checks whether a Verbena adapter receives at a private port of another host
+//! ([`super::residence`]).
 //!
-//! | bytes | question | answer |
+//! | bytes | probe | answer |
 //! |---|---|---|
 //! | 0 to 3 | `Vrb?` | `Vrb!` |
-//! | 4 to 7 | 0, by which [`super::steering`] gives it to slot 0, where all who share the port wait | 0 |
+//! | 4 to 7 | 0, see below | 0 |
 //! | 8 to 15 | random | the same |
 //!
-//! An answer counts that has the question's random bytes: so only who can read what goes to that address can give it, and
-//! those could as well take the packets. It is as long as the question and tells no more than that somebody is there, so there
-//! is nothing to be gained by asking in another's name.
+//! The 0 makes [`super::steering`] deliver the probe to slot 0, which all processes that share the
+//! port read.
 //!
-//! An answer is believed for a time, so that not every datagram asks. Nobody at home is believed for less: one may come.
+//! An answer counts if it repeats the probe's random bytes, so only a host that can read traffic to
+//! that address can give it, and such a host could take the packets as well. The answer is as long
+//! as the probe and reveals only that an adapter is there, so spoofed probes give no amplification.
+//!
+//! Answers are cached, so that not every datagram needs a probe; a negative result is cached for
+//! less time, because an adapter may start.
 
 use super::residence::Residence;
 use crate::errno::Errno;
@@ -27,26 +32,27 @@ const ANSWER: [u8; 4] = *b"Vrb!";
 const RANDOM: usize = 8;
 const LENGTH: usize = RANDOM + 8;
 
-/// Nanoseconds for which it is believed that somebody is at home.
+/// Nanoseconds for which a positive result is cached.
 const AT_HOME: u64 = 10_000_000_000;
-/// The same of nobody.
+/// Nanoseconds for which a negative result is cached.
 const NOBODY: u64 = 1_000_000_000;
-/// How long each of the questions waits for its answer. Whoever is there may have to wait for a processor first.
+/// Milliseconds to wait after each probe. An adapter may have to wait for a processor first.
 const PATIENCE_MS: [u64; 4] = [100, 200, 400, 800];
 
-/// A private port of an address; of a link-local one, at its interface.
+/// Address, scope (of a link-local address: its interface) and private port.
 type Home = (Ipv6Addr, u32, Residence);
 
-/// Who was found at home, or not, and until when that is believed.
+/// Cached results of port probes, each with the time at which it expires.
 #[derive(Debug, Default)]
 pub struct Neighbours {
     known: Mutex<HashMap<Home, (bool, u64)>>,
-    /// Where somebody was ever found.
+    /// Ports at which an adapter was ever found.
     met: Mutex<HashSet<Home>>,
 }
 
 impl Neighbours {
-    /// Whether one of us is at home there. `socket` makes one that sends from an address of ours, to ask with.
+    /// Returns whether a Verbena adapter receives at a private port of `to`, probing if needed.
+    /// `socket` creates the socket to probe from.
     pub fn is_at_home(
         &self,
         residence: Residence,
@@ -61,7 +67,7 @@ impl Neighbours {
         {
             return *answer;
         }
-        // Asked without the lock: others need not wait for it.
+        // The probe runs without the lock, so that other threads need not wait for it.
         let port = residence.port();
         let answer = socket().is_ok_and(|socket| ask(&socket, Address { port, ..to }));
         let believed = if answer { AT_HOME } else { NOBODY };
@@ -76,19 +82,20 @@ impl Neighbours {
         answer
     }
 
-    /// Whether one of us was ever found at home there: who is gone from there is missed there, and nowhere else.
+    /// Returns whether a Verbena adapter was ever found at the port: if it has stopped since,
+    /// errors are reported for that port and no other.
     pub fn was_at_home(&self, residence: Residence, to: Address) -> bool {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.contains(&(to.ip, to.scope, residence))
     }
 }
 
-/// Asks there.
+/// Sends the probes and waits for an answer.
 fn ask(socket: &Udp, to: Address) -> bool {
     let random = RandomState::new().build_hasher().finish().to_ne_bytes();
     let (question, wanted) = (letter(QUESTION, random), letter(ANSWER, random));
     for patience in PATIENCE_MS.map(Duration::from_millis) {
-        // What does not leave now may the next time.
+        // A probe that cannot be sent now is repeated later.
         if socket.send(&to, &question, LENGTH, 0) == Err(Errno(libc::ECONNREFUSED)) {
             return false;
         }
@@ -97,7 +104,7 @@ fn ask(socket: &Udp, to: Address) -> bool {
             let mut buffer = [0; LENGTH + 1];
             match socket.hear(&mut buffer, Duration::from_nanos(rest)) {
                 Ok(length) if buffer.get(..length) == Some(&wanted) => return true,
-                // The host is there, and nobody has the port.
+                // The host is up, and the port is closed.
                 Err(Errno(libc::ECONNREFUSED)) => return false,
                 _ => (),
             }
@@ -113,7 +120,7 @@ fn letter(kind: [u8; 4], random: [u8; 8]) -> [u8; LENGTH] {
     bytes
 }
 
-/// The answer to a datagram, if it is the question.
+/// Returns the answer to a datagram, if it is a port probe.
 pub fn answer_to(datagram: &[u8]) -> Option<[u8; LENGTH]> {
     let random = *datagram.last_chunk()?;
     (datagram == letter(QUESTION, random)).then(|| letter(ANSWER, random))
@@ -137,7 +144,8 @@ mod tests {
         socket
     }
 
-    /// Answers the first question that comes to a socket by what is made of it, from the address that it came to.
+    /// Answers the first probe at a socket with the result of `make`, from the address that the
+    /// probe was sent to.
     fn answer_once(socket: &Udp, make: impl Fn(&[u8]) -> Vec<u8>) {
         let mut inbox = Inbox::default();
         while inbox.receive(socket) == 0 {
@@ -172,7 +180,7 @@ mod tests {
                     answer[RANDOM] ^= 1;
                     answer.into()
                 });
-                // The question comes again, and nobody has the port any more.
+                // The probe is repeated, and the port is closed by then.
                 drop(receiver);
             });
             ask(&asker(), here(port))

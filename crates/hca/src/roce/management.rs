@@ -1,14 +1,17 @@
-//! Queue pair 1, the general service interface (specification 13.2): management datagrams between hosts.
+//! Queue pair 1, the general service interface (specification 13.2): management datagrams between
+//! hosts.
 //!
-//! A host has one; here every process of it is a part of it. Anyone sends from it. What comes to it is steered by the
-//! kernel ([`super::steering`]):
+//! A host has one queue pair 1; here all its processes share it. Any of them sends from it.
+//! Received datagrams are dispatched by the kernel ([`super::steering`]):
 //!
-//! - A message that belongs to a conversation of ours comes to our own slot, with the packets of our queue pairs.
-//! - What begins a conversation comes to slot 0. All processes wait there, one takes it, whichever is awake; one that is
-//!   stopped or busy is passed over, and one that dies takes with it at most what it had just taken, which is sent again.
+//! - A message of a conversation of this process comes to its own slot, with the packets of its
+//!   queue pairs.
+//! - A message that begins a conversation comes to slot 0. All processes read slot 0, and one that
+//!   is awake takes the message. A stopped or busy process does not delay it, and a process that
+//!   dies loses at most the message that it had just taken, which is sent again.
 //!
-//! What becomes of it is not the adapter's to know: it goes to the [`Agent`], which is the connection manager, if there is
-//! one in the process. It is called by whichever thread receives packets and must not wait.
+//! The [`Agent`] handles the messages: the connection manager, if the process has one. It is called
+//! by any thread that receives packets and must not block.
 
 use super::path::{Path, gid, residence_of};
 use super::port::Port;
@@ -35,51 +38,53 @@ use verbena_wire::{PKey, Psn, QKey, Qpn};
 
 pub use super::steering::SLOT_BITS;
 
-/// A management datagram with both ends of its way.
+/// A management datagram with the addresses of both ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
-    /// The interface of ours that it came by, or leaves by: the kernel's number of it, for an address alone does not name one
-    /// if it is link-local, and processes number their ports each in their own way.
+    /// Local interface that it came through or leaves through, by the kernel's index: a link-local
+    /// address alone does not identify an interface, and each process numbers its ports
+    /// differently.
     pub interface: u32,
-    /// The address that sent it.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// The address that it was sent to.
+    /// Destination address.
     pub destination: Ipv6Addr,
-    /// At which port the other end is reached, if it is an adapter like this one.
+    /// UDP port at which the peer receives, if it is a Verbena adapter.
     pub residence: Residence,
     /// The datagram.
     pub mad: [u8; mad::LENGTH],
 }
 
-/// Who is told of what has come.
+/// Callbacks for received messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Agent {
-    /// A datagram has come.
+    /// Called with a received datagram.
     pub letter: fn(Letter),
-    /// Another host has asked whether there is a RoCE port here ([`Process::probe_port`]).
+    /// Called when another host has checked for a RoCE port here ([`Process::probe_port`]).
     pub question: fn(),
 }
 
 static AGENT: OnceLock<Agent> = OnceLock::new();
 
-/// Names who is told of management datagrams from now on. The first one named stays.
+/// Sets the callbacks. Only the first call has an effect.
 pub fn set_agent(agent: Agent) {
     let _ = AGENT.set(agent);
 }
 
-/// What a process has of queue pair 1.
+/// A process's share of queue pair 1.
 #[derive(Default)]
 pub(super) struct Interface {
     inbox: Mutex<Inbox>,
     psn: AtomicU32,
-    /// How many datagrams were sent to an address since one came from there.
+    /// Datagrams sent to each address since the last one from there.
     unanswered: Mutex<HashMap<Ipv6Addr, u32>>,
 }
 
 impl Interface {
-    /// Whether so many were sent there without an answer that it may be that none arrives.
+    /// Counts a datagram to `destination`. Returns whether so many are unanswered that possibly
+    /// none arrives.
     fn is_unanswered(&self, destination: Ipv6Addr) -> bool {
-        /// The first may wait for its answer yet.
+        /// The first one's answer may still be on its way.
         const PATIENCE: u32 = 2;
         /// Addresses that are remembered.
         const MOST: usize = 1024;
@@ -98,38 +103,39 @@ impl Interface {
     }
 }
 
-/// Times that buffers are taken from the kernel before others get their turn.
+/// Receive calls before other work gets its turn.
 const BATCHES: usize = 8;
-/// Hops that a datagram may take, as Linux sets it for communication management.
+/// Hop limit of datagrams, as Linux sets it for communication management.
 const HOP_LIMIT: u8 = 64;
 
 impl Process {
-    /// The number of the slot that leads to this process, which its conversations have in bits 0 to 5 of their numbers
-    /// ([`SLOT_BITS`]).
+    /// Returns the slot of this process, which its conversations carry in bits 0 to 5 of their
+    /// communication IDs ([`SLOT_BITS`]).
     ///
     /// # Errors
-    /// ENODEV without a RoCE port; ENOMEM when there is no slot left.
+    /// ENODEV without a RoCE port; ENOMEM when no slot is left.
     pub fn management_slot(self: &Arc<Process>) -> Result<u32> {
         self.join()?;
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
         if port.slot_number().is_none() {
-            // With the first queue pair number comes a slot.
+            // Allocating the first queue pair number acquires a slot.
             let number = self.allocate_number()?;
             self.release_number(number);
         }
         port.slot_number().ok_or(Errno::ENOMEM)
     }
 
-    /// Whether conversations of that slot are this process's.
+    /// Returns whether a slot belongs to this process.
     pub fn has_management_slot(&self, slot: u32) -> bool {
         let port = self.roce.get();
         port.and_then(Port::slot_number) == Some(slot)
     }
 
-    /// Sends a datagram from one of our addresses. Whether it arrives nobody knows.
+    /// Sends a datagram from a local address, without confirmation of delivery.
     ///
     /// # Errors
-    /// ENODEV without a RoCE port, EADDRNOTAVAIL from an address that is not the port's; as [`Path::of`].
+    /// ENODEV without a RoCE port, EADDRNOTAVAIL if the source is not an address of the port; as
+    /// [`Path::of`].
     pub fn send_management(self: &Arc<Process>, letter: &Letter) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
         let path = way(port, letter.interface, letter.source, letter.destination)?
@@ -148,8 +154,8 @@ impl Process {
         Ok(())
     }
 
-    /// Sends an empty datagram to a RoCE port, which is no packet and is dropped there. If there is no such port any more,
-    /// its host says so ([`Process::take_management_failures`]).
+    /// Sends an empty datagram to a RoCE port, where it is dropped. If the port is closed, the host
+    /// reports that ([`Process::take_management_failures`]).
     ///
     /// # Errors
     /// As [`Process::send_management`].
@@ -166,8 +172,8 @@ impl Process {
             .send(&[], 0)
     }
 
-    /// At which private ports of a host adapters like this one are. It is asked there: this waits for the answers, or until
-    /// there will be none.
+    /// Returns the private ports of a host at which Verbena adapters receive. Probes each of them,
+    /// and waits for the answers or for the end of the probes.
     ///
     /// # Errors
     /// As [`Process::send_management`].
@@ -182,7 +188,7 @@ impl Process {
         let is_there =
             |residence: &Residence| path.leads_to_one_of_us(*residence, &port.neighbours);
         let private = Residence::all().filter(|residence| residence.is_private());
-        // At once: where questions are dropped each takes its time.
+        // In parallel: where probes are dropped, each takes its full time.
         Ok(thread::scope(|scope| {
             let ask = |residence| {
                 let asking = move || Some(residence).filter(is_there);
@@ -194,7 +200,8 @@ impl Process {
         }))
     }
 
-    /// Whom datagrams sent from here did not reach, at which address and port, as far as the network has said.
+    /// Returns the destinations that datagrams from here did not reach, as far as ICMP errors have
+    /// arrived.
     pub fn take_management_failures(&self) -> Vec<(Address, Errno)> {
         match self.roce.get() {
             Some(port) => port.management_senders.take_failures(),
@@ -202,7 +209,7 @@ impl Process {
         }
     }
 
-    /// Takes what has come to slot 0, if nobody was faster.
+    /// Receives from slot 0, unless another process was faster.
     pub(crate) fn receive_management(&self, port: &Port) {
         let Some(socket) = port.management_socket() else {
             return;
@@ -218,20 +225,20 @@ impl Process {
                 return;
             }
             for arrived in (0..count).filter_map(|index| inbox.arrived(index)) {
-                // Nothing but management is steered here, and nothing of it is answered by a queue pair.
+                // Only management messages are steered here, and no queue pair answers them.
                 self.sort(&arrived, port.residence().port(), &mut Vec::new());
             }
         }
     }
 
-    /// An empty datagram.
+    /// Handles an empty datagram.
     pub(super) fn take_question(&self) {
         if let Some(agent) = AGENT.get() {
             (agent.question)();
         }
     }
 
-    /// A packet for queue pair 1.
+    /// Handles a packet for queue pair 1.
     pub(super) fn take_management(&self, arrival: &Arrival<'_>) {
         let headers = &arrival.packet.headers;
         let is_right = headers.bth.opcode.service() == Service::Ud
@@ -264,7 +271,8 @@ impl Process {
     }
 }
 
-/// The way from an address of ours. One that is not link-local may have moved to another interface meanwhile.
+/// Returns the path from a local address. An address that is not link-local may have moved to
+/// another interface.
 fn way(port: &Port, interface: u32, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Path> {
     let place = link::port_of(interface)
         .and_then(|port| link::place_seen_from(port, gid(source)))

@@ -1,35 +1,40 @@
-//! RoCEv2: how queue pairs reach those of other hosts, by packets over UDP port 4791 (annex A17).
+//! RoCEv2: transport between hosts, by packets over UDP port 4791 (annex A17).
 //!
-//! The contract: what leaves and what is taken are the packets that every RoCEv2 adapter knows, nothing private at port 4791
-//! (but where somebody else has it, adapters like this one find each other at a port of their own); the ICRC
-//! is always made and always checked; the rules of order, acknowledgement and retry are `verbena-transport`'s. Nothing in
-//! a packet is believed before it is checked, and what cannot be is dropped without an answer.
+//! Invariant: packets sent and accepted are those that every RoCEv2 adapter knows, with nothing
+//! private at port 4791 (where another process has that port, Verbena adapters find each other at
+//! ports of their own). The ICRC is always generated and always checked. The rules of order,
+//! acknowledgement and retry are those of `verbena-transport`. No field of a packet is trusted
+//! before it is checked; a packet that fails a check is dropped without an answer.
 //!
-//! - [`path`]: from which address of ours to which of theirs; the sockets that send.
-//! - [`train`]: packets of one queue pair that leave together.
-//! - [`pool`]: port 4791, which all processes of a user share.
-//! - [`port`]: what a process has of it, and what it waits on.
-//! - [`residence`]: the ports that stand in for it where somebody else has it.
-//! - [`inquiry`]: whether one of us is found at one of those.
-//! - [`receive`]: which queue pair a packet is for.
-//! - [`steering`]: which process of those that share the port a packet goes to.
-//! - [`group`]: which of its groups a process has joined.
-//! - [`management`]: queue pair 1, which is the host's.
-//! - [`allow`]: whose packets are heard at all.
-//! - [`header`]: what a datagram's receive begins with.
-//! - [`tunnel`]: what goes over TCP, where UDP does not pass.
+//! - [`path`]: local and remote addresses of a packet; sending sockets.
+//! - [`train`]: TX batches, packets of one queue pair sent in one call.
+//! - [`pool`]: port 4791, shared by all processes of a user.
+//! - [`port`]: a process's share of the port.
+//! - [`residence`]: private ports used when 4791 is taken.
+//! - [`inquiry`]: probe for a Verbena adapter at a private port.
+//! - [`receive`]: dispatch of packets to queue pairs.
+//! - [`steering`]: dispatch of packets to the processes that share the port.
+//! - [`group`]: multicast memberships of a process.
+//! - [`management`]: queue pair 1, shared by the host.
+//! - [`allow`]: filter on source networks.
+//! - [`header`]: the 40 bytes before a received datagram.
+//! - [`tunnel`]: TCP fallback, where UDP does not pass.
 //!
-//! Who decides: a connection whose destination GID is one of the port's own leads to this host and goes through shared
-//! memory as ever; any other goes by packets. Of a datagram its address handle decides alike. The queue pair's two halves
-//! are driven in [`crate::qp`], beside those that shared memory has: `qp/send/packets.rs`, `qp/responder/packets.rs`.
+//! A connection whose destination GID belongs to a local port leads to this host and uses shared
+//! memory; any other uses packets. For a datagram the address handle decides in the same way. Both
+//! halves of a queue pair are driven in [`crate::qp`], beside those for shared memory:
+//! `qp/send/packets.rs`, `qp/responder/packets.rs`.
 //!
-//! The law:
-//! - A requester's state machine is part of the send queue, a responder's of the receive queue, each under its lock. Both
-//!   are gone with the error or reset state, so nothing of theirs touches memory of the program afterwards.
-//! - Memory is touched in a section, a packet at a time, under a key that is looked at anew: so who deregisters or revokes
-//!   waits for one packet at most, and what is sent again is read again only while its request is not complete.
-//! - What was taken is acknowledged before the same queue pair's next request leaves, and before it ends.
-//! - The inbox is taken before any lock of a queue pair, and by nobody who holds one.
+//! Locking and lifetime rules:
+//! - A requester's state machine is part of the send queue, a responder's of the receive queue,
+//!   each under its lock. Both are dropped on entering the error or reset state, so neither touches
+//!   the program's memory afterwards.
+//! - Memory is accessed in a section, one packet at a time, under a key that is checked each time.
+//!   So deregistering or revoking waits for one packet at most, and a retransmission reads memory
+//!   only while its request is not complete.
+//! - Received requests are acknowledged before the same queue pair's next request is sent, and
+//!   before the queue pair is destroyed.
+//! - The inbox lock is taken before any queue pair lock, never while one is held.
 
 pub mod allow;
 pub mod group;

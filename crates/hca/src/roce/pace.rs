@@ -1,18 +1,19 @@
-//! How often polls look at the sockets. A look is a system call of a microsecond, and a program
-//! that waits polls several queues in a circle: UCX looks at four, and MPI libraries at UCX a
-//! hundred times before they look at anything else.
+//! How often polls check the sockets. A check is a system call of a microsecond, and a
+//! communication-bound program polls several queues in turn: UCX checks four, and MPI libraries
+//! call UCX a hundred times before they check anything else.
 //!
-//! After a look that found nothing, polls do not look again for a part of the time in which nothing
-//! has come. So a packet is found later by that part of the wait at most, and by [`MOST`].
+//! After a check that found nothing, polls skip the check for a fraction of the time without
+//! packets so far. So a packet is found late by at most that fraction of the wait, and by at most
+//! [`MOST`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The part of the time without packets: one in so many.
+/// Divisor of the time without packets.
 const PART: u64 = 32;
-/// Longest time between two looks, in nanoseconds.
+/// Longest time between two checks, in nanoseconds.
 const MOST: u64 = 10_000;
 
-/// When polls look. All times are of [`crate::sys::clock::now`].
+/// Schedule of the checks. All times are of [`crate::sys::clock::now`].
 #[derive(Default)]
 pub struct Pace {
     found_at: AtomicU64,
@@ -20,12 +21,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Whether a poll is to look now.
+    /// Returns whether a poll must check now.
     pub fn is_due(&self, now: u64) -> bool {
         now >= self.look_at.load(Ordering::Relaxed)
     }
 
-    /// A look ended now, and has found something or not.
+    /// Records the end of a check and whether it found anything.
     pub fn looked(&self, now: u64, found: bool) {
         if found {
             self.found_at.store(now, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! From which address of ours to which of theirs: what an address vector means over RoCE (annex A17.4.4), and the
-//! sockets that packets leave from.
+//! Local and remote address of a packet: an address vector's meaning over RoCE (annex A17.4.4), and
+//! the sending sockets.
 
 use super::group;
 use super::inquiry::Neighbours;
@@ -19,23 +19,24 @@ use verbena_abi::{ibv_ah_attr, ibv_gid};
 use verbena_wire::roce::{Network, Route, V4, V6};
 use verbena_wire::{Gid, Qpn, udp};
 
-/// Source ports are of this range, the dynamic one of IANA, and say nothing to others (annex A17.4.3). Ours are each sixteenth
-/// of it, by which adapters like this one are told from others, mostly ([`is_ours`]).
+/// Source ports lie in IANA's dynamic range and carry no meaning for others (annex A17.4.3).
+/// Verbena uses every sixteenth of them, which distinguishes its adapters from most others
+/// ([`is_ours`]).
 const FIRST_SOURCE_PORT: u16 = 0xc009;
 const SOURCE_PORTS: u32 = 0x400;
 const BETWEEN: u16 = 16;
 
-/// How many of them are each residence's.
+/// Number of source ports per UDP port.
 const OF_RESIDENCE: u32 = SOURCE_PORTS / Residence::COUNT;
 
-/// The one at a place among those of processes that are reached at a residence.
+/// Returns the source port at an index, for processes that receive at `residence`.
 fn source_port(residence: Residence, place: u32) -> u16 {
     let place = place % OF_RESIDENCE * Residence::COUNT + residence.index();
     FIRST_SOURCE_PORT + place as u16 * BETWEEN
 }
 
-/// Where who sends from a port is reached, if it is an adapter like this one. Another may have any port, so whoever sends to a
-/// private one asks there first.
+/// Returns the UDP port at which the sender of a packet receives, if it is a Verbena adapter. Other
+/// adapters may use any source port, so a private port is probed before packets are sent to it.
 pub fn residence_of(source_port: u16) -> Residence {
     if !is_ours(source_port) {
         return Residence::PUBLIC;
@@ -46,29 +47,29 @@ pub fn residence_of(source_port: u16) -> Residence {
     found.unwrap_or(Residence::PUBLIC)
 }
 
-/// Whether an adapter like this one may have sent a packet from that port. Another has such a port one time in sixteen, so
-/// nothing may hang on it but what any adapter may be sent.
+/// Returns whether a Verbena adapter may have sent a packet from this source port. Another adapter
+/// matches one time in sixteen, so a match permits only packets that any adapter may be sent.
 pub fn is_ours(source_port: u16) -> bool {
     source_port >= FIRST_SOURCE_PORT && (source_port - FIRST_SOURCE_PORT).is_multiple_of(BETWEEN)
 }
 
-/// Linux' default, for a socket that does not ask for another.
+/// Linux' default hop limit.
 const HOPS: u8 = 64;
 
-/// A socket that sends from one of our addresses.
+/// A socket that sends from a local address.
 #[derive(Debug)]
 pub struct Sender {
     socket: Udp,
     local: Address,
-    /// The interface that its packets leave through.
+    /// Index of the interface that its packets leave through.
     through: u32,
-    /// Whether the kernel cuts what is sent into segments.
+    /// Whether the kernel splits a buffer into segments.
     segments: AtomicBool,
 }
 
 impl Sender {
-    /// From an address of an interface. The port differs from process to process, so that a receiver that coalesces by
-    /// address and port does not mix what is for two of its processes.
+    /// Binds to an interface's address. The source port differs between processes, so that a
+    /// receiver that coalesces by address and port does not mix packets for two of its processes.
     fn bind(residence: Residence, ip: Ipv6Addr, through: u32) -> Result<Sender> {
         let scope = scope(ip, through);
         let first = std::process::id().wrapping_mul(0x9e37_79b1) >> 16;
@@ -93,17 +94,17 @@ impl Sender {
         Err(Errno(libc::EADDRINUSE))
     }
 
-    /// Where its packets come from.
+    /// Returns the local address.
     pub(super) fn address(&self) -> Address {
         self.local
     }
 
-    /// Sends a question of a tunnel's ends, as packets leave.
+    /// Sends a UDP probe of the TCP fallback, the way packets are sent.
     pub(super) fn ask(&self, to: &Address, question: &[u8]) -> Result<()> {
         self.socket.send(to, question, question.len(), 0)
     }
 
-    /// A socket that sends from the same address, for a question: what does not arrive is told there.
+    /// Returns a socket at the same address for a port probe; ICMP errors are reported there.
     fn asking(&self) -> Result<Udp> {
         let local = Address {
             port: 0,
@@ -116,18 +117,19 @@ impl Sender {
     }
 }
 
-/// Has what a socket sends to hosts leave through the interface of its address.
+/// Makes a socket send through the interface of its address.
 fn leave_through(socket: &Udp, local: Address, interface: u32) -> Result<()> {
-    // A socket of a link-local address is its interface's already, and the kernel refuses to be told so. And of one port the
-    // routing table decides, for the address may be one that several interfaces lead to; of several it does not, for it
-    // knows one way to a network, and ports may be ways to the same one.
+    // A socket with a link-local address is bound to its interface already, and the kernel refuses
+    // the option. With one port the routing table decides, because several interfaces may lead to
+    // the address; with several ports it cannot, because it has one route per network, and several
+    // ports may be on the same one.
     if link::ports() > 1 && local.scope == 0 {
         socket.send_to_hosts(local.ip, interface)?;
     }
     Ok(())
 }
 
-/// The sockets that send, by the places of their GIDs. Made when they are first needed.
+/// Sending sockets by GID index, created on first use.
 #[derive(Debug)]
 pub struct Senders {
     ports: Vec<[Mutex<Option<Arc<Sender>>>; GIDS]>,
@@ -136,22 +138,22 @@ pub struct Senders {
     tunnels: Arc<Tunnels>,
 }
 
-/// What becomes of the network's word that something did not arrive.
+/// Treatment of ICMP errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failures {
-    /// Nobody wants to know: who waits for an answer waits in vain.
+    /// Ignored: packets are retried and time out.
     Forgotten,
-    /// The kernel keeps it.
+    /// Kept by the kernel.
     Kept,
 }
 
 impl Senders {
-    /// Those that forget what did not arrive, of a process that is reached there.
+    /// Creates senders that ignore ICMP errors, for a process that receives at `residence`.
     pub fn that_forget_failures(residence: Residence, tunnels: &Arc<Tunnels>) -> Senders {
         Senders::with(residence, Failures::Forgotten, tunnels)
     }
 
-    /// Those that can tell whom something did not reach.
+    /// Creates senders that report ICMP errors.
     pub fn that_keep_failures(residence: Residence, tunnels: &Arc<Tunnels>) -> Senders {
         Senders::with(residence, Failures::Kept, tunnels)
     }
@@ -166,7 +168,8 @@ impl Senders {
         }
     }
 
-    /// Whom something did not reach, at which address and port, and why, as far as the network has said.
+    /// Returns the destinations that datagrams did not reach, with the reason, as far as ICMP
+    /// errors have arrived.
     pub fn take_failures(&self) -> Vec<(Address, Errno)> {
         let mut failures = Vec::new();
         for place in self.ports.iter().flatten() {
@@ -193,7 +196,7 @@ impl Senders {
             .unwrap_or_else(|e| e.into_inner());
         let ip = Ipv6Addr::from(entry.gid.bytes());
         let through = interface.index;
-        // Another address may have stood there before, and an interface that is made again has another number.
+        // The GID may have had another address before, and a recreated interface has another index.
         let is_its = |sender: &&Arc<Sender>| sender.local.ip == ip && sender.through == through;
         if let Some(sender) = place.as_ref().filter(is_its) {
             return Ok(sender.clone());
@@ -207,7 +210,8 @@ impl Senders {
     }
 }
 
-/// Link-local addresses, and those of groups, mean something with their interface alone.
+/// Returns the scope of an address: link-local and multicast addresses are only valid with their
+/// interface.
 fn scope(ip: Ipv6Addr, interface: u32) -> u32 {
     if is_link_local(&ip) || ip.is_multicast() {
         interface
@@ -216,7 +220,7 @@ fn scope(ip: Ipv6Addr, interface: u32) -> u32 {
     }
 }
 
-/// The way from a port to one of another host.
+/// A path from a local port to an address of another host.
 #[derive(Clone, Debug)]
 pub struct Path {
     port: u8,
@@ -224,20 +228,21 @@ pub struct Path {
     to: Address,
     traffic_class: u8,
     route: Route,
-    /// What is known of the way; none where a tunnel cannot lead.
+    /// Reachability of the address; none where the TCP fallback does not apply.
     far: Option<Arc<Far>>,
 }
 
-/// The bits of a traffic class by which a sender says that it will react to congestion (RFC 3168), and how: ECT(0).
+/// Bits of a traffic class with which a sender declares that it reacts to congestion: ECT(0) (RFC
+/// 3168).
 const CAPABLE: u8 = 0b10;
 const CODE_POINT: u8 = 0b11;
 
-/// Whether an address vector leads to another host, and to none but that.
+/// Returns whether an address vector leads to another host, and to that alone.
 pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
     link::is_ethernet() && group::address(vector.grh.dgid).is_none() && own_port(vector).is_none()
 }
 
-/// The port of ours that an address vector's destination is, if it is one.
+/// Returns the local port that has an address vector's destination, if any.
 fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
     match link::is_ethernet() {
         true => link::place_seen_from(vector.port_num, vector.grh.dgid).map(|place| place.port),
@@ -245,13 +250,13 @@ fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
     }
 }
 
-/// In place of an interface's number: no port of this host's.
+/// Interface number that stands for no port of this host.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// The number of the interface that an address vector leads to ([`link::interface_number`]), where
-/// that is one of ours: what goes there through shared memory is for queue pairs of its port. A
-/// group's is that which it is sent from. Over InfiniBand a destination that no port has is
-/// [`NOWHERE`].
+/// Returns the number of the interface that an address vector leads to
+/// ([`link::interface_number`]), if that is local: packets there go through shared memory to queue
+/// pairs of its port. For a group it is the sending interface. Over InfiniBand, a destination that
+/// no local port has yields [`NOWHERE`].
 pub fn interface_towards(vector: &ibv_ah_attr) -> u32 {
     match own_port(vector) {
         Some(port) => link::interface_number(port),
@@ -262,18 +267,18 @@ pub fn interface_towards(vector: &ibv_ah_attr) -> u32 {
     }
 }
 
-/// The IP address that an address vector's destination is.
+/// Returns the IP address of an address vector's destination.
 pub fn destination(vector: &ibv_ah_attr) -> Ipv6Addr {
     let ip = Ipv6Addr::from(vector.grh.dgid.bytes());
     group::address(vector.grh.dgid).unwrap_or(ip)
 }
 
 impl Path {
-    /// The way that an address vector describes.
+    /// Creates the path that an address vector describes.
     ///
     /// # Errors
-    /// EADDRNOTAVAIL for a source GID that is no address of the interface (any more); EINVAL for one that there is not,
-    /// or one of another kind than the destination.
+    /// EADDRNOTAVAIL for a source GID that is not an address of the interface (any more); EINVAL
+    /// for one that does not exist, or whose address family differs from the destination's.
     pub fn of(senders: &Senders, vector: &ibv_ah_attr) -> Result<Path> {
         let sender = senders.of(vector.port_num, vector.grh.sgid_index.into())?;
         let ip = destination(vector);
@@ -296,14 +301,15 @@ impl Path {
         })
     }
 
-    /// The same to the port at which that queue pair is reached. Where its number is one of those of a private port, this
-    /// may have to ask there first.
+    /// Returns the path to the port at which the queue pair is reached. For a number of a private
+    /// port, this may have to probe the port first.
     #[inline]
     pub fn towards_queue_pair(self, number: Qpn, neighbours: &Neighbours) -> Path {
         self.towards(Residence::of_number(number), neighbours)
     }
 
-    /// The same to one of our own ports, if one of us is at home there; it may have to be asked.
+    /// Returns the path to a private port, if a Verbena adapter receives there, which may have to
+    /// be probed.
     #[inline]
     pub fn towards(self, residence: Residence, neighbours: &Neighbours) -> Path {
         let is_through_tunnel = |path: &Path| {
@@ -319,12 +325,12 @@ impl Path {
         }
     }
 
-    /// Whether one of us is at home at a private port of the other end.
+    /// Returns whether a Verbena adapter receives at a private port of the peer.
     pub fn leads_to_one_of_us(&self, residence: Residence, neighbours: &Neighbours) -> bool {
         neighbours.is_at_home(residence, self.to, || self.sender.asking())
     }
 
-    /// The same to a port at which we have found somebody.
+    /// Returns the path to a private port, if a Verbena adapter was found there before.
     pub fn towards_known(self, residence: Residence, neighbours: &Neighbours) -> Path {
         match neighbours.was_at_home(residence, self.to) {
             true => self.with_port(residence.port()),
@@ -341,13 +347,13 @@ impl Path {
         }
     }
 
-    /// The same for who reacts when a switch marks what it sends.
+    /// Returns the path with packets marked as ECN-capable, for a sender that reacts to congestion.
     pub fn that_may_be_marked(self) -> Path {
         let class = self.traffic_class & !CODE_POINT | CAPABLE;
         self.with_traffic_class(class)
     }
 
-    /// The same with another type of service or traffic class.
+    /// Returns the path with another type of service or traffic class.
     pub fn with_traffic_class(self, traffic_class: u8) -> Path {
         Path {
             traffic_class,
@@ -355,52 +361,53 @@ impl Path {
         }
     }
 
-    /// What the packets of this way are in.
+    /// Returns the headers of packets on this path.
     pub fn route(&self) -> &Route {
         &self.route
     }
 
-    /// The same, with what the kernel fills in that the ICRC does not cover.
+    /// Returns the headers with the fields that the kernel fills in and the ICRC does not cover.
     pub fn route_as_sent(&self) -> Route {
         route(self.sender.local, self.to, self.traffic_class, HOPS)
     }
 
-    /// What was sent there has been answered.
+    /// Notes that an answer arrived on this path.
     pub fn answered(&self) {
         if let Some(far) = &self.far {
             far.heard();
         }
     }
 
-    /// What is known of the way, where a tunnel can lead.
+    /// Returns the reachability of the address, where the TCP fallback applies.
     pub(super) fn far(&self) -> Option<&Arc<Far>> {
         self.far.as_ref()
     }
 
-    /// What packets leave from.
+    /// Returns the sending socket.
     pub(super) fn sender(&self) -> &Arc<Sender> {
         &self.sender
     }
 
-    /// Whether a packet from there to here is one of the peer's for us (specification 9.6.1.5; Linux' rxe checks the
-    /// same).
+    /// Returns whether a packet came from this path's peer to this path's local address
+    /// (specification 9.6.1.5; Linux' rxe makes the same check).
     pub fn is_way_of(&self, arrival: &Arrival<'_>) -> bool {
         arrival.source == self.to.ip
             && arrival.destination == self.sender.local.ip
             && arrival.port == self.port
     }
 
-    /// Whether several packets can leave in one call.
+    /// Returns whether several packets can be sent in one call.
     pub fn segments(&self) -> bool {
         self.sender.segments.load(Ordering::Relaxed)
     }
 
-    /// Several packets of `segment` bytes, the last of which may be shorter.
+    /// Sends packets of `segment` bytes, of which the last may be shorter.
     ///
     /// # Errors
-    /// What the kernel says; EOPNOTSUPP if it does not cut: then not again.
+    /// The kernel's error; EOPNOTSUPP if it does not segment, after which [`Path::segments`] is
+    /// false.
     pub fn send(&self, bytes: &[u8], segment: usize) -> Result<()> {
-        /// How often the kernel is asked again when it has no room, and how long it may take.
+        /// Attempts while the kernel has no room, and milliseconds to wait after each.
         const ATTEMPTS: u32 = 3;
         const PATIENCE_MS: i32 = 1;
         if let Some(far) = self.far.as_ref().filter(|far| far.is_tunnelled()) {
@@ -415,7 +422,8 @@ impl Path {
                 Err(Errno(libc::EAGAIN | libc::ENOBUFS)) => {
                     self.sender.socket.wait_for_room(PATIENCE_MS);
                 }
-                // Said of an earlier datagram, whose failure is kept; with that it is forgotten.
+                // The error is about an earlier datagram whose failure is kept; returning it clears
+                // it, so sending is tried again.
                 Err(Errno(libc::ECONNREFUSED | libc::EHOSTUNREACH)) => (),
                 Err(Errno(libc::EIO | libc::EINVAL | libc::ENOPROTOOPT))
                     if segment < bytes.len() =>
@@ -432,7 +440,7 @@ impl Path {
     #[cold]
     fn send_through_tunnel(&self, far: &Far, bytes: &[u8], segment: usize) -> Result<()> {
         let Ok(segment @ 1..) = u16::try_from(segment) else {
-            // Nothing to be taken there: it asks the network whether somebody has the port.
+            // An empty datagram, which only serves to provoke an ICMP error, is not sent over TCP.
             return Ok(());
         };
         let envelope = Envelope {
@@ -445,7 +453,7 @@ impl Path {
     }
 }
 
-/// What a packet from one address to another is in, as far as the ICRC covers it.
+/// Returns the headers of a packet from one address to another, as far as the ICRC covers them.
 pub fn route(from: Address, to: Address, traffic_class: u8, hop_limit: u8) -> Route {
     let network = match (from.ip.to_ipv4_mapped(), to.ip.to_ipv4_mapped()) {
         (Some(source), Some(destination)) => Network::V4(V4 {
@@ -472,7 +480,7 @@ pub fn route(from: Address, to: Address, traffic_class: u8, hop_limit: u8) -> Ro
     }
 }
 
-/// The same with another IPv4 identification, which a socket neither sets nor sees.
+/// Returns a route with another IPv4 identification, which a socket neither sets nor sees.
 pub fn with_identification(route: &Route, identification: u16) -> Route {
     match route.network {
         Network::V4(network) => Route {
@@ -486,7 +494,7 @@ pub fn with_identification(route: &Route, identification: u16) -> Route {
     }
 }
 
-/// An address as people write it: one of IPv4 without the mapping.
+/// Returns an address in its usual notation: mapped IPv4 as IPv4.
 pub fn plain(ip: Ipv6Addr) -> IpAddr {
     match ip.to_ipv4_mapped() {
         Some(v4) => v4.into(),
@@ -494,7 +502,7 @@ pub fn plain(ip: Ipv6Addr) -> IpAddr {
     }
 }
 
-/// The GID of a mapped or IPv6 address.
+/// Returns the GID of a mapped or IPv6 address.
 pub fn gid(ip: Ipv6Addr) -> ibv_gid {
     ibv_gid::from_bytes(ip.octets())
 }

@@ -1,15 +1,18 @@
-//! Port 4791, which all processes of a user share: 64 sockets, *slots*, of which each process reads its own. Where somebody
-//! else has it, a port of our own ([`super::residence`]) is shared in the same way.
+//! Port 4791, shared by all processes of a user: 64 sockets, *slots*, of which each process reads
+//! its own. Where another process has 4791, a private port ([`super::residence`]) is shared in the
+//! same way.
 //!
-//! All are bound to the port (SO_REUSEPORT). A filter in the kernel chooses by the packet's queue pair number: what is for
-//! block `b` of 256 numbers goes to slot `b mod 64` ([`super::steering`]); and a process has only numbers whose blocks are
-//! of its slot ([`super::port`]). Every process holds all slots, so their order in the kernel never changes, whoever ends.
+//! All slots are bound to the port (SO_REUSEPORT). A kernel filter selects by queue pair number:
+//! block `b` of 256 numbers goes to slot `b mod 64` ([`super::steering`]), and a process uses only
+//! numbers whose blocks map to its slot ([`super::port`]). Every process holds all slots, so their
+//! order in the kernel stays the same when processes exit.
 //!
-//! The first process makes them and listens under an abstract name, of which there is one for each port in each network namespace; those
-//! that come later call there and are given the slots and the listener itself. So whoever is left goes on listening, and
-//! when the last one ends everything is gone, and nothing has to be cleaned up. A system closes one after the other: who
-//! finds no listener may still find slots, and waits until they are gone, too. New ones among them would be in another
-//! order.
+//! The first process creates the slots and listens at an abstract socket, one for each port in each
+//! network namespace. Later processes connect there and receive the slots and the listener itself.
+//! So any remaining process keeps listening, and when the last one exits the kernel closes
+//! everything without cleanup. It closes the descriptors one after another: a process that finds no
+//! listener may still find slots, and waits until they are closed, too, because new slots beside
+//! old ones would be in another order.
 
 use super::residence::Residence;
 use super::steering;
@@ -23,10 +26,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-/// Sockets that share the port.
+/// Number of sockets that share the port.
 pub const SLOTS: u32 = 64;
 
-/// How long one who has the slots may take to hand them on. Nobody who lives and runs takes so long.
+/// Longest wait for the slots from a process that has them, far longer than a running process
+/// needs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The slots of this user in this network namespace.
@@ -39,12 +43,13 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The slots: those that there are, or new ones; of a private port where 4791 cannot be had. A line on standard error
-    /// says then why not, and what follows.
+    /// Joins the existing slots or creates new ones; at a private port where 4791 is unavailable,
+    /// with a line on standard error about cause and effect.
     ///
     /// # Errors
-    /// Of the last port that was tried: EADDRINUSE when somebody else has it, EBUSY when processes with another runtime
-    /// directory have it, ETIMEDOUT when those that have it do not answer; the system's.
+    /// The error of the first port that was tried: EADDRINUSE if another user has it, EBUSY if
+    /// processes with another runtime directory have it, ETIMEDOUT if the processes that have it do
+    /// not answer; the system's errors.
     pub fn join() -> Result<Pool> {
         let mut why_not = None;
         for residence in Residence::all() {
@@ -84,15 +89,16 @@ impl Pool {
                 Err(error) => Err(error),
             };
             reason = match answer {
-                // Those who had it are ending; or others have it.
+                // The processes that had it are exiting, or others have it.
                 Err(in_use @ Errno(libc::EADDRINUSE)) => in_use,
-                // The last one has ended, before we called or before it has heard us; or too many call at once.
+                // The last process exited before we connected or before it answered, or too many
+                // connect at once.
                 Err(Errno(libc::ECONNREFUSED | libc::ECONNRESET) | Errno::EAGAIN) => {
                     Errno(libc::ETIMEDOUT)
                 }
                 Err(error) => return Err(error),
                 Ok((listener, slots, tunnels)) => {
-                    // Who made the slots may have wanted none.
+                    // The process that created the slots may have disabled the TCP fallback.
                     let tunnels = tunnels.or_else(|| tunnel::listen(residence));
                     return Ok(Pool {
                         residence,
@@ -107,42 +113,42 @@ impl Pool {
         Err(reason)
     }
 
-    /// Whose slots they are: of 4791, or of a private port.
+    /// Returns the port of the slots: 4791 or a private one.
     pub fn residence(&self) -> Residence {
         self.residence
     }
 
-    /// Hands the slots to all who call. Waits for nobody.
+    /// Hands the slots to all processes that have connected. Does not wait.
     pub fn serve(&self) {
-        /// Callers heard before others get their turn.
+        /// Connections served in one call.
         const BATCH: usize = 64;
         let accept = || self.listener.accept().ok();
         for caller in std::iter::from_fn(accept).take(BATCH) {
             if check_user(&caller).is_ok() {
                 let all: Vec<BorrowedFd<'_>> = self.descriptors().collect();
                 let directory = registry::directory();
-                // One that has no room for it calls again.
+                // If the message finds no room, the process connects again.
                 let _ = caller.send(directory.as_os_str().as_bytes(), &all);
             }
         }
     }
 
-    /// A slot's socket.
+    /// Returns the socket of a slot.
     pub fn slot(&self, slot: u32) -> Option<&Udp> {
         self.slots.get(slot as usize)
     }
 
-    /// Where others call.
+    /// Returns the listener for processes that want to share the port.
     pub fn listener(&self) -> &Socket {
         &self.listener
     }
 
-    /// Where other hosts connect that want a tunnel, if they can.
+    /// Returns the listener for fallback connections, if there is one.
     pub fn tunnels(&self) -> Option<&Tcp> {
         self.tunnels.as_ref()
     }
 
-    /// The listener, the slots, and where tunnels begin.
+    /// Returns the listener, the slots, and the listener for fallback connections.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let slots = self.slots.iter().map(Udp::as_fd);
         let tunnels = self.tunnels.iter().map(Tcp::as_fd);
@@ -152,7 +158,7 @@ impl Pool {
     }
 }
 
-/// New slots.
+/// Creates the slots.
 fn make(port: u16) -> Result<Vec<Udp>> {
     let mut slots = vec![Udp::receiver(port, Sharing::SharedByUs)?];
     for _ in 1..SLOTS {
@@ -164,7 +170,8 @@ fn make(port: u16) -> Result<Vec<Udp>> {
     Ok(slots)
 }
 
-/// The listener, the slots, and where tunnels begin, from one who has them.
+/// Receives the listener, the slots and the listener for fallback connections from a process that
+/// has them.
 fn receive(socket: &Socket) -> Result<(Socket, Vec<Udp>, Option<Tcp>)> {
     check_user(socket)?;
     socket
@@ -194,7 +201,7 @@ fn receive(socket: &Socket) -> Result<(Socket, Vec<Udp>, Option<Tcp>)> {
     Ok((listener, slots, descriptors.next().map(Tcp::of)))
 }
 
-/// Why 4791 cannot be had.
+/// Describes why 4791 is unavailable.
 fn refusal(error: Errno) -> String {
     let reason = match error {
         Errno(libc::EADDRINUSE) => {
@@ -208,7 +215,7 @@ fn refusal(error: Errno) -> String {
     format!("verbena: UDP port {port} cannot be used: {reason}")
 }
 
-/// What that means for a process that is reached at another.
+/// Describes the effect of receiving at another port.
 fn consequence(residence: Residence) -> String {
     format!(
         "private port {} is used, where Verbena on other hosts finds this one and no other adapter does",
@@ -216,7 +223,7 @@ fn consequence(residence: Residence) -> String {
     )
 }
 
-/// The name in the network namespace under which who has the slots is called.
+/// Returns the abstract socket name of the process that has the slots.
 fn name(residence: Residence) -> Vec<u8> {
     let user = user();
     match residence {
@@ -226,13 +233,13 @@ fn name(residence: Residence) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Who we are to the kernel.
+/// Returns the effective user ID.
 pub(super) fn user() -> u32 {
-    // SAFETY: geteuid cannot fail and touches nothing.
+    // SAFETY: geteuid cannot fail and accesses no memory.
     unsafe { libc::geteuid() }
 }
 
-/// Anybody can take a name: only those of this user are believed.
+/// Checks that the peer runs as this user: any user can bind an abstract name.
 pub(super) fn check_user(socket: &Socket) -> Result<()> {
     let (_, theirs) = socket.peer()?;
     if theirs == user() {

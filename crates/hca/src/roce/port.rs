@@ -1,4 +1,5 @@
-//! What a process has of port 4791, or of the one that stands in for it: its slot, what it waits on, what it still has to say.
+//! A process's share of its UDP port, 4791 or a private one: its slot, descriptors to wait on, and
+//! pending answers.
 
 use super::group::Memberships;
 use super::inquiry::Neighbours;
@@ -20,28 +21,28 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The port of this process.
+/// The UDP port of this process.
 pub struct Port {
     pool: Pool,
-    /// Which slot is ours, once there are numbers of it.
+    /// The slot of this process, once it has queue pair numbers.
     slot: OnceLock<u32>,
     pub(super) inbox: Lock<Inbox>,
-    /// When polls look at the sockets.
+    /// Decides when polls check the sockets.
     pub(super) pace: Pace,
-    /// Queue pairs that have something to answer.
+    /// Queue pairs with pending answers.
     talkative: Mutex<Vec<u32>>,
-    /// How often they were noted, so that looking costs nothing.
+    /// Length of `talkative`, readable without the lock.
     talking: AtomicU32,
-    /// The sockets that send.
+    /// Sending sockets.
     pub senders: Senders,
-    /// Those that management datagrams leave from, of which we want to hear when they did not arrive.
+    /// Sending sockets for management datagrams, which report ICMP errors.
     pub(super) management_senders: Senders,
     pub(super) management: Interface,
-    /// Who is reached at a private port.
+    /// Results of port probes.
     pub neighbours: Neighbours,
-    /// The multicast groups that we have joined.
+    /// Multicast groups that this process has joined.
     pub groups: Memberships,
-    /// What goes over TCP.
+    /// TCP fallback.
     pub tunnels: Arc<Tunnels>,
 }
 
@@ -49,7 +50,7 @@ impl Port {
     /// Opens the port.
     ///
     /// # Errors
-    /// As [`Pool::join`] and [`Memberships::new`].
+    /// As [`Pool::join`], [`Memberships::new`] and [`Tunnels::new`].
     pub fn open() -> Result<Port> {
         let tunnels = Arc::new(Tunnels::new()?);
         let pool = Pool::join()?;
@@ -70,10 +71,11 @@ impl Port {
         })
     }
 
-    /// A block of queue pair numbers that lead to a slot which no other process reads; returns its first number.
+    /// Allocates a block of queue pair numbers that map to a slot which no other process reads.
+    /// Returns its first number.
     ///
     /// # Errors
-    /// ENOMEM, when as many processes as there are slots have one each, or this one has all numbers of its slot.
+    /// ENOMEM if all slots are taken, or all numbers of this process's slot are.
     pub fn allocate_block(&self, member: &Member) -> Result<u32> {
         let (registry, identity) = (&member.registry, member.identity);
         if let Some(slot) = self.slot.get() {
@@ -81,7 +83,8 @@ impl Port {
             let more = (blocks.start + slot + SLOTS..blocks.end).step_by(SLOTS as usize);
             return registry.allocate_block_of(identity, more);
         }
-        // Numbers of the first block are for management, and its slot is nobody's. Who has one of the next has its slot.
+        // The first block is for management, and its slot belongs to no process. A block among the
+        // next 63 comes with its slot.
         let start = self.residence().blocks().start;
         let first = registry
             .allocate_block_of(identity, start + 1..start + SLOTS)
@@ -99,9 +102,10 @@ impl Port {
         Ok(first)
     }
 
-    /// What came for whoever had the slot before us is not for queue pairs that have its numbers now.
+    /// Drops packets for the previous owner of the slot, which must not reach queue pairs that
+    /// reuse its numbers.
     fn forget_old_packets(&self) {
-        /// More than a socket keeps. Who sends without end will not keep us.
+        /// More than a socket buffers. The limit holds even if a peer keeps sending.
         const MOST: usize = 10_000;
         if let Some(socket) = self.socket() {
             let mut inbox = self.inbox.lock();
@@ -113,24 +117,24 @@ impl Port {
         }
     }
 
-    /// At which port we are reached.
+    /// Returns the UDP port at which this process receives.
     pub fn residence(&self) -> Residence {
         self.pool.residence()
     }
 
-    /// The socket that we read, once we have one.
+    /// Returns the socket of this process's slot, if it has one.
     #[inline]
     pub fn socket(&self) -> Option<&Udp> {
         self.pool.slot(*self.slot.get()?)
     }
 
-    /// Whether an answer is owed.
+    /// Returns whether an answer is pending.
     #[inline]
     pub(super) fn has_to_answer(&self) -> bool {
         self.talking.load(Ordering::Acquire) > 0
     }
 
-    /// Whether a packet waits, or an answer that is owed.
+    /// Returns whether a packet or an answer is pending.
     pub(super) fn has_some(&self) -> bool {
         let groups = self.groups.as_fd();
         self.has_to_answer()
@@ -139,27 +143,28 @@ impl Port {
                 .is_some_and(|socket| is_ready([socket.as_fd(), groups]))
     }
 
-    /// The slot that we read, once we have one.
+    /// Returns the slot of this process, if it has one.
     pub(super) fn slot_number(&self) -> Option<u32> {
         self.slot.get().copied()
     }
 
-    /// The slot that is everybody's: of the first block, where the management queue pairs are.
+    /// Returns the socket of slot 0, shared by all processes: the first block, with the management
+    /// queue pairs, maps there.
     pub fn management_socket(&self) -> Option<&Udp> {
         self.pool.slot(0)
     }
 
-    /// Where processes call that want to share the port.
+    /// Returns the listener for processes that want to share the port.
     pub fn listener(&self) -> &Socket {
         self.pool.listener()
     }
 
-    /// Lets those who call share the port.
+    /// Hands the slots to processes that have connected.
     pub fn serve_callers(&self) {
         self.pool.serve();
     }
 
-    /// All descriptors that a forked child must not keep.
+    /// Returns all descriptors that a forked child must close.
     pub fn descriptors(&self) -> Vec<RawFd> {
         let pool = self.pool.descriptors().map(|fd| fd.as_raw_fd());
         pool.chain(self.groups.descriptors())
@@ -167,12 +172,13 @@ impl Port {
             .collect()
     }
 
-    /// Where other hosts connect that want a tunnel, if they can.
+    /// Returns the listener for fallback connections, if they are enabled.
     pub(super) fn tunnel_listener(&self) -> Option<&Tcp> {
         self.pool.tunnels().filter(|_| tunnel::chosen() == Ok(true))
     }
 
-    /// What can be read when somebody wants a tunnel, or one is handed to us.
+    /// Returns the descriptors that become readable when a fallback connection arrives or is passed
+    /// to this process.
     pub fn tunnel_callers(&self) -> Vec<RawFd> {
         let listener = self.tunnel_listener().map(Tcp::as_fd);
         let handed = self.tunnels.handed().map(Socket::as_fd);
@@ -180,7 +186,7 @@ impl Port {
         both.map(|fd| fd.as_raw_fd()).collect()
     }
 
-    /// Queue pairs have something to answer.
+    /// Notes queue pairs with pending answers.
     pub(super) fn note_talkative(&self, numbers: impl IntoIterator<Item = u32>) {
         let mut numbers = numbers.into_iter().peekable();
         if numbers.peek().is_none() {
@@ -192,7 +198,7 @@ impl Port {
             .store(talkative.len() as u32, Ordering::Release);
     }
 
-    /// Takes those that have: each once, however many packets it was sent.
+    /// Takes the queue pairs with pending answers, each once, however many packets it received.
     pub(super) fn take_talkative(&self) -> Vec<u32> {
         if self.talking.load(Ordering::Acquire) == 0 {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What comes to the port: whether it is whole, and which queue pair it is for (specification 9.6.1).
+//! Reception at the UDP port: integrity check and dispatch to queue pairs (specification 9.6.1).
 
 use super::path::{gid, route, with_identification};
 use super::port::Port;
@@ -16,28 +16,28 @@ use verbena_wire::packet::Packet;
 use verbena_wire::roce::{Checked, Network, Route, open};
 use verbena_wire::{Qpn, udp};
 
-/// Times that buffers are taken from the kernel before others get their turn.
+/// Receive calls before other work gets its turn.
 const BATCHES: usize = 8;
 
-/// A packet that is whole, and what it came in.
+/// A packet that passed the ICRC check, and its headers.
 pub struct Arrival<'a> {
     /// The packet.
     pub packet: Packet<'a>,
-    /// What it came in.
+    /// Headers around it.
     pub route: &'a Route,
-    /// The address that sent it.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// The address of ours, or of a group, that it came to.
+    /// Destination: a local address or a group.
     pub destination: Ipv6Addr,
-    /// The port of ours that it came to.
+    /// Local port of the destination.
     pub port: u8,
 }
 
-/// The bits of a traffic class by which a switch says that it is congested (RFC 3168: CE).
+/// Traffic class bits with which a switch reports congestion (RFC 3168: CE).
 const CONGESTION: u8 = 0b11;
 
 impl Arrival<'_> {
-    /// Whether it has met congestion on its way.
+    /// Returns whether a switch marked the packet as having met congestion.
     fn is_marked(&self) -> bool {
         let class = match self.route.network {
             Network::V4(network) => network.tos,
@@ -46,13 +46,13 @@ impl Arrival<'_> {
         class & CONGESTION == CONGESTION
     }
 
-    /// Whether it was sent to a multicast group.
+    /// Returns whether the packet was sent to a multicast group.
     fn destination_is_group(&self) -> bool {
         group::address(gid(self.destination)).is_some()
     }
 }
 
-/// Tells of a datagram that came, and how its ICRC was found right, if it was.
+/// Captures a received datagram; `checked` says how its ICRC matched, if it did.
 #[cold]
 fn tell(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
     let (seen, route) = match checked {
@@ -66,10 +66,11 @@ fn tell(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
 }
 
 impl Process {
-    /// Takes what has come to the port and gives it to whom it is for. Returns whether there was anything to do.
+    /// Receives from the port and dispatches to queue pairs. Returns whether there was anything to
+    /// do.
     ///
-    /// Whoever polls is told of its completions first; acknowledgements and responses leave when it looks again, or when
-    /// the progress thread does.
+    /// Completions reach a polling thread before answers leave: acknowledgements and responses are
+    /// sent at its next poll, or by the progress thread.
     #[inline]
     pub(crate) fn receive_packets(&self) -> bool {
         let Some(port) = self.roce.get() else {
@@ -78,7 +79,7 @@ impl Process {
         if !port.has_to_answer() && !port.pace.is_due(clock::now()) {
             return false;
         }
-        // Another thread that is at it does it for us.
+        // If another thread is receiving, it does this thread's work as well.
         match port.inbox.try_lock() {
             Some(mut inbox) => {
                 let worked = self.receive_from(port, &mut inbox);
@@ -89,8 +90,8 @@ impl Process {
         }
     }
 
-    /// As [`Process::receive_packets`], but waits for a thread that is at it: what it leaves to be answered is ours to
-    /// answer when it does not come back.
+    /// As [`Process::receive_packets`], but waits for a thread that is receiving: answers that it
+    /// leaves pending are then sent here, because it may not return.
     pub(crate) fn receive_packets_before_sleep(&self) -> bool {
         match self.roce.get() {
             Some(port) => self.receive_from(port, &mut port.inbox.lock()),
@@ -98,7 +99,7 @@ impl Process {
         }
     }
 
-    /// Whether something waits at the port to be taken, or to be answered. Takes nothing.
+    /// Returns whether packets or answers are pending. Receives nothing.
     pub(crate) fn has_packets(&self) -> bool {
         self.roce.get().is_some_and(Port::has_some)
     }
@@ -122,13 +123,14 @@ impl Process {
             if count < BUFFERS {
                 break;
             }
-            // A batch at a time and not a packet: so one acknowledgement stands for many.
+            // Once per batch rather than per packet, so that one acknowledgement covers many
+            // packets.
             self.answer(port, port.take_talkative());
         }
         worked | self.receive_from_groups(port, inbox)
     }
 
-    /// Takes what has come to groups that we have joined. Nobody answers it.
+    /// Receives datagrams to groups that this process has joined. They are not answered.
     fn receive_from_groups(&self, port: &Port, inbox: &mut Inbox) -> bool {
         let ready = port.groups.ready();
         for socket in &ready {
@@ -141,7 +143,8 @@ impl Process {
         !ready.is_empty()
     }
 
-    /// Takes datagrams that no socket has brought, as if one had, and answers them: how a test is a network.
+    /// Takes datagrams as if a socket had received them, and answers them. Lets tests replace the
+    /// network.
     pub fn take_datagrams(&self, arrived: &Arrived<'_>) {
         let mut answering = Vec::new();
         self.sort(arrived, udp::PORT, &mut answering);
@@ -150,7 +153,7 @@ impl Process {
         }
     }
 
-    /// The process is about to end: what was taken is acknowledged.
+    /// Acknowledges received requests before the process ends.
     pub(crate) fn answer_last_packets(&self) {
         if let Some(port) = self.roce.get() {
             self.answer(port, port.take_talkative());
@@ -169,8 +172,8 @@ impl Process {
         any
     }
 
-    /// Gives each packet that came to a UDP port of ours to its queue pair, and notes whom it was for: they may have something
-    /// to answer.
+    /// Dispatches packets that came to UDP port `at` to their queue pairs, and adds those queue
+    /// pairs to `answering`: they may have answers to send.
     pub(super) fn sort(&self, arrived: &Arrived<'_>, at: u16, answering: &mut Vec<Arc<Qp>>) {
         if !allow::chosen().is_ok_and(|allowed| allowed.includes(arrived.source.ip)) {
             let datagrams = arrived.bytes.len().div_ceil(arrived.segment) as u64;
@@ -191,7 +194,8 @@ impl Process {
         let plain = route(arrived.source, to, arrived.traffic_class, arrived.hop_limit);
         let datagrams = || arrived.bytes.chunks(arrived.segment).enumerate();
         let mut take = |(index, datagram): (usize, &[u8])| {
-            // What the sender's kernel gave the segments of one call; others are worked out.
+            // IPv4 identification that the sender's kernel gives the segments of one call; others
+            // are derived when the ICRC is checked.
             let route = with_identification(&plain, index as u16);
             self.take_datagram(arrived, port, &route, datagram, answering);
         };
@@ -242,14 +246,14 @@ impl Process {
         self.hand_over(&arrival, answering);
     }
 
-    /// Damaged, or the question whether we are here.
+    /// Handles a datagram that is not an intact packet: a port probe or a damaged packet.
     #[cold]
     fn take_what_is_no_packet(&self, arrived: &Arrived<'_>, route: &Route, datagram: &[u8]) {
         if route.destination_port != udp::PORT
             && let Some(answer) = inquiry::answer_to(datagram)
             && let Some(socket) = self.roce.get().and_then(Port::management_socket)
         {
-            // Lost if it cannot leave: who asks will ask again.
+            // Lost if it cannot be sent now; the peer probes again.
             let _ = socket.answer(arrived, &answer);
             return;
         }
@@ -266,7 +270,7 @@ impl Process {
             return self.take_group_datagram(arrival);
         }
         let number = bth.destination.value();
-        // One packet is mostly for the queue pair that the one before was for, which is at hand.
+        // Consecutive packets are mostly for the same queue pair.
         if answering.last().is_none_or(|last| last.number() != number) {
             let Some(queue_pair) = self.queue_pairs.find(number) else {
                 return;
@@ -290,7 +294,7 @@ impl Process {
         }
     }
 
-    /// A datagram for all queue pairs that are attached to a group (specification 9.8.3, 10.5).
+    /// Delivers a datagram to all queue pairs attached to a group (specification 9.8.3, 10.5).
     fn take_group_datagram(&self, arrival: &Arrival<'_>) {
         let bth = &arrival.packet.headers.bth;
         if bth.destination != Qpn::MULTICAST || bth.opcode.service() != Service::Ud {
@@ -306,9 +310,10 @@ impl Process {
     }
 }
 
-/// Whether these are requests and, behind one of them, an acknowledgement, as they leave a queue pair of ours
-/// ([`Qp::answer_behind`]). Acknowledgements are taken first then: who sees what it was sent finds complete what it had sent
-/// before. The two are of opposite directions, which have no order between them; responses are of the same as acknowledgements.
+/// Returns whether these are requests followed by an acknowledgement, as a queue pair sends them
+/// ([`Qp::answer_behind`]). Acknowledgements are then taken first, so that a program that sees a
+/// message finds its own earlier requests complete. The two belong to opposite directions, which
+/// are not ordered; responses belong to the same direction as acknowledgements.
 fn are_acknowledgements_behind_requests(arrived: &Arrived<'_>) -> bool {
     let datagrams = || arrived.bytes.chunks(arrived.segment);
     datagrams().next().is_some_and(is_request)
@@ -328,9 +333,10 @@ fn operation(datagram: &[u8]) -> Option<Operation> {
     Some(Opcode::from_code(*datagram.first()?)?.operation())
 }
 
-/// Which port of ours datagrams were sent to by another host. UDP's is open on all addresses of this one, and ours are
-/// those of the interfaces, whichever of them a packet came through; but a link-local address or a group means something
-/// with its interface alone. What this host itself sends to a group has gone through shared memory already.
+/// Returns the local port that another host sent datagrams to. The UDP socket is open on all
+/// addresses of this host; ours are those of the interfaces, whichever interface a packet came
+/// through, except that link-local and multicast addresses are only valid with their interface.
+/// Datagrams that this host sent to a group have already been delivered through shared memory.
 fn port_of(arrived: &Arrived<'_>) -> Option<u8> {
     let is_group = group::address(gid(arrived.destination)).is_some();
     let needs_its_own = is_group || is_link_local(&arrived.destination);
@@ -355,7 +361,7 @@ mod tests {
     const ACKNOWLEDGE: u8 = 0x11;
     const RESERVED: u8 = 0x15;
 
-    /// Whether datagrams that begin with these are taken for it: of 32 bytes, the last of 20.
+    /// Returns the result for datagrams with these first bytes, of 32 bytes each, the last of 20.
     fn is_it(first_bytes: &[u8]) -> bool {
         const SEGMENT: usize = 32;
         let mut bytes = vec![0; SEGMENT * first_bytes.len()];
@@ -382,11 +388,11 @@ mod tests {
     #[test]
     fn an_acknowledgement_overtakes_requests_before_it_and_nothing_else() {
         assert!(is_it(&[SEND_ONLY, ACKNOWLEDGE]));
-        // The first was sent again, or is of a message of several.
+        // The first request is a retransmission, or part of a multi-packet message.
         assert!(is_it(&[SEND_ONLY, ACKNOWLEDGE, SEND_ONLY]));
         assert!(is_it(&[SEND_ONLY, SEND_ONLY, ACKNOWLEDGE]));
         for others in [
-            // Of one direction, in which order means something.
+            // One direction, in which order matters.
             &[READ_RESPONSE_ONLY, ACKNOWLEDGE][..],
             &[SEND_ONLY, READ_RESPONSE_ONLY],
             &[ACKNOWLEDGE, SEND_ONLY],

@@ -1,56 +1,61 @@
-//! At which UDP port queue pairs are reached: 4791, or one of three of our own where somebody else has that.
+//! UDP port at which queue pairs are reached: 4791, or one of three private ports where another
+//! process has that.
 //!
-//! The invariant: **among adapters like this one, a queue pair's number tells the port at which it is reached.** The numbers
-//! are divided: the upper three sixteenths belong to the private ports, a sixteenth to each, all others to 4791. A process
-//! whose port is private has numbers of that part and no others. So no two queue pairs of one address have the same number,
-//! whoever else receives there, and who knows address and number, as every program does, knows the port.
+//! Invariant: **among Verbena adapters, a queue pair number determines the port at which the queue
+//! pair is reached.** The upper three sixteenths of the numbers belong to the private ports, a
+//! sixteenth to each, all others to 4791. A process at a private port uses only numbers of that
+//! range. So no two queue pairs of one address have the same number, no matter which other
+//! processes receive there, and a peer that knows address and number, as every program does, knows
+//! the port.
 //!
-//! A stranger may have any number. Before anything is sent to a private port, it is asked there whether one of us is at home
-//! ([`super::inquiry`]); if nobody says so, the packets go to 4791. Strangers know nothing of this and do not reach us there.
+//! Other adapters may use any number. Before packets go to a private port, a probe
+//! ([`super::inquiry`]) checks for a Verbena adapter there; without an answer the packets go to
+//! 4791. Other adapters do not know of the private ports and cannot reach a process there.
 
 use super::steering::SLOT_BITS;
 use crate::shm::registry::{BLOCK, BLOCKS};
 use std::ops::Range;
 use verbena_wire::{Qpn, udp};
 
-/// Blocks of numbers of a private port.
+/// Blocks of queue pair numbers of a private port.
 const PART: u32 = BLOCKS / 16;
-/// Of a private port: whoever has one has the slot that it names.
+/// A block of a private port belongs to the slot that its number names.
 const _: () = assert!(PART.is_multiple_of(SLOT_BITS + 1));
 
-/// Which of the ports it is: 0 for 4791.
+/// UDP port of a process, as an index: 0 for 4791.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Residence(u8);
 
 impl Residence {
-    /// Port 4791, at which everybody is sought.
+    /// Port 4791, the default.
     pub const PUBLIC: Residence = Residence(0);
-    /// Private ports. Nobody is registered for them, and the kernel gives them to nobody who does not ask for one.
+    /// Private ports. Not registered for other uses, and outside the kernel's default range of
+    /// ephemeral ports.
     const PRIVATE: [u16; 3] = [24791, 24792, 24793];
 
-    /// How many there are.
+    /// Number of ports.
     pub const COUNT: u32 = 1 + Residence::PRIVATE.len() as u32;
 
-    /// Its place among all.
+    /// Returns the index of the port.
     pub fn index(self) -> u32 {
         self.0.into()
     }
 
-    /// All, in the order in which they are tried.
+    /// Returns all ports, in the order in which they are tried.
     pub fn all() -> impl Iterator<Item = Residence> {
         (0..=Residence::PRIVATE.len() as u8).map(Residence)
     }
 
-    /// Where a queue pair of that number is reached, if it is of an adapter like this one.
+    /// Returns the port of a queue pair number, for a Verbena adapter.
     #[inline]
     pub fn of_number(number: Qpn) -> Residence {
         let block = number.value() / BLOCK;
         let all = Residence::all().find(|residence| residence.blocks().contains(&block));
-        // Those of block 0 are everybody's.
+        // Block 0 is shared by all.
         all.unwrap_or(Residence::PUBLIC)
     }
 
-    /// Its UDP port.
+    /// Returns the UDP port number.
     pub fn port(self) -> u16 {
         match self.0.checked_sub(1) {
             None => udp::PORT,
@@ -58,17 +63,18 @@ impl Residence {
         }
     }
 
-    /// That of a UDP port, if it is one.
+    /// Returns the entry of a UDP port number, if it is one of these ports.
     pub fn of_port(port: u16) -> Option<Residence> {
         Residence::all().find(|residence| residence.port() == port)
     }
 
-    /// Whether it is one of our own.
+    /// Returns whether this is a private port.
     pub fn is_private(self) -> bool {
         self != Residence::PUBLIC
     }
 
-    /// The blocks of numbers that are reached here. The first of them has the number of no slot.
+    /// Returns the blocks of queue pair numbers reached at this port. The first block belongs to no
+    /// slot.
     pub fn blocks(self) -> Range<u32> {
         let private = BLOCKS - Residence::PRIVATE.len() as u32 * PART;
         match self.0.checked_sub(1) {

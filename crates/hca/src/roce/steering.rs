@@ -1,36 +1,36 @@
-//! Which of the sockets that share port 4791 a packet goes to: a program for the kernel (classic BPF, packet(7)).
+//! Kernel filter that selects the socket for a packet to port 4791 (classic BPF, packet(7)).
 //!
-//! - What is for a queue pair goes to the slot of its number ([`super::pool`]).
-//! - What is for queue pair 1 and belongs to a conversation of communication management (specification chapter 12) goes
-//!   to the slot that our own number of the conversation names, which the sender repeats: bits 0 to 5 of it. So nobody
-//!   stands between a process and its peers.
-//! - What begins such a conversation, and all other management, goes to slot 0, which is nobody's own
-//!   ([`super::management`]).
+//! - A packet for a queue pair goes to the slot of its number ([`super::pool`]).
+//! - A packet for queue pair 1 in a conversation of communication management (specification chapter
+//!   12) goes to the slot in bits 0 to 5 of the receiver's communication ID, which the sender
+//!   repeats. So no process stands between another process and its peers.
+//! - A message that begins such a conversation, and all other management, goes to slot 0, which
+//!   belongs to no process ([`super::management`]).
 
 use super::pool::SLOTS;
 use crate::sys::filter::Instruction;
 use verbena_wire::mad::cm::Attribute;
 use verbena_wire::{Qpn, bth, datagram, mad};
 
-/// The word of a BTH that holds the destination, behind eight bits that are not its.
+/// Word of a BTH with the destination queue pair, below eight other bits.
 const DESTINATION: u32 = 4;
-/// Where a management datagram begins.
+/// Offset of a management datagram.
 const MAD: u32 = (bth::LENGTH + datagram::LENGTH) as u32;
-/// What it begins with: base version 1, and the class.
+/// Its first two bytes: base version 1, and the class.
 const COMMUNICATION: u32 = 1 << 8 | mad::Class::COMMUNICATION.0 as u32;
-/// Its attribute.
+/// Offset of its attribute ID.
 const ATTRIBUTE: u32 = MAD + 16;
-/// What its class makes of it.
+/// Offset of its class-specific data.
 const DATA: u32 = MAD + mad::HEADER as u32;
-/// The number that the sender of a message has given to the conversation; in the answer to a service's resolution, ours.
+/// Offset of the sender's communication ID; in a SIDR reply, the receiver's.
 const LOCAL_NUMBER: u32 = DATA;
-/// The number that the receiver has given to it.
+/// Offset of the receiver's communication ID.
 const REMOTE_NUMBER: u32 = DATA + 4;
 
-/// The bits of a conversation's number that name the slot.
+/// Bits of a communication ID that name the slot.
 pub const SLOT_BITS: u32 = SLOTS - 1;
 
-/// The program. What is too short for it goes to slot 0.
+/// Returns the filter. Packets that are too short for it go to slot 0.
 pub fn program() -> Vec<Instruction> {
     use Instruction::{And, Give, GiveLoaded, Goto, IfEqual, LoadHalf, LoadWord, ShiftRight};
     vec![
@@ -56,7 +56,7 @@ pub fn program() -> Vec<Instruction> {
     ]
 }
 
-/// The slot that the program chooses for a packet.
+/// Returns the slot that the filter chooses for a packet.
 pub fn slot_of(packet: &[u8]) -> u32 {
     let word = |at: u32| {
         let bytes = packet.get(at as usize..)?.first_chunk()?;
@@ -93,13 +93,13 @@ mod tests {
     use crate::sys::udp::{Address, Inbox, Sharing, Udp};
     use std::net::Ipv4Addr;
 
-    /// A packet for a queue pair, with a message of communication management in it.
+    /// Returns a packet for a queue pair, with a message of communication management in it.
     fn packet(destination: u32, attribute: u16, local: u32, remote: u32) -> Vec<u8> {
         let mut bytes = vec![0; MAD as usize + mad::LENGTH + 4];
         let mut put = |at: u32, data: &[u8]| {
             bytes[at as usize..at as usize + data.len()].copy_from_slice(data);
         };
-        // With the bits before it set, which mean something else.
+        // The bits above the destination are set, to check that the filter masks them.
         put(DESTINATION, &(destination | 0xc000_0000).to_be_bytes());
         put(MAD, &[1, mad::Class::COMMUNICATION.0]);
         put(ATTRIBUTE, &attribute.to_be_bytes());
@@ -108,7 +108,7 @@ mod tests {
         bytes
     }
 
-    /// Through the kernel, for it is the kernel that reads the program.
+    /// Sends through the kernel, because it is the kernel that runs the filter.
     #[test]
     fn a_packet_comes_to_the_slot_that_it_names() {
         let first = Udp::receiver(0, Sharing::SharedByUs).unwrap();
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(chosen_for(&bytes), expected, "{bytes:02x?}");
             assert_eq!(slot_of(&bytes), expected as u32, "{bytes:02x?}");
         }
-        // What a tunnel does must be what the kernel does, of packets that nobody has thought of, too.
+        // The TCP fallback must choose the same slot as the kernel, also for random packets.
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = |below: u64| {
             random = random

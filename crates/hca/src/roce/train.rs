@@ -1,5 +1,5 @@
-//! Packets of one queue pair that leave together: as many as the kernel cuts out of one buffer (UDP_SEGMENT), all of one
-//! length but for the last.
+//! TX batch: packets of one queue pair sent in one call, segmented by the kernel (UDP_SEGMENT), all
+//! of one length except a shorter last one.
 
 use super::path::{Path, with_identification};
 use crate::capture::{self, Seen};
@@ -9,33 +9,34 @@ use std::cell::Cell;
 use verbena_wire::icrc;
 use verbena_wire::roce::seal;
 
-/// Packets in one call (Linux: UDP_MAX_SEGMENTS).
+/// Packets per call (Linux: UDP_MAX_SEGMENTS).
 const MOST: usize = 64;
-/// Bytes in one call: what IP can say, less its headers.
+/// Bytes per call: IP's limit, less headers.
 const MOST_BYTES: usize = 65_000;
-/// Room for a packet that is being made: headers, the largest MTU, pad and ICRC.
+/// Room for one packet under construction: headers, the largest MTU, padding and ICRC.
 pub const PACKET: usize = 4096 + 128;
 
 thread_local! {
-    /// Kept for the next train of this thread.
+    /// Buffer kept for the next batch of this thread.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Packets that leave together; at the latest when it is dropped.
+/// A TX batch, flushed at the latest when it is dropped.
 pub struct Train<'a> {
     path: &'a Path,
     buffer: Vec<u8>,
-    /// Bytes of the packets that wait.
+    /// Bytes of the waiting packets.
     used: usize,
     count: usize,
-    /// Bytes of the first of them.
+    /// Bytes of the first packet.
     segment: usize,
 }
 
 impl<'a> Train<'a> {
-    /// Nothing waits.
+    /// Creates an empty batch.
     pub fn new(path: &'a Path) -> Train<'a> {
-        // There is none any more where a process says its last words after its threads' own memory is gone (exit(3)).
+        // There is no thread-local buffer when a process sends its last packets after thread-local
+        // storage has been destroyed (exit(3)).
         let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
         buffer.resize(MOST_BYTES + PACKET, 0);
         Train {
@@ -47,12 +48,13 @@ impl<'a> Train<'a> {
         }
     }
 
-    /// Where the next packet is made.
+    /// Returns the buffer for the next packet.
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.used..self.used + PACKET]
     }
 
-    /// Whether a packet of so many bytes, from its BTH to its last pad byte, would leave with what waits.
+    /// Returns whether a packet of `length` bytes, counted from its BTH to its last pad byte, fits
+    /// into the same call as the waiting packets.
     pub fn takes(&self, length: usize) -> bool {
         let whole = length + icrc::LENGTH;
         whole <= self.segment
@@ -61,7 +63,8 @@ impl<'a> Train<'a> {
             && self.path.segments()
     }
 
-    /// A packet of so many bytes was made there.
+    /// Adds the packet of `length` bytes that was written to [`Train::room`]. Flushes first if it
+    /// does not fit, and afterwards if it ends the batch.
     pub fn couple(&mut self, length: usize) {
         let whole = length + icrc::LENGTH;
         if self.count > 0 && !self.takes(length) {
@@ -70,7 +73,7 @@ impl<'a> Train<'a> {
             self.buffer.copy_within(start..start + length, 0);
         }
         let route = with_identification(self.path.route(), self.count as u16);
-        // IP can say it, and there is room: a packet is shorter than that.
+        // Cannot fail: a packet is within IP's limit, and there is room for its ICRC.
         if seal(&route, length, &mut self.buffer[self.used..]).is_err() {
             return;
         }
@@ -84,7 +87,8 @@ impl<'a> Train<'a> {
         }
     }
 
-    /// Sends what waits. What the kernel does not take is lost, as packets are.
+    /// Sends the waiting packets. Packets that the kernel does not take are lost, as packets may
+    /// be.
     pub fn leave(&mut self) {
         let (used, segment) = (
             std::mem::take(&mut self.used),
@@ -101,7 +105,8 @@ impl<'a> Train<'a> {
         }
     }
 
-    /// The kernel does not cut: each has a call and the identification 0 to itself.
+    /// Sends each packet in its own call with identification 0, because the kernel does not
+    /// segment.
     fn leave_one_by_one(&mut self, used: usize, segment: usize) {
         for packet in self.buffer[..used].chunks_mut(segment) {
             let length = packet.len() - icrc::LENGTH;
@@ -115,7 +120,7 @@ impl<'a> Train<'a> {
     }
 }
 
-/// Tells of packets that left in one call, whether or not the kernel had room for them.
+/// Captures packets that were sent in one call, whether or not the kernel had room for them.
 #[cold]
 fn tell<'a>(path: &Path, packets: impl Iterator<Item = &'a [u8]>) {
     let time = clock::wall();
