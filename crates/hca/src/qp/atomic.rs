@@ -1,29 +1,29 @@
-//! Atomic operations on a word of registered memory, as a processor does them.
+//! Atomic operations on a word of registered memory, executed by the processor.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_abi::*;
 
-/// An atomic operation with its operands in the processor's order, as mlx5 has it (IBV_ATOMIC_GLOB: atomic with respect
-/// to the processors too).
+/// An atomic operation with its operands in the processor's byte order, as on mlx5
+/// (IBV_ATOMIC_GLOB: atomic with respect to the processors, too).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomic {
     /// IBV_WR_ATOMIC_*.
     pub opcode: ibv_wr_opcode,
-    /// What to compare with or to add.
+    /// Value to compare with or to add.
     pub compare_add: u64,
-    /// What to store.
+    /// Value to store.
     pub operand: u64,
 }
 
 impl Atomic {
-    /// Bytes of one in a payload.
+    /// Bytes of an operation in a payload.
     pub const LENGTH: usize = 24;
 
     const COMPARE_AND_SWAP: u64 = 1;
     const FETCH_AND_ADD: u64 = 2;
     const WRITE: u64 = 3;
 
-    /// As bytes.
+    /// Encodes the operation.
     pub fn emit(&self) -> [u8; Atomic::LENGTH] {
         let code = match self.opcode {
             IBV_WR_ATOMIC_CMP_AND_SWP => Atomic::COMPARE_AND_SWAP,
@@ -38,7 +38,7 @@ impl Atomic {
         bytes
     }
 
-    /// From bytes; None for an operation that there is not.
+    /// Decodes an operation; None for an unknown one.
     pub fn parse(bytes: &[u8; Atomic::LENGTH]) -> Option<Atomic> {
         let mut words = [0u64; 3];
         for (word, place) in words.iter_mut().zip(bytes.as_chunks().0) {
@@ -58,9 +58,10 @@ impl Atomic {
         })
     }
 
-    /// Performs it; returns what was there before.
+    /// Performs the operation and returns the original value.
     pub fn perform(&self, target: *mut u8) -> u64 {
-        // SAFETY: the caller found an aligned, mapped word of the peer's or our registered memory.
+        // SAFETY: the caller found an aligned, mapped word of registered memory, the peer's or
+        // ours.
         let word = unsafe { &*target.cast::<AtomicU64>() };
         match self.opcode {
             IBV_WR_ATOMIC_FETCH_AND_ADD => word.fetch_add(self.compare_add, Ordering::SeqCst),

@@ -1,5 +1,5 @@
-//! The first multicast datagrams to a process that we have no channel to: they wait, in order, while the channel is made,
-//! for posting must not wait for a peer that may be stopped.
+//! Queue of the first multicast datagrams to a process without a channel. They wait, in order,
+//! while the channel is made, because posting must not wait for a peer that may be stopped.
 
 use crate::process::Process;
 use crate::process::link::Outbound;
@@ -11,12 +11,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Datagrams that wait for one process at most; more are dropped, as by a congested fabric.
+/// Most datagrams that wait for one process; more are dropped, as by a congested fabric.
 const MOST: usize = 1024;
-/// How long a queue pair that is destroyed waits for what it has sent.
+/// How long the destruction of a queue pair waits for its datagrams to be sent.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A datagram by itself: its queue pair's buffers may change once it is posted.
+/// A copy of a datagram: its queue pair's buffers may change once it is posted.
 pub(super) struct Waiting {
     pub queue_pair: Arc<Qp>,
     pub datagram: Datagram,
@@ -27,7 +27,7 @@ pub(super) struct Waiting {
 
 type ByProcess = HashMap<Identity, VecDeque<Waiting>>;
 
-/// Datagrams that wait for a channel, by the process that they go to.
+/// Datagrams that wait for a channel, by destination process.
 #[derive(Default)]
 pub struct Backlog {
     waiting: Mutex<ByProcess>,
@@ -39,7 +39,7 @@ impl Backlog {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether datagrams wait for `identity`; then later ones must wait behind them.
+    /// Returns whether datagrams wait for `identity`; later ones must then wait behind them.
     pub(super) fn wait_for(&self, identity: Identity) -> bool {
         self.lock().contains_key(&identity)
     }
@@ -61,7 +61,8 @@ impl Backlog {
         }
     }
 
-    /// There is a channel to `identity`, or there is none yet; then what waits is dropped, as by a fabric.
+    /// Sends the datagrams that wait for `identity` through `channel`; without a channel, drops
+    /// them, as a fabric would.
     pub(crate) fn end_wait(&self, identity: Identity, channel: Option<&Arc<Outbound>>) {
         while let Some(datagram) = self.next(identity) {
             let Some(channel) = channel else { continue };
@@ -70,7 +71,7 @@ impl Backlog {
         self.sent.notify_all();
     }
 
-    /// The next that waits for `identity`. With the last one, the waiting is over.
+    /// Takes the next datagram for `identity`. After the last one, the queue is removed.
     fn next(&self, identity: Identity) -> Option<Waiting> {
         let mut waiting = self.lock();
         let next = waiting.get_mut(&identity)?.pop_front();
@@ -80,7 +81,8 @@ impl Backlog {
         next
     }
 
-    /// Waits until what a queue pair has sent is on its way: a program may send, see it completed and end at once.
+    /// Waits, at most [`GRACE`], until a queue pair's datagrams are sent: a program may post, see
+    /// the completion and exit at once.
     pub(super) fn wait_until_sent(&self, number: u32) {
         let of_it = |waiting: &mut ByProcess| {
             let mut datagrams = waiting.values().flatten();

@@ -1,4 +1,5 @@
-//! What a queue pair may be made of and set to, and what may be posted to it: each check with its refusal.
+//! Validation of queue pair attributes and receive requests, with a specific error message for each
+//! check.
 
 use super::QpInit;
 use crate::ah;
@@ -10,10 +11,11 @@ use std::ffi::c_int;
 use std::fmt;
 use verbena_abi::*;
 
-/// The sizes that a queue pair gets.
+/// Returns the capacities that a new queue pair gets.
 ///
 /// # Errors
-/// EINVAL for what contradicts itself or exceeds the device; EOPNOTSUPP for types that the device lacks.
+/// EINVAL for attributes that are inconsistent or exceed the device's limits; EOPNOTSUPP for types
+/// that the device lacks.
 pub(super) fn init(init: &QpInit) -> Result<ibv_qp_cap> {
     let mut cap = init.cap;
     let kind = init.kind;
@@ -64,8 +66,9 @@ pub(super) fn init(init: &QpInit) -> Result<ibv_qp_cap> {
     at_most("cap.max_recv_sge", cap.max_recv_sge, MAX_SGE, of)?;
     let (given, most) = (cap.max_inline_data, device::MAX_INLINE);
     at_most("cap.max_inline_data", given, most, "as the device has it")?;
-    // A work request has room for its segments, or for data in their place: rxe and adapters grant it to who asks for less,
-    // and programs have come to rely on it (rdma_xclient).
+    // A work request has room for its segments or for inline data in their place: rxe and adapters
+    // grant that much inline data even if less is requested, and programs rely on it
+    // (rdma_xclient).
     let in_place = cap.max_send_sge * size_of::<ibv_sge>() as u32;
     cap.max_inline_data = cap.max_inline_data.max(in_place.min(device::MAX_INLINE));
     Ok(cap)
@@ -91,8 +94,12 @@ fn at_most<T: PartialOrd + fmt::Display>(name: &str, given: T, most: T, of: &str
     ))
 }
 
-/// Whether what is said of ports agrees: each is one of the device's, an address vector is of the queue pair's own (as
-/// Linux checks it: `modify_qp` of `uverbs_cmd.c`), the MTU is one that it has, and groups stay where they were joined.
+/// Checks the port attributes: each port belongs to the device, an address vector to the queue
+/// pair's own port (as Linux checks it: `modify_qp` of `uverbs_cmd.c`), the port supports the MTU,
+/// and the port does not change while attached to groups.
+///
+/// # Errors
+/// EINVAL if one of these is violated.
 pub(super) fn port(
     old: &ibv_qp_attr,
     new: &ibv_qp_attr,
@@ -144,14 +151,17 @@ pub(super) fn port(
     Ok(())
 }
 
-/// The number that a port has on its device.
+/// Returns the number of a port on its device.
 fn number(port: u8) -> u8 {
     Device::of_port(port).1
 }
 
-/// Whether numbers are in their ranges, and the address leads somewhere.
+/// Checks that numbers are in their ranges and that the address vector is valid.
+///
+/// # Errors
+/// EINVAL for numbers out of range; as [`ah::check`].
 pub(super) fn values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
-    /// Fields of 5 and of 3 bits.
+    /// Limits of fields of 5 and of 3 bits.
     const FIVE_BITS: u8 = 31;
     const THREE_BITS: u8 = 7;
     let has = |bit| mask & bit != 0;
@@ -215,7 +225,7 @@ pub(super) fn values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
     }
 }
 
-/// The refusal of a GID that names no group.
+/// Returns the error for a GID that is not a multicast GID.
 #[cold]
 #[inline(never)]
 pub(super) fn no_group() -> Errno {
@@ -225,7 +235,7 @@ pub(super) fn no_group() -> Errno {
     )
 }
 
-/// The refusal of a receive request where there is no queue for it.
+/// Returns the error for a receive request on a queue pair without a receive queue.
 #[cold]
 #[inline(never)]
 pub(super) fn no_receive_queue() -> Errno {
@@ -236,7 +246,7 @@ pub(super) fn no_receive_queue() -> Errno {
     )
 }
 
-/// The refusal of a receive request in RESET.
+/// Returns the error for a receive request in RESET.
 #[cold]
 #[inline(never)]
 pub(super) fn reset() -> Errno {
@@ -246,7 +256,7 @@ pub(super) fn reset() -> Errno {
     )
 }
 
-/// The refusal of a list of buffers.
+/// Returns the error for too many buffers.
 #[cold]
 #[inline(never)]
 pub(super) fn too_many_buffers(limit: &str, given: usize, allowed: u32) -> Errno {

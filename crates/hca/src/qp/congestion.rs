@@ -1,7 +1,8 @@
-//! What a connection says and does when a switch between it and its peer is congested (annex A17.9): the receiver of a
-//! packet that the switch has marked (RFC 3168) tells the sender by a notification (CNP), and the sender sends less.
+//! Congestion control of connections (annex A17.9): the receiver of a packet that a switch has
+//! marked (RFC 3168) sends a notification (CNP) to the sender, which then reduces its rate.
 //!
-//! Only connections take part: their packets say that they may be marked. A datagram's say what its address handle says.
+//! Only connections take part: their packets are marked ECN-capable. For datagrams the address
+//! handle's traffic class decides.
 
 use super::responder;
 use super::{Qp, ReceiveQueue};
@@ -15,19 +16,20 @@ use verbena_wire::opcode::Opcode;
 use verbena_wire::packet::{Extensions, Headers};
 use verbena_wire::{Psn, Qpn};
 
-/// Nanoseconds between notifications of a queue pair: the sender has halved by then, and so it would each time.
+/// Nanoseconds between notifications of a queue pair: by then the sender has halved its rate, and
+/// would halve it again each time.
 const INTERVAL: u64 = 50_000;
-/// Class selector 6, for network control: adapters send notifications with it.
+/// Class selector 6, network control: adapters send notifications with it.
 const CLASS: u8 = 48 << 2;
-/// A notification's payload is reserved, and zero.
+/// Bytes of a notification's payload, which is reserved and zero.
 const PAYLOAD: usize = 16;
 
-/// When the peer was told last.
+/// Time of the last notification.
 #[derive(Debug, Default)]
 pub(in crate::qp) struct Told(Option<u64>);
 
 impl Told {
-    /// Whether it is time to tell again; then it is told.
+    /// Returns whether another notification is due, and records it as sent.
     fn again(&mut self, now: u64) -> bool {
         let is_time = self.0.is_none_or(|last| now >= last + INTERVAL);
         if is_time {
@@ -38,7 +40,7 @@ impl Told {
 }
 
 impl Qp {
-    /// A packet of the peer has met congestion on its way.
+    /// Handles a received packet that a switch has marked: notifies the peer.
     #[cold]
     pub(crate) fn note_congestion(&self, arrival: &Arrival<'_>) {
         let counters = self.process.counters.shard();
@@ -58,7 +60,7 @@ impl Qp {
         }
     }
 
-    /// Packets that we sent have met congestion, says the peer.
+    /// Handles the peer's notification that packets of this queue pair met congestion.
     #[cold]
     pub(crate) fn take_congestion_notification(self: &Arc<Qp>, arrival: &Arrival<'_>) {
         let counters = self.process.counters.shard();

@@ -1,26 +1,29 @@
-//! What a FLUSH asks for (ibv_wr_flush(3), annex A19), between the interface, the channel and the wire.
+//! FLUSH operations (ibv_wr_flush(3), annex A19): conversion between the interface, the channel and
+//! the wire.
 //!
-//! Everything that was written before it is in place already when a FLUSH is executed, on every path: what is left of it is the
-//! question whether it may. As with Linux' Soft-RoCE the key alone decides that; a queue pair has no attribute for it.
+//! When a FLUSH is executed, all earlier writes are already in place, on every path; only the
+//! permission remains to be checked. As in Linux' Soft-RoCE the key alone decides; a queue pair has
+//! no attribute for it.
 
 use crate::qp::send::SendRequest;
 use verbena_abi::*;
 use verbena_wire::feth::{Feth, Placement, Selectivity};
 
-/// Of which memory, and until when.
+/// Scope and placement of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
     /// Visible to everything on the responder.
     pub visible: bool,
-    /// Kept over a loss of power, which no memory here is.
+    /// Preserved over a power loss, which no memory here is.
     pub persistent: bool,
-    /// The whole region that the key names, whatever range is named.
+    /// The whole memory region of the key, instead of the given range.
     pub region: bool,
 }
 
 impl Flush {
-    /// What a request asks for. Placement and selectivity stand in `swap`, as the library's extended interface puts them
-    /// there; the plain one has no place for them, and asks for visible bytes.
+    /// Returns the flush of a request. The library's extended interface stores placement and
+    /// selectivity in `swap`; the plain interface has no field for them, and means global
+    /// visibility.
     pub fn of(request: &SendRequest<'_>) -> Flush {
         let placement = request.swap as u8;
         Flush {
@@ -30,7 +33,7 @@ impl Flush {
         }
     }
 
-    /// How many bytes a request names, beginning at its remote address.
+    /// Returns the number of bytes that a request names, from its remote address on.
     pub fn length(request: &SendRequest<'_>) -> u64 {
         match request.swap {
             0 => request.length(),
@@ -38,7 +41,7 @@ impl Flush {
         }
     }
 
-    /// What the key must allow.
+    /// Returns the access flags that the key must have.
     pub fn access(self) -> u32 {
         let mut access = 0;
         if self.visible {

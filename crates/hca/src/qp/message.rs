@@ -1,11 +1,13 @@
-//! What the records of a channel say: requests and answers as types, and the one place that puts them into headers.
+//! Records of a shared-memory channel: requests and answers as types, and their encoding in
+//! headers.
 //!
-//! They say what the packets of a message say (architecture specification, chapter 9), a record instead of many packets.
+//! They carry the same information as the packets of a message (architecture specification, chapter
+//! 9), in one record instead of many packets.
 
 use crate::qp::flush::Flush;
 use crate::shm::ring::Header;
 
-/// A queue pair in one of its lives.
+/// A queue pair in one of its incarnations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Endpoint {
     /// Queue pair number.
@@ -14,7 +16,7 @@ pub struct Endpoint {
     pub incarnation: u32,
 }
 
-/// From whom, to whom, and which packet: the base transport header.
+/// Source, destination and sequence number: the counterpart of the base transport header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Route {
     /// The responder's queue pair.
@@ -25,40 +27,40 @@ pub struct Route {
     pub psn: u32,
 }
 
-/// Which part of its message a record carries.
+/// Position of a record in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its beginning.
+    /// Whether it begins the message.
     pub is_first: bool,
-    /// Its end.
+    /// Whether it ends the message.
     pub is_last: bool,
 }
 
 impl Part {
-    /// All of it.
+    /// The whole message.
     pub const ONLY: Part = Part {
         is_first: true,
         is_last: true,
     };
 }
 
-/// Where the bytes of a message for a receive queue are.
+/// Location of the bytes of a message for a receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// In the payload.
     Here,
     /// In the requester's buffers, which the payload lists ([`Source`]).
     AtRequester,
-    /// In place already: they were an RDMA write's.
+    /// In place already: an RDMA write stored them.
     InPlace,
 }
 
-/// What a message carries besides its bytes.
+/// Additional data of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
     /// Nothing.
     None,
-    /// Immediate data, as it is (network order).
+    /// Immediate data in network order.
     Immediate(u32),
     /// A key to invalidate.
     Invalidate(u32),
@@ -67,34 +69,34 @@ pub enum Extra {
 /// The XRC shared receive queue that a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedQueue {
-    /// Its number.
+    /// SRQ number.
     pub number: u32,
-    /// Identity of the XRC domain that it must be of.
+    /// Identity of the XRC domain that the queue must belong to.
     pub domain: u64,
 }
 
-/// A message that takes a receive.
+/// A message that consumes a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Which part.
+    /// Position of the record in the message.
     pub part: Part,
     /// Bytes of the whole message.
     pub total: u32,
-    /// Where they are.
+    /// Location of the bytes.
     pub body: Body,
-    /// Immediate data or a key.
+    /// Immediate data or key.
     pub extra: Extra,
     /// Whether the receiver's event is solicited.
     pub solicited: bool,
-    /// Where it goes, if not to the queue pair's own receive queue.
+    /// The shared receive queue, if the message is not for the queue pair's own receive queue.
     pub shared: Option<SharedQueue>,
 }
 
-/// A message that is plain: whole, in the payload, for the queue pair's own receive queue, and with nothing else to say.
-/// It is what a [`Message`] of the same kind is, in fewer words.
+/// A plain message: whole, in the payload, for the queue pair's own receive queue, without
+/// immediate data or key. Encoded like the corresponding [`Message`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
-    /// Its bytes.
+    /// Bytes of the message.
     pub total: u32,
     /// Whether the receiver's event is solicited.
     pub solicited: bool,
@@ -107,27 +109,29 @@ pub struct Remote {
     pub address: u64,
     /// Key.
     pub key: u32,
-    /// Bytes; for a write those of the whole message.
+    /// Bytes; for a write, of the whole message.
     pub length: u32,
-    /// Number of the XRC shared receive queue that the request names: its protection domain is the memory's. XRC writes
-    /// carry no immediate data, because the receive may be a third process's.
+    /// Number of the XRC shared receive queue that the request names, whose protection domain the
+    /// memory must belong to. XRC writes carry no immediate data, because the receive may belong to
+    /// a third process.
     pub shared: Option<u32>,
 }
 
-/// Part of an RDMA write, with its bytes in the payload; `remote.address` is where this part goes.
+/// Part of an RDMA write, with its bytes in the payload; `remote.address` is the target of this
+/// part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Which part.
+    /// Position of the record in the message.
     pub part: Part,
-    /// Where to.
+    /// Target memory.
     pub remote: Remote,
-    /// Immediate data; then the last part takes a receive.
+    /// Immediate data; the last part then consumes a receive.
     pub immediate: Option<u32>,
     /// Whether the receiver's event is solicited.
     pub solicited: bool,
 }
 
-/// What a datagram says; the payload is the route, if it has one, and the data.
+/// A datagram. The payload is the global route header, if present, followed by the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
     /// Queue key.
@@ -136,22 +140,23 @@ pub struct Datagram {
     pub immediate: Option<u32>,
     /// Whether the receiver's event is solicited.
     pub solicited: bool,
-    /// Whether a global route header comes first.
+    /// Whether the payload begins with a global route header.
     pub has_route: bool,
-    /// Whether it is for a multicast group, the destination of the route.
+    /// Whether the destination in the route header is a multicast group.
     pub is_multicast: bool,
     /// Local identifier of the sender's port.
     pub lid: u16,
     /// Service level.
     pub service_level: u8,
-    /// The interface that it would come through, by the kernel's number: only queue pairs of its port take it. 0 for none.
+    /// Interface that it would arrive through, by the kernel's index: only queue pairs of its port
+    /// accept it. 0 for none.
     pub interface: u32,
 }
 
-/// What a requester asks.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// A send, or the notice of a write with immediate data.
+    /// A send, or the notification of a write with immediate data.
     Message(Message),
     /// An RDMA write.
     Write(Write),
@@ -159,44 +164,45 @@ pub enum Request {
     Read(Remote),
     /// An atomic; the payload is an [`crate::qp::atomic::Atomic`].
     Atomic(Remote),
-    /// A flush: everything before it is in place when it is answered.
+    /// A flush: answered when everything before it is in place.
     Flush(Remote, Flush),
     /// A datagram.
     Datagram(Datagram),
 }
 
-/// What a responder answers, other than that a request is dealt with, which its position in the ring says.
+/// An answer, apart from acknowledgements, which the position in the ring conveys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The request was not executed.
     Nak(Nak),
     /// Bytes of a read, from this offset on.
     ReadData(u64),
-    /// What an atomic found; also that a flush is done.
+    /// Original value of an atomic; also acknowledges a flush, without a meaningful value.
     Atomic(u64),
 }
 
-/// Why a request was not executed (architecture specification, 9.7.5.2.8).
+/// Reason for not executing a request (architecture specification, 9.7.5.2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nak {
-    /// No receive was posted; the code of the time to wait.
+    /// No receive was posted; carries the RNR timer code.
     ReceiverNotReady(u8),
-    /// Nobody is there to answer: as if the packet had been lost.
+    /// The queue pair does not answer, as if the packet had been lost.
     Lost,
-    /// Not a request that the responder can accept.
+    /// The responder cannot accept the request.
     InvalidRequest,
     /// Key, bounds or rights.
     RemoteAccess,
-    /// The responder could not do it for a reason of its own.
+    /// The responder failed to execute it.
     RemoteOperation,
     /// The requester's own buffers could not be read.
     SourceProtection,
 }
 
-/// A buffer of the requester, in the payload of a message whose body is there: address, length, key, 16 bytes in all.
+/// A buffer of the requester, in the payload of a [`Body::AtRequester`] message: address, length,
+/// key, 16 bytes in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Address by which the key names it.
+    /// Address within the key's range.
     pub address: u64,
     /// Bytes.
     pub length: u32,
@@ -205,10 +211,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// Bytes of one in a payload.
+    /// Bytes of one buffer in a payload.
     pub const LENGTH: usize = 16;
 
-    /// As bytes.
+    /// Encodes the buffer.
     pub fn emit(&self) -> [u8; Source::LENGTH] {
         let mut bytes = [0; Source::LENGTH];
         bytes[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -217,7 +223,7 @@ impl Source {
         bytes
     }
 
-    /// From bytes.
+    /// Decodes a buffer.
     pub fn parse(bytes: &[u8; Source::LENGTH]) -> Source {
         let word = u128::from_le_bytes(*bytes);
         Source {
@@ -253,7 +259,7 @@ mod flag {
     pub const MULTICAST: u8 = 64;
     pub const SHARED: u8 = 128;
 
-    // Of a flush alone, which is no part of a message.
+    // Only for flushes, which have no position in a message.
     pub const VISIBLE: u8 = 1;
     pub const PERSISTENT: u8 = 2;
     pub const REGION: u8 = 4;
@@ -265,7 +271,7 @@ mod flag {
 }
 
 impl Route {
-    /// Of a request.
+    /// Returns the route in a header.
     #[inline]
     pub fn of(header: &Header) -> Route {
         Route {
@@ -281,7 +287,7 @@ impl Route {
         }
     }
 
-    /// Of the answer to a request.
+    /// Returns the route of the answer to a request.
     #[inline]
     pub fn back(&self) -> Route {
         Route {
@@ -318,7 +324,7 @@ impl Part {
 }
 
 impl Request {
-    /// As a header.
+    /// Encodes the request.
     #[inline]
     pub fn emit(&self, route: &Route) -> Header {
         let header = route.header();
@@ -356,7 +362,7 @@ impl Request {
         }
     }
 
-    /// From a header; None for what no requester of this version sends.
+    /// Decodes a request; None for unknown kinds.
     #[inline]
     pub fn parse(header: &Header) -> Option<Request> {
         Some(match header.kind {
@@ -388,7 +394,7 @@ impl Request {
 impl Plain {
     const FLAGS: u8 = flag::FIRST | flag::LAST;
 
-    /// As a header.
+    /// Encodes the message.
     #[inline]
     pub fn emit(&self, route: &Route) -> Header {
         Header {
@@ -399,7 +405,7 @@ impl Plain {
         }
     }
 
-    /// From a header; None for what is not plain.
+    /// Decodes a plain message; None for others.
     #[inline]
     pub fn parse(header: &Header) -> Option<Plain> {
         let is_plain = header.kind == kind::SEND
@@ -522,7 +528,7 @@ impl Datagram {
 }
 
 impl Answer {
-    /// As a header.
+    /// Encodes the answer.
     #[inline]
     pub fn emit(&self, route: &Route) -> Header {
         let header = route.header();
@@ -545,7 +551,7 @@ impl Answer {
         }
     }
 
-    /// From a header; None for what no responder of this version sends.
+    /// Decodes an answer; None for unknown kinds.
     #[inline]
     pub fn parse(header: &Header) -> Option<Answer> {
         Some(match header.kind {
@@ -582,7 +588,7 @@ impl Nak {
     }
 }
 
-/// Nanoseconds that an RNR timer code stands for (architecture specification, table 45).
+/// Returns the nanoseconds of an RNR timer code (architecture specification, table 45).
 pub fn rnr_nanoseconds(code: u8) -> u64 {
     const HUNDREDTHS_OF_MS: [u64; 32] = [
         65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
@@ -591,8 +597,8 @@ pub fn rnr_nanoseconds(code: u8) -> u64 {
     HUNDREDTHS_OF_MS[usize::from(code & 31)] * 10_000
 }
 
-/// Nanoseconds that a local acknowledgement timeout code stands for: 4.096 us x 2^code; None for 0, which waits for
-/// ever.
+/// Returns the nanoseconds of a local ACK timeout code: 4.096 us x 2^code; None for 0, an infinite
+/// timeout.
 pub fn timeout_nanoseconds(code: u8) -> Option<u64> {
     (code != 0).then(|| 4096 << (code & 31))
 }

@@ -1,8 +1,10 @@
 //! Queue pairs: ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_destroy_qp(3).
 //!
-//! The law:
-//! - `state` changes in [`Qp::set_state`] alone, under the send queue's lock, and is published on the context table there.
-//! - What a requester needs is in the send queue, what a responder needs in the receive queue; each under its lock.
+//! Invariants:
+//! - `state` changes only in [`Qp::set_state`], under the send queue's lock, which also publishes
+//!   it in the context table.
+//! - The requester's state is in the send queue, the responder's in the receive queue, each under
+//!   its lock.
 //! - Completions of one queue are pushed in the order of its work requests.
 
 pub mod atomic;
@@ -45,25 +47,25 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
 
-/// What a queue pair is made of.
+/// Attributes of a new queue pair.
 pub struct QpInit {
     /// IBV_QPT_*.
     pub kind: ibv_qp_type,
-    /// Protection domain; none for the receiving side of XRC.
+    /// Protection domain; none for an XRC target.
     pub pd: Option<Arc<Pd>>,
-    /// Where sends complete.
+    /// Completion queue for sends.
     pub send_cq: Option<Arc<Cq>>,
-    /// Where receives complete.
+    /// Completion queue for receives.
     pub recv_cq: Option<Arc<Cq>>,
-    /// Where receives are taken from, instead of an own receive queue.
+    /// Shared receive queue, used instead of a receive queue of its own.
     pub srq: Option<Arc<Srq>>,
-    /// XRC domain of the receiving side of XRC.
+    /// XRC domain of an XRC target.
     pub xrcd: Option<Arc<Xrcd>>,
-    /// Sizes wished for.
+    /// Requested capacities.
     pub cap: ibv_qp_cap,
-    /// Every send completes, signalled or not.
+    /// Whether every send completes, signalled or not.
     pub signal_all: bool,
-    /// What becomes of what it sends to groups.
+    /// Delivery of its multicast datagrams to local members.
     pub loopback: Loopback,
 }
 
@@ -82,34 +84,35 @@ pub struct Qp {
     signal_all: bool,
     loopback: Loopback,
     state: AtomicU32,
-    /// Which of its lives this is: changes with each reset.
+    /// Incarnation of the queue pair: changes with each reset.
     incarnation: AtomicU32,
     cookie: AtomicUsize,
     established: AtomicBool,
     destroyed: AtomicBool,
-    /// Its place among those that the device has room for, until it is destroyed.
+    /// The queue pair's share of the device's limit, until it is destroyed.
     place: Mutex<Option<quota::Place>>,
     attributes: Mutex<ibv_qp_attr>,
     send: Lock<SendQueue>,
     receive: Lock<ReceiveQueue>,
 }
 
-/// The responder's side.
+/// Responder state.
 pub(crate) struct ReceiveQueue {
     ring: ReceiveRing,
     arrival: Arrival,
     qkey: u32,
     port: u8,
     rnr_timer: u8,
-    /// The responder of what comes by packets.
+    /// Responder of requests that arrive as packets.
     packets: Option<Box<responder::packets::Packets>>,
 }
 
 impl Qp {
-    /// A queue pair in the reset state.
+    /// Creates a queue pair in the reset state.
     ///
     /// # Errors
-    /// EINVAL for what contradicts itself or exceeds the device; EOPNOTSUPP for types that the device lacks.
+    /// EINVAL for attributes that are inconsistent or exceed the device's limits; EOPNOTSUPP for
+    /// types that the device lacks; ENOMEM beyond the device's number of queue pairs.
     pub fn create(context: &Arc<Context>, init: QpInit) -> Result<Arc<Qp>> {
         let cap = check::init(&init)?;
         let place = quota::QUEUE_PAIRS.take()?;
@@ -170,38 +173,38 @@ impl Qp {
             .for_each(|cq| action(cq));
     }
 
-    /// The queue pair number, unique on the host.
+    /// Returns the queue pair number, unique on the host.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// IBV_QPT_*.
+    /// Returns the type, IBV_QPT_*.
     pub fn kind(&self) -> ibv_qp_type {
         self.kind
     }
 
-    /// Sizes as granted.
+    /// Returns the granted capacities.
     pub fn cap(&self) -> ibv_qp_cap {
         self.cap
     }
 
-    /// The state now.
+    /// Returns the current state.
     #[inline]
     pub fn state(&self) -> ibv_qp_state {
         self.state.load(Ordering::Acquire)
     }
 
-    /// XRC domain, for the receiving side of XRC.
+    /// Returns the XRC domain of an XRC target.
     pub fn xrcd(&self) -> Option<&Arc<Xrcd>> {
         self.xrcd.as_ref()
     }
 
-    /// Queue pair number that it is connected to.
+    /// Returns the number of the queue pair that this one is connected to.
     pub fn destination(&self) -> u32 {
         self.lock_attributes().dest_qp_num
     }
 
-    /// What events of this queue pair carry.
+    /// Sets the cookie that events of this queue pair carry.
     pub fn set_cookie(&self, cookie: usize) {
         self.cookie.store(cookie, Ordering::Release);
     }
@@ -210,11 +213,12 @@ impl Qp {
         self.pd.as_ref().map_or(0, |pd| pd.number())
     }
 
-    /// Changes state and attributes: all of `mask` or nothing. When this returns, no peer does any more what the queue
-    /// pair does not allow now.
+    /// Changes state and attributes: all of `mask` or none. On return, peers have stopped any
+    /// access that the queue pair no longer allows.
     ///
     /// # Errors
-    /// EINVAL as ibv_modify_qp(3) says.
+    /// EINVAL as in ibv_modify_qp(3); ENETDOWN and EADDRNOTAVAIL if the peer is on another host and
+    /// cannot be reached.
     pub fn modify(self: &Arc<Qp>, new: &ibv_qp_attr, mask: c_int) -> Result<()> {
         if mask & IBV_QP_STATE != 0 {
             self.settle_before(new.qp_state);
@@ -318,7 +322,7 @@ impl Qp {
         }
     }
 
-    /// Shows peers what they need to know of the queue pair, before its state says that they may act on it.
+    /// Publishes the attributes that peers need, before the state permits peers to act on them.
     fn show_attributes(&self, attributes: &ibv_qp_attr, interfaces: Interfaces) {
         let record = self.process.contexts.queue_pair(self.number);
         let xrcd = self.xrcd.as_ref().map_or(0, |xrcd| xrcd.identity());
@@ -344,7 +348,8 @@ impl Qp {
             .store(interfaces.as_word(), Ordering::Relaxed);
     }
 
-    /// The reset state: everything posted is forgotten, without completions, and the next connection is another life.
+    /// Enters the reset state: drops all posted requests without completions, and begins a new
+    /// incarnation.
     fn reset(&self, send: &mut SendQueue) {
         self.set_state(send, IBV_QPS_RESET);
         self.incarnation
@@ -357,25 +362,25 @@ impl Qp {
         self.clear(send);
     }
 
-    /// Which of its lives the queue pair is in.
+    /// Returns the current incarnation.
     #[inline]
     pub(crate) fn incarnation(&self) -> u32 {
         self.incarnation.load(Ordering::Acquire)
     }
 
-    /// Whether its life for the application has ended.
+    /// Returns whether the application has destroyed the queue pair.
     pub(crate) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Acquire)
     }
 
-    /// The one place where the state changes. Peers that act on the queue pair by themselves have stopped when the new
-    /// state does not let them.
+    /// Changes the state; no other code does. Peers that access the queue pair directly stop when
+    /// the new state forbids it.
     fn set_state(&self, send: &mut SendQueue, state: ibv_qp_state) {
         self.state.store(state, Ordering::Release);
         self.show_state(send);
     }
 
-    /// Shows peers the state, and whether the port is up.
+    /// Publishes the state, and whether the port is up.
     fn show_state(&self, send: &mut SendQueue) {
         send.is_cut = link::is_down(send.port);
         let record = self.process.contexts.queue_pair(self.number);
@@ -384,7 +389,7 @@ impl Qp {
         record.state.store(word, Ordering::SeqCst);
     }
 
-    /// The port was taken down or up.
+    /// Handles a port that was taken down or up.
     pub(crate) fn port_changed(self: &Arc<Qp>, port: u8) {
         let mut send = self.lock_send();
         if send.port == port && !self.is_destroyed() {
@@ -392,7 +397,7 @@ impl Qp {
         }
     }
 
-    /// Everything posted is forgotten, without completions.
+    /// Drops all posted requests without completions.
     fn clear(&self, send: &mut SendQueue) {
         send.clear();
         {
@@ -405,12 +410,12 @@ impl Qp {
         self.for_each_cq(|cq| cq.clean(self.number));
     }
 
-    /// The error state: everything posted completes as flushed.
+    /// Enters the error state: all posted requests complete as flushed.
     fn enter_error(&self, send: &mut SendQueue) {
         self.enter_error_from(self.state(), send);
     }
 
-    /// As [`Qp::enter_error`], where the state was another one before.
+    /// As [`Qp::enter_error`], with the previous state given.
     fn enter_error_from(&self, before: ibv_qp_state, send: &mut SendQueue) {
         let was_in_error = before == IBV_QPS_ERR;
         self.set_state(send, IBV_QPS_ERR);
@@ -463,8 +468,8 @@ impl Qp {
         }
     }
 
-    /// The responder found that the queue pair cannot go on; `event` is what no completion tells.
-    /// Returns whether it still went on until now.
+    /// Enters the error state because of a responder error; `event` reports errors that have no
+    /// completion. Returns whether the queue pair was receiving until now.
     pub(crate) fn fail_as_responder(&self, event: Option<ibv_event_type>) -> bool {
         let mut send = self.lock_send();
         if !self.receives() {
@@ -484,7 +489,7 @@ impl Qp {
         }
     }
 
-    /// Attributes now.
+    /// Returns the current attributes.
     pub fn query(&self) -> ibv_qp_attr {
         let mut attributes = *self.lock_attributes();
         attributes.qp_state = self.state();
@@ -498,7 +503,8 @@ impl Qp {
     /// Posts a receive request.
     ///
     /// # Errors
-    /// EINVAL in the reset state, with a shared receive queue, or for too many buffers; ENOMEM when the queue is full.
+    /// EINVAL in the reset state, with a shared receive queue, or for too many buffers; ENOMEM when
+    /// the queue is full.
     #[inline]
     pub fn post_receive(&self, wr_id: u64, sges: &[ibv_sge]) -> Result<()> {
         if self.srq.is_some() || matches!(self.kind, IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV) {
@@ -515,7 +521,7 @@ impl Qp {
                         self.cap.max_recv_sge,
                     ));
                 }
-                // Who moved the queue pair there may not have flushed those before it yet.
+                // The thread that changed the state may not have flushed the earlier receives yet.
                 self.flush_receives_of(&mut receive);
                 self.complete_flushed_receive(wr_id);
                 return Ok(());
@@ -525,7 +531,7 @@ impl Qp {
         receive.ring.post(wr_id, sges)
     }
 
-    /// Receives that are posted and wait; with a shared receive queue those of all its queue pairs.
+    /// Returns the number of posted receives; with a shared receive queue, of all its queue pairs.
     pub fn receives_waiting(&self) -> usize {
         match &self.srq {
             Some(srq) => srq.waiting(),
@@ -533,17 +539,18 @@ impl Qp {
         }
     }
 
-    /// How many send requests are not complete, and what the first of them waits for: nothing, its turn, a channel, a
-    /// receiver that is ready, a peer that answers, an answer, its completion.
+    /// Returns the number of incomplete send requests, and the reason why the first of them waits:
+    /// nothing, its turn, a channel, a ready receiver, a peer, an answer, its completion.
     pub fn sends_waiting(&self) -> (usize, &'static str) {
         self.lock_send().waiting()
     }
 
-    /// Attaches to a multicast group at the queue pair's port, where it stays as long as it is attached.
+    /// Attaches to a multicast group at the queue pair's port, which cannot change while it is
+    /// attached.
     ///
     /// # Errors
-    /// EINVAL when the GID is no multicast GID, this no datagram queue pair, or one that has no port yet where there are
-    /// several; as [`Memberships::join`].
+    /// EINVAL if the GID is not a multicast GID, if this is not a datagram queue pair, or if it has
+    /// no port yet on a device with several; as [`Memberships::join`].
     ///
     /// [`Memberships::join`]: crate::roce::group::Memberships::join
     pub fn attach(self: &Arc<Qp>, gid: ibv_gid) -> Result<()> {
@@ -578,7 +585,7 @@ impl Qp {
     /// Detaches from a multicast group.
     ///
     /// # Errors
-    /// EINVAL when it was not attached.
+    /// EINVAL if it was not attached.
     pub fn detach(&self, gid: ibv_gid) -> Result<()> {
         let group = link::group(gid).ok_or_else(check::no_group)?;
         let leave = |port| {
@@ -602,10 +609,11 @@ impl Qp {
         }
     }
 
-    /// Ends the queue pair's life. When this returns no peer acts on it any more and no completion names it.
+    /// Destroys the queue pair. On return, peers have stopped acting on it and no completion names
+    /// it.
     ///
     /// # Errors
-    /// EBUSY while attached to a multicast group.
+    /// EBUSY while attached to a multicast group; EINVAL if it is destroyed already.
     pub fn destroy(&self) -> Result<()> {
         if self.process.groups.port_of(self.number).is_some() {
             return Err(refused!(
@@ -695,7 +703,7 @@ fn take(attributes: &mut ibv_qp_attr, new: &ibv_qp_attr, mask: c_int) {
         IBV_QP_PATH_MIG_STATE => path_mig_state;
         IBV_QP_RATE_LIMIT => rate_limit;
     }
-    // Numbers of 24 bits: what is above them is not part of the attribute.
+    // 24-bit numbers: higher bits are not part of the attribute.
     if mask & IBV_QP_RQ_PSN != 0 {
         attributes.rq_psn = new.rq_psn & 0xff_ffff;
     }

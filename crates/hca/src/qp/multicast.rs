@@ -6,34 +6,34 @@ use crate::refused;
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
-/// Whether what a queue pair sends to a group comes to members on this host, too.
+/// Delivery of a queue pair's multicast datagrams to members on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loopback {
-    /// It does.
+    /// Delivered.
     #[default]
     Wanted,
-    /// It does not: IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
+    /// Not delivered: IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
     Blocked,
 }
 
-/// A group at a port: the same group at another is another.
+/// A group at a port; memberships at different ports are separate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Joined {
     port: u8,
     group: [u8; 16],
 }
 
-/// Which queue pairs of this process are attached to which group at which port.
+/// Queue pairs of this process by the group and port that they are attached to.
 #[derive(Default)]
 pub struct Groups {
     members: RwLock<HashMap<Joined, Vec<Arc<Qp>>>>,
 }
 
 impl Groups {
-    /// Attaches; with the first queue pair the process joins. Attaching twice is attaching once.
+    /// Attaches a queue pair; the first one makes the process join. Attaching again has no effect.
     ///
     /// # Errors
-    /// As `join`; then nothing is attached.
+    /// As `join`; then the queue pair is not attached.
     pub fn attach(
         &self,
         port: u8,
@@ -57,10 +57,10 @@ impl Groups {
         Ok(())
     }
 
-    /// Detaches; with the last queue pair of a port the process leaves there.
+    /// Detaches a queue pair; the last one of a port makes the process leave there.
     ///
     /// # Errors
-    /// EINVAL when it was not attached.
+    /// EINVAL if it was not attached.
     pub fn detach(&self, group: [u8; 16], number: u32, leave: impl FnOnce(u8)) -> Result<()> {
         let mut members = self.members.write().unwrap_or_else(|e| e.into_inner());
         let has_it = |list: &[Arc<Qp>]| list.iter().any(|member| member.number() == number);
@@ -82,7 +82,7 @@ impl Groups {
         Ok(())
     }
 
-    /// The port at which a queue pair is attached to groups, if it is.
+    /// Returns the port at which a queue pair is attached to groups, if any.
     pub fn port_of(&self, number: u32) -> Option<u8> {
         let members = self.members.read().unwrap_or_else(|e| e.into_inner());
         members
@@ -91,7 +91,7 @@ impl Groups {
             .map(|(joined, _)| joined.port)
     }
 
-    /// Whether anybody is attached to anything.
+    /// Returns whether no queue pair is attached to a group.
     pub fn is_empty(&self) -> bool {
         self.members
             .read()
@@ -99,7 +99,7 @@ impl Groups {
             .is_empty()
     }
 
-    /// Who gets a datagram that came to a group at a port.
+    /// Returns the queue pairs that receive a datagram to a group at a port.
     pub fn members(&self, port: u8, group: &[u8; 16]) -> Vec<Arc<Qp>> {
         let members = self.members.read().unwrap_or_else(|e| e.into_inner());
         let joined = Joined {

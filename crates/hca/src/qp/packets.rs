@@ -1,4 +1,4 @@
-//! Which of its queue pairs a host reaches by packets, and when their state machines begin.
+//! Decides which queue pairs use packets, and starts their state machines.
 
 use super::Qp;
 use super::responder;
@@ -12,11 +12,12 @@ use verbena_abi::*;
 use verbena_wire::Qpn;
 
 impl Qp {
-    /// The way to the peer of a queue pair that is being connected, if it is on another host.
+    /// Returns the path to the peer of a queue pair that is being connected, if the peer is on
+    /// another host.
     ///
     /// # Errors
-    /// EINVAL for an address vector whose two GIDs are of different kinds; EADDRNOTAVAIL for a source GID that is no address (any
-    /// more); ENETDOWN where the port could not be opened.
+    /// EINVAL for an address vector whose two GIDs are of different kinds; EADDRNOTAVAIL for a
+    /// source GID that is not an address (any more); ENETDOWN if the port could not be opened.
     pub(super) fn path_of_packets(
         &self,
         new: &ibv_qp_attr,
@@ -39,13 +40,13 @@ impl Qp {
         let path = Path::of(&port.senders, &new.ah_attr)?.that_may_be_marked();
         let path = path.towards_queue_pair(number, &port.neighbours);
         if self.kind == IBV_QPT_UC {
-            // Nobody tells it later that nothing arrives.
+            // UC has no acknowledgements that would reveal an unreachable peer.
             self.process.acquaint(&path, number);
         }
         Ok(Some(path))
     }
 
-    /// Begins the state machines that a state needs, or tells them of changed attributes.
+    /// Starts the state machines that a state needs, or passes changed attributes to them.
     pub(super) fn prepare_packets(
         &self,
         send: &mut SendQueue,
@@ -83,15 +84,15 @@ impl Qp {
         }
     }
 
-    /// What was taken is acknowledged before a state that answers nothing: the program knows that it has come, and so
-    /// shall the peer.
+    /// Acknowledges received requests before a state without answers: the program has seen the
+    /// messages, so the peer must see them acknowledged.
     pub(super) fn answer_before(&self, to: ibv_qp_state) {
         if link::is_ethernet() && matches!(to, IBV_QPS_RESET | IBV_QPS_ERR) {
             self.answer_by_packets();
         }
     }
 
-    /// Whether the peer is on another host.
+    /// Returns whether the peer is on another host.
     pub(super) fn goes_by_packets(&self) -> bool {
         self.lock_send().path.is_some()
     }

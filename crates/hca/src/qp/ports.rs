@@ -1,4 +1,4 @@
-//! Ports in a queue pair's attributes: the program counts those of its device, the adapter those of
+//! Port numbers in queue pair attributes: programs use those of their device, the adapter those of
 //! the host ([`crate::device`]).
 
 use std::ffi::c_int;
@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::errno::Result;
 use verbena_abi::*;
 
-/// What a program sets by `mask`, with the host's numbers of ports.
+/// Returns the attributes in `mask` with the host's port numbers.
 ///
 /// # Errors
 /// EINVAL for a port that the device does not have.
@@ -27,7 +27,7 @@ pub(super) fn of_host(device: Device, given: &ibv_qp_attr, mask: c_int) -> Resul
     Ok(host)
 }
 
-/// Attributes with the device's numbers of ports. 0 is that of a port that was not set.
+/// Returns the attributes with the device's port numbers. 0 stands for a port that was not set.
 pub(super) fn of_device(mut attributes: ibv_qp_attr) -> ibv_qp_attr {
     for port in [
         &mut attributes.port_num,

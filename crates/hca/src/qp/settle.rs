@@ -1,10 +1,9 @@
-//! Taking in what peers have acknowledged, before a transition that ends requests.
+//! Processes received acknowledgements before a transition that ends requests.
 //!
-//! An adapter of hardware processes acknowledgements without the program. So when a program learns
-//! from its peer that a
-//! request was served, and goes to the error state, the request is complete and is not flushed.
-//! Here acknowledgements
-//! are processed by polling, and the program may not have polled since.
+//! A hardware adapter processes acknowledgements without the program. So if a program learns from
+//! its peer that a request was served, and then enters the error state, the request is complete and
+//! is not flushed. Here acknowledgements are processed by polling, and the program may not have
+//! polled since.
 
 use crate::link;
 use crate::qp::Qp;
@@ -16,21 +15,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_abi::*;
 use verbena_wire::Psn;
 
-/// How long the acknowledgement of a packet is waited for, the first one of a connection too. The
-/// peer may have left it to its own next poll, or to its progress thread, which comes within a few
-/// milliseconds.
+/// Nanoseconds to wait for the acknowledgement of a sent packet, including the first of a
+/// connection. The peer may have left it to its own next poll, or to its progress thread, which
+/// runs within a few milliseconds.
 const PATIENCE: u64 = 100_000_000;
 
-/// After it was waited for in vain nobody waits for so long: the peer of many queue pairs may be
-/// gone.
+/// Nanoseconds without waiting after one wait was in vain: the peer of many queue pairs may be
+/// dead.
 const REST: u64 = 1_000_000_000;
 
-/// Until when nobody waits.
+/// Time until which no queue pair waits.
 static RESTS_UNTIL: AtomicU64 = AtomicU64::new(0);
 
 impl Qp {
-    /// Completes what was acknowledged, before state `to`. With none of the queue pair's locks
-    /// held.
+    /// Completes acknowledged requests before entering state `to`. The caller holds none of the
+    /// queue pair's locks.
     pub(super) fn settle_before(self: &Arc<Qp>, to: ibv_qp_state) {
         let sends = matches!(self.state(), IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE);
         if to != IBV_QPS_ERR || !sends || self.sends_waiting().0 == 0 {
@@ -42,7 +41,8 @@ impl Qp {
         }
     }
 
-    /// Waits for the acknowledgement of what has been sent, and not for what is sent from now on.
+    /// Waits for the acknowledgement of the packets sent so far, but not of packets sent from now
+    /// on.
     fn settle_packets(&self) {
         let sent_until = |send: &SendQueue| send.packets.as_ref()?.sent_until();
         let Some(until) = sent_until(&self.lock_send()) else {

@@ -1,5 +1,5 @@
-//! Which changes of a queue pair's state are allowed, and with which attributes: the table of ibv_modify_qp(3) and of
-//! the architecture specification, chapter 11.2.5.2.
+//! State transitions of a queue pair and their attributes: the table of ibv_modify_qp(3) and of the
+//! architecture specification, chapter 11.2.5.2.
 
 use crate::errno::{Errno, Result};
 use crate::refused;
@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::fmt;
 use verbena_abi::*;
 
-/// What a transition of one type needs and allows besides the state itself.
+/// Required and optional attributes of a transition for one type, besides the state itself.
 struct Row {
     kind: ibv_qp_type,
     required: c_int,
@@ -68,7 +68,8 @@ const INIT_RTR: &[Row] = &[
     row(RC, RC_RTR, RTR_OPTIONAL),
     row(UC, UC_RTR, RTR_OPTIONAL),
     row(UD, 0, PKEY | QKEY),
-    // The sending side of XRC answers no requests, so the last two mean nothing to it; perftest gives them all the same.
+    // An XRC initiator answers no requests, so the last two have no meaning for it; perftest sets
+    // them all the same.
     row(
         XRC_INI,
         UC_RTR,
@@ -81,7 +82,7 @@ const RTR_RTS: &[Row] = &[
     row(UC, IBV_QP_SQ_PSN, UC_LIVE),
     row(UD, IBV_QP_SQ_PSN, UD_LIVE),
     row(XRC_INI, RC_RTS, RC_LIVE),
-    // The receiving side of XRC makes no requests: retries mean nothing to it, and perftest gives them too.
+    // An XRC target makes no requests, so retries have no meaning for it; perftest sets them, too.
     row(XRC_TGT, IBV_QP_TIMEOUT | IBV_QP_SQ_PSN, RC_LIVE | RC_RTS),
 ];
 const RTS_RTS: &[Row] = &[
@@ -119,14 +120,14 @@ const SQD_SQD: &[Row] = &[
 ];
 const SQE_RTS: &[Row] = &[row(UC, 0, CUR | ACCESS), row(UD, 0, CUR | QKEY)];
 
-/// Whether a queue pair of type `kind` may go from `from` to `to` with the attributes in `mask`.
+/// Checks a transition of a queue pair of type `kind` with the attributes in `mask`.
 ///
 /// # Errors
-/// EINVAL when not, or when an attribute is missing or does not belong there.
+/// EINVAL if the transition is not allowed, or an attribute is missing or does not belong to it.
 pub fn check(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state, mask: c_int) -> Result<()> {
     let given = mask & !IBV_QP_STATE;
     let rows = match (from, to) {
-        // Any state goes to these; attributes have no meaning there, save the state that the caller believes in.
+        // Reachable from any state; no attributes apply, except the caller's assumed current state.
         (_, IBV_QPS_RESET | IBV_QPS_ERR) => {
             return match given & !CUR {
                 0 => Ok(()),
@@ -166,7 +167,7 @@ pub fn check(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state, mask: c_in
     Ok(())
 }
 
-/// The refusal of a change that is none of the table.
+/// Returns the error for a transition that is not in the table.
 fn no_way(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state) -> Errno {
     refused!(
         EINVAL,
@@ -177,7 +178,7 @@ fn no_way(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state) -> Errno {
     )
 }
 
-/// A state by its name.
+/// Returns the name of a state.
 pub(super) fn state_name(state: ibv_qp_state) -> &'static str {
     const NAMES: [&str; 7] = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
     NAMES
@@ -186,7 +187,7 @@ pub(super) fn state_name(state: ibv_qp_state) -> &'static str {
         .unwrap_or("no state at all")
 }
 
-/// The bits of an attribute mask by their names.
+/// Returns the names of the bits of an attribute mask.
 fn mask_names(mask: c_int) -> MaskNames {
     MaskNames(mask)
 }

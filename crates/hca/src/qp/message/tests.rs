@@ -1,4 +1,4 @@
-//! What is emitted is what is parsed.
+//! Encoding round trips.
 
 use super::*;
 use proptest::prelude::*;

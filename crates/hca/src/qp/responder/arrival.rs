@@ -1,29 +1,30 @@
-//! Messages that come in parts, and those that wait for a receive.
+//! State of incoming messages: multi-part messages, and those that wait for a receive.
 
 use crate::receive::Receive;
 use crate::shm::registry::Identity;
 use std::collections::HashMap;
 
-/// Where the messages of one requester stand, in one of its lives.
+/// State of one requester's messages, in one of its incarnations.
 #[derive(Default)]
 pub struct Arrival {
     source: u32,
-    /// After an answer that this packet must come again: everything is dropped until it does.
+    /// PSN of a refused packet: everything is dropped until it is repeated.
     drop_until: Option<u32>,
-    /// A message of which a part has come.
+    /// A partly received message.
     pub(in crate::qp) current: Option<Arriving>,
 }
 
-/// A message of which a part has come.
+/// A partly received message.
 pub struct Arriving {
-    /// Where it goes.
+    /// Its receive.
     pub receive: Receive,
-    /// Bytes of it that have come.
+    /// Bytes received so far.
     pub(super) offset: u64,
 }
 
 impl Arrival {
-    /// A request comes from this life of the requester. Gives the receive of a message that an earlier one left unfinished.
+    /// Begins a new state if the requester has a new incarnation. Returns the receive of a message
+    /// that the previous one left incomplete.
     pub(super) fn meet(&mut self, source: u32) -> Option<Receive> {
         if self.source == source {
             return None;
@@ -33,23 +34,25 @@ impl Arrival {
         left.map(|arriving| arriving.receive)
     }
 
-    /// Whether nothing is unfinished or awaited of this life of the requester.
+    /// Returns whether this incarnation of the requester has no incomplete or refused message.
     #[inline]
     pub(super) fn is_plain(&self, source: u32) -> bool {
         self.source == source && self.is_idle()
     }
 
-    /// Whether requests that take no receive are dropped.
+    /// Returns whether requests without a receive are dropped.
     pub(super) fn drops(&self, source: u32) -> bool {
         self.source == source && self.drop_until.is_some()
     }
 
-    /// Whether a write is dropped: all are, but the one with immediate data that found no receive, when it comes again.
+    /// Returns whether a write is dropped: all are, except the repetition of the refused write with
+    /// immediate data.
     pub(super) fn drops_write(&self, source: u32, psn: u32) -> bool {
         self.source == source && self.drop_until.is_some_and(|awaited| awaited != psn)
     }
 
-    /// Whether a message is dropped: all are, until the one that found no receive begins again.
+    /// Returns whether a message is dropped: all are, until the refused one is repeated from its
+    /// beginning.
     pub(super) fn drops_message(&mut self, psn: u32, is_first: bool) -> bool {
         match self.drop_until {
             Some(awaited) if awaited != psn || !is_first => true,
@@ -60,7 +63,7 @@ impl Arrival {
         }
     }
 
-    /// The message with this packet could not be taken now.
+    /// Notes that the message with this PSN was refused and must be repeated.
     pub(super) fn await_again(&mut self, psn: u32) {
         self.drop_until = Some(psn);
     }
@@ -71,27 +74,28 @@ impl Arrival {
     }
 }
 
-/// Where messages for XRC shared receive queues of this process stand, by the sending queue pair.
+/// States of messages for XRC shared receive queues of this process, by sending queue pair.
 #[derive(Default)]
 pub struct XrcArrivals(HashMap<(Identity, u32), Arrival>);
 
 impl XrcArrivals {
-    /// Those of one queue pair, in this life of it.
+    /// Returns the state of a queue pair, in this incarnation.
     pub(super) fn of(&mut self, process: Identity, number: u32, source: u32) -> &mut Arrival {
         let arrival = self.0.entry((process, number)).or_default();
-        // The receive of an unfinished message is lost with its connection, as the queue is shared by others.
+        // The receive of an incomplete message is lost with its connection, because others share
+        // the queue.
         arrival.meet(source);
         arrival
     }
 
-    /// Forgets a queue pair of which nothing is unfinished.
+    /// Removes a queue pair's state if nothing is incomplete.
     pub(super) fn tidy(&mut self, process: Identity, number: u32) {
         if self.0.get(&(process, number)).is_some_and(Arrival::is_idle) {
             self.0.remove(&(process, number));
         }
     }
 
-    /// Forgets a process that is gone.
+    /// Removes the states of a dead process.
     pub(crate) fn forget(&mut self, process: Identity) {
         self.0.retain(|(of, _), _| *of != process);
     }

@@ -1,4 +1,4 @@
-//! Atomics: fetch-and-add, compare-and-swap, the atomic write.
+//! Atomics: fetch-and-add, compare-and-swap, atomic write.
 
 use super::Call;
 use super::failure::Failure;
@@ -55,7 +55,7 @@ impl Call<'_> {
         if usize::from(self.record.header.length) != bytes.len() {
             return None;
         }
-        // SAFETY: the record holds that many bytes of payload (just checked), and so does the array.
+        // SAFETY: record and array both hold that many bytes; the record's length was just checked.
         unsafe {
             bytes
                 .as_mut_ptr()
@@ -65,7 +65,10 @@ impl Call<'_> {
     }
 }
 
-/// Does an atomic on the word at a place that was granted; gives what was there.
+/// Performs an atomic on the word at a resolved range. Returns the original value.
+///
+/// # Errors
+/// EFAULT if the range is not one word of 8 bytes or not mapped, EINVAL if it is not aligned.
 pub(super) fn perform(
     process: &Process,
     operation: Atomic,
@@ -77,7 +80,8 @@ pub(super) fn perform(
         (Piece::Mapping { address, length: 8 }, _) => address as *mut u8,
         (Piece::Address { address, length: 8 }, _) => {
             let mut probe = [0u8; 8];
-            // SAFETY: 8 writable bytes; the kernel checks the address, which the application may have unmapped.
+            // SAFETY: `probe` has 8 writable bytes; the kernel checks the address, which the
+            // application may have unmapped.
             unsafe {
                 own_memory::load(address, probe.as_mut_ptr(), 8)?;
             }

@@ -12,11 +12,12 @@ use crate::receive::Receive;
 use crate::roce::header::destination;
 use verbena_abi::*;
 
-/// Bytes of a global route header, and of the room for one at the beginning of every datagram's receive.
+/// Bytes of a global route header, and of the room for one at the beginning of every receive.
 const ROUTE: usize = 40;
 
 impl Call<'_> {
-    /// A datagram: to one queue pair, or to all members of a group. Nobody is told when it is dropped.
+    /// Delivers a datagram to one queue pair, or to all members of a group. Drops it silently if it
+    /// cannot be received.
     pub(super) fn serve_datagram(&self, datagram: &Datagram) {
         let Some(port) = link::port_of(datagram.interface) else {
             return;
@@ -51,7 +52,8 @@ impl Call<'_> {
     }
 
     fn take_datagram(&self, queue_pair: &Qp, port: u8, datagram: &Datagram, route: usize) {
-        // A thread that is posting has its completion first: it may be what this datagram answers.
+        // A thread that is posting pushes its completion first: this datagram may be an answer to
+        // that request.
         queue_pair.let_posting_finish();
         let mut receive_queue = queue_pair.lock_receive();
         if queue_pair.kind != IBV_QPT_UD
@@ -64,7 +66,7 @@ impl Call<'_> {
         }
         let data = usize::from(self.record.header.length) - route;
         let needed = (ROUTE + data) as u64;
-        // Class D: one that does not fit is dropped silently, and no receive is used.
+        // Class D: a datagram that does not fit is dropped silently and consumes no receive.
         let fits = |length: Option<u64>| length.is_some_and(|length| length >= needed);
         let (taken, pd) = match &queue_pair.srq {
             Some(srq) if fits(srq.next_length()) => (srq.take(), srq.pd()),
@@ -139,7 +141,8 @@ impl Call<'_> {
         let Ok(runs) = runs else {
             return unusable();
         };
-        // SAFETY: the record holds route and data; the buffers are long enough, as was checked.
+        // SAFETY: the record holds route and data; the buffers are long enough, because the
+        // receive's length was checked.
         let placed = unsafe {
             runs.scatter(0, self.record.payload, route)
                 .and_then(|()| runs.scatter(ROUTE, self.record.payload.add(route), data))

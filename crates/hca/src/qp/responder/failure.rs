@@ -1,4 +1,4 @@
-//! How a request fails at the responder: the classes of faults of the architecture specification, 9.9.3.1.
+//! Responder errors: the fault classes of the architecture specification, 9.9.3.1.
 
 use super::Call;
 use crate::cq::Cq;
@@ -8,23 +8,23 @@ use crate::qp::message::{Answer, Nak};
 use std::sync::Arc;
 use verbena_abi::*;
 
-/// A request that is not executed: what the requester is told, what our own receive completes with, and whether the queue
-/// pair can go on.
+/// A failed request: NAK for the requester, completion of the receive, and whether the queue pair
+/// enters the error state.
 pub(super) struct Failure {
     nak: Option<Nak>,
     pub(super) receive: Option<(u64, ibv_wc_status)>,
-    /// Where the receive completes, if not in the queue pair's completion queue: that of an XRC shared receive queue.
+    /// Completion queue of an XRC shared receive queue, used instead of the queue pair's.
     shared: Option<Arc<Cq>>,
     pub(super) event: Option<ibv_event_type>,
 }
 
 impl Failure {
-    /// Nobody is here to answer, as if the packet were lost.
+    /// The request is not answered, as if the packet were lost.
     pub(super) fn lost() -> Failure {
         Failure::answered(Nak::Lost)
     }
 
-    /// The requester is to try again.
+    /// The request is answered with a NAK; the queue pair stays in its state.
     pub(super) fn answered(nak: Nak) -> Failure {
         Failure {
             nak: Some(nak),
@@ -34,7 +34,7 @@ impl Failure {
         }
     }
 
-    /// The request itself is at fault (classes B and C): the queue pair goes to the error state.
+    /// The request is invalid (classes B and C): the queue pair enters the error state.
     pub(super) fn fatal(nak: Nak) -> Failure {
         let event = match nak {
             Nak::RemoteAccess => IBV_EVENT_QP_ACCESS_ERR,
@@ -49,14 +49,14 @@ impl Failure {
         }
     }
 
-    /// A receive was taken and ends with it (classes A and C): the queue pair goes to the error
-    /// state.
+    /// A receive was taken and completes with the error (classes A and C): the queue pair enters
+    /// the error state.
     pub(super) fn of_receive(nak: Nak, wr_id: u64, status: ibv_wc_status) -> Failure {
         Failure::fatal(nak).with_receive(wr_id, status)
     }
 
-    /// The key that was to be invalidated cannot be (class J): the responder fails, and tells the
-    /// requester nothing.
+    /// The responder fails without a NAK, for example because the key to invalidate is invalid
+    /// (class J).
     pub(super) fn unanswered(wr_id: u64, status: ibv_wc_status) -> Failure {
         Failure {
             receive: Some((wr_id, status)),
@@ -65,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// The same failure, of a message for a shared receive queue that completes in `cq`.
+    /// Returns the failure for a message to a shared receive queue that completes in `cq`.
     pub(super) fn in_queue(self, cq: &Arc<Cq>) -> Failure {
         Failure {
             shared: Some(cq.clone()),
@@ -73,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// The same failure, which ends the receive of a write with immediate data too.
+    /// Returns the failure with the receive of a write with immediate data, which fails, too.
     pub(super) fn with_receive(self, wr_id: u64, status: ibv_wc_status) -> Failure {
         Failure {
             receive: Some((wr_id, status)),
@@ -83,8 +83,9 @@ impl Failure {
 }
 
 impl Call<'_> {
-    /// Refuses a request. The queue pair is in the error state before the requester is told. An unreliable one drops what
-    /// is not allowed (class D), and fails only with a receive that it could not fill.
+    /// Refuses a request. The queue pair enters the error state before the requester gets the NAK.
+    /// An unreliable queue pair drops requests that are not allowed (class D), and fails only with
+    /// a receive that it could not fill.
     pub(super) fn refuse(
         &self,
         serving: &mut Serving,
@@ -104,10 +105,10 @@ impl Call<'_> {
         }
         let mut nak = failure.nak;
         if let (Some(queue_pair), Some(event)) = (queue_pair, failure.event.filter(|_| ends))
-            // A completion tells what an event would.
+            // A failed completion replaces the event.
             && !queue_pair.fail_as_responder((!is_completed).then_some(event))
         {
-            // It failed for another reason since we looked, or was reset: nobody is there to refuse.
+            // The queue pair failed for another reason in between, or was reset: no NAK is due.
             nak = nak.map(|_| Nak::Lost);
         }
         if let Some(nak) = nak.filter(|_| is_reliable) {

@@ -12,21 +12,21 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
-/// Copied between two looks whether the request is still there.
+/// Bytes copied between two checks whether the request still exists.
 const CHUNK: u64 = 1 << 20;
-/// How often pages are looked for that have moved while they were copied.
+/// Attempts to follow pages that were moved during the copy.
 const MOVES: u32 = 16;
 
-/// Why a message could not be fetched.
+/// Reason why a message could not be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotFetched {
-    /// The requester has ended the request or is gone: as if its packets had been lost.
+    /// The requester has ended the request or died; handled as lost packets.
     Ended,
-    /// The requester's buffers are being moved: the message has to come again.
+    /// The requester's buffers are being moved; the message must be repeated.
     Moving,
     /// The requester's buffers cannot be read.
     Source,
-    /// Our own buffers cannot be written, or are too short.
+    /// The local buffers cannot be written, or are too short.
     Target,
 }
 
@@ -52,9 +52,10 @@ impl Call<'_> {
 
     /// Copies a part of a buffer to `offset` in `runs`.
     ///
-    /// The requester may end the request meanwhile and use its buffers for something else; it does not wait for a
-    /// responder that is stopped. So what was copied counts only if the request is still there afterwards. And while it
-    /// is, the pages may move under their key: then they are copied from where they are now.
+    /// The requester may end the request in between and reuse its buffers; it does not wait for a
+    /// stopped responder. So the copy counts only if the request still exists afterwards. Even
+    /// then, the pages may have moved under their key, and are copied again from their new
+    /// location.
     fn fetch_part(
         &self,
         section: &Section<'_>,
@@ -74,7 +75,8 @@ impl Call<'_> {
             }
             let place = grant(section, record, claim, address, part.end - part.start)
                 .map_err(|_| self.unless_ended(NotFetched::Source))?;
-            // While pages are on their way they can be reached by their address only, which not everybody can.
+            // Pages that are being moved can only be reached by their address, which not every
+            // process can use.
             let granted = Granted::of(peer, place, Direction::Load).ok_or(NotFetched::Moving)?;
             let copied = runs.exchange(offset as usize, peer, granted);
             if copied == Err(Errno(libc::ESRCH)) || !self.is_still_asked() {
@@ -83,7 +85,7 @@ impl Call<'_> {
             match copied {
                 _ if !place.has_held() => (),
                 Ok(()) => return Ok(()),
-                // The kernel does not say whose page it missed.
+                // The kernel does not report on which side the page was missing.
                 Err(_) if runs.are_adapters_own() => return Err(NotFetched::Source),
                 Err(_) => return Err(NotFetched::Target),
             }
@@ -106,7 +108,8 @@ impl Call<'_> {
         })
     }
 
-    /// Whether the requester's queue pair is in the life and in a state in which what it asked for is still asked for.
+    /// Returns whether the requester's queue pair is in the same incarnation, and in a state in
+    /// which the request is still pending.
     fn is_still_asked(&self) -> bool {
         let record = self.requester();
         let state = record.state.load(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Messages that take a receive: sends, and the notices of writes with immediate data.
+//! Messages that consume a receive: sends, and notifications of writes with immediate data.
 
 use super::arrival::{Arrival, Arriving};
 use super::failure::Failure;
@@ -14,14 +14,14 @@ use crate::refusal;
 use std::sync::Arc;
 use verbena_abi::*;
 
-/// Where receives are taken from.
+/// Source of receives.
 enum Receives<'a> {
     Own(&'a mut ReceiveRing),
     Shared(&'a Srq),
 }
 
 impl Receives<'_> {
-    /// Bytes that the next receive takes, if there is one.
+    /// Returns the length in bytes of the next receive, if there is one.
     fn next_length(&self) -> Option<u64> {
         match self {
             Receives::Own(ring) => ring.next_length(),
@@ -36,7 +36,7 @@ impl Receives<'_> {
         }
     }
 
-    /// A receive that was taken for nothing is the next again.
+    /// Returns an unused receive to the head of the queue.
     fn put_back(&mut self, receive: Receive) {
         match self {
             Receives::Own(ring) => ring.put_back(receive),
@@ -44,7 +44,7 @@ impl Receives<'_> {
         }
     }
 
-    /// A receive that was taken is used.
+    /// Counts a receive as consumed.
     fn note_used(&self) {
         if let Receives::Shared(srq) = self {
             srq.note_used();
@@ -52,7 +52,7 @@ impl Receives<'_> {
     }
 }
 
-/// Who receives a message.
+/// Receiver of a message.
 struct Receiver<'a> {
     number: u32,
     pd: u32,
@@ -62,14 +62,14 @@ struct Receiver<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A message for the queue pair's own, or its shared, receive queue.
+    /// Serves a message for the queue pair's own or shared receive queue.
     pub(super) fn serve_message(
         &self,
         queue_pair: &'a Arc<Qp>,
         message: &Message,
     ) -> Result<Option<Delivered<'a>>, Failure> {
         let mut guard = queue_pair.lock_receive();
-        // Under the lock that a reset empties the queue under.
+        // Checked under the lock that a reset holds while it empties the queue.
         if !queue_pair.is_connected_to(&self.route) {
             return Err(Failure::lost());
         }
@@ -106,7 +106,8 @@ impl<'a> Call<'a> {
             }))
     }
 
-    /// A message for an XRC shared receive queue of this process. The queue pair that it came for may be another's.
+    /// Serves a message for an XRC shared receive queue of this process. The queue pair that it was
+    /// sent to may belong to another process.
     pub(super) fn serve_xrc(
         &self,
         queue_pair: Option<&'a Arc<Qp>>,
@@ -159,8 +160,8 @@ impl<'a> Call<'a> {
         }))
     }
 
-    /// Takes a receive for a message, or goes on with one that was taken, and places the message's bytes. Gives the
-    /// completion when the message is whole.
+    /// Takes a receive for a message, or continues with the one already taken, and stores the
+    /// message's bytes. Returns the completion when the message is complete.
     fn deliver(
         &self,
         receiver: &mut Receiver<'_>,
@@ -222,7 +223,7 @@ impl<'a> Call<'a> {
         Ok(Some(wc))
     }
 
-    /// The receive that a part of a message goes to; None when the part is dropped.
+    /// Returns the receive for a part of a message; None if the part is dropped.
     fn receive_for(
         &self,
         receiver: &mut Receiver<'_>,
@@ -230,11 +231,11 @@ impl<'a> Call<'a> {
         message: &Message,
     ) -> Result<Option<Arriving>, Failure> {
         if !message.part.is_first {
-            // Without its beginning, which was dropped, the rest is dropped too.
+            // If the first part was dropped, the others are dropped, too.
             return Ok(arrival.current.take());
         }
         if let Some(unfinished) = arrival.current.take() {
-            // Its rest was lost: it begins again.
+            // The rest of that message was lost; the message begins again.
             receiver.receives.put_back(unfinished.receive);
         }
         let next = receiver.receives.next_length();
@@ -244,7 +245,7 @@ impl<'a> Call<'a> {
             Some(length) => takes_bytes && u64::from(message.total) > length,
         };
         if !receiver.is_reliable && is_dropped {
-            // Class D: dropped silently, and no receive is used.
+            // Class D: dropped silently, without consuming a receive.
             return Ok(None);
         }
         let Some(receive) = receiver.receives.take() else {
@@ -264,7 +265,7 @@ impl<'a> Call<'a> {
         Ok(Some(Arriving { receive, offset: 0 }))
     }
 
-    /// Puts the bytes of a part where they belong.
+    /// Stores the bytes of a part in the receive's buffers.
     fn place(
         &self,
         receiver: &Receiver<'_>,
@@ -314,7 +315,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Immediate data or invalidation.
+    /// Handles immediate data or invalidation.
     fn note_extra(
         &self,
         receiver: &Receiver<'_>,
@@ -342,15 +343,15 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Why the bytes of a message are not where they belong.
+/// Reason why the bytes of a message were not stored.
 #[derive(Clone, Copy)]
 enum NotPlaced {
-    /// The receive fails with this status, and the requester is told.
+    /// The receive fails with this status, and the requester gets a NAK.
     Failed(Nak, ibv_wc_status),
-    /// The requester ended the request: as if it had never come.
+    /// The requester ended the request, which is then ignored.
     Ended,
-    /// The requester's buffers cannot be reached for the moment: as if its packet had been lost.
+    /// The requester's buffers cannot be reached at the moment; handled as a lost packet.
     Moving,
-    /// The requester's own buffers are at fault.
+    /// The requester's own buffers cannot be read.
     Source,
 }

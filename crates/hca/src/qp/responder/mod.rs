@@ -1,11 +1,13 @@
-//! Serving a request that came through a channel: what a responder does with the packets of a message (architecture
-//! specification, 9.7.4 and 9.9.3).
+//! Responder for requests that arrive through a shared-memory channel: the counterpart of a
+//! responder that receives a message's packets (architecture specification, 9.7.4 and 9.9.3).
 //!
-//! Everything in a record is the peer's word. Lengths were checked by the ring; numbers, keys and addresses are checked
-//! here as a device checks those of a packet. A record that no correct peer sends ends the connection.
+//! No field of a record is trusted. The ring has checked lengths; numbers, keys and addresses are
+//! checked here as a device checks those of a packet. A record that no correct peer sends ends the
+//! connection.
 //!
-//! The answer "done" is the position in the ring. Any other answer is published on the answer ring before the position
-//! passes the record (SYNC POINT answers in [`crate::process::progress`]); so a record is not begun without room for one.
+//! A request is acknowledged by the position in the ring. Any other answer is published on the
+//! answer ring before the position passes the record (SYNC POINT answers in
+//! [`crate::process::progress`]), so a record is only processed if there is room for an answer.
 
 mod arrival;
 mod atomic;
@@ -40,17 +42,19 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use verbena_abi::*;
 
-/// Whether a record is dealt with.
+/// Result of serving a record.
 pub enum Progress<'a> {
-    /// It is. The completion of the receive that it took, if any, is to be pushed once the requester can see that it is
-    /// dealt with: a program that answers a message may count on the sender's having its completion first.
+    /// Processed. The completion of the receive that it consumed, if any, must be pushed after the
+    /// requester can see the acknowledgement: a program that answers a message may rely on the
+    /// sender's completion being there first.
     Done(Option<Delivered<'a>>),
-    /// It needs room for answers; again later.
+    /// Not processed, because answers need room; to be tried again.
     Blocked,
 }
 
-/// A completion that is ready for its queue. The queue that its receive was taken from stays locked until it is there:
-/// no later receive of that queue can complete before, in success or by a flush, and a reset finds it.
+/// A completion that is ready to be pushed. The queue that its receive was taken from stays locked
+/// until then, so that no later receive of that queue completes earlier, successfully or flushed,
+/// and a reset finds it.
 pub struct Delivered<'a> {
     cq: Completing<'a>,
     wc: ibv_wc,
@@ -58,22 +62,23 @@ pub struct Delivered<'a> {
     _order: Order<'a>,
 }
 
-/// Whose completion queue it is. Counting the queue's users up and down would cost as much as checking a key.
+/// The completion queue. Borrowed where possible: counting references would cost as much as
+/// checking a key.
 enum Completing<'a> {
-    /// That of a queue pair.
+    /// Completion queue of a queue pair.
     QueuePair(&'a Cq),
-    /// That of an XRC shared receive queue.
+    /// Completion queue of an XRC shared receive queue.
     Shared(Arc<Cq>),
 }
 
-/// What is locked until a completion is in its queue.
+/// Lock that is held until the completion is pushed.
 enum Order<'a> {
     QueuePair(#[expect(dead_code, reason = "held")] Guard<'a, ReceiveQueue>),
     Shared(#[expect(dead_code, reason = "held")] MutexGuard<'a, XrcArrivals>),
 }
 
 impl Delivered<'_> {
-    /// Makes it visible to the application.
+    /// Makes the completion visible to the application.
     pub fn push(self) {
         let completion = Completion::received(self.wc);
         let cq: &Cq = match &self.cq {
@@ -84,13 +89,13 @@ impl Delivered<'_> {
     }
 }
 
-/// The queue pair that the last record was for. The next is likely for the same, and looking a queue pair up and counting
-/// its users takes longer than checking a message.
+/// Cache of the queue pair that the last record was for. The next record is likely for the same
+/// one, and a lookup with reference counting takes longer than checking a message.
 #[derive(Default)]
 pub struct Known(Option<Arc<Qp>>);
 
 impl Known {
-    /// The queue pair with a number.
+    /// Returns the queue pair with a number.
     #[inline]
     pub fn find(&mut self, process: &Process, number: u32) -> Option<&Arc<Qp>> {
         let is_it = |known: &Arc<Qp>| known.number == number && !known.is_destroyed();
@@ -136,7 +141,7 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Serves a record the long way.
+    /// Serves a record on the general path.
     fn serve_any(&self, queue_pair: Option<&'a Arc<Qp>>, serving: &mut Serving) -> Progress<'a> {
         let Some(request) = Request::parse(&self.record.header) else {
             self.inbound.peer.declare_dead();
@@ -170,7 +175,7 @@ impl<'a> Call<'a> {
         serving: &mut Serving,
     ) -> Result<Progress<'a>, Failure> {
         if !self.is_from_live_requester() {
-            // Of a connection that its requester has ended: nobody waits for an answer.
+            // The requester has ended this connection and expects no answer.
             return Ok(Progress::Done(None));
         }
         if let Request::Message(message) = &request
@@ -199,8 +204,9 @@ impl<'a> Call<'a> {
         .map(Progress::Done)
     }
 
-    /// Whether the requester's queue pair still is in the life that it sent this in, and has not failed since: what it has
-    /// flushed is not executed, or a request could be executed whose predecessor was not.
+    /// Returns whether the requester's queue pair still is in the incarnation that sent this, and
+    /// not in the error state: a flushed request must not be executed, or a request could be
+    /// executed whose predecessor was not.
     fn is_from_live_requester(&self) -> bool {
         let record = self.requester();
         let state = record.state.load(Ordering::SeqCst);
@@ -210,7 +216,7 @@ impl<'a> Call<'a> {
                 || planted::is(Fault::Incarnation))
     }
 
-    /// The requester's queue pair as it shows it.
+    /// Returns the published record of the requester's queue pair.
     fn requester(&self) -> &QpRecord {
         self.inbound
             .peer
@@ -225,9 +231,10 @@ impl<'a> Call<'a> {
             .push(&self.inbound.channel.answers(), header, 0, |_| ());
     }
 
-    /// Checks that the queue pair allows an operation, on however few bytes; gives the protection domain that its memory
-    /// must be of: the queue pair's, or for XRC, whose responder has none, that of the shared receive queue which the
-    /// request names (architecture specification, annex A14).
+    /// Checks that the queue pair allows an operation, whatever its length. Returns the protection
+    /// domain that the memory must belong to: the queue pair's, or for XRC, whose responder has
+    /// none, that of the shared receive queue in the request (architecture specification, annex
+    /// A14).
     fn check_right(&self, queue_pair: &Qp, remote: &Remote, right: u32) -> Result<u32, Failure> {
         let record = self.process.contexts.queue_pair(queue_pair.number);
         let allowed = record.access.load(Ordering::Relaxed);
@@ -238,7 +245,7 @@ impl<'a> Call<'a> {
         self.domain_of(queue_pair, remote)
     }
 
-    /// The protection domain of the memory that a request means.
+    /// Returns the protection domain that the memory of a request must belong to.
     fn domain_of(&self, queue_pair: &Qp, remote: &Remote) -> Result<u32, Failure> {
         let invalid = || {
             refusal::note(format_args!(
@@ -277,7 +284,8 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Whether requests of this queue pair are dropped until one is sent again for which no receive was posted.
+    /// Returns whether requests of this queue pair are dropped, after an RNR NAK, until the refused
+    /// one is repeated.
     fn is_dropped(&self, queue_pair: &Qp) -> bool {
         queue_pair
             .lock_receive()
@@ -309,7 +317,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Completes a receive that failed.
+    /// Completes a failed receive.
     fn complete(&self, cq: &Cq, wr_id: u64, status: ibv_wc_status) {
         let wc = ibv_wc {
             wr_id,
@@ -325,14 +333,16 @@ impl<'a> Call<'a> {
 }
 
 impl Qp {
-    /// Waits for a thread that is posting. An unreliable send completes when it is in the channel; the peer may answer
-    /// before the thread that put it there has pushed the completion, and an answer must not come first. Before the receive
-    /// queue is locked: who resets the queue pair has the send queue and wants the receive queue.
+    /// Waits for a thread that is posting. An unreliable send completes when it is in the channel;
+    /// the peer may answer before the posting thread has pushed the completion, and the answer must
+    /// not be seen first. Called before the receive queue is locked, because a reset locks the send
+    /// queue first and then the receive queue.
     pub(super) fn let_posting_finish(&self) {
         drop(self.lock_send());
     }
 
-    /// Whether requests that come this way are for this life of the queue pair, from the one that it is connected to.
+    /// Returns whether requests on this route are for this incarnation of the queue pair, from the
+    /// one that it is connected to.
     fn is_connected_to(&self, route: &Route) -> bool {
         let record = self.process.contexts.queue_pair(self.number);
         self.receives()
@@ -342,7 +352,7 @@ impl Qp {
             && matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_RECV)
     }
 
-    /// Whether the state is one that receives.
+    /// Returns whether the state permits receiving.
     pub(super) fn receives(&self) -> bool {
         matches!(
             self.state(),
@@ -350,17 +360,17 @@ impl Qp {
         )
     }
 
-    /// Whether a refused request is answered.
+    /// Returns whether refused requests are answered.
     fn is_reliable(&self) -> bool {
         matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_RECV)
     }
 
-    /// The first packet while ready to receive tells that the connection is established.
+    /// Reports with the first packet in RTR that the connection is established.
     fn establish(&self) {
         if self.state() != IBV_QPS_RTR || self.established.load(Ordering::Relaxed) {
             return;
         }
-        // Not with every packet: a locked instruction would be an eighth of what one costs.
+        // Checked first because a locked instruction would take an eighth of a packet's time.
         if !self.established.swap(true, Ordering::Relaxed) {
             self.raise(IBV_EVENT_COMM_EST);
         }

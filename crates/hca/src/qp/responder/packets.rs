@@ -1,9 +1,10 @@
-//! The responder's half of a queue pair that is reached by packets: `verbena-transport`'s state machine over the receive
-//! queue and the registered memory.
+//! Responder of a queue pair that uses packets: `verbena-transport`'s state machine on top of the
+//! receive queue and the registered memory.
 //!
-//! It lives in the receive queue, under its lock. A completion is pushed under that lock, so no flush comes between a
-//! receive and its completion. A fault that ends the queue pair is carried out when the lock is let go, the answer to the
-//! requester first: what comes meanwhile is dropped by the state machine, which has failed already.
+//! It is part of the receive queue, under its lock. Completions are pushed under that lock, so no
+//! flush comes between a receive and its completion. The state change that follows a fault is made
+//! after the lock is released, and after the requester was answered: the state machine, which has
+//! failed already, drops packets that arrive in between.
 
 use super::why::{self, event_name};
 use crate::cq::{Completion, Cq};
@@ -43,17 +44,18 @@ use verbena_wire::feth::Feth;
 use verbena_wire::packet::Packet;
 use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, aeth, bth, grh};
 
-/// Packets of answers that are made before others get their turn.
+/// Answer packets per call, before other work gets its turn.
 const BATCH: usize = 256;
 /// Bytes of an acknowledgement, from its BTH to its AETH.
 const ACKNOWLEDGEMENT: usize = bth::LENGTH + aeth::LENGTH;
 
-/// The responder of a queue pair that is reached by packets.
+/// Responder state of a queue pair that uses packets.
 pub(in crate::qp) struct Packets {
     machine: Machine,
     hand: Hand,
     told: Told,
-    /// Whether the peer seems to take acknowledgements before the requests that they came behind ([`path::is_ours`]).
+    /// Whether the peer seems to process acknowledgements before the requests that precede them in
+    /// a batch ([`path::is_ours`]).
     peer_is_like_us: bool,
 }
 
@@ -63,18 +65,19 @@ enum Machine {
     Datagram(DatagramResponder),
 }
 
-/// What was taken from a receive queue and has not ended.
+/// The receive taken for the current message.
 #[derive(Default)]
 struct Hand {
     receive: Option<receive::Receive>,
-    /// Of an XRC request: the queue that it names.
+    /// Shared receive queue that an XRC request names.
     shared: Option<Arc<Srq>>,
-    /// The peer.
+    /// The peer's queue pair number.
     source: u32,
 }
 
 impl Packets {
-    /// Of a connected queue pair that becomes ready to receive. None for a kind that receives nothing.
+    /// Creates the responder of a connected queue pair that becomes ready to receive. None for a
+    /// type without one.
     pub(in crate::qp) fn connect(
         queue_pair: &Qp,
         attributes: &ibv_qp_attr,
@@ -115,14 +118,14 @@ impl Packets {
         Some(Packets::new(machine, attributes.dest_qp_num))
     }
 
-    /// Of a datagram queue pair.
+    /// Creates the responder of a datagram queue pair.
     pub(in crate::qp) fn datagram(attributes: &ibv_qp_attr) -> Packets {
         let machine = DatagramResponder::new(DatagramConfiguration {
             partition_key: PKey::DEFAULT,
             queue_key: QKey(attributes.qkey),
             mtu: Mtu::from_code(active_mtu(attributes.port_num) as u8).unwrap_or(Mtu::B1024),
         });
-        // Each datagram says whose it is.
+        // Each datagram names its source.
         Packets::new(Machine::Datagram(machine), 0)
     }
 
@@ -139,7 +142,7 @@ impl Packets {
         }
     }
 
-    /// Of a connection: the way to its peer, the peer, and when that was told of congestion.
+    /// Returns a connection's path, peer and congestion notification state.
     pub(in crate::qp) fn connection(&mut self) -> Option<(&Path, Qpn, &mut Told)> {
         match &self.machine {
             Machine::Reliable(path, _) | Machine::Connected(path, _) => {
@@ -156,7 +159,7 @@ impl Packets {
         }
     }
 
-    /// Takes over attributes that a queue pair may change while it is connected.
+    /// Applies attributes that may change while the queue pair is connected.
     pub(in crate::qp) fn configure(&mut self, attributes: &ibv_qp_attr) {
         match &mut self.machine {
             Machine::Reliable(_, responder) => responder.set_min_rnr_timer(rnr_timer(attributes)),
@@ -165,13 +168,13 @@ impl Packets {
         }
     }
 
-    /// Ends its life: the receive of a message that has not come to its end.
+    /// Ends the responder. Returns the receive of an incomplete message.
     pub(in crate::qp) fn into_receive(self) -> Option<receive::Receive> {
         self.hand.receive
     }
 }
 
-/// Checked when the attribute was set.
+/// The code was checked when the attribute was set.
 fn rnr_timer(attributes: &ibv_qp_attr) -> RnrTimer {
     const SHORTEST: u8 = 1;
     RnrTimer::from_code(attributes.min_rnr_timer)
@@ -180,7 +183,7 @@ fn rnr_timer(attributes: &ibv_qp_attr) -> RnrTimer {
 }
 
 impl Qp {
-    /// Serves a request of the peer.
+    /// Serves a request packet.
     pub(crate) fn serve_packet(&self, arrival: &Arrival<'_>) {
         let mut guard = self.lock_receive();
         if !self.receives() {
@@ -222,7 +225,7 @@ impl Qp {
         }
     }
 
-    /// What follows from a fault, beside the answer: event and state.
+    /// Applies the consequences of a fault besides the answer: event and state.
     fn carry_out(&self, mut guard: crate::lock::Guard<'_, ReceiveQueue>, consequence: Consequence) {
         if consequence.next == Next::SameState {
             return;
@@ -244,7 +247,7 @@ impl Qp {
         }
     }
 
-    /// Tells of a request that is refused for good, before the program can see what follows from it.
+    /// Reports a refused request, before the program can see the consequences.
     #[cold]
     fn tell_fault(&self, outcome: &str) {
         let why = refusal::noted();
@@ -255,7 +258,8 @@ impl Qp {
         ));
     }
 
-    /// Whether what is to be acknowledged may leave behind a request, and with it: the peer takes it first all the same.
+    /// Returns whether an acknowledgement may follow a request in the same TX batch: the peer
+    /// processes it first all the same.
     pub(in crate::qp) fn answers_behind(&self) -> bool {
         match self.lock_receive().packets.as_deref() {
             Some(packets) => packets.peer_is_like_us && packets.owes_no_response(),
@@ -263,15 +267,16 @@ impl Qp {
         }
     }
 
-    /// Sends what is to be acknowledged before a request leaves: a program that is answered may count on having the
-    /// completion of what it sent (perftest with events does).
+    /// Sends pending acknowledgements before a request: a program that receives a reply may rely on
+    /// the completion of its own earlier send (perftest with events does).
     pub(in crate::qp) fn answer_first(&self) {
         self.answer(&mut self.lock_receive());
     }
 
-    /// Couples what is to be acknowledged behind the first packet of requests, so that it costs no call of its own at either
-    /// end. Behind, for only the last packet of a train may be shorter; the receiver takes them the other way round
-    /// ([`crate::roce::receive`]). Where they cannot go together, the acknowledgement leaves first.
+    /// Adds a pending acknowledgement to a TX batch, behind the first request packet, so that it
+    /// costs neither end a call. It goes behind because only the last packet of a batch may be
+    /// shorter; the receiver processes it first ([`crate::roce::receive`]). If it does not fit, it
+    /// is sent before the batch.
     pub(in crate::qp) fn answer_behind(&self, train: &mut Train<'_>) {
         match train.takes(ACKNOWLEDGEMENT) {
             true => self.answer_in(&mut self.lock_receive(), train),
@@ -279,7 +284,7 @@ impl Qp {
         };
     }
 
-    /// Sends acknowledgements and responses. Returns whether there is more.
+    /// Sends acknowledgements and responses. Returns whether more are pending.
     pub(crate) fn answer_by_packets(&self) -> bool {
         let mut guard = self.lock_receive();
         let more = self.answer(&mut guard);
@@ -292,7 +297,7 @@ impl Qp {
         };
         drop(guard);
         if has_failed {
-            // The right to read went while the response was under way.
+            // The right to read was revoked during the response.
             self.tell_fault(event_name(IBV_EVENT_QP_ACCESS_ERR));
             self.fail_as_responder(Some(IBV_EVENT_QP_ACCESS_ERR));
         }
@@ -310,7 +315,7 @@ impl Qp {
         self.answer_in(receive, &mut Train::new(&path))
     }
 
-    /// As [`Qp::answer`], behind what is in a train.
+    /// As [`Qp::answer`], adding to a TX batch.
     fn answer_in(&self, receive: &mut ReceiveQueue, train: &mut Train<'_>) -> bool {
         let ReceiveQueue { ring, packets, .. } = receive;
         let Some(Packets {
@@ -338,14 +343,14 @@ impl Qp {
         made == BATCH
     }
 
-    /// Takes a datagram that came as a packet.
+    /// Receives a datagram packet.
     pub(crate) fn take_datagram_packet(&self, arrival: &Arrival<'_>) {
         let mut guard = self.lock_receive();
         if self.kind != IBV_QPT_UD || !self.receives() || guard.port != arrival.port {
             return;
         }
         let needed = (grh::LENGTH + arrival.packet.payload.len()) as u64;
-        // Class D: one that does not fit is dropped silently, and no receive is used.
+        // Class D: a datagram that does not fit is dropped silently and consumes no receive.
         let length = match &self.srq {
             Some(srq) => srq.next_length(),
             None => guard.ring.next_length(),
@@ -375,7 +380,7 @@ impl Qp {
         }
     }
 
-    /// The XRC shared receive queue with a number, if it is in the queue pair's domain.
+    /// Returns the XRC shared receive queue with a number, if it is in the queue pair's domain.
     fn queue_of_domain(&self, number: SrqNumber) -> Option<Arc<Srq>> {
         let xrcd = self.xrcd.as_ref()?;
         let srq = self.process.srqs.find(number.value())?;
@@ -384,7 +389,7 @@ impl Qp {
     }
 }
 
-/// IBV_EVENT_*.
+/// Returns the IBV_EVENT_* code.
 fn code_of(event: Event) -> ibv_event_type {
     match event {
         Event::InvalidRequest => IBV_EVENT_QP_REQ_ERR,
@@ -393,7 +398,7 @@ fn code_of(event: Event) -> ibv_event_type {
     }
 }
 
-/// Serves a request, and those that came before it and have waited for it.
+/// Serves a request, and then early requests that waited for it.
 fn serve(responder: &mut Responder, packet: &Packet<'_>, memory: &mut Memory<'_>) -> Disposition {
     memory.find_shared_queue(packet);
     let mut disposition = responder.handle(packet, memory);
@@ -404,16 +409,16 @@ fn serve(responder: &mut Responder, packet: &Packet<'_>, memory: &mut Memory<'_>
     disposition
 }
 
-/// The receive queue and the registered memory, as the state machine asks for them.
+/// The receive queue and the registered memory, as the state machine accesses them.
 struct Memory<'a> {
     queue_pair: &'a Qp,
     ring: &'a mut ReceiveRing,
     hand: &'a mut Hand,
-    /// What completions say of the header that receives begin with, if they do.
+    /// Header type that completions report, if receives begin with a header.
     header: Option<u8>,
 }
 
-/// What a queue pair and a key must both allow.
+/// Returns the right that both queue pair and key must grant.
 fn right_to(access: Access) -> u32 {
     match access {
         Access::Write => IBV_ACCESS_REMOTE_WRITE,
@@ -422,12 +427,12 @@ fn right_to(access: Access) -> u32 {
     }
 }
 
-/// The one receive in hand; there is never another.
+/// Identifier of the taken receive; there is never more than one.
 const IN_HAND: WorkId = WorkId(0);
 
 impl Memory<'_> {
-    /// Finds the queue that an XRC request names. Not in the middle of a message, which stays with the queue whose receive
-    /// it has taken.
+    /// Looks up the shared receive queue that an XRC request names. Not in the middle of a message,
+    /// which stays with the queue that its receive was taken from.
     fn find_shared_queue(&mut self, packet: &Packet<'_>) {
         if let (Some(header), None) = (packet.headers.extensions.xrceth, &self.hand.receive) {
             self.hand.shared = self.queue_pair.queue_of_domain(header.srq);
@@ -438,8 +443,9 @@ impl Memory<'_> {
         &self.queue_pair.process
     }
 
-    /// The domain that memory of a request must be of: the queue pair's, or for XRC, whose responder has none, that of
-    /// the shared receive queue which the request names (annex A14).
+    /// Returns the protection domain that the memory of a request must belong to: the queue pair's,
+    /// or for XRC, whose responder has none, that of the shared receive queue in the request (annex
+    /// A14).
     fn domain(&self) -> Option<u32> {
         match &self.queue_pair.xrcd {
             None => Some(self.queue_pair.pd_number()),
@@ -447,13 +453,13 @@ impl Memory<'_> {
         }
     }
 
-    /// The domain that the buffers of a receive must be of.
+    /// Returns the protection domain that a receive's buffers must belong to.
     fn receive_domain(&self) -> u32 {
         let shared = self.hand.shared.as_ref().or(self.queue_pair.srq.as_ref());
         shared.map_or(self.queue_pair.pd_number(), |srq| srq.pd())
     }
 
-    /// A place in our memory that the queue pair and the key allow the peer.
+    /// Resolves a range of local memory that the queue pair and the key allow the peer to access.
     fn grant<'s>(
         &'s self,
         section: &'s Section<'_>,
@@ -486,7 +492,7 @@ impl Memory<'_> {
         perform(self.process(), operation, place).map_err(|_| AtomicError::Operation)
     }
 
-    /// Where the receive in hand completes.
+    /// Returns the completion queue of the taken receive.
     fn completion_queue(&self) -> Option<&Cq> {
         match self.hand.shared.as_ref().and_then(|srq| srq.xrc()) {
             Some((_, cq)) => Some(cq),
@@ -505,7 +511,7 @@ impl Memory<'_> {
 impl ResponderAccess for Memory<'_> {
     fn supports(&mut self, access: Access) -> bool {
         let record = self.process().contexts.queue_pair(self.queue_pair.number);
-        // An XRC request must name a queue of the domain, whatever it wants.
+        // Every XRC request must name a queue of the domain.
         let (allowed, right) = (record.access.load(Ordering::Relaxed), right_to(access));
         if allowed & right == 0 {
             why::note_right(allowed, right);
@@ -522,7 +528,7 @@ impl ResponderAccess for Memory<'_> {
         let section = self.process().own_marks.enter(region.key.0);
         let place = self.grant(&section, region, IBV_ACCESS_REMOTE_WRITE)?;
         let runs = Runs::of(&section, self.process(), place);
-        // SAFETY: `bytes` is readable for its length, which is the place's.
+        // SAFETY: `bytes` is readable for its length, which equals the range's.
         unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| AccessError)
     }
 
@@ -530,7 +536,7 @@ impl ResponderAccess for Memory<'_> {
         let section = self.process().own_marks.enter(region.key.0);
         let place = self.grant(&section, region, IBV_ACCESS_REMOTE_READ)?;
         let runs = Runs::of(&section, self.process(), place);
-        // SAFETY: `into` is writable for its length, which is the place's.
+        // SAFETY: `into` is writable for its length, which equals the range's.
         unsafe { runs.gather(0, into.as_mut_ptr(), into.len()) }.map_err(|_| AccessError)
     }
 
@@ -615,7 +621,7 @@ impl ResponderAccess for Memory<'_> {
         let access = IBV_ACCESS_LOCAL_WRITE;
         let runs = Runs::resolve(&section, self.process(), domain, sges, access)
             .map_err(|_| unusable())?;
-        // SAFETY: `bytes` is readable for its length; what is beyond the buffers is not stored.
+        // SAFETY: `bytes` is readable for its length; bytes beyond the buffers are not stored.
         unsafe { runs.scatter(offset as usize, bytes.as_ptr(), bytes.len()) }
             .map_err(|_| unusable())
     }
@@ -684,7 +690,7 @@ impl ResponderAccess for Memory<'_> {
         let counters = self.process().counters.shard();
         counters.receive_operations.add(1);
         counters.receive_bytes.add(completion.length.into());
-        // A failed one is always an event, as it is on every path.
+        // A failure always raises an event, as on every path.
         let solicited = completion.solicited || completion.status != Status::Success;
         if let Some(cq) = self.completion_queue() {
             cq.push(Completion::received(wc), solicited);

@@ -1,8 +1,9 @@
-//! The short way of a plain message: one that comes whole and by value, over a reliable connection that stands, for a
-//! receive of one buffer that is there and has room, in the arena. Most messages are so, and the long way
-//! ([`super::message`]) moves what it takes of a queue about as often as the message's bytes are worth.
+//! Fast path for plain messages: whole and in the payload, over an established reliable connection,
+//! for a posted receive of one buffer in the arena with enough room. Most messages are of this
+//! kind, and the general path ([`super::message`]) costs about as much as copying their bytes.
 //!
-//! It is a shortcut and no judge: what is not plain in every respect is left as it was found, and the long way decides.
+//! The fast path never refuses a message: one that is not plain in every respect is left unchanged
+//! for the general path.
 
 use super::{Call, Completing, Delivered, Order};
 use crate::memory::place::{Claim, Piece, grant};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use verbena_abi::*;
 
 impl<'a> Call<'a> {
-    /// Serves a plain message. None when it is not plain after all, and nothing has happened.
+    /// Serves a plain message. Returns None, without effect, if it must take the general path.
     #[inline]
     pub(super) fn serve_plain(
         &self,
@@ -29,7 +30,7 @@ impl<'a> Call<'a> {
             return None;
         }
         let mut guard = queue_pair.lock_receive();
-        // Under the lock that a reset empties the queue under.
+        // Checked under the lock that a reset holds while it empties the queue.
         if !queue_pair.is_connected_to(&self.route) {
             return None;
         }
@@ -66,7 +67,8 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Puts the bytes at the beginning of the buffer, which must be all that a receive's buffer must.
+    /// Stores the bytes at the beginning of the buffer, with the checks of any receive buffer.
+    /// Returns false, without effect, if the buffer is not usable here.
     #[inline]
     fn deposit(&self, queue_pair: &Qp, buffer: &ibv_sge, message: Plain) -> bool {
         if message.total == 0 {
@@ -83,7 +85,8 @@ impl<'a> Call<'a> {
         let Some(Piece::Arena { offset, length }) = place.and_then(|place| place.sole()) else {
             return false;
         };
-        // SAFETY: the record holds as many bytes of payload, checked by the ring; a piece lies inside the arena.
+        // SAFETY: the record holds as many bytes of payload, checked by the ring; a piece lies
+        // inside the arena.
         unsafe { copy::deposit(self.record.payload, arena.pointer(offset), length) };
         true
     }

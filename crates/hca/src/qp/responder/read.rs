@@ -1,4 +1,4 @@
-//! RDMA reads whose bytes go through the channel of answers.
+//! RDMA reads whose bytes go through the answer ring.
 
 use super::failure::Failure;
 use super::why;
@@ -55,7 +55,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A responder with no resources for reads and atomics accepts none (architecture specification, 9.4.4 and 11.2.5.2).
+    /// Refuses reads and atomics if the responder has no resources for them (architecture
+    /// specification, 9.4.4 and 11.2.5.2).
     pub(super) fn check_fetch(&self, queue_pair: &Qp) -> Result<(), Failure> {
         let record = self.process.contexts.queue_pair(queue_pair.number);
         if record.rd_atomic.load(Ordering::Relaxed) == 0 {
@@ -67,12 +68,13 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Out of our own memory, as writes are stored into it.
+    /// Copies from local memory, the counterpart of storing a write.
     fn load(&self, place: Place<'_>, target: *mut u8) -> Result<(), Errno> {
         let mut to = target;
         for piece in place.pieces() {
             let length = piece.length();
-            // SAFETY: the pieces add up to the room that the caller has; arena offsets come from our own table.
+            // SAFETY: the pieces add up to the room at `target`; arena offsets come from our own
+            // key table.
             unsafe {
                 match (piece, &self.process.arena) {
                     (Piece::Null { .. }, _) => to.write_bytes(0, length),

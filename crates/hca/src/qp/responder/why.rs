@@ -1,5 +1,5 @@
-//! Why a request is refused by the responder, in words: noted where the check is, told when the queue pair fails. For who
-//! wants to know ([`crate::refusal`]); nothing else comes here.
+//! Explains why the responder refused a request: noted at the failed check, reported when the queue
+//! pair fails. Only for error reports ([`crate::refusal`]).
 
 use super::Call;
 use super::failure::Failure;
@@ -22,7 +22,7 @@ pub(super) fn note_right(allowed: u32, right: u32) {
     ));
 }
 
-/// Notes which check of a key does not grant a range.
+/// Notes which check of a key failed for a range.
 #[cold]
 pub(super) fn note_claim(record: &KeyRecord, claim: Claim, address: u64, length: u64) {
     if refusal::is_told() {
@@ -32,7 +32,7 @@ pub(super) fn note_claim(record: &KeyRecord, claim: Claim, address: u64, length:
     }
 }
 
-/// Notes which buffer of a receive a message cannot be put into.
+/// Notes which buffer of a receive cannot hold a message.
 #[cold]
 pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
     if !refusal::is_told() {
@@ -51,7 +51,7 @@ pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
     refusal::note(format_args!("{}", found.unwrap_or_else(unmapped)));
 }
 
-/// Notes that a message is longer than the receive that it took.
+/// Notes that a message is longer than the receive's buffers.
 #[cold]
 pub(super) fn note_length(message: u64, room: u64) {
     refusal::note(format_args!(
@@ -59,7 +59,7 @@ pub(super) fn note_length(message: u64, room: u64) {
     ));
 }
 
-/// An event by its name.
+/// Returns the name of an event.
 pub(super) fn event_name(event: ibv_event_type) -> &'static str {
     match event {
         IBV_EVENT_QP_REQ_ERR => "IBV_EVENT_QP_REQ_ERR",
@@ -69,7 +69,7 @@ pub(super) fn event_name(event: ibv_event_type) -> &'static str {
 }
 
 impl Call<'_> {
-    /// Tells of a request that is refused for good, before the program can see what follows from it.
+    /// Reports a refused request, before the program can see the consequences.
     #[cold]
     pub(super) fn tell_refused(&self, failure: &Failure, ends: bool) {
         let why = refusal::noted();
@@ -93,7 +93,7 @@ impl Call<'_> {
     }
 }
 
-/// The failure of a request whose key allows it, when the owner of the memory has unmapped it.
+/// Returns the failure of a request that the key allows, but whose memory the owner has unmapped.
 #[cold]
 pub(super) fn unmapped() -> Failure {
     refusal::note(format_args!(

@@ -1,4 +1,4 @@
-//! RDMA writes whose bytes came through the channel.
+//! RDMA writes whose bytes arrive through the channel.
 
 use super::failure::Failure;
 use super::why;
@@ -23,7 +23,8 @@ impl<'a> Call<'a> {
         let placed = self.place_write(queue_pair, write);
         if let Err(failure) = placed {
             return Err(match self.receive_of(queue_pair, write) {
-                // A write with immediate data fails its receive too (ibv_poll_cq(3), IBV_WC_LOC_ACCESS_ERR).
+                // A write with immediate data fails its receive, too (ibv_poll_cq(3),
+                // IBV_WC_LOC_ACCESS_ERR).
                 Some(wr_id) => failure.with_receive(wr_id, IBV_WC_LOC_ACCESS_ERR),
                 None => failure,
             });
@@ -31,7 +32,7 @@ impl<'a> Call<'a> {
         let (Some(immediate), true) = (write.immediate, write.part.is_last) else {
             return Ok(None);
         };
-        // The bytes are in place; the receive queue learns of the whole message.
+        // The bytes are in place; the receive queue is notified of the whole message.
         let notice = Message {
             part: Part::ONLY,
             total: write.remote.length,
@@ -43,7 +44,7 @@ impl<'a> Call<'a> {
         self.serve_message(queue_pair, &notice)
     }
 
-    /// Whether a write is behind a message that found no receive.
+    /// Returns whether a write follows a refused message and is dropped.
     fn is_dropped_write(&self, queue_pair: &Qp) -> bool {
         queue_pair
             .lock_receive()
@@ -51,7 +52,7 @@ impl<'a> Call<'a> {
             .drops_write(self.route.source.incarnation, self.route.psn)
     }
 
-    /// The receive that a refused write with immediate data takes with it.
+    /// Takes the receive that fails with a refused write with immediate data.
     fn receive_of(&self, queue_pair: &Qp, write: &Write) -> Option<u64> {
         write.immediate?;
         if !queue_pair.is_reliable() {
@@ -71,7 +72,8 @@ impl<'a> Call<'a> {
             return self.check_right(queue_pair, &write.remote, right).map(drop);
         }
         let section = self.inbound.section(write.remote.key);
-        // All of a write is allowed, or none of it: the first part is checked for the others.
+        // A write is allowed as a whole or not at all: with the first part, the whole range is
+        // checked.
         let claimed = if write.part.is_first {
             u64::from(write.remote.length).max(length)
         } else {
@@ -82,12 +84,14 @@ impl<'a> Call<'a> {
             .map_err(|_| why::unmapped())
     }
 
-    /// Into our own memory. What lies outside the arena goes through the kernel: the application may have unmapped it.
+    /// Stores into local memory. Memory outside the arena is written through the kernel, because
+    /// the application may have unmapped it.
     fn store(&self, place: Place<'_>) -> Result<(), Errno> {
         let mut from = self.record.payload;
         for piece in place.pieces() {
             let length = piece.length();
-            // SAFETY: the pieces add up to the payload's length; arena offsets come from our own table.
+            // SAFETY: the pieces add up to the payload's length; arena offsets come from our own
+            // key table.
             unsafe {
                 match (piece, &self.process.arena) {
                     (Piece::Null { .. }, _) => (),
