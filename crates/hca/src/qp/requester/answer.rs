@@ -1,4 +1,4 @@
-//! What comes back: refusals, read data, results of atomics.
+//! Answers from the responder: NAKs, read data, results of atomics.
 
 use crate::capture;
 use crate::process::link::Outbound;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use verbena_abi::*;
 
 impl Qp {
-    /// An answer from the responder.
+    /// Handles an answer from the responder.
     pub(crate) fn answered(self: &Arc<Qp>, from: &Arc<Outbound>, record: &Record) {
         let mut send = self.lock_send();
         let route = Route::of(&record.header);
-        // Of answers from anybody but whom we asked, only those about an XRC queue can be ours; and none of those to an
-        // earlier life of this queue pair are.
+        // Answers from another process than the connected peer can only concern an XRC request.
+        // Answers to an earlier incarnation of this queue pair are ignored.
         let expected = send
             .channel
             .as_ref()
@@ -37,7 +37,7 @@ impl Qp {
                 let found = found.to_ne_bytes();
                 self.take_answer(from, &mut send, psn, 0, found.as_ptr(), 8);
             }
-            // From a newer peer, or garbage: it answers nothing that we asked.
+            // From a newer peer, or garbage: not an answer to any of our requests.
             None => (),
         }
     }
@@ -56,7 +56,7 @@ impl Qp {
         }
     }
 
-    /// Places part of an answer; completes the request when it is whole.
+    /// Stores part of an answer; completes the request when the answer is complete.
     fn take_answer(
         self: &Arc<Qp>,
         from: &Outbound,
@@ -76,7 +76,8 @@ impl Qp {
             IBV_WR_FLUSH => 0,
             _ => 8,
         };
-        // The peer's words: an answer that does not continue the last one, or is too long, is none.
+        // Not trusted: an answer that does not continue the previous one, or is too long, is
+        // ignored.
         if offset != one.advance.bytes && is_read {
             return;
         }
@@ -87,7 +88,7 @@ impl Qp {
             let section = from.section(0);
             let placed = self
                 .runs(&section, &request, IBV_ACCESS_LOCAL_WRITE)
-                // SAFETY: the record holds `length` bytes (checked by the ring).
+                // SAFETY: the record holds `length` bytes, checked by the ring.
                 .map(|runs| unsafe { runs.scatter(offset as usize, payload, length as usize) });
             drop(section);
             if !matches!(placed, Ok(Ok(()))) {

@@ -1,4 +1,4 @@
-//! Atomics: fetch-and-add, compare-and-swap, and the atomic write.
+//! Atomics: fetch-and-add, compare-and-swap, and atomic write.
 
 use super::direct::{Direct, Right, Span};
 use super::{Job, Outcome};
@@ -44,7 +44,7 @@ impl Qp {
         self.ask(send, job, job.channel, Request::Atomic(remote), &payload, 8)
     }
 
-    /// The operation with its operands; checks the local buffers.
+    /// Returns the operation with its operands, after checking the local buffers.
     fn operation(&self, job: &Job<'_>) -> Result<Atomic, Outcome> {
         let request = job.request;
         let writes = request.opcode == IBV_WR_ATOMIC_WRITE;
@@ -54,7 +54,7 @@ impl Qp {
         let mut operand = request.swap;
         if writes {
             let mut bytes = [0u8; 8];
-            // SAFETY: 8 writable bytes.
+            // SAFETY: `bytes` has 8 writable bytes.
             unsafe { runs.gather(0, bytes.as_mut_ptr(), 8) }
                 .map_err(|_| Outcome::Failed(IBV_WC_LOC_PROT_ERR))?;
             operand = u64::from_ne_bytes(bytes);
@@ -66,7 +66,7 @@ impl Qp {
         })
     }
 
-    /// Does an atomic by ourselves, if the word can be reached.
+    /// Performs an atomic directly, if the word can be reached.
     fn perform(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>, operation: &Atomic) -> Direct {
         let writes = operation.opcode == IBV_WR_ATOMIC_WRITE;
         let (access, local) = if writes {
@@ -106,7 +106,7 @@ impl Qp {
         }
         self.count_direct(8, false);
         let found = found.to_ne_bytes();
-        // SAFETY: 8 readable bytes.
+        // SAFETY: `found` has 8 readable bytes.
         if !writes && unsafe { runs.scatter(0, found.as_ptr(), 8) }.is_err() {
             return Direct::Failed(IBV_WC_LOC_PROT_ERR);
         }
@@ -115,7 +115,8 @@ impl Qp {
 }
 
 impl Qp {
-    /// This thread was stopped while it did an atomic, and the owner has not waited for it: whether the atomic counts.
+    /// Decides whether an atomic counts that this thread performed after it was stopped, when the
+    /// owner of the memory did not wait for it.
     #[cold]
     fn after_unheld_atomic(
         &self,
@@ -126,7 +127,7 @@ impl Qp {
         found: u64,
     ) -> Direct {
         if section.was_void(found) {
-            // Done where the word was before it was moved: as if it had not been done.
+            // Performed at the word's location before it was moved, so without effect.
             return Direct::ThroughChannel;
         }
         if self.is_still_granted(section, send, job, right) {
@@ -141,7 +142,8 @@ impl Qp {
     }
 }
 
-/// The word behind a piece and its offset in the owner's arena, if an atomic of this processor can be done on it.
+/// Returns the word of a piece and its offset in the owner's arena, if this processor can perform
+/// an atomic on it.
 fn whole_word(peer: &Peer, piece: Piece) -> Option<(*mut u8, u64)> {
     let Piece::Arena { offset, length: 8 } = piece else {
         return None;

@@ -1,6 +1,6 @@
 //! Sending unreliable datagrams: ibv_post_send(3) of a UD queue pair, and multicast.
 //!
-//! A datagram is one record. It completes when it is in the channel; nobody is told when it is dropped.
+//! A datagram is one record and completes when it is in the channel. Drops are not reported.
 
 use super::Outcome;
 use crate::ah::AddressHandle;
@@ -34,7 +34,7 @@ impl Qp {
         };
         let attributes = address.attributes();
         if attributes.port_num != send.port {
-            // An address handle is of one port and a queue pair, too.
+            // Address handle and queue pair must be of the same port.
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
         }
         if runs.total() > u64::from(crate::device::mtu_bytes(send.port)) {
@@ -44,7 +44,7 @@ impl Qp {
             let queue_key = self.datagram(request, address).qkey;
             return self.send_datagram_packet(send, request, address, queue_key, psn, &runs);
         }
-        // What no port has is another host, and there is none.
+        // No port of this host has that address, and there are no other hosts.
         if !address.is_multicast() && !is_reached(attributes) {
             return Outcome::Done;
         }
@@ -131,8 +131,8 @@ impl Qp {
         }
     }
 
-    /// To every process of this host that has joined any group; each looks for its own members. A process whose channel
-    /// is full misses it, as a congested receiver would.
+    /// Sends to every process of this host that has joined any group; each selects its own members.
+    /// A process whose channel is full misses the datagram, as a congested receiver would.
     fn send_to_neighbours(self: &Arc<Qp>, packet: &Packet<'_>) {
         let Some(member) = self.process.member.get() else {
             return;
@@ -207,7 +207,7 @@ struct Packet<'a> {
 }
 
 impl Packet<'_> {
-    /// Bytes of route and data.
+    /// Returns the bytes of route and data.
     fn length(&self) -> usize {
         self.grh.map_or(0, |grh| grh.len()) + self.runs.total() as usize
     }
@@ -215,7 +215,7 @@ impl Packet<'_> {
     /// Writes route and data to `target`, which has room for them.
     fn fill(&self, target: *mut u8) -> crate::errno::Result<()> {
         let mut at = target;
-        // SAFETY: the caller gave room for route and data.
+        // SAFETY: `target` has room for route and data, as the doc comment requires.
         unsafe {
             if let Some(grh) = &self.grh {
                 at.copy_from_nonoverlapping(grh.as_ptr(), grh.len());
@@ -226,8 +226,8 @@ impl Packet<'_> {
     }
 }
 
-/// Whether an address vector that leads to no other host by packets leads to a port of this one.
-/// One of an only InfiniBand port may be by any GID.
+/// Returns whether an address vector that leads to no other host leads to a port of this one. A
+/// sole InfiniBand port may be reached by any GID.
 fn is_reached(attributes: &ibv_ah_attr) -> bool {
     if link::is_ethernet() || link::ports() > 1 {
         return interface_towards(attributes) != NOWHERE;
@@ -235,7 +235,7 @@ fn is_reached(attributes: &ibv_ah_attr) -> bool {
     attributes.dlid == crate::device::LID || attributes.is_global != 0
 }
 
-/// What the completion of a datagram says of its way.
+/// Returns the service level that the datagram's completion reports; over RoCE the header type.
 fn service_level(attributes: &ibv_ah_attr) -> u8 {
     match link::is_ethernet() {
         false => attributes.sl & 15,
@@ -243,7 +243,8 @@ fn service_level(attributes: &ibv_ah_attr) -> u8 {
     }
 }
 
-/// The 40 bytes of a global route header (architecture specification, 8.3), or over RoCE what stands for it.
+/// Returns the 40 bytes of a global route header (architecture specification, 8.3), or over RoCE of
+/// the header in its place.
 fn global_route(attributes: &ibv_ah_attr, data: u16) -> [u8; 40] {
     if let Some(interface) = link::interface(attributes.port_num) {
         let source = interface.entry(attributes.grh.sgid_index.into());
@@ -255,7 +256,7 @@ fn global_route(attributes: &ibv_ah_attr, data: u16) -> [u8; 40] {
     let mut bytes = [0; 40];
     let version = 6u32 << 28 | u32::from(grh.traffic_class) << 20 | grh.flow_label & 0xf_ffff;
     bytes[..4].copy_from_slice(&version.to_be_bytes());
-    // Base and datagram headers, payload, pad to four bytes, invariant CRC.
+    // Base and datagram headers, payload, padding to four bytes, invariant CRC.
     let payload = 12 + 8 + data.next_multiple_of(4) + 4;
     bytes[4..6].copy_from_slice(&payload.to_be_bytes());
     bytes[6] = IB_TRANSPORT;

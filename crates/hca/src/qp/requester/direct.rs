@@ -1,4 +1,4 @@
-//! What a requester does by itself in the memory of its peer.
+//! Direct access of a requester to its peer's memory.
 
 use super::Job;
 use crate::errno::Errno;
@@ -14,37 +14,37 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
-/// Bytes that are moved in one section: who ends a right waits for no more than that.
+/// Bytes moved in one section: revoking a right waits for no more than that.
 const CHUNK: u64 = 1 << 20;
 
-/// What became of an operation that we tried to do by ourselves.
+/// Result of a direct operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direct {
-    /// It is done.
+    /// Done.
     Done,
-    /// We cannot, or must not: the responder is to be asked.
+    /// Not possible or not allowed directly: send the request to the responder.
     ThroughChannel,
-    /// Nobody is there to answer.
+    /// The peer does not answer.
     Lost,
-    /// It failed.
+    /// Failed with this status.
     Failed(ibv_wc_status),
 }
 
-/// Part of the range that a request names, and what is to be done there.
+/// Part of the range that a request names, and the operation on it.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     /// Bytes of the whole range, all of which the request must have a right to.
     pub total: u64,
-    /// Where the part begins.
+    /// Offset of the part.
     pub offset: u64,
-    /// Bytes of it.
+    /// Bytes of the part.
     pub length: u64,
-    /// Whether they are read or written.
+    /// Read or write.
     pub direction: Direction,
 }
 
 impl Span {
-    /// All of a range.
+    /// Returns the span of a whole range.
     pub fn whole(total: u64, direction: Direction) -> Span {
         Span {
             total,
@@ -55,9 +55,9 @@ impl Span {
     }
 }
 
-/// The right to a range of a peer's memory, and whether it held.
+/// The right to a range of a peer's memory, with the data to check that it held.
 pub(super) struct Right<'a> {
-    /// Where the range is.
+    /// Location of the range.
     pub granted: Option<Granted<'a>>,
     peer: &'a Peer,
     record: &'a QpRecord,
@@ -67,7 +67,7 @@ pub(super) struct Right<'a> {
 }
 
 impl Qp {
-    /// Moves all of a request's bytes by ourselves, if all of the peer's range can be reached.
+    /// Moves all of a request's bytes directly, if the whole range in the peer can be reached.
     #[inline]
     pub(super) fn transfer(
         self: &Arc<Qp>,
@@ -106,7 +106,7 @@ impl Qp {
                         peer.declare_dead();
                         return Direct::Lost;
                     }
-                    // Whose memory it was that is not there, the channel finds out.
+                    // The channel path finds out on which side the memory is missing.
                     Err(_) => return Direct::ThroughChannel,
                 }
             }
@@ -120,8 +120,9 @@ impl Qp {
         }
     }
 
-    /// Whether a request that may not overtake what is on its way is better kept until that is dealt with: one that we can
-    /// do by ourselves then, and so long that waiting beats copying it through the channel.
+    /// Returns whether a request that must not overtake requests in flight should wait for them: it
+    /// can be done directly afterwards, and is so long that waiting is faster than copying it
+    /// through the channel.
     pub(super) fn better_waits(
         &self,
         send: &mut SendQueue,
@@ -143,7 +144,7 @@ impl Qp {
             .is_some_and(|place| Granted::of(peer, place, direction).is_some())
     }
 
-    /// The right of a request to a span of the peer's memory.
+    /// Returns the right of a request to a span of the peer's memory.
     #[inline]
     pub(super) fn right<'a>(
         &self,
@@ -169,7 +170,8 @@ impl Qp {
             place: None,
         };
         if span.total == 0 {
-            // The key of an operation on nothing is not checked (architecture specification, C9-88).
+            // The key of an operation on 0 bytes is not checked (architecture specification,
+            // C9-88).
             let domain = self.remote_domain(peer, job.request, record);
             return domain.map(|_| right).ok_or(Direct::ThroughChannel);
         }
@@ -183,8 +185,8 @@ impl Qp {
         Ok(right)
     }
 
-    /// Whether a right held until now. If it did not, this thread was stopped inside its section and the peer has not
-    /// waited for it: what we touched may have been the peer's memory no more.
+    /// Returns whether a right held until now. If not, this thread was stopped inside its section
+    /// and the peer did not wait for it: the memory accessed may no longer have been the peer's.
     #[inline]
     pub(super) fn has_held(&self, right: &Right<'_>) -> bool {
         right.place.is_none_or(|place| place.has_held())
@@ -193,8 +195,8 @@ impl Qp {
             && right.record.access.load(Ordering::Relaxed) & right.access != 0
     }
 
-    /// Whether a right that has not held was only moved: the key and the queue pair grant it as before, though perhaps at no
-    /// place that we can reach.
+    /// Returns whether the memory of a right that did not hold was only moved: key and queue pair
+    /// still grant it, though perhaps at a location that cannot be reached.
     pub(super) fn is_still_granted(
         &self,
         section: &Section<'_>,
@@ -214,9 +216,10 @@ impl Qp {
             })
     }
 
-    /// The protection domain that the peer's keys must be of: the responder's, or for XRC, whose responder has none,
-    /// that of the shared receive queue which the request names (architecture specification, annex A14). None when it
-    /// names none: then the responder has to see whether the key is of any that it has.
+    /// Returns the protection domain that the peer's keys must belong to: the responder's, or for
+    /// XRC, whose responder has none, that of the shared receive queue in the request (architecture
+    /// specification, annex A14). None if the request names no such queue; the responder then
+    /// checks the key.
     pub(super) fn remote_domain(
         &self,
         peer: &Peer,
@@ -244,7 +247,7 @@ impl Qp {
     }
 }
 
-/// The place in the peer's memory that a request names, if its key gives the right to it.
+/// Returns the range in the peer's memory that a request names, if its key grants it.
 #[inline]
 pub(super) fn remote_place<'a>(
     section: &'a Section<'_>,

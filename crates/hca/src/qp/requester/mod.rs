@@ -1,11 +1,14 @@
-//! Executing a send request: by ourselves in the peer's memory where we can get there, through the channel else.
+//! Execution of send requests: directly in the peer's memory where it can be reached, otherwise
+//! through the channel.
 //!
-//! Order (architecture specification, 10.8.3): requests of a queue pair take effect in the order of posting. What goes
-//! through the channel is served in order; what we do ourselves happens at once. So while anything of the queue pair is
-//! on its way through the channel, a later request that we could do ourselves goes through the channel too, or waits.
+//! Order (architecture specification, 10.8.3): requests of a queue pair take effect in the order of
+//! posting. Requests in the channel are served in order; direct operations happen at once. So while
+//! a request of the queue pair is in flight in the channel, a later request goes through the
+//! channel, too, or waits, even if it could be done directly.
 //!
-//! What we do ourselves is a shortcut and no judge: a request that its key, its range or the peer's queue pair does not
-//! allow goes through the channel, and the responder refuses it as it would refuse a packet.
+//! The direct path never refuses a request: one that its key, its range or the peer's queue pair
+//! does not allow goes through the channel, and the responder refuses it as it would refuse a
+//! packet.
 
 mod answer;
 mod atomic;
@@ -31,26 +34,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
-/// What became of a request.
+/// Result of executing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// Done.
     Done,
-    /// It is on its way; the responder's position or answer completes it.
+    /// Sent; the responder's position or answer completes it.
     Sent,
-    /// It must wait for those before it.
+    /// Must wait for earlier requests.
     Order,
-    /// The channel is full; it will be woken.
+    /// The channel is full; the queue pair is woken when there is room.
     NoRoom,
-    /// There is no channel to the owner of this number yet.
+    /// No channel to the owner of this number yet.
     Seek(u32),
-    /// Nobody is there to answer.
+    /// The peer does not answer.
     Lost,
-    /// It failed with this status.
+    /// Failed with this status.
     Failed(ibv_wc_status),
 }
 
-/// A request and what it needs.
+/// A request with its context.
 struct Job<'a> {
     channel: &'a Arc<Outbound>,
     request: &'a SendRequest<'a>,
@@ -105,14 +108,15 @@ impl Qp {
         }
         let gone = |channel: &Arc<Outbound>| channel.peer.is_dead();
         if send.channel.as_ref().is_none_or(gone) {
-            // The dead answer as little as those whose packets are lost, and are waited for as long: programs end while their
-            // peers' last requests are still answered by nobody, and rely on an adapter's patience.
+            // A dead peer is treated like one whose packets are lost, with the same timeout:
+            // programs exit while peers still have unanswered requests, and rely on an adapter's
+            // retries.
             if send.channel.is_some() && self.kind != IBV_QPT_UC {
                 return self.unless_unreadable(request, Outcome::Lost);
             }
             send.channel = self.process.outbound_to_number(send.destination);
         }
-        // Taken, not cloned: counting its users up and down costs as much as checking a key.
+        // Taken rather than cloned: reference counting costs as much as checking a key.
         let Some(channel) = send.channel.take() else {
             return self.unless_unreadable(request, Outcome::Seek(send.destination));
         };
@@ -187,7 +191,7 @@ impl Qp {
         }
     }
 
-    /// Local buffers of a request, which must allow `access`.
+    /// Resolves the local buffers of a request, which must allow `access`.
     #[inline]
     pub(in crate::qp) fn runs<'a>(
         &'a self,
@@ -208,8 +212,8 @@ impl Qp {
         .map_err(|_| Outcome::Failed(IBV_WC_LOC_PROT_ERR))
     }
 
-    /// What becomes of a request that cannot be sent now. Local faults come first: a request that cannot be read is never
-    /// sent.
+    /// Returns `outcome` for a request that cannot be sent now, or the local fault if its buffers
+    /// cannot be read: local faults come first, because such a request is never sent.
     #[cold]
     fn unless_unreadable(&self, request: &SendRequest<'_>, outcome: Outcome) -> Outcome {
         let access = match request.opcode {
@@ -225,8 +229,9 @@ impl Qp {
         }
     }
 
-    /// Whether the peer's queue pair is in a state to answer ours, and expects the packet `psn` of us: None as if the
-    /// packet were lost. Inside a section, or as a first look.
+    /// Returns the record of the peer's queue pair if that is in a state to answer ours, and
+    /// expects the packet `psn`. None means that the packet counts as lost. Called inside a
+    /// section, or as a preliminary check.
     #[inline]
     fn responder<'a>(
         &self,
@@ -240,12 +245,13 @@ impl Qp {
         }
         let incarnation = record.incarnation.load(Ordering::Relaxed);
         if send.responder != Some(incarnation) {
-            // Packets would come to a port that one of the two is not at.
+            // The interfaces of the two do not match, so packets would not arrive.
             if record.interfaces.load(Ordering::Relaxed) != send.interfaces.turned().as_word() {
                 return None;
             }
-            // The first request of this connection: a reliable responder drops all packets but the one that it expects; an
-            // unreliable one takes any that begins a message (architecture specification, 9.8.2.2).
+            // The first request of this connection: a reliable responder drops all packets except
+            // the expected one; an unreliable one accepts any that begins a message (architecture
+            // specification, 9.8.2.2).
             if self.kind != IBV_QPT_UC && send.expected_psn(incarnation, record) != psn {
                 return None;
             }
@@ -254,7 +260,8 @@ impl Qp {
         Some(record)
     }
 
-    /// Whether a record of a living peer is of a queue pair that is connected to ours and receives.
+    /// Returns whether the record is of a queue pair of a live peer that is connected to ours and
+    /// can receive.
     #[inline]
     fn is_answered_by(&self, peer: &Peer, record: &QpRecord) -> bool {
         let state = record.state.load(Ordering::SeqCst);
@@ -274,16 +281,16 @@ impl Qp {
             && !peer.is_ending()
     }
 
-    /// What happens to a request that nobody is there to answer.
+    /// Returns the outcome of a request that the peer does not answer.
     fn lost(&self) -> Outcome {
         match self.kind {
-            // Unreliable: the requester never learns.
+            // Unreliable: the requester is not informed.
             IBV_QPT_UC | IBV_QPT_UD => Outcome::Done,
             _ => Outcome::Lost,
         }
     }
 
-    /// From whom, to whom, which packet.
+    /// Returns source, destination and PSN of a request.
     #[inline]
     fn route(&self, send: &SendQueue, psn: u32) -> Route {
         Route {
@@ -299,7 +306,8 @@ impl Qp {
         }
     }
 
-    /// The responder's memory that a request names, from `offset` on, of a message of `length` bytes.
+    /// Returns the responder's memory that a request names, from `offset` on, for a message of
+    /// `length` bytes.
     fn remote(&self, request: &SendRequest<'_>, offset: u64, length: u64) -> Remote {
         Remote {
             address: request.remote_address.wrapping_add(offset),
@@ -309,7 +317,8 @@ impl Qp {
         }
     }
 
-    /// Puts a request that is one record into the channel `via`. It asks for `bytes` of the user's data.
+    /// Puts a request of one record into the channel `via`. The request concerns `bytes` of user
+    /// data.
     fn ask(
         self: &Arc<Qp>,
         send: &SendQueue,
@@ -325,7 +334,7 @@ impl Qp {
         };
         let header = request.emit(&self.route(send, job.psn));
         let pushed = via.push(self, header, payload.len(), Some(acknowledge), |target| {
-            // SAFETY: the ring gave room for the payload.
+            // SAFETY: the ring provides room for the payload.
             unsafe { target.copy_from_nonoverlapping(payload.as_ptr(), payload.len()) };
             Ok(())
         });
@@ -345,7 +354,7 @@ impl Qp {
                 Outcome::NoRoom
             }
             Pushed::Unreadable => Outcome::Failed(IBV_WC_LOC_PROT_ERR),
-            // The peer died since we looked.
+            // The peer has died since the check.
             Pushed::Closed => self.lost(),
         }
     }

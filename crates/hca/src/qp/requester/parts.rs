@@ -1,4 +1,4 @@
-//! Sending bytes through the channel, in as many records as it takes.
+//! Sending bytes through the channel, in one record or several.
 
 use super::{Job, Outcome};
 use crate::process::link::{Acknowledge, Outbound};
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use verbena_abi::ibv_sge;
 
 impl Qp {
-    /// Copies a request's bytes into the channel, from where it was left. `request` says what the record of a part that
-    /// begins at an offset is.
+    /// Copies a request's bytes into the channel, continuing where it was interrupted. `request`
+    /// returns the record for the part at an offset.
     pub(super) fn send_parts(
         self: &Arc<Qp>,
         send: &SendQueue,
@@ -36,10 +36,11 @@ impl Qp {
             });
             let header = request(part, offset).emit(&route);
             let pushed = if job.request.is_inline() {
-                // The application vouches for inline data while it posts, and we for our copy of it later.
+                // The application keeps inline data valid while it posts; later our copy is read.
                 via.push(self, header, length as usize, acknowledge, |target| {
                     let sges = job.request.sges;
-                    // SAFETY: the ring gave room for `length` bytes.
+                    // SAFETY: the ring provides room for `length` bytes, and the buffers hold the
+                    // request's whole inline data.
                     unsafe { gather_inline(sges, offset as usize, target, length as usize) };
                     Ok(())
                 })
@@ -50,7 +51,7 @@ impl Qp {
                     Err(outcome) => return outcome,
                 };
                 via.push(self, header, length as usize, acknowledge, |target| {
-                    // SAFETY: the ring gave room for `length` bytes.
+                    // SAFETY: the ring provides room for `length` bytes.
                     unsafe { runs.gather(offset as usize, target, length as usize) }
                 })
             };
@@ -73,7 +74,7 @@ unsafe fn gather_inline(sges: &[ibv_sge], offset: usize, target: *mut u8, length
         let skipped = skip.min(sge.length as usize);
         skip -= skipped;
         let part = (sge.length as usize - skipped).min(length - copied);
-        // SAFETY: inside the buffer, and inside what is left of the room.
+        // SAFETY: inside the buffer, and inside the remaining room.
         unsafe {
             let from = (sge.addr as *const u8).wrapping_add(skipped);
             copy::copy(from, target.add(copied), part);

@@ -1,8 +1,8 @@
-//! The short way of a plain message: a send of one buffer over a reliable connection that stands, short enough to be
-//! copied into the channel whole, with nothing before it that waits.
+//! Fast path for plain messages: sends of one buffer over an established reliable connection, short
+//! enough to be copied into the channel whole, with no earlier request waiting.
 //!
-//! It is a shortcut and no judge: what is not plain in every respect is left as it was found, and the long way
-//! ([`super::send`]) decides.
+//! The fast path never refuses a message: one that is not plain in every respect is left unchanged
+//! for the general path ([`super::send`]).
 
 use crate::capture;
 use crate::memory::place::{Claim, Piece, grant};
@@ -16,13 +16,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
-/// Bytes of a plain message at most, unless they are inline: the most that is copied in any case.
+/// Most bytes of a plain message that is not inline: the limit up to which messages are always
+/// copied.
 const COPIED: u32 = super::send::COPIED as u32;
-/// What a plain message may ask for.
+/// Flags that a plain message may have.
 const FLAGS: u32 = IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED;
 
 impl Qp {
-    /// Sends a plain message as work request `index`. None when it is not plain, and nothing has happened.
+    /// Sends a plain message as work request `index`. Returns None, without effect, if it must take
+    /// the general path.
     #[inline]
     pub(in crate::qp) fn send_plain(
         self: &Arc<Qp>,
@@ -70,13 +72,14 @@ impl Qp {
         });
         let fill = |from: *const u8| {
             move |target: *mut u8| {
-                // SAFETY: as the callers below say, of `from`; the ring gave room for `length` bytes.
+                // SAFETY: the callers below pass a `from` with `length` readable bytes; the ring
+                // provides room for `length` bytes.
                 unsafe { copy::copy(from, target, length as usize) };
                 Ok(())
             }
         };
         let pushed = if is_inline {
-            // The application vouches for inline data while it posts.
+            // The application keeps inline data valid while it posts.
             let from = buffer.addr as *const u8;
             via.push(self, header, length as usize, acknowledge, fill(from))
         } else {

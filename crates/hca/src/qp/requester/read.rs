@@ -1,4 +1,4 @@
-//! RDMA reads, and flushes, which only wait.
+//! RDMA reads, and flushes, which only wait for earlier requests.
 
 use super::direct::Direct;
 use super::{Job, Outcome};
@@ -42,14 +42,14 @@ impl Qp {
             return Outcome::Order;
         }
         self.process.counters.shard().other_operations.add(1);
-        // What we stored by ourselves is in place already. Whether this may be asked the responder says: nobody waits for it
-        // who has not waited for the bytes.
+        // Bytes stored directly are already in place. The responder decides whether the flush is
+        // allowed; only a program that waits for its bytes anyway waits for that answer.
         let flush = Flush::of(job.request);
         let length = Flush::length(job.request);
         self.ask_remote(send, job, |remote| Request::Flush(remote, flush), length, 0)
     }
 
-    /// Why a read or an atomic cannot go now, if so.
+    /// Returns the outcome of a read or an atomic that cannot be sent now.
     pub(super) fn hinders_fetch(&self, send: &SendQueue) -> Option<Outcome> {
         if send.max_rd_atomic == 0 {
             return Some(Outcome::Failed(IBV_WC_LOC_QP_OP_ERR));
@@ -59,14 +59,14 @@ impl Qp {
         waits.then_some(Outcome::Order)
     }
 
-    /// Whether the responder takes reads and atomics at all.
+    /// Returns whether the responder accepts reads and atomics.
     pub(super) fn fetch_allowed(&self, send: &mut SendQueue, job: &Job<'_>) -> bool {
         use std::sync::atomic::Ordering;
         self.responder(send, &job.channel.peer, job.psn)
             .is_none_or(|record| record.rd_atomic.load(Ordering::Relaxed) > 0)
     }
 
-    /// Asks the responder for a range of its memory.
+    /// Sends a request for a range of the responder's memory.
     fn ask_remote(
         self: &Arc<Qp>,
         send: &mut SendQueue,

@@ -1,4 +1,5 @@
-//! Messages: by value through the channel, or by reference where the responder can fetch them.
+//! Messages: copied through the channel, or fetched from the requester's buffers where the
+//! responder can reach them.
 
 use super::{Job, Outcome};
 use crate::memory::transfer::Runs;
@@ -13,10 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
-/// Messages up to this are copied through the channel in any case: they take one or two cache lines of it, and a message
-/// that is fetched takes one for where it is.
+/// Messages up to this many bytes are always copied through the channel: they take one or two of
+/// its cache lines, and a fetched message takes one for its location.
 pub(super) const COPIED: u64 = 64;
-/// The same where the responder reaches the buffers only through the kernel, which costs it more than two copies.
+/// The same where the responder reaches the buffers only through the kernel, which costs more than
+/// two copies.
 const COPIED_RATHER_THAN_ASKING: u64 = 4096;
 
 impl Qp {
@@ -70,9 +72,10 @@ impl Qp {
         })
     }
 
-    /// Who takes a message of ours. The receive queue of an XRC message belongs to whoever owns the shared receive queue,
-    /// perhaps a third process. Messages to one process keep their order in its channel; between two channels there is
-    /// none, so a message waits until nothing is on its way in another.
+    /// Returns the receiver of a message. An XRC message goes to the owner of the shared receive
+    /// queue, perhaps a third process. Messages to one process keep their order in its channel; two
+    /// channels have no common order, so a message waits until none is in flight in another
+    /// channel.
     pub(super) fn receiver(
         &self,
         send: &mut SendQueue,
@@ -87,7 +90,7 @@ impl Qp {
             None if self.process.is_owned(number) => {
                 return Err(self.unless_unreadable(job.request, Outcome::Seek(number)));
             }
-            // There is no such queue: the responder refuses the message.
+            // No such queue exists: the responder refuses the message.
             None => job.channel.clone(),
         };
         let lane = Arc::as_ptr(&owner) as usize;
@@ -135,7 +138,8 @@ impl Qp {
                     key: sge.lkey,
                 };
                 let bytes = source.emit();
-                // SAFETY: the ring gave room for `length` bytes, and `place` is below the number of buffers.
+                // SAFETY: the ring provides room for `length` bytes, and `place` is below the
+                // number of buffers.
                 unsafe {
                     target
                         .add(place * Source::LENGTH)
@@ -148,7 +152,7 @@ impl Qp {
     }
 }
 
-/// Who takes a message.
+/// Receiver of a message.
 pub(super) enum Receiver {
     /// The queue pair that ours is connected to.
     QueuePair,
@@ -156,7 +160,7 @@ pub(super) enum Receiver {
     Shared(Arc<Outbound>),
 }
 
-/// Whether a message is one that is better fetched by the responder.
+/// Returns whether the responder should fetch a message rather than receive a copy.
 fn might_be_fetched(via: &Outbound, request: &SendRequest<'_>) -> bool {
     via.can_pull != 0
         && request.length() > COPIED
@@ -164,7 +168,7 @@ fn might_be_fetched(via: &Outbound, request: &SendRequest<'_>) -> bool {
         && request.sges.len() * Source::LENGTH <= MAX_PAYLOAD
 }
 
-/// Whether the responder can fetch the buffers itself, and that is worth it.
+/// Returns whether the responder can fetch the buffers itself, at a lower cost.
 fn can_be_fetched(via: &Outbound, runs: &Runs<'_>) -> bool {
     (via.can_pull & PULL_ANY != 0
         && runs.total() > COPIED_RATHER_THAN_ASKING

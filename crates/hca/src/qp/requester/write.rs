@@ -46,7 +46,8 @@ impl Qp {
         }
         send.lane = 0;
         let request = job.request;
-        // The receive of an XRC write may be in a third process: that one is told when the bytes are in place.
+        // The receive of an XRC write may be in a third process, which is notified when the bytes
+        // are in place.
         let immediate = (notifies && self.kind != IBV_QPT_XRC_SEND).then_some(request.immediate);
         let total = request.length();
         self.send_parts(send, job, job.channel, advance, |part, offset| {
@@ -59,8 +60,9 @@ impl Qp {
         })
     }
 
-    /// Whether the right to what a write has placed holds while its notice waits for a receive: one that is sent again is
-    /// judged again. The bytes of an XRC write are the responder's business, and have been acknowledged.
+    /// Returns whether a write whose bytes are placed is still allowed while its notification waits
+    /// for a receive: a repeated request is checked again. For XRC the responder has placed and
+    /// acknowledged the bytes itself.
     fn may_still_write(&self, send: &mut SendQueue, job: &Job<'_>) -> bool {
         if self.kind == IBV_QPT_XRC_SEND {
             return true;
@@ -71,13 +73,14 @@ impl Qp {
             .is_ok()
     }
 
-    /// Whether a write waits until nothing is on its way any more. One of XRC does: its messages go through another channel.
+    /// Returns whether a write waits until no request is in flight. An XRC write does, because its
+    /// messages use another channel.
     fn write_waits(&self, send: &mut SendQueue, job: &Job<'_>) -> bool {
         self.kind == IBV_QPT_XRC_SEND
             || self.better_waits(send, job, IBV_ACCESS_REMOTE_WRITE, Direction::Store)
     }
 
-    /// The bytes of a write with immediate are in place: tells the receive queue.
+    /// Notifies the receive queue that the bytes of a write with immediate data are in place.
     fn notice(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
         let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
             return self.lost();

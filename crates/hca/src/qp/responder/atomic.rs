@@ -68,7 +68,8 @@ impl Call<'_> {
 /// Performs an atomic on the word at a resolved range. Returns the original value.
 ///
 /// # Errors
-/// EFAULT if the range is not one word of 8 bytes or not mapped, EINVAL if it is not aligned.
+/// EFAULT if the range is not one word of 8 bytes, EINVAL if it is not aligned; the kernel's error
+/// if the memory is not mapped.
 pub(super) fn perform(
     process: &Process,
     operation: Atomic,

@@ -231,7 +231,7 @@ impl<'a> Call<'a> {
             .push(&self.inbound.channel.answers(), header, 0, |_| ());
     }
 
-    /// Checks that the queue pair allows an operation, whatever its length. Returns the protection
+    /// Checks that the queue pair allows an operation, even one on 0 bytes. Returns the protection
     /// domain that the memory must belong to: the queue pair's, or for XRC, whose responder has
     /// none, that of the shared receive queue in the request (architecture specification, annex
     /// A14).

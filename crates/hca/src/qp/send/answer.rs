@@ -1,4 +1,4 @@
-//! What the peer answers: that a request is dealt with, that it was not ready, that it failed, or nothing any more.
+//! Handling of answers: acknowledgement, RNR NAK, failure, or no answer.
 
 use super::request::Unfinished;
 use super::{Pause, SendQueue, Stage, is_answered};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use verbena_abi::*;
 
 impl Qp {
-    /// The responder has dealt with a request.
+    /// Handles the acknowledgement of a request.
     pub(crate) fn acknowledged(self: &Arc<Qp>, index: u64, epoch: u32) {
         let mut send = self.lock_send();
         let Some(place) = send.find_sent(index, epoch) else {
@@ -28,7 +28,8 @@ impl Qp {
             return;
         };
         if is_answered(one.opcode) && one.opcode != IBV_WR_FLUSH {
-            // Its position passes a read only behind the answer. A responder that forgets the answer keeps no protocol.
+            // The position passes such a request only after its answer. A responder that omits the
+            // answer violates the protocol.
             self.fail(&mut send, place, IBV_WC_REM_OP_ERR);
             return;
         }
@@ -36,7 +37,7 @@ impl Qp {
             && one.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
             && !one.advance.is_placed
         {
-            // The bytes are in place; now the owner of the receive learns of it.
+            // The bytes are in place; now the owner of the receive is notified.
             one.advance.is_placed = true;
             send.set_stage(place, Stage::Waiting);
             send.begun = send.begun.min(place);
@@ -50,14 +51,15 @@ impl Qp {
         }
     }
 
-    /// The peer died with a request on its way: nobody will answer it, and that is found out as with any other.
+    /// Handles the peer's death with a request in flight: the request times out like any other
+    /// without an answer.
     pub(crate) fn peer_died(self: &Arc<Qp>, index: u64, epoch: u32) {
         let mut send = self.lock_send();
         let Some(place) = send.find_sent(index, epoch) else {
             return;
         };
         if matches!(self.kind, IBV_QPT_UC | IBV_QPT_UD) {
-            // Unreliable: the requester never learns.
+            // Unreliable: the requester is not informed.
             send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
         } else {
             send.go_back(place);
@@ -66,7 +68,7 @@ impl Qp {
         self.finish(&mut send);
     }
 
-    /// A request that was sent has failed.
+    /// Fails a request that was sent.
     pub(in crate::qp) fn fail(
         self: &Arc<Qp>,
         send: &mut SendQueue,
@@ -74,7 +76,7 @@ impl Qp {
         status: ibv_wc_status,
     ) {
         if matches!(self.kind, IBV_QPT_UC | IBV_QPT_UD) {
-            // Unreliable: the requester never learns.
+            // Unreliable: the requester is not informed.
             send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
             self.finish(send);
             return;
@@ -85,7 +87,7 @@ impl Qp {
         self.finish(send);
     }
 
-    /// The responder's queue had no room for the request with this PSN.
+    /// Handles an RNR NAK for the request with this PSN.
     pub(in crate::qp) fn not_ready(self: &Arc<Qp>, send: &mut SendQueue, psn: u32, timer: u8) {
         let Some(place) = send.find_by_psn(psn) else {
             return;
@@ -104,7 +106,7 @@ impl Qp {
         self.set_timer(until);
     }
 
-    /// The responder was not there for the request with this PSN.
+    /// Handles a missing answer to the request with this PSN.
     pub(in crate::qp) fn unanswered(self: &Arc<Qp>, send: &mut SendQueue, psn: u32) {
         let Some(place) = send.find_by_psn(psn) else {
             return;
@@ -125,7 +127,7 @@ impl Qp {
         }
     }
 
-    /// The request with this PSN that awaits an answer.
+    /// Returns the request with this PSN that awaits an answer with data.
     pub(in crate::qp) fn awaiting(send: &mut SendQueue, psn: u32) -> Option<&mut Unfinished> {
         let place = send.find_by_psn(psn)?;
         send.unfinished
@@ -133,7 +135,7 @@ impl Qp {
             .filter(|one| is_answered(one.opcode))
     }
 
-    /// An answer is whole.
+    /// Completes a request whose answer is complete.
     pub(in crate::qp) fn answer_is_whole(self: &Arc<Qp>, send: &mut SendQueue, psn: u32) {
         let Some(place) = send.find_by_psn(psn) else {
             return;

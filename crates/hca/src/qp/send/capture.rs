@@ -1,13 +1,14 @@
-//! What goes through shared memory, told as the RoCEv2 packets that it would have been ([`crate::capture`]).
+//! Capture of shared-memory traffic as the equivalent RoCEv2 packets ([`crate::capture`]).
 //!
-//! The requester tells it, all of it: a request when it is on its way or done, its answer when that is known. So nothing
-//! is told twice, and of what it does by itself in its peer's memory the peer could tell nothing. Requests are made into
-//! packets by the same state machines that make those of the wire. On the wire they might have gone otherwise:
+//! The requester captures all of it: a request when it is in flight or done, its answer when that
+//! is known. So nothing is captured twice, and direct operations, which the peer cannot see, are
+//! included. The same state machines make these packets as those on the wire. Differences to the
+//! wire:
 //!
-//! - Every message is acknowledged by itself, after its last packet, where a device may let one acknowledgement stand for
-//!   several.
-//! - What nobody is there to answer is told once, where a device sends it again after each timeout.
-//! - Nothing is lost, and nothing comes twice, but for what a receiver was not ready for.
+//! - Every message has its own acknowledgement, after its last packet, where a device may
+//!   acknowledge several at once.
+//! - An unanswered request appears once, where a device repeats it after each timeout.
+//! - No packet is lost or duplicated, except repetitions after an RNR NAK.
 
 use super::packets::operation;
 use super::{SendQueue, is_answered};
@@ -42,11 +43,11 @@ use verbena_wire::packet::{Extensions, Headers};
 use verbena_wire::roce::{Route, seal};
 use verbena_wire::{AckTimeout, Mtu, PKey, Psn, QKey, Qpn, RnrTimer, SrqNumber, udp};
 
-/// What the packets of a route have in common that the network makes.
+/// Hop limit of captured packets.
 const HOPS: u8 = 64;
 
 impl Qp {
-    /// As [`Qp::execute_request`], and tells what went through shared memory.
+    /// As [`Qp::execute_request`], and captures shared-memory traffic.
     #[cold]
     pub(in crate::qp) fn execute_and_tell(
         self: &Arc<Qp>,
@@ -58,7 +59,8 @@ impl Qp {
     ) -> Outcome {
         let time = clock::wall();
         let is_tried_first = send.lost_since.is_none();
-        // Bytes of XRC that the responder has: what follows is our way of telling a third process.
+        // The bytes of an XRC write are at the responder; the record that follows only notifies a
+        // third process.
         let is_notice = advance.is_placed && self.kind == IBV_QPT_XRC_SEND;
         let outcome = self.execute_request(send, request, index, psn, advance);
         let is_local = matches!(request.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW);
@@ -77,7 +79,8 @@ impl Qp {
         outcome
     }
 
-    /// Tells that the responder has dealt with the request at `place`, unless its answer says more, or has still to come.
+    /// Captures the acknowledgement of the request at `place`, unless its answer says more, or a
+    /// notification must follow.
     #[cold]
     pub(super) fn tell_acknowledged(&self, send: &SendQueue, place: usize) {
         let Some(one) = send.unfinished.get(place) else {
@@ -92,7 +95,7 @@ impl Qp {
         }
     }
 
-    /// Tells the answer to the request with this PSN, whose bytes are in its buffers.
+    /// Captures the answer to the request with this PSN, whose bytes are in its buffers.
     #[cold]
     pub(super) fn tell_answered(&self, send: &mut SendQueue, psn: u32) {
         if let Some(place) = send.find_by_psn(psn)
@@ -102,7 +105,7 @@ impl Qp {
         }
     }
 
-    /// Tells that the responder refused the request with this PSN.
+    /// Captures the responder's NAK for the request with this PSN.
     #[cold]
     pub(in crate::qp) fn tell_refused(&self, send: &mut SendQueue, psn: u32, nak: Nak) {
         let syndrome = match nak {
@@ -110,7 +113,8 @@ impl Qp {
             Nak::InvalidRequest => Some(Syndrome::Nak(NakCode::InvalidRequest)),
             Nak::RemoteAccess => Some(Syndrome::Nak(NakCode::RemoteAccessError)),
             Nak::RemoteOperation => Some(Syndrome::Nak(NakCode::RemoteOperationalError)),
-            // Nobody answers; and what could not be read would not have been sent.
+            // Without an answer on the wire; and a request with unreadable buffers would not have
+            // been sent.
             Nak::Lost | Nak::SourceProtection => None,
         };
         let (Some(syndrome), Some(place)) = (syndrome, send.find_by_psn(psn)) else {
@@ -119,7 +123,7 @@ impl Qp {
         if let Some(one) = send.unfinished.get(place)
             && let Some(teller) = Answers::of(self, send, &one.request(), one.index)
         {
-            // Those before it are done.
+            // Earlier messages are done.
             let msn = teller.msn.wrapping_sub(1) & 0xff_ffff;
             teller.tell_syndrome(psn, syndrome, msn);
         }
@@ -166,7 +170,7 @@ impl Qp {
         }
     }
 
-    /// What the packets of a request are in: the GIDs as addresses, as over RoCE.
+    /// Returns the headers of a request's packets: the GIDs as addresses, as over RoCE.
     fn told_route(&self, send: &SendQueue, request: &SendRequest<'_>) -> Route {
         let (vector, remote) = match request.address {
             Some(address) => (address.attributes(), request.remote_qpn),
@@ -180,7 +184,7 @@ impl Qp {
         };
         let source = device::gid_at(vector.port_num, vector.grh.sgid_index.into());
         let source = source.unwrap_or(device::gid(vector.port_num));
-        // A route by LID leads to a port of this host.
+        // A LID leads to a port of this host.
         let destination = match vector.is_global {
             0 => link::infiniband_port(vector).map_or(source, device::gid),
             _ => vector.grh.dgid,
@@ -194,9 +198,9 @@ impl Qp {
     }
 }
 
-/// Whether packets of a request leave as such, and are told where they do.
+/// Returns whether a request is sent as packets, which are captured there.
 fn is_on_the_wire(send: &SendQueue, request: &SendRequest<'_>) -> bool {
-    // A datagram to a group of RoCE goes to other hosts, too.
+    // A RoCE multicast datagram goes to other hosts, too.
     let leaves = |address: &Arc<AddressHandle>| {
         let is_group = address.is_multicast() && link::is_ethernet();
         is_group || leads_elsewhere(address.attributes())
@@ -204,14 +208,14 @@ fn is_on_the_wire(send: &SendQueue, request: &SendRequest<'_>) -> bool {
     send.packets.is_some() || request.address.is_some_and(leaves)
 }
 
-/// What makes packets of one request.
+/// Packet requester for one request.
 enum Packets {
     Reliable(Box<Requester>),
     Unreliable(unreliable::Requester),
 }
 
 impl Packets {
-    /// None for a request that has no packets.
+    /// Creates the requester; None for a request without packets.
     fn of(
         queue_pair: &Qp,
         send: &SendQueue,
@@ -256,7 +260,7 @@ impl Packets {
                 partition_key,
                 mtu,
                 initial_psn,
-                // Nothing is waited for.
+                // No answer is awaited.
                 ack_timeout: AckTimeout::INFINITE,
                 retry_count: RetryCount::new(0)?,
                 rnr_retry: RnrRetry::Infinite,
@@ -281,7 +285,7 @@ impl Packets {
         Some(Packets::Unreliable(machine))
     }
 
-    /// Makes the next one, and says how long it is.
+    /// Makes the next packet, and returns its length.
     fn make(&mut self, bytes: &mut Bytes<'_>, room: &mut [u8]) -> Option<usize> {
         match self {
             Packets::Reliable(machine) => machine.poll_transmit(Instant(0), bytes, room).ok()?,
@@ -323,25 +327,25 @@ impl RequesterAccess for Bytes<'_> {
     }
 
     fn scatter(&mut self, _: WorkId, _: u32, _: &[u8]) -> Result<(), LocalError> {
-        // No answer is handed to it.
+        // The state machine gets no answers.
         Err(LocalError)
     }
 
     fn complete(&mut self, _: SendCompletion) {}
 }
 
-/// Tells the answers to one request.
+/// Captures the answers to one request.
 struct Answers {
     service: Reliable,
     route: Route,
-    /// The requester.
+    /// The requester's queue pair number.
     destination: Qpn,
-    /// Messages that are done when the request is.
+    /// Number of completed messages, including this request's.
     msn: u32,
 }
 
 impl Answers {
-    /// None for a queue pair that is not answered.
+    /// Creates the state; None for a queue pair without answers.
     fn of(
         queue_pair: &Qp,
         send: &SendQueue,
@@ -360,7 +364,7 @@ impl Answers {
         })
     }
 
-    /// An acknowledgement, or a refusal.
+    /// Captures an acknowledgement or NAK.
     fn tell_syndrome(&self, psn: u32, syndrome: Syndrome, msn: u32) {
         let extensions = Extensions {
             aeth: Some(Aeth { syndrome, msn }),
@@ -369,7 +373,7 @@ impl Answers {
         self.tell(Wire::Acknowledge, psn, extensions, 0, |_| Ok(()));
     }
 
-    /// What an atomic found.
+    /// Captures the result of an atomic.
     fn tell_atomic(&self, psn: u32, runs: &Runs<'_>) {
         let mut found = [0; 8];
         if Bytes(runs).read(0, &mut found).is_ok() {
@@ -384,7 +388,7 @@ impl Answers {
         }
     }
 
-    /// All that was read.
+    /// Captures the response to a read.
     fn tell_read(&self, send: &SendQueue, psn: u32, runs: &Runs<'_>) {
         let Some(mtu) = Mtu::from_code((send.mtu / 128).trailing_zeros() as u8) else {
             return;
@@ -406,7 +410,7 @@ impl Answers {
         }
     }
 
-    /// A packet of what was read.
+    /// Captures one packet of a read response.
     fn tell_data(&self, operation: Wire, psn: u32, offset: u64, runs: &Runs<'_>, length: u32) {
         let extensions = Extensions {
             aeth: (operation != Wire::ReadResponseMiddle).then(|| self.done()),

@@ -1,4 +1,4 @@
-//! Completing what is finished, in the order of posting; what a failure does to the requests behind it.
+//! Completion of finished requests in the order of posting, and flushing after a failure.
 
 use super::request::Unfinished;
 use super::{SendQueue, Stage};
@@ -8,8 +8,9 @@ use std::sync::Arc;
 use verbena_abi::*;
 
 impl Qp {
-    /// The short way of a plain message: the oldest request was sent and is acknowledged. False, and nothing has happened,
-    /// when it is of another kind, or somebody waits for more than its completion.
+    /// Fast path for plain messages: completes the oldest request, which was sent and is
+    /// acknowledged. Returns false, without effect, if it is of another kind, or if other requests
+    /// or a drain notification wait for it.
     #[inline]
     pub(super) fn complete_oldest(self: &Arc<Qp>, send: &mut SendQueue) -> bool {
         let waits = send.begun < send.unfinished.len() || send.notify_drained;
@@ -34,7 +35,7 @@ impl Qp {
         true
     }
 
-    /// Completes what is finished, in order.
+    /// Completes finished requests, in order.
     pub(super) fn finish(self: &Arc<Qp>, send: &mut SendQueue) {
         while let Some(one) = send.unfinished.front()
             && let Stage::Finished(status) = one.stage
@@ -53,8 +54,9 @@ impl Qp {
         }
     }
 
-    /// The oldest request has failed: the error state for reliable queue pairs, the send queue error state for the others. The
-    /// state comes first: who sees the completion may ask for it at once.
+    /// Handles the failure of the oldest request: reliable queue pairs enter the error state,
+    /// others the send queue error state. The state changes first, because a program that sees the
+    /// completion may query it at once.
     #[cold]
     fn finish_failed(&self, send: &mut SendQueue, status: ibv_wc_status) {
         let before = self.state();
@@ -142,7 +144,7 @@ fn completion_opcode(opcode: ibv_wr_opcode) -> ibv_wc_opcode {
     }
 }
 
-/// Vendor syndrome: the status again, so that it is never 0 for a failure.
+/// Returns the vendor syndrome: derived from the status, so that it is never 0 for a failure.
 fn vendor_error(status: ibv_wc_status) -> u32 {
     if status == IBV_WC_SUCCESS {
         0

@@ -1,5 +1,5 @@
-//! Datagrams that leave as packets: those whose address handle names a GID of another host. A datagram is one packet and
-//! is done when that is made.
+//! Datagrams sent as packets: those whose address handle names a GID of another host. A datagram is
+//! one packet and completes when that is made.
 
 use super::SendQueue;
 use super::packets::status_of;
@@ -22,7 +22,7 @@ use verbena_transport::{LocalError, RequesterAccess};
 use verbena_wire::immediate::Immediate;
 use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn};
 
-/// What makes packets of datagrams.
+/// Packet requester for datagrams.
 pub(in crate::qp) struct Datagrams(Requester);
 
 impl Datagrams {
@@ -38,7 +38,7 @@ impl Datagrams {
 }
 
 impl Qp {
-    /// Sends a datagram of these bytes.
+    /// Sends a datagram with the bytes of `runs` as a packet.
     pub(in crate::qp) fn send_datagram_packet(
         &self,
         send: &mut SendQueue,
@@ -48,7 +48,8 @@ impl Qp {
         psn: u32,
         runs: &Runs<'_>,
     ) -> Outcome {
-        // A port that could not be opened, or an address that is gone: as if nobody received it.
+        // If the port could not be opened, or the address no longer exists, the datagram counts as
+        // lost.
         let Some(port) = self.process.roce.get() else {
             return Outcome::Done;
         };
@@ -91,7 +92,8 @@ impl Qp {
         }
         drop(train);
         if access.status != Status::Success {
-            // The queue pair goes to the send queue error state with this; it begins anew from there.
+            // The queue pair enters the send queue error state; the requester is created anew
+            // afterwards.
             send.datagrams = None;
             return Outcome::Failed(status_of(access.status));
         }
@@ -122,7 +124,7 @@ impl RequesterAccess for Access<'_> {
     }
 
     fn scatter(&mut self, _: WorkId, _: u32, _: &[u8]) -> Result<(), LocalError> {
-        // Nothing is answered to a datagram.
+        // Datagrams have no answers.
         Err(LocalError)
     }
 

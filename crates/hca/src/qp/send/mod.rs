@@ -1,7 +1,8 @@
 //! The send queue: posting, order, waiting, completion.
 //!
-//! A request that can be executed at once and is the only one leaves no trace but its completion. Others wait in
-//! `unfinished`, in order: first those that were sent and await an answer, then those not begun.
+//! A request that is executed at once while the queue is empty leaves no state except its
+//! completion. Others wait in `unfinished`, in order: first those that were sent and await an
+//! answer, then those not begun.
 
 mod answer;
 mod capture;
@@ -34,26 +35,27 @@ enum Stage {
     /// Not begun, or only partly sent.
     #[default]
     Waiting,
-    /// On its way.
+    /// In flight.
     Sent,
-    /// Has a result that waits for those before it.
+    /// Has a result, which waits for earlier requests.
     Finished(ibv_wc_status),
 }
 
-/// Why nothing is sent now.
+/// Reason why nothing is sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
-    /// Nothing keeps it.
+    /// None.
     None,
-    /// Until this time, because the receiver was not ready.
+    /// Backoff until this time, because the receiver was not ready.
     NotReady(u64),
-    /// Until this time, because nobody answers.
+    /// Backoff until this time, because the peer does not answer.
     Lost(u64),
-    /// Until there is a channel, or it is known that there is none yet.
+    /// Until there is a channel, or connecting has failed for now.
     Sought,
 }
 
-/// A connection that is over: the responder, and the packet that it expects next of us if it has not been reset too.
+/// A previous connection: the responder, and the PSN that it expects next from us unless it was
+/// reset as well.
 #[derive(Clone, Copy, Debug)]
 struct Spent {
     destination: u32,
@@ -61,34 +63,34 @@ struct Spent {
     next_psn: u32,
 }
 
-/// The requester's side of a queue pair.
+/// Requester state of a queue pair.
 pub struct SendQueue {
     capacity: u64,
     posted: u64,
-    /// The first request of this connection.
+    /// Index of the first request of this connection.
     first_index: u64,
     pub(super) retired: Arc<Retired>,
     unfinished: Slots<Unfinished>,
-    /// How many of `unfinished` are sent or finished.
+    /// Number of requests in `unfinished` that are sent or finished.
     begun: usize,
-    /// How many are sent and not answered.
+    /// Number of requests that are sent and not answered.
     sent: usize,
-    /// Go-backs so far.
+    /// Number of go-backs so far.
     pub(super) epoch: u32,
     pub(super) channel: Option<Arc<Outbound>>,
-    /// Incarnation of the responder that our first request found expecting it.
+    /// Incarnation of the responder that expected our first request.
     pub(super) responder: Option<u32>,
-    /// Where an earlier connection of this queue pair to a responder ended.
+    /// End of a previous connection of this queue pair to a responder.
     spent: Option<Spent>,
-    /// The channel that messages are on their way in, by its address: XRC has several.
+    /// Address of the channel with messages in flight: XRC uses several.
     pub(super) lane: usize,
     pub(super) destination: u32,
     pub(super) mtu: u32,
-    /// The way to the responder, as the program set it.
+    /// Address vector of the responder, as the program set it.
     vector: ibv_ah_attr,
-    /// The interfaces at both ends of that.
+    /// Interfaces at both ends of the path.
     pub(super) interfaces: Interfaces,
-    /// The port that datagrams leave from.
+    /// Port that datagrams leave from.
     pub(super) port: u8,
     /// Whether that port is down.
     pub(super) is_cut: bool,
@@ -102,15 +104,16 @@ pub struct SendQueue {
     rnr_left: u8,
     pause: Pause,
     lost_since: Option<u64>,
-    /// Whose owner is sought.
+    /// Number whose owner is being connected to.
     seeking: Option<u32>,
-    /// The responder has still to be told of what is in the channel: once for a list of requests, when its posting ends.
+    /// The responder must be woken for records in the channel: once for a list of requests, at the
+    /// end of posting.
     pub(super) owes_wake: bool,
-    /// The requester, if the peer is on another host.
+    /// Requester for packets, if the peer is on another host.
     pub(super) packets: Option<Box<Packets>>,
-    /// The way there.
+    /// Path to that host.
     pub(super) path: Option<Path>,
-    /// What makes packets of datagrams.
+    /// Packet requester for datagrams.
     pub(super) datagrams: Option<Box<Datagrams>>,
 }
 
@@ -184,7 +187,8 @@ impl SendQueue {
         self.channel = None;
     }
 
-    /// The packet that a responder in this life of it expects of us: its first, or where our last connection to it ended.
+    /// Returns the PSN that a responder in this incarnation expects from us: its initial PSN, or
+    /// where our previous connection to it ended.
     pub(super) fn expected_psn(&self, incarnation: u32, record: &QpRecord) -> u32 {
         match &self.spent {
             Some(spent)
@@ -221,7 +225,7 @@ impl SendQueue {
         self.unfinished.take_all()
     }
 
-    /// How many requests are not complete, and what the first of them waits for.
+    /// Returns the number of incomplete requests, and the reason why the first of them waits.
     pub(super) fn waiting(&self) -> (usize, &'static str) {
         let first = self.unfinished.front().map(|one| one.stage);
         let reason = match (first, self.pause) {
@@ -236,18 +240,18 @@ impl SendQueue {
         (self.unfinished.len(), reason)
     }
 
-    /// Whether anything is on its way.
+    /// Returns whether a request is in flight.
     pub(super) fn has_outstanding(&self) -> bool {
         self.sent > 0
     }
 
-    /// Whether nothing that was begun is unfinished: what the drained state waits for.
+    /// Returns whether no request is partly done, as the drained state requires.
     pub(super) fn is_drained(&self) -> bool {
         self.begun == 0 && self.unfinished.front().is_none_or(|one| !one.is_started)
     }
 
-    /// Whether a request that is posted now may be executed now: there is room for it, nothing keeps the queue, and
-    /// whatever is before it is on its way or done.
+    /// Returns whether a request that is posted now may be executed at once: there is room for it,
+    /// no backoff, and all earlier requests are in flight or done.
     #[inline]
     fn may_go_on(&self) -> bool {
         let failed = |one: &Unfinished| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
@@ -257,7 +261,7 @@ impl SendQueue {
             && (self.begun == 0 || !self.unfinished.get(self.begun - 1).is_some_and(failed))
     }
 
-    /// The request that was appended last is on its way. It is none that is answered.
+    /// Records that the request appended last was sent. It must not be one with an answer.
     #[inline]
     fn note_sent(&mut self) {
         let epoch = self.epoch;
@@ -271,7 +275,7 @@ impl SendQueue {
         self.lost_since = None;
     }
 
-    /// The one place where a request's stage changes, but for [`SendQueue::note_sent`].
+    /// Changes a request's stage; apart from [`SendQueue::note_sent`], no other code does.
     fn set_stage(&mut self, place: usize, stage: Stage) {
         let Some(one) = self.unfinished.get_mut(place) else {
             return;
@@ -292,7 +296,7 @@ impl SendQueue {
         self.unfinished.get(place).map(|one| one.stage)
     }
 
-    /// The request with this PSN that is on its way, or that has been sent in part.
+    /// Returns the request with this PSN that is in flight or partly sent.
     fn find_by_psn(&mut self, psn: u32) -> Option<usize> {
         let may_be_sent = (self.begun + 1).min(self.unfinished.len());
         self.unfinished.range(0..may_be_sent).position(|one| {
@@ -301,7 +305,8 @@ impl SendQueue {
         })
     }
 
-    /// The request that was sent as number `index` after `epoch` go-backs, if it has not been sent again since.
+    /// Returns the request that was sent as number `index` after `epoch` go-backs, if it was not
+    /// sent again since.
     fn find_sent(&self, index: u64, epoch: u32) -> Option<usize> {
         let first = self.unfinished.front()?.index;
         let place = usize::try_from(index.checked_sub(first)?).ok()?;
@@ -309,7 +314,7 @@ impl SendQueue {
         (one.stage == Stage::Sent && one.epoch == epoch).then_some(place)
     }
 
-    /// Everything from `place` on is to be sent again.
+    /// Marks all requests from `place` on for sending again.
     fn go_back(&mut self, place: usize) {
         self.epoch = self.epoch.wrapping_add(1);
         for later in place..self.unfinished.len() {
@@ -323,7 +328,8 @@ impl SendQueue {
         self.begun = self.begun.min(place);
     }
 
-    /// Packets of a request, each of which takes a sequence number; what is done locally takes none.
+    /// Returns the number of packets of a request, each with its own PSN; local operations have
+    /// none.
     fn packets(&self, opcode: ibv_wr_opcode, length: u64) -> u32 {
         if matches!(opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW) {
             return 0;
@@ -335,7 +341,7 @@ impl SendQueue {
     }
 }
 
-/// Whether the peer sends something back that the completion waits for.
+/// Returns whether the completion waits for an answer with data.
 pub(super) fn is_answered(opcode: ibv_wr_opcode) -> bool {
     matches!(
         opcode,

@@ -1,9 +1,9 @@
-//! The requester's half of a queue pair that reaches its peer by packets: `verbena-transport`'s state machine over the
+//! Requester of a queue pair that uses packets: `verbena-transport`'s state machine on top of the
 //! send queue's requests, the program's buffers and a [`Path`].
 //!
-//! The state machine has what was sent and is not complete; the send queue keeps the requests themselves, from which
-//! buffers are gathered whenever a packet of them is made, the first time or again. A request that is complete is in
-//! neither, so its buffers are never looked at again.
+//! The state machine tracks requests that were sent and are not complete. The send queue keeps the
+//! requests themselves, from which data is gathered whenever a packet is made, also for
+//! retransmission. A complete request is in neither, so its buffers are not accessed again.
 
 use super::{SendQueue, Stage};
 use crate::memory::transfer::Runs;
@@ -29,16 +29,16 @@ use verbena_transport::{AtomicOperation, Disposition, Instant, LocalError, Reque
 use verbena_wire::immediate::Immediate;
 use verbena_wire::{AckTimeout, EmitError, Mtu, PKey, Psn, Qpn, RKey, SrqNumber};
 
-/// Packets that are on their way unacknowledged at most: as many as Linux' rxe allows itself.
+/// Most unacknowledged packets in flight: as many as in Linux' rxe.
 pub(in crate::qp) const WINDOW: u32 = 128;
 
-/// The requester of a queue pair whose peer is on another host.
+/// Requester state of a queue pair whose peer is on another host.
 pub(in crate::qp) struct Packets {
     path: Path,
     machine: Machine,
-    /// When the timer that is set for us goes off.
+    /// Expiry of the timer that is set.
     alarm: Option<u64>,
-    /// Whether the peer was ever heard of on this path.
+    /// Whether the peer has ever answered on this path.
     is_heard: bool,
 }
 
@@ -48,7 +48,8 @@ enum Machine {
 }
 
 impl Packets {
-    /// Of a connected queue pair that becomes ready to send. None for a kind that sends nothing.
+    /// Creates the requester of a connected queue pair that becomes ready to send. None for a type
+    /// without one.
     pub(in crate::qp) fn connect(
         kind: ibv_qp_type,
         attributes: &ibv_qp_attr,
@@ -100,7 +101,7 @@ impl Packets {
         })
     }
 
-    /// Takes over attributes that a queue pair may change while it is connected.
+    /// Applies attributes that may change while the queue pair is connected.
     pub(in crate::qp) fn configure(&mut self, attributes: &ibv_qp_attr) {
         if let Machine::Reliable(requester) = &mut self.machine {
             let (timeout, count, rnr) = retries_of(attributes);
@@ -109,7 +110,7 @@ impl Packets {
         }
     }
 
-    /// Back from the send queue error state.
+    /// Leaves the send queue error state.
     pub(in crate::qp) fn resume(&mut self) {
         if let Machine::Unreliable(requester) = &mut self.machine
             && requester.has_failed()
@@ -118,7 +119,7 @@ impl Packets {
         }
     }
 
-    /// Takes a notification of congestion. Only a reliable connection knows how much is on its way.
+    /// Handles a congestion notification. Only a reliable connection knows its packets in flight.
     pub(in crate::qp) fn congested(&mut self, arrival: &Arrival<'_>) {
         let is_of_peer = self.path.is_way_of(arrival);
         if let (Machine::Reliable(requester), true) = (&mut self.machine, is_of_peer) {
@@ -156,7 +157,7 @@ impl Packets {
         }
     }
 
-    /// Whether the peer has something before this PSN to acknowledge.
+    /// Returns whether packets before this PSN are unacknowledged.
     pub(in crate::qp) fn awaits_acknowledgement(&self, until: Psn) -> bool {
         match &self.machine {
             Machine::Reliable(requester) => requester.awaits_acknowledgement(until),
@@ -164,7 +165,7 @@ impl Packets {
         }
     }
 
-    /// Whether what was sent first was not answered in time, so that it may be that nothing arrives.
+    /// Returns whether the first packets were not answered in time, so that possibly none arrives.
     fn is_unanswered(&self) -> bool {
         !self.is_heard && self.next_timeout().is_some_and(|at| at <= clock::now())
     }
@@ -178,7 +179,7 @@ impl Packets {
 }
 
 pub(in crate::qp) fn mtu_of(attributes: &ibv_qp_attr) -> Mtu {
-    // Checked when the attribute was set.
+    // The code was checked when the attribute was set.
     Mtu::from_code(attributes.path_mtu as u8).unwrap_or(Mtu::B1024)
 }
 
@@ -196,8 +197,7 @@ fn now() -> Instant {
 }
 
 impl Qp {
-    /// Hands a request to the state machine. It is made into packets when the send queue is let go
-    /// ([`Qp::transmit_packets`]).
+    /// Passes a request to the state machine. Its packets are made by [`Qp::transmit_packets`].
     #[cold]
     pub(in crate::qp) fn execute_by_packets(
         &self,
@@ -219,7 +219,7 @@ impl Qp {
             return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
         }
         if matches!(operation, Operation::Read { .. } | Operation::Atomic { .. }) {
-            // What comes back must have a place before anything happens at the responder.
+            // The answer's buffers must be valid before anything happens at the responder.
             let section = self.process.own_marks.enter(0);
             if let Err(outcome) = self.runs(&section, request, IBV_ACCESS_LOCAL_WRITE) {
                 return outcome;
@@ -238,7 +238,7 @@ impl Qp {
                 true => Addressee::SharedReceiveQueue(SrqNumber::new(request.srq)),
                 false => Addressee::Connected,
             },
-            // The send queue has seen to it.
+            // The send queue implements fences.
             fence: Fence::Off,
             solicited: request.is_solicited(),
         });
@@ -261,10 +261,10 @@ impl Qp {
         Outcome::Sent
     }
 
-    /// Sends what the state machine has to send now, and sets its alarm.
+    /// Sends the packets that are due, and sets the timer.
     #[cold]
     pub(super) fn transmit_packets(self: &Arc<Qp>, send: &mut SendQueue) {
-        // Taken out, because its requests are the queue's.
+        // Taken out, because the state machine accesses the send queue.
         let Some(mut packets) = send.packets.take() else {
             return;
         };
@@ -302,7 +302,7 @@ impl Qp {
         }
     }
 
-    /// One alarm at a time, the earliest: when it goes off the next is set.
+    /// Keeps one timer, the earliest: the next one is set when it expires.
     fn set_alarm(&self, packets: &mut Packets) {
         if packets.alarm.is_some_and(|alarm| alarm <= clock::now()) {
             packets.alarm = None;
@@ -315,7 +315,7 @@ impl Qp {
         }
     }
 
-    /// Takes an acknowledgement, or data that was asked for.
+    /// Handles an acknowledgement or response.
     pub(crate) fn take_response(self: &Arc<Qp>, arrival: &Arrival<'_>) {
         let mut send = self.lock_send();
         let Some(mut packets) = send.packets.take() else {
@@ -348,7 +348,7 @@ impl Qp {
     }
 }
 
-/// The send queue and the program's buffers, as the state machine asks for them.
+/// The send queue and the program's buffers, as the state machine accesses them.
 struct Access<'a> {
     queue_pair: &'a Qp,
     send: &'a mut SendQueue,
@@ -362,7 +362,7 @@ impl Access<'_> {
         usize::try_from(id.0.checked_sub(first)?).ok()
     }
 
-    /// Does something with a request's buffers, which must allow `access`.
+    /// Calls `action` with a request's buffers, which must allow `access`.
     fn with_runs(
         &self,
         id: WorkId,
@@ -408,7 +408,7 @@ impl RequesterAccess for Access<'_> {
     }
 }
 
-/// IBV_WC_*.
+/// Returns the IBV_WC_* code.
 pub(in crate::qp) fn status_of(status: Status) -> ibv_wc_status {
     match status {
         Status::Success => IBV_WC_SUCCESS,
@@ -426,7 +426,7 @@ pub(in crate::qp) fn status_of(status: Status) -> ibv_wc_status {
     }
 }
 
-/// What a request is to the state machines; None for one that sends nothing.
+/// Returns the state machine's operation for a request; None for a local one.
 pub(super) fn operation(request: &SendRequest<'_>) -> Option<Operation> {
     let remote = Remote {
         address: request.remote_address,

@@ -1,4 +1,4 @@
-//! Posting: what is allowed, and the short way of a request that can be executed at once.
+//! Posting of send requests: validation, and immediate execution where possible.
 
 use super::request::{Advance, SendRequest};
 use super::why::opcode_name;
@@ -13,7 +13,7 @@ use crate::refused;
 use std::sync::Arc;
 use verbena_abi::*;
 
-/// Posts requests one after another under one lock; what was posted is on its way when this is dropped.
+/// Posts requests one after another under one lock. When it is dropped, the peer is woken for them.
 pub struct Poster<'a> {
     queue_pair: &'a Arc<Qp>,
     send: Guard<'a, SendQueue>,
@@ -34,17 +34,17 @@ impl Poster<'_> {
     /// Posts a request.
     ///
     /// # Errors
-    /// EINVAL for a state, opcode or list that is not allowed; ENOMEM when the queue is full. Later failures are
-    /// completions.
+    /// EINVAL for a state, opcode or list that is not allowed; ENOMEM when the queue is full. Later
+    /// failures are completions.
     #[inline]
     pub fn post(&mut self, request: &SendRequest<'_>) -> Result<()> {
         self.queue_pair.post_one(&mut self.send, request)
     }
 
-    /// Whether so many requests can be posted now.
+    /// Checks whether `requests` requests can be posted now.
     ///
     /// # Errors
-    /// EINVAL for a state that does not allow it; ENOMEM when they do not fit.
+    /// EINVAL for a state that does not allow posting; ENOMEM when they do not fit.
     pub fn check_room(&self, requests: usize) -> Result<()> {
         if matches!(
             self.queue_pair.state(),
@@ -59,7 +59,7 @@ impl Poster<'_> {
         Ok(())
     }
 
-    /// Whether a request is one that [`Poster::post`] takes when there is room.
+    /// Checks whether [`Poster::post`] accepts a request when there is room.
     ///
     /// # Errors
     /// EINVAL for an opcode or list that is not allowed.
@@ -132,8 +132,8 @@ impl Qp {
         Ok(())
     }
 
-    /// The short way of a plain message behind requests that are all on their way. None when it is not plain, and nothing
-    /// has happened.
+    /// Fast path for a plain message while all earlier requests are in flight. Returns None,
+    /// without effect, if it must take the general path.
     #[inline]
     fn post_plain(
         self: &Arc<Qp>,
@@ -179,7 +179,7 @@ impl Qp {
         };
         let inline = request.flags & IBV_SEND_INLINE != 0;
         let has_inline = inline && !request.sges.is_empty();
-        // What brings something back needs buffers with keys.
+        // Requests with an answer need buffers with keys.
         let carries_inline = !is_answered(request.opcode) || request.opcode == IBV_WR_ATOMIC_WRITE;
         let inline_length: u64 = if has_inline { request.length() } else { 0 };
         if !allowed
@@ -193,7 +193,7 @@ impl Qp {
         Ok(())
     }
 
-    /// Which of the conditions of [`Qp::check_request`] a request does not meet.
+    /// Returns the error for the condition of [`Qp::check_request`] that a request violates.
     #[cold]
     #[inline(never)]
     fn refusal_of(&self, request: &SendRequest<'_>, allowed: bool, inline_length: u64) -> Errno {
@@ -229,7 +229,7 @@ impl Qp {
     }
 }
 
-/// The refusal of a request in a state that takes none.
+/// Returns the error for a request in a state that does not allow posting.
 #[cold]
 #[inline(never)]
 fn not_ready(state: ibv_qp_state) -> Errno {
@@ -240,7 +240,7 @@ fn not_ready(state: ibv_qp_state) -> Errno {
     )
 }
 
-/// The refusal of a request for which there is no room.
+/// Returns the error for a full queue.
 #[cold]
 #[inline(never)]
 fn full(capacity: u64) -> Errno {

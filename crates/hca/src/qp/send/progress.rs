@@ -1,4 +1,4 @@
-//! Sending what waits, in order, and waiting: for the receiver, for somebody who answers, for a channel.
+//! Sending pending requests in order, and waiting for the receiver, an answer or a channel.
 
 use super::request::Unfinished;
 use super::{Pause, SendQueue, Stage};
@@ -10,26 +10,26 @@ use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
 
-/// How long a datagram waits for a channel to a process that does not answer.
+/// Nanoseconds that a datagram waits for a channel to a process that does not answer.
 const DATAGRAM_PATIENCE: u64 = 2_000_000_000;
 
 impl Qp {
-    /// Sends what waits, as far as it goes.
+    /// Sends pending requests, as far as possible.
     pub(in crate::qp) fn transmit(self: &Arc<Qp>, send: &mut SendQueue) {
         while send.begun < send.unfinished.len() && send.pause == Pause::None {
             let place = send.begun;
             let state = self.state();
             let is_started = send.unfinished.get(place).is_some_and(|one| one.is_started);
-            // A send queue that is being drained finishes what was begun and begins nothing.
+            // While the send queue drains, begun requests finish and no others begin.
             if state != IBV_QPS_RTS && !(state == IBV_QPS_SQD && is_started) {
                 break;
             }
-            // A request that failed keeps all behind it, until it is completed below and flushes them.
+            // A failed request blocks all later ones, until it is completed below and flushes them.
             let failed = |one: &Unfinished| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
             if place > 0 && send.unfinished.get(place - 1).is_some_and(failed) {
                 break;
             }
-            // Taken out for the time being, because executing needs the queue.
+            // Taken out temporarily, because executing needs the queue.
             let Some(one) = send.unfinished.get_mut(place).map(std::mem::take) else {
                 break;
             };
@@ -46,7 +46,7 @@ impl Qp {
         self.finish(send);
     }
 
-    /// Notes what became of the request at `place`. Returns whether the next may go.
+    /// Records the outcome of the request at `place`. Returns whether the next one may be sent.
     pub(super) fn note(
         self: &Arc<Qp>,
         send: &mut SendQueue,
@@ -65,7 +65,7 @@ impl Qp {
             Outcome::Failed(status) => Stage::Finished(status),
             Outcome::Order | Outcome::NoRoom => return false,
             Outcome::Seek(number) => match (self.seek(send, number), self.kind) {
-                // That there is no channel yet counts as no loss: packets would not need one.
+                // A missing channel does not count as loss: packets would not need one.
                 (Search::UnderWay, _) => {
                     send.pause = Pause::Sought;
                     return false;
@@ -83,8 +83,9 @@ impl Qp {
         true
     }
 
-    /// Nobody is there to answer, be it for ever: tries again, and gives up after the acknowledgement timeout and all retries
-    /// (architecture specification, 9.7.6.1.3).
+    /// Schedules another attempt for a request that the peer does not answer, possibly ever, and
+    /// gives up after the ACK timeout and all retries (architecture specification, 9.7.6.1.3).
+    /// Returns whether it gave up.
     pub(super) fn wait_for_answer(&self, send: &mut SendQueue, place: usize) -> bool {
         let now = clock::now();
         let since = *send.lost_since.get_or_insert(now);
@@ -99,7 +100,7 @@ impl Qp {
                 return self.give_up(send, place, IBV_WC_RETRY_EXC_ERR);
             }
         }
-        // The peer may be about to get ready: look soon, then less often.
+        // The peer may be about to become ready: check soon, then less often.
         let wait = ((now - since) / 4).clamp(200_000, 20_000_000);
         send.pause = Pause::Lost(now + wait);
         self.set_timer(now + wait);
@@ -119,7 +120,7 @@ impl Qp {
         }
     }
 
-    /// A deadline has come, or room was made, or a connection.
+    /// Continues after a deadline, or when there is room or a connection.
     pub(crate) fn wake(self: &Arc<Qp>) {
         let mut send = self.lock_send();
         match send.pause {
@@ -129,7 +130,8 @@ impl Qp {
         self.transmit(&mut send);
     }
 
-    /// Has the channel to the peer made, so that it is there when the first request is posted. Waits for nothing.
+    /// Starts connecting to the peer, so that the channel exists when the first request is posted.
+    /// Does not wait.
     pub(in crate::qp) fn seek_peer(self: &Arc<Qp>) {
         let destination = self.destination();
         if self.process.outbound_to_number(destination).is_none() {
@@ -137,7 +139,7 @@ impl Qp {
         }
     }
 
-    /// Has the channel to the owner of `number` made; [`Qp::sought`] is called when that has ended.
+    /// Starts connecting to the owner of `number`; [`Qp::sought`] is called at the end.
     fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> Search {
         if send.seeking == Some(number) {
             return Search::UnderWay;
@@ -147,7 +149,7 @@ impl Qp {
         search
     }
 
-    /// The channel that was sought is there, or there is none for now.
+    /// Continues after connecting has succeeded or failed.
     pub(crate) fn sought(self: &Arc<Qp>) {
         let mut send = self.lock_send();
         send.seeking = None;

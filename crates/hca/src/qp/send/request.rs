@@ -1,4 +1,4 @@
-//! A send work request: as it is posted, and as it is kept while it is not complete.
+//! Send work requests: as posted, and as kept until completion.
 
 use super::Stage;
 use crate::ah::AddressHandle;
@@ -9,7 +9,8 @@ use crate::slots::Slot;
 use std::sync::Arc;
 use verbena_abi::*;
 
-/// A send work request, as posted (ibv_post_send(3)). Which fields have a meaning follows from the opcode.
+/// A posted send work request (ibv_post_send(3)). The opcode determines which fields have a
+/// meaning.
 #[derive(Clone, Copy)]
 pub struct SendRequest<'a> {
     /// The application's identifier.
@@ -18,17 +19,18 @@ pub struct SendRequest<'a> {
     pub opcode: ibv_wr_opcode,
     /// IBV_SEND_*.
     pub flags: u32,
-    /// Immediate data (as it is, network order) or key to invalidate.
+    /// Immediate data (in network order) or key to invalidate.
     pub immediate: u32,
-    /// Local buffers; with IBV_SEND_INLINE their keys mean nothing.
+    /// Local buffers; with IBV_SEND_INLINE their keys are ignored.
     pub sges: &'a [ibv_sge],
-    /// Address in the peer.
+    /// Remote address.
     pub remote_address: u64,
-    /// Key of the peer.
+    /// Remote key.
     pub rkey: u32,
-    /// Operand of an atomic; bytes of a flush.
+    /// First operand of an atomic; bytes of a flush.
     pub compare_add: u64,
-    /// Second operand of compare-and-swap; the value of an atomic write; what a flush asks for ([`crate::qp::flush`]).
+    /// Second operand of compare-and-swap; the value of an atomic write; placement and selectivity
+    /// of a flush ([`crate::qp::flush`]).
     pub swap: u64,
     /// XRC SRQ number.
     pub srq: u32,
@@ -36,14 +38,14 @@ pub struct SendRequest<'a> {
     pub address: Option<&'a Arc<AddressHandle>>,
     /// Queue pair number of a datagram's destination.
     pub remote_qpn: u32,
-    /// Its queue key.
+    /// Queue key of a datagram.
     pub remote_qkey: u32,
-    /// What to bind a window to.
+    /// Window and region of a bind.
     pub bind: Option<Bind<'a>>,
 }
 
 impl SendRequest<'_> {
-    /// Bytes of the local buffers.
+    /// Returns the bytes of the local buffers.
     #[inline]
     pub fn length(&self) -> u64 {
         match self.sges {
@@ -52,37 +54,38 @@ impl SendRequest<'_> {
         }
     }
 
-    /// Whether the local buffers are the application's for the time of posting only, and need no keys.
+    /// Returns whether the local buffers are only valid during posting, and need no keys.
     #[inline]
     pub fn is_inline(&self) -> bool {
         self.flags & IBV_SEND_INLINE != 0
     }
 
-    /// Whether the receiver's event is solicited.
+    /// Returns whether the receiver's event is solicited.
     pub fn is_solicited(&self) -> bool {
         self.flags & IBV_SEND_SOLICITED != 0
     }
 }
 
-/// How far a request has got.
+/// Progress of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Advance {
     /// Bytes sent, or bytes of the answer received.
     pub bytes: u64,
-    /// The bytes of a write with immediate are in place; only the receive queue has still to learn of it.
+    /// The bytes of a write with immediate data are in place; only the receive queue must be
+    /// notified.
     pub is_placed: bool,
 }
 
-/// The bind work request.
+/// A bind work request.
 #[derive(Clone, Copy)]
 pub struct Bind<'a> {
     /// The window.
     pub window: &'a Arc<Window>,
-    /// The region, if the window is to be bound to something.
+    /// The region, unless the window is unbound.
     pub region: Option<&'a Arc<Region>>,
     /// The window's new key.
     pub key: u32,
-    /// First address, in the region's terms.
+    /// First address, in the region's address space.
     pub address: u64,
     /// Bytes; 0 unbinds.
     pub length: u64,
@@ -90,7 +93,7 @@ pub struct Bind<'a> {
     pub access: u32,
 }
 
-/// A request that is not complete.
+/// A pending work request.
 #[derive(Default)]
 pub struct Unfinished {
     pub(super) wr_id: u64,
@@ -111,10 +114,11 @@ pub struct Unfinished {
     pub(super) stage: Stage,
     pub(in crate::qp) index: u64,
     pub(in crate::qp) psn: u32,
-    /// Count of go-backs when it was sent: an acknowledgement of an earlier sending means nothing.
+    /// Number of go-backs when it was sent: an acknowledgement of an earlier transmission is
+    /// ignored.
     pub(super) epoch: u32,
     pub(in crate::qp) advance: Advance,
-    /// Something of it was sent: it is to be finished before the send queue is drained.
+    /// Partly or wholly sent: it must finish before the send queue is drained.
     pub(super) is_started: bool,
 }
 
@@ -151,11 +155,11 @@ impl Slot for Unfinished {
     }
 }
 
-/// Inline data of more than this is not kept room for.
+/// Largest inline buffer in bytes that is kept for reuse.
 const INLINE_KEPT: usize = 256;
 
 impl Unfinished {
-    /// Becomes a request that was just posted.
+    /// Stores a request that was just posted.
     pub(super) fn fill(&mut self, request: &SendRequest<'_>, index: u64, psn: u32) {
         self.wr_id = request.wr_id;
         self.opcode = request.opcode;
@@ -183,11 +187,11 @@ impl Unfinished {
         }
     }
 
-    /// Copies inline data: it is the application's again when posting returns.
+    /// Copies inline data, which the application may reuse when posting returns.
     fn keep_inline(&mut self, request: &SendRequest<'_>) {
         self.inline.clear();
         for sge in request.sges.iter().filter(|sge| sge.length > 0) {
-            // SAFETY: inline data is read during the post, when the application vouches for it.
+            // SAFETY: the application keeps inline data readable during posting.
             let bytes =
                 unsafe { std::slice::from_raw_parts(sge.addr as *const u8, sge.length as usize) };
             self.inline.extend_from_slice(bytes);

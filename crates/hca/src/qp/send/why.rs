@@ -1,5 +1,5 @@
-//! Why a send request has failed, in words: which check refused it, looked at once more when it completes. For who wants
-//! to know ([`crate::refusal`]); nothing else comes here.
+//! Explains why a send request failed: repeats the checks when it completes. Only for error reports
+//! ([`crate::refusal`]).
 
 use super::SendQueue;
 use super::request::{SendRequest, Unfinished};
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use verbena_abi::*;
 
 impl Qp {
-    /// Tells of a failed request, before the program can see its completion.
+    /// Reports a failed request, before the program can see its completion.
     #[cold]
     pub(super) fn tell_failed(&self, send: &SendQueue, one: &Unfinished, status: ibv_wc_status) {
         if !refusal::is_told() {
@@ -68,7 +68,7 @@ impl Qp {
         )
     }
 
-    /// Which of the buffers is none, by its key. A key that is right names memory that has gone.
+    /// Returns which buffer is unusable, by its key. If all keys are valid, memory was unmapped.
     fn unusable_buffers(&self, request: &SendRequest<'_>) -> String {
         let access = match request.opcode {
             IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
@@ -109,7 +109,8 @@ impl Qp {
         }
     }
 
-    /// What the responder found, where its adapter can be looked at from here. That of another host only says so itself.
+    /// Returns the responder's reason, if its state can be read from here. On another host, only
+    /// the responder itself reports it.
     fn refused_by_peer(&self, send: &SendQueue, request: &SendRequest<'_>) -> String {
         let (key, length) = (request.rkey, self.length_there(request));
         let asked = format!(
@@ -185,7 +186,7 @@ fn nobody_answers(send: &SendQueue) -> String {
     )
 }
 
-/// Whether a request is of one word of 8 bytes.
+/// Returns whether a request concerns one word of 8 bytes.
 fn word_of(opcode: ibv_wr_opcode) -> bool {
     matches!(
         opcode,
@@ -193,7 +194,7 @@ fn word_of(opcode: ibv_wr_opcode) -> bool {
     )
 }
 
-/// The right that a request needs of the memory that it names at the responder; None if it names none.
+/// Returns the right that a request needs to the responder's memory; None if it names none.
 fn right_of(request: &SendRequest<'_>) -> Option<u32> {
     Some(match request.opcode {
         IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_ATOMIC_WRITE => {
@@ -206,7 +207,7 @@ fn right_of(request: &SendRequest<'_>) -> Option<u32> {
     })
 }
 
-/// An opcode by its name.
+/// Returns the name of an opcode.
 pub(super) fn opcode_name(opcode: ibv_wr_opcode) -> &'static str {
     match opcode {
         IBV_WR_RDMA_WRITE => "IBV_WR_RDMA_WRITE",
@@ -226,7 +227,7 @@ pub(super) fn opcode_name(opcode: ibv_wr_opcode) -> &'static str {
     }
 }
 
-/// The status of a failed completion by its name.
+/// Returns the name of a failed completion's status.
 pub(in crate::qp) fn status_name(status: ibv_wc_status) -> &'static str {
     match status {
         IBV_WC_LOC_LEN_ERR => "IBV_WC_LOC_LEN_ERR",
