@@ -146,6 +146,9 @@ impl Emptying<'_> {
 
 impl Cq {
     /// Creates a queue for at least `entries` completions that any thread may poll.
+    ///
+    /// # Errors
+    /// As [`Cq::create_with`].
     pub fn create(
         context: &Arc<Context>,
         entries: u32,
