@@ -398,7 +398,6 @@ impl Cq {
         }
     }
 
-    /// Adds a completion.
     #[inline]
     pub(crate) fn push(&self, completion: Completion<'_>, solicited: bool) -> Pushed {
         let (retired, position) = match completion.retire {
@@ -447,7 +446,6 @@ impl Cq {
         }
     }
 
-    /// Raises the event that the queue was armed for.
     fn raise(&self, mut filling: Guard<'_, Filling>) {
         filling.arm = Arm::No;
         self.context.process.queue_disarmed();

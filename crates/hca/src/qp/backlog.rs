@@ -81,8 +81,8 @@ impl Backlog {
         next
     }
 
-    /// Waits, at most [`GRACE`], until a queue pair's datagrams are sent: a program may post, see
-    /// the completion and exit at once.
+    /// Waits, at most `GRACE`, until a queue pair's datagrams are sent: a program may post, see the
+    /// completion and exit at once.
     pub(super) fn wait_until_sent(&self, number: u32) {
         let of_it = |waiting: &mut ByProcess| {
             let mut datagrams = waiting.values().flatten();

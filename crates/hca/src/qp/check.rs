@@ -161,7 +161,6 @@ fn number(port: u8) -> u8 {
 /// # Errors
 /// EINVAL for numbers out of range; as [`ah::check`].
 pub(super) fn values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
-    /// Limits of fields of 5 and of 3 bits.
     const FIVE_BITS: u8 = 31;
     const THREE_BITS: u8 = 7;
     let has = |bit| mask & bit != 0;

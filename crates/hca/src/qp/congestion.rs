@@ -71,7 +71,6 @@ impl Qp {
     }
 }
 
-/// Sends a notification to a queue pair.
 fn notify(path: &Path, peer: Qpn) {
     let mut bth = Bth::new(Opcode::CNP, peer, Psn::new(0));
     bth.backward_congestion = true;

@@ -217,8 +217,8 @@ impl Qp {
     /// access that the queue pair no longer allows.
     ///
     /// # Errors
-    /// EINVAL as in ibv_modify_qp(3); ENETDOWN and EADDRNOTAVAIL if the peer is on another host and
-    /// cannot be reached.
+    /// EINVAL as in ibv_modify_qp(3). For a peer on another host also EADDRNOTAVAIL for a source
+    /// GID that is not an address (any more), and ENETDOWN if the RoCE port could not be opened.
     pub fn modify(self: &Arc<Qp>, new: &ibv_qp_attr, mask: c_int) -> Result<()> {
         if mask & IBV_QP_STATE != 0 {
             self.settle_before(new.qp_state);
@@ -362,13 +362,11 @@ impl Qp {
         self.clear(send);
     }
 
-    /// Returns the current incarnation.
     #[inline]
     pub(crate) fn incarnation(&self) -> u32 {
         self.incarnation.load(Ordering::Acquire)
     }
 
-    /// Returns whether the application has destroyed the queue pair.
     pub(crate) fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Acquire)
     }

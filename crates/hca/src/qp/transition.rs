@@ -178,7 +178,6 @@ fn no_way(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state) -> Errno {
     )
 }
 
-/// Returns the name of a state.
 pub(super) fn state_name(state: ibv_qp_state) -> &'static str {
     const NAMES: [&str; 7] = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
     NAMES

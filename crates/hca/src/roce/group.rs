@@ -41,7 +41,6 @@ pub fn address(gid: ibv_gid) -> Option<Ipv6Addr> {
     })
 }
 
-/// A group that this process has joined.
 #[derive(Debug)]
 struct Membership {
     port: u8,
@@ -124,7 +123,6 @@ impl Memberships {
         self.ready.now().filter_map(socket).collect()
     }
 
-    /// Returns all descriptors.
     pub(super) fn descriptors(&self) -> Vec<RawFd> {
         let sockets = self.lock();
         let sockets = sockets.values().map(|membership| membership.socket.as_fd());

@@ -238,7 +238,6 @@ impl Process {
         }
     }
 
-    /// Handles a packet for queue pair 1.
     pub(super) fn take_management(&self, arrival: &Arrival<'_>) {
         let headers = &arrival.packet.headers;
         let is_right = headers.bth.opcode.service() == Service::Ud

@@ -33,7 +33,7 @@
 //!   So deregistering or revoking waits for one packet at most, and a retransmission reads memory
 //!   only while its request is not complete.
 //! - Received requests are acknowledged before the same queue pair's next request is sent, and
-//!   before the queue pair is destroyed.
+//!   before the queue pair enters the error or reset state.
 //! - The inbox lock is taken before any queue pair lock, never while one is held.
 
 pub mod allow;

@@ -94,7 +94,6 @@ impl Sender {
         Err(Errno(libc::EADDRINUSE))
     }
 
-    /// Returns the local address.
     pub(super) fn address(&self) -> Address {
         self.local
     }
@@ -383,7 +382,6 @@ impl Path {
         self.far.as_ref()
     }
 
-    /// Returns the sending socket.
     pub(super) fn sender(&self) -> &Arc<Sender> {
         &self.sender
     }

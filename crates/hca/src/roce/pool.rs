@@ -158,7 +158,6 @@ impl Pool {
     }
 }
 
-/// Creates the slots.
 fn make(port: u16) -> Result<Vec<Udp>> {
     let mut slots = vec![Udp::receiver(port, Sharing::SharedByUs)?];
     for _ in 1..SLOTS {
@@ -233,7 +232,6 @@ fn name(residence: Residence) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Returns the effective user ID.
 pub(super) fn user() -> u32 {
     // SAFETY: geteuid cannot fail and accesses no memory.
     unsafe { libc::geteuid() }

@@ -128,7 +128,6 @@ impl Port {
         self.pool.slot(*self.slot.get()?)
     }
 
-    /// Returns whether an answer is pending.
     #[inline]
     pub(super) fn has_to_answer(&self) -> bool {
         self.talking.load(Ordering::Acquire) > 0
@@ -143,7 +142,6 @@ impl Port {
                 .is_some_and(|socket| is_ready([socket.as_fd(), groups]))
     }
 
-    /// Returns the slot of this process, if it has one.
     pub(super) fn slot_number(&self) -> Option<u32> {
         self.slot.get().copied()
     }

@@ -37,7 +37,6 @@ pub struct Arrival<'a> {
 const CONGESTION: u8 = 0b11;
 
 impl Arrival<'_> {
-    /// Returns whether a switch marked the packet as having met congestion.
     fn is_marked(&self) -> bool {
         let class = match self.route.network {
             Network::V4(network) => network.tos,
@@ -46,7 +45,6 @@ impl Arrival<'_> {
         class & CONGESTION == CONGESTION
     }
 
-    /// Returns whether the packet was sent to a multicast group.
     fn destination_is_group(&self) -> bool {
         group::address(gid(self.destination)).is_some()
     }

@@ -207,7 +207,6 @@ struct Packet<'a> {
 }
 
 impl Packet<'_> {
-    /// Returns the bytes of route and data.
     fn length(&self) -> usize {
         self.grh.map_or(0, |grh| grh.len()) + self.runs.total() as usize
     }

@@ -20,13 +20,11 @@ const CHUNK: u64 = 1 << 20;
 /// Result of a direct operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direct {
-    /// Done.
     Done,
     /// Not possible or not allowed directly: send the request to the responder.
     ThroughChannel,
     /// The peer does not answer.
     Lost,
-    /// Failed with this status.
     Failed(ibv_wc_status),
 }
 

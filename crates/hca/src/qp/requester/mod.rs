@@ -290,7 +290,6 @@ impl Qp {
         }
     }
 
-    /// Returns source, destination and PSN of a request.
     #[inline]
     fn route(&self, send: &SendQueue, psn: u32) -> Route {
         Route {

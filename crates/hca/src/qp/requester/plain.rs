@@ -19,7 +19,6 @@ use verbena_abi::*;
 /// Most bytes of a plain message that is not inline: the limit up to which messages are always
 /// copied.
 const COPIED: u32 = super::send::COPIED as u32;
-/// Flags that a plain message may have.
 const FLAGS: u32 = IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED;
 
 impl Qp {

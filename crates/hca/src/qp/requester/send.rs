@@ -152,7 +152,6 @@ impl Qp {
     }
 }
 
-/// Receiver of a message.
 pub(super) enum Receiver {
     /// The queue pair that ours is connected to.
     QueuePair,

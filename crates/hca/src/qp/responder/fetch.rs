@@ -17,7 +17,6 @@ const CHUNK: u64 = 1 << 20;
 /// Attempts to follow pages that were moved during the copy.
 const MOVES: u32 = 16;
 
-/// Reason why a message could not be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotFetched {
     /// The requester has ended the request or died; handled as lost packets.

@@ -52,7 +52,6 @@ impl Receives<'_> {
     }
 }
 
-/// Receiver of a message.
 struct Receiver<'a> {
     number: u32,
     pd: u32,

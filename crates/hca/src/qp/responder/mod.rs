@@ -65,9 +65,7 @@ pub struct Delivered<'a> {
 /// The completion queue. Borrowed where possible: counting references would cost as much as
 /// checking a key.
 enum Completing<'a> {
-    /// Completion queue of a queue pair.
     QueuePair(&'a Cq),
-    /// Completion queue of an XRC shared receive queue.
     Shared(Arc<Cq>),
 }
 
@@ -132,7 +130,6 @@ pub fn serve<'a>(
     call.serve_any(queue_pair, serving)
 }
 
-/// A record being served.
 struct Call<'a> {
     process: &'a Process,
     inbound: &'a Arc<Inbound>,
@@ -317,7 +314,6 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Completes a failed receive.
     fn complete(&self, cq: &Cq, wr_id: u64, status: ibv_wc_status) {
         let wc = ibv_wc {
             wr_id,
@@ -352,7 +348,6 @@ impl Qp {
             && matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_RECV)
     }
 
-    /// Returns whether the state permits receiving.
     pub(super) fn receives(&self) -> bool {
         matches!(
             self.state(),

@@ -183,7 +183,6 @@ fn rnr_timer(attributes: &ibv_qp_attr) -> RnrTimer {
 }
 
 impl Qp {
-    /// Serves a request packet.
     pub(crate) fn serve_packet(&self, arrival: &Arrival<'_>) {
         let mut guard = self.lock_receive();
         if !self.receives() {
@@ -343,7 +342,6 @@ impl Qp {
         made == BATCH
     }
 
-    /// Receives a datagram packet.
     pub(crate) fn take_datagram_packet(&self, arrival: &Arrival<'_>) {
         let mut guard = self.lock_receive();
         if self.kind != IBV_QPT_UD || !self.receives() || guard.port != arrival.port {
@@ -389,7 +387,6 @@ impl Qp {
     }
 }
 
-/// Returns the IBV_EVENT_* code.
 fn code_of(event: Event) -> ibv_event_type {
     match event {
         Event::InvalidRequest => IBV_EVENT_QP_REQ_ERR,

@@ -12,7 +12,6 @@ use crate::refusal;
 use crate::shm::context_table::KeyRecord;
 use verbena_abi::*;
 
-/// Notes that the queue pair does not allow an operation.
 #[cold]
 pub(super) fn note_right(allowed: u32, right: u32) {
     refusal::note(format_args!(
@@ -51,7 +50,6 @@ pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
     refusal::note(format_args!("{}", found.unwrap_or_else(unmapped)));
 }
 
-/// Notes that a message is longer than the receive's buffers.
 #[cold]
 pub(super) fn note_length(message: u64, room: u64) {
     refusal::note(format_args!(
@@ -59,7 +57,6 @@ pub(super) fn note_length(message: u64, room: u64) {
     ));
 }
 
-/// Returns the name of an event.
 pub(super) fn event_name(event: ibv_event_type) -> &'static str {
     match event {
         IBV_EVENT_QP_REQ_ERR => "IBV_EVENT_QP_REQ_ERR",

@@ -304,7 +304,6 @@ fn mtu(queue_pair: &Qp, send: &SendQueue) -> Option<Mtu> {
     }
 }
 
-/// The buffers of one request.
 struct Bytes<'a>(&'a Runs<'a>);
 
 impl Bytes<'_> {

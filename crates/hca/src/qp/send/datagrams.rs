@@ -22,7 +22,6 @@ use verbena_transport::{LocalError, RequesterAccess};
 use verbena_wire::immediate::Immediate;
 use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn};
 
-/// Packet requester for datagrams.
 pub(in crate::qp) struct Datagrams(Requester);
 
 impl Datagrams {
@@ -107,7 +106,6 @@ impl Qp {
     }
 }
 
-/// The bytes of one datagram.
 struct Access<'a> {
     runs: &'a Runs<'a>,
     status: Status,

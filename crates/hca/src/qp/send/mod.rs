@@ -35,7 +35,6 @@ enum Stage {
     /// Not begun, or only partly sent.
     #[default]
     Waiting,
-    /// In flight.
     Sent,
     /// Has a result, which waits for earlier requests.
     Finished(ibv_wc_status),
@@ -44,7 +43,6 @@ enum Stage {
 /// Reason why nothing is sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
-    /// None.
     None,
     /// Backoff until this time, because the receiver was not ready.
     NotReady(u64),
@@ -111,9 +109,7 @@ pub struct SendQueue {
     pub(super) owes_wake: bool,
     /// Requester for packets, if the peer is on another host.
     pub(super) packets: Option<Box<Packets>>,
-    /// Path to that host.
     pub(super) path: Option<Path>,
-    /// Packet requester for datagrams.
     pub(super) datagrams: Option<Box<Datagrams>>,
 }
 

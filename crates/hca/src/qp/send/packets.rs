@@ -315,7 +315,6 @@ impl Qp {
         }
     }
 
-    /// Handles an acknowledgement or response.
     pub(crate) fn take_response(self: &Arc<Qp>, arrival: &Arrival<'_>) {
         let mut send = self.lock_send();
         let Some(mut packets) = send.packets.take() else {
@@ -352,7 +351,6 @@ impl Qp {
 struct Access<'a> {
     queue_pair: &'a Qp,
     send: &'a mut SendQueue,
-    /// Whether a request has ended.
     ended: bool,
 }
 
@@ -408,7 +406,6 @@ impl RequesterAccess for Access<'_> {
     }
 }
 
-/// Returns the IBV_WC_* code.
 pub(in crate::qp) fn status_of(status: Status) -> ibv_wc_status {
     match status {
         Status::Success => IBV_WC_SUCCESS,

@@ -240,7 +240,6 @@ fn not_ready(state: ibv_qp_state) -> Errno {
     )
 }
 
-/// Returns the error for a full queue.
 #[cold]
 #[inline(never)]
 fn full(capacity: u64) -> Errno {

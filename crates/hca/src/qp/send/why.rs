@@ -207,7 +207,6 @@ fn right_of(request: &SendRequest<'_>) -> Option<u32> {
     })
 }
 
-/// Returns the name of an opcode.
 pub(super) fn opcode_name(opcode: ibv_wr_opcode) -> &'static str {
     match opcode {
         IBV_WR_RDMA_WRITE => "IBV_WR_RDMA_WRITE",
@@ -227,7 +226,6 @@ pub(super) fn opcode_name(opcode: ibv_wr_opcode) -> &'static str {
     }
 }
 
-/// Returns the name of a failed completion's status.
 pub(in crate::qp) fn status_name(status: ibv_wc_status) -> &'static str {
     match status {
         IBV_WC_LOC_LEN_ERR => "IBV_WC_LOC_LEN_ERR",

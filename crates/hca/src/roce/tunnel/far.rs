@@ -161,7 +161,7 @@ impl Far {
         true
     }
 
-    /// Waits until it is known how packets get there, at most [`UNTIL_TRIED`].
+    /// Waits until it is known how packets get there, at most `UNTIL_TRIED`.
     pub fn wait_until_known(&self) {
         let began = Instant::now();
         let mut state = self.lock();

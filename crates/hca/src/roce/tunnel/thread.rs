@@ -78,7 +78,6 @@ struct Beginning {
 }
 
 enum Stage {
-    /// Connecting to the peer.
     Connecting(Order),
     /// Handshake sent, waiting for the peer's.
     Greeted(Order),
@@ -310,7 +309,6 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Returns our handshake.
     fn greeting(&self, line: &Line, far: &Far, wanted: u32) -> Option<Greeting> {
         Some(Greeting {
             wanted: u8::try_from(wanted).ok()?,
@@ -622,7 +620,7 @@ fn read(line: &Line, assembler: &mut Assembler, buffer: &mut [u8]) -> Result<()>
 /// Passes a connection and its handshake to the process that it is for.
 ///
 /// # Errors
-/// The system's error if that process does not exist, and an error if it belongs to another user.
+/// The system's error if that process does not exist, EPERM if it belongs to another user.
 fn hand_over(line: &Line, greeting: &Greeting, (residence, slot): Berth) -> Result<()> {
     let socket = Socket::connect_abstract(&name(residence, slot))?;
     pool::check_user(&socket)?;

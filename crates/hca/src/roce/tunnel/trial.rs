@@ -53,7 +53,6 @@ pub enum Step {
 /// A trial in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
-    /// Time of the next probe.
     due: u64,
     asked: usize,
 }
