@@ -20,8 +20,7 @@ use verbena_wire::Psn;
 /// runs within a few milliseconds.
 const PATIENCE: u64 = 100_000_000;
 
-/// Nanoseconds without waiting after one wait was in vain: the peer of many queue pairs may be
-/// dead.
+/// Nanoseconds without waiting after one wait timed out: the peer of many queue pairs may be dead.
 const REST: u64 = 1_000_000_000;
 
 /// Time until which no queue pair waits.
