@@ -37,7 +37,7 @@ pub(super) enum Outcome<'a> {
 pub enum Search {
     /// The channel is being made; the waiting queue pair will be notified.
     UnderWay,
-    /// The channel is being made, but the process has not answered for [`PATIENCE`], so no
+    /// The channel is being made, but the process has not answered for `PATIENCE`, so no
     /// notification follows. The channel is found once it exists.
     Silent,
     /// There is no such process; nothing was done.
