@@ -52,7 +52,6 @@ impl AddressHandle {
         self.attributes.is_global != 0
     }
 
-    /// Returns whether the destination is a multicast group.
     pub(crate) fn is_multicast(&self) -> bool {
         self.is_global() && link::group(self.attributes.grh.dgid).is_some()
     }

@@ -228,7 +228,6 @@ impl<T: Record> EventQueue<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Takes the first event.
     fn pop(&mut self) -> Option<T> {
         let first = self.events.pop_front();
         self.unsent = self.unsent.min(self.events.len());

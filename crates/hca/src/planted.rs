@@ -34,7 +34,6 @@ pub(crate) const fn is(_fault: Fault) -> bool {
     false
 }
 
-/// Returns whether this fault is turned on.
 #[cfg(feature = "planted")]
 pub(crate) fn is(fault: Fault) -> bool {
     static PLANTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();

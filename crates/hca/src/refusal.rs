@@ -30,7 +30,6 @@ mod sink;
 
 const VARIABLE: &str = "VERBENA_LOG";
 
-/// The log level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     /// Nothing, the default.
@@ -153,7 +152,6 @@ pub fn tell(what: fmt::Arguments<'_>) {
     }
 }
 
-/// Writes one line in one call.
 fn write(what: fmt::Arguments<'_>) {
     sink::write(&line(what));
 }

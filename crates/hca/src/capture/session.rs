@@ -93,7 +93,6 @@ impl Capture {
         }
     }
 
-    /// Returns the capturer's socket.
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
         Some(self.descriptor.load(Ordering::Acquire)).filter(|fd| *fd != NONE)
     }

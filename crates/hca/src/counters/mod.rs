@@ -23,7 +23,6 @@ macro_rules! counters {
             }
         }
 
-        /// The counters' names.
         const NAMES: &[&str] = &[$(stringify!($name)),*];
 
         impl Counters {

@@ -46,7 +46,6 @@ struct Inner {
     hold: Option<HoldId>,
     backing: Backing,
     stage: Stage,
-    /// Number of windows bound to the region.
     windows: usize,
     /// Windows that were bound while the region was changing; their keys become valid when the
     /// change is over.
@@ -418,13 +417,11 @@ impl Inner {
     }
 }
 
-/// Returns the refusal for a deregistered region.
 #[cold]
 fn gone() -> Errno {
     refused!(EINVAL, "the memory region is deregistered already")
 }
 
-/// Returns the refusal of a change while windows are bound.
 #[cold]
 fn bound(windows: usize) -> Errno {
     refused!(

@@ -21,7 +21,6 @@ use std::sync::Arc;
 const PAUSE: u64 = 2_000_000;
 const LONGEST_PAUSE: u64 = 500_000_000;
 
-/// State of an attempt.
 enum Stage {
     /// Backoff: nothing is tried until this time.
     Resting(u64),

@@ -18,7 +18,6 @@ impl Handshakes {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a descriptor.
     pub(super) fn add(&self, fd: RawFd) {
         self.lock().insert(fd);
     }
@@ -28,7 +27,6 @@ impl Handshakes {
         self.lock().remove(&fd);
     }
 
-    /// Returns all of them.
     pub(super) fn all(&self) -> Vec<RawFd> {
         self.lock().iter().copied().collect()
     }

@@ -31,7 +31,6 @@ use std::time::Duration;
 /// Changes with the format of the messages.
 const MAGIC: u64 = u64::from_le_bytes(*b"verbena2");
 
-/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Hello = 1,
@@ -119,7 +118,6 @@ impl Message {
         }
     }
 
-    /// Returns the message's bytes.
     pub(super) fn emit(&self) -> [u8; Message::LENGTH] {
         let words = [
             MAGIC,
@@ -178,10 +176,6 @@ impl Message {
         })
     }
 
-    /// Sends the message.
-    ///
-    /// # Errors
-    /// As [`Socket::send`].
     pub(super) fn send(&self, socket: &Socket, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
         socket.send(&self.emit(), descriptors)
     }
@@ -241,7 +235,6 @@ impl Letter {
         self.descriptors.next().ok_or(Errno::EPROTO)
     }
 
-    /// Returns the next descriptor, if there is one.
     pub(super) fn optional_descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptors.next()
     }

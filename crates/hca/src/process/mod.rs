@@ -130,7 +130,6 @@ pub struct Process {
     pub backlog: Backlog,
     /// Progress of messages to XRC shared receive queues, by the sending queue pair.
     pub(crate) xrc_arrivals: Mutex<XrcArrivals>,
-    /// Completion queues that moderate their events.
     pub(crate) moderated: ModeratedQueues,
     /// Deadlines.
     pub timers: Timers,
@@ -480,7 +479,6 @@ impl Process {
         self.moderated.for_each(|queue| queue.forget_channels());
     }
 
-    /// Returns the channel to a process, if there is one.
     pub(crate) fn outbound_to(&self, identity: Identity) -> Option<Arc<Outbound>> {
         self.outbound
             .read()

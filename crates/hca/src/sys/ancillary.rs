@@ -18,7 +18,6 @@ pub(super) struct Ancillary {
 }
 
 impl Ancillary {
-    /// Returns an empty set.
     pub(super) fn new() -> Ancillary {
         Ancillary {
             room: Room([0; ROOM]),

@@ -40,7 +40,6 @@ pub(super) fn set<T: Copy>(
     }
 }
 
-/// Binds a socket to an address.
 pub(super) fn bind(socket: &OwnedFd, address: Address) -> Result<()> {
     let name = Name::of(address);
     // SAFETY: `name` holds a socket address of the length that it says.
@@ -50,7 +49,6 @@ pub(super) fn bind(socket: &OwnedFd, address: Address) -> Result<()> {
     }
 }
 
-/// Returns the port that a socket is bound to.
 pub(super) fn port(socket: &OwnedFd) -> Result<u16> {
     // SAFETY: an all-zero sockaddr_storage is valid.
     let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use verbena_hca::qp::Qp;
 
-/// Number of processes.
 const CROWD: usize = 64;
-/// Index of the stopped process.
 const STOPPED: usize = 13;
 /// Number of short-lived processes meanwhile.
 const SHORT: usize = 200;

@@ -117,7 +117,6 @@ impl Table {
         self.mapping.word64(PORTS_DOWN)
     }
 
-    /// Returns the life of a slot.
     pub(super) fn life(&self, slot: u32) -> Life {
         Life::of(self.life_word(slot).load(Ordering::Acquire))
     }
@@ -167,7 +166,6 @@ impl Table {
         self.word(slot, PID).load(Ordering::Relaxed)
     }
 
-    /// Returns the flags of a slot.
     pub(super) fn flags(&self, slot: u32) -> &AtomicU32 {
         self.word(slot, FLAGS)
     }

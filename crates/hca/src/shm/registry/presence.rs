@@ -77,7 +77,6 @@ pub(super) fn claim(file: &File, slot: u32) -> Result<Claim> {
     })
 }
 
-/// Unlocks the byte of a slot.
 pub(super) fn release(file: &File, slot: u32) {
     let _ = control(file, libc::F_OFD_SETLK, &mut range(Kind::None, slot, 1));
 }
