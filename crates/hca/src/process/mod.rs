@@ -203,7 +203,7 @@ impl Process {
     /// Returns the adapter of this process; creates it if there is none yet.
     ///
     /// # Errors
-    /// EINVAL and others for invalid environment variables; the system's.
+    /// EINVAL or ENODEV for invalid environment variables; the system's.
     pub fn current() -> Result<Arc<Process>> {
         static MAKING: Mutex<()> = Mutex::new(());
         if let Some(process) = CURRENT.get() {
