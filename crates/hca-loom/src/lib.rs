@@ -1,7 +1,8 @@
-//! Model checks of the adapter's shared-memory algorithms: the very files of `hca`, compiled with loom's atomics.
+//! Model checks of the adapter's shared-memory algorithms: the very files of `hca`, compiled with
+//! loom's atomics.
 //!
-//! Run by `cargo test -p verbena-hca-loom --release`. Each test names the fault that it would find. Rings have four
-//! cells here instead of thousands, because the checker tries every interleaving.
+//! Run by `cargo test -p verbena-hca-loom --release`. Each test names the fault that it would find.
+//! Rings have four cells here instead of thousands, because the checker tries every interleaving.
 
 pub mod sync;
 

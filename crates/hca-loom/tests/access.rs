@@ -1,4 +1,4 @@
-//! Taking memory away while a peer may be touching it.
+//! Taking memory away while a peer may be accessing it.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -12,7 +12,8 @@ struct Model {
     memory: UnsafeCell<u64>,
 }
 
-/// Would find: a deregistration that returns while the peer, having seen the key still valid, writes to the memory.
+/// Would find: a deregistration that returns while the peer, having seen the key still valid,
+/// writes to the memory.
 #[test]
 fn memory_is_untouched_once_the_owner_has_waited() {
     loom::model(|| {
@@ -28,7 +29,7 @@ fn memory_is_untouched_once_the_owner_has_waited() {
                     return;
                 };
                 if model.key.load(Ordering::SeqCst) == 0x100 {
-                    // SAFETY: what the test is about: loom reports an access that is not ordered.
+                    // SAFETY: the access under test: loom reports it if it is not ordered.
                     model.memory.with_mut(|memory| unsafe { *memory = 1 });
                 }
                 access::leave(&model.counter, entered);
@@ -38,7 +39,7 @@ fn memory_is_untouched_once_the_owner_has_waited() {
         while access::open_section(&model.counter).is_some() {
             thread::yield_now();
         }
-        // SAFETY: as above.
+        // SAFETY: the access under test: loom reports it if it is not ordered.
         model.memory.with_mut(|memory| unsafe { *memory = 2 });
         peer.join().unwrap();
     });

@@ -1,4 +1,5 @@
-//! A lock with a home: `claim.rs`. The thread that is at home takes it without a fence, and still is alone.
+//! The biased lock of `claim.rs`. The home thread takes it without a fence, and still excludes all
+//! others.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -8,7 +9,7 @@ use verbena_hca_loom::sync::{Ordering, light_barriers_for_ever, model_barrier};
 
 const HOME: u32 = 1;
 const GUEST: u32 = 2;
-/// Preemptions that are tried: one more takes ten times as long.
+/// Number of preemptions tried: one more takes ten times as long.
 const BOUND: usize = 5;
 
 struct Counter {
@@ -17,7 +18,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// At home from the second time on.
+    /// Returns a lock that makes a thread its home at the second acquisition.
     fn new() -> Counter {
         Counter {
             claim: Claim::new(2),
@@ -25,12 +26,12 @@ impl Counter {
         }
     }
 
-    /// What the holder does; a barrier may fall before, between and behind.
+    /// The critical section; a barrier may fall before, between and behind its accesses.
     fn add(&self) {
         model_barrier();
         let value = self.value();
         model_barrier();
-        // SAFETY: the claim is held; that nobody else has it is what loom checks.
+        // SAFETY: the claim is held; loom checks that no other thread holds it.
         self.value.with_mut(|place| unsafe { *place = value + 1 });
         model_barrier();
     }
@@ -51,7 +52,7 @@ impl Counter {
     }
 
     fn value(&self) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: the claim is held, or all other threads have ended; loom checks that.
         self.value.with(|value| unsafe { *value })
     }
 }
@@ -64,7 +65,7 @@ fn check(
     model.preemption_bound = Some(BOUND);
     model.check(move || {
         let counter = Arc::new(Counter::new());
-        // Moves in.
+        // Makes HOME the home.
         counter.take(HOME);
         counter.take(HOME);
         let other = thread::spawn({
@@ -84,7 +85,7 @@ fn check(
     });
 }
 
-/// Would find: both in at once, because the home's word or its being shown out is seen too late.
+/// Would find: both in at once, because the home's word or the revocation is seen too late.
 #[test]
 fn the_home_and_a_guest_are_never_both_in() {
     check(

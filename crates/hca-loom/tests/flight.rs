@@ -1,7 +1,9 @@
-//! Sleeping over a channel: the words of `process/flight.rs` with the protocol of `shm/sleep.rs`. A test whose name begins
-//! with `without` has the order that the adapter once had, and must find the wake-up that it lost.
+//! Sleeping on a channel: the words of `process/flight.rs` with the protocol of `shm/sleep.rs`. A
+//! test whose name begins with `without` has the order that the adapter once had, and must find the
+//! wake-up that it lost.
 //!
-//! A channel is here a count of records published and one of records dealt with, each written by one side.
+//! A channel is modelled as a count of published records and one of consumed records, each written
+//! by one side.
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::{Arc, Mutex};
@@ -16,9 +18,9 @@ struct Channel {
     published: AtomicU64,
     /// The responder's position.
     head: AtomicU64,
-    /// What the requester knows without a lock.
+    /// The requester's lock-free state.
     flight: Flight,
-    /// The requester's private side.
+    /// The requester's private state.
     sending: Mutex<Sending>,
     /// Of the requester's progress thread.
     armed: AtomicU64,
@@ -32,7 +34,7 @@ struct Sending {
     completed: u64,
 }
 
-/// Records that the ring has room for.
+/// Capacity of the ring in records.
 const ROOM: u64 = 1;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -48,7 +50,7 @@ enum Starve {
 }
 
 impl Channel {
-    /// The application's thread pushes a request; False when there is no room.
+    /// The application's thread pushes a request; false when there is no room.
     fn push(&self, sending: &mut Sending, announce: Announce) -> bool {
         if sending.tail - self.head.load(Ordering::Acquire) >= ROOM {
             return false;
@@ -64,7 +66,7 @@ impl Channel {
         true
     }
 
-    /// The responder deals with what is there, and rings for the requester if it may sleep.
+    /// The responder consumes the published records, and rings for the requester if it may sleep.
     fn respond(&self) {
         let published = self.published.load(Ordering::Acquire);
         if published > self.head.load(Ordering::Relaxed) {
@@ -76,8 +78,8 @@ impl Channel {
         }
     }
 
-    /// A look of the requester's: completes what was dealt with, and wakes who waits for room. Returns whether there was
-    /// anything.
+    /// A look by the requester: completes consumed records, and wakes a queue pair that waits for
+    /// room. Returns whether there was anything.
     fn look(&self, announce: Announce) -> bool {
         if self.flight.is_idle() {
             return false;
@@ -91,7 +93,7 @@ impl Channel {
         if std::mem::take(&mut sending.starving) {
             assert!(self.push(&mut sending, announce), "there is room now");
         }
-        // Last, when what was dealt with is complete.
+        // Last, after the consumed records are complete.
         self.flight.note_acknowledged(head);
         true
     }
@@ -113,7 +115,7 @@ fn one_request(announce: Announce) {
         application.join().unwrap();
         responder.join().unwrap();
         let completed = channel.sending.lock().unwrap().completed;
-        // Dealt with, not completed, asleep and not rung: the event never comes.
+        // Consumed, not completed, asleep and not rung: the event never comes.
         assert!(
             channel.head.load(Ordering::Acquire) == completed
                 || !sleeps
@@ -123,8 +125,8 @@ fn one_request(announce: Announce) {
     });
 }
 
-/// Would find: a record that can be answered before it is announced, so that the channel seems idle to the one who goes to
-/// sleep over the answer.
+/// Would find: a record that can be answered before it is announced, so that the channel seems idle
+/// to a thread that goes to sleep waiting for the answer.
 #[test]
 fn what_can_be_answered_is_announced() {
     one_request(Announce::BeforePublishing);
@@ -136,8 +138,8 @@ fn without_announcing_first_an_event_is_lost() {
     one_request(Announce::AfterPublishing);
 }
 
-/// The ring is full. A queue pair wants to push one more, and waits for room, while the responder makes some and a thread
-/// that polls completes. `polls` is what that thread does afterwards for ever.
+/// The ring is full. A queue pair wants to push one more and waits for room, while the responder
+/// makes room and a polling thread completes.
 fn full_ring(starve: Starve) {
     loom::model(move || {
         let announce = Announce::BeforePublishing;
@@ -152,7 +154,7 @@ fn full_ring(starve: Starve) {
                 }
                 if starve == Starve::UnderALockOfItsOwn {
                     drop(sending);
-                    // Loom does not switch where a lock is let go, unless told.
+                    // Loom does not switch threads at the release of a lock without this.
                     thread::yield_now();
                     sending = channel.sending.lock().unwrap();
                 }
@@ -172,7 +174,7 @@ fn full_ring(starve: Starve) {
         posting.join().unwrap();
         responder.join().unwrap();
         polling.join().unwrap();
-        // From here on the responder and the one who polls take turns, and nothing else happens.
+        // From here on the responder and the polling thread alternate, and nothing else happens.
         for _ in 0..2 {
             channel.respond();
             channel.look(announce);
@@ -186,8 +188,8 @@ fn full_ring(starve: Starve) {
     });
 }
 
-/// Would find: a queue pair that waits for room which was made, and completed, before it began to wait: the channel is idle
-/// then, and nobody looks at it any more.
+/// Would find: a queue pair that waits for room that was made, and completed, before it began to
+/// wait: the channel is idle then, and no thread looks at it any more.
 #[test]
 fn who_waits_for_room_is_found_by_who_makes_it_known() {
     full_ring(Starve::UnderTheLockOfThePush);
@@ -199,7 +201,8 @@ fn without_the_lock_of_the_push_a_queue_pair_is_stuck() {
     full_ring(Starve::UnderALockOfItsOwn);
 }
 
-/// As the first, with all parts together: the ring is full, the queue pair waits, the requester's thread goes to sleep.
+/// As the first, with all parts together: the ring is full, the queue pair waits, the requester's
+/// thread goes to sleep.
 #[test]
 fn a_sleeper_is_woken_for_room_that_somebody_waits_for() {
     loom::model(|| {

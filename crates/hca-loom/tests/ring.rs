@@ -24,7 +24,7 @@ impl Model {
     }
 }
 
-// SAFETY: four cells for ever; the indices are checked by the arrays. Records here take one cell each.
+// SAFETY: always four cells; the arrays check the indices. Records here take one cell each.
 unsafe impl Store for Model {
     fn cells(&self) -> u64 {
         CELLS as u64
@@ -36,11 +36,11 @@ unsafe impl Store for Model {
         &self.head
     }
     fn readable(&self, index: u64) -> *const u8 {
-        // Loom complains here if a write is not ordered before this read.
+        // Loom reports an error here if a write is not ordered before this read.
         self.cells[index as usize].with(|cell| cell.cast())
     }
     fn writable(&self, index: u64) -> *mut u8 {
-        // Loom complains here if a read is not ordered before this write.
+        // Loom reports an error here if a read is not ordered before this write.
         self.cells[index as usize].with_mut(|cell| cell.cast())
     }
 }
@@ -54,7 +54,8 @@ fn push(producer: &mut Producer, model: &Model, value: u64) -> bool {
     producer.push(model, header, 0, |_| ()).is_some()
 }
 
-/// Would find: a stamp that is published before the record, or a `head` that is published before the last read.
+/// Would find: a stamp that is published before the record, or a `head` that is published before
+/// the last read.
 #[test]
 fn records_arrive_whole_in_order_and_room_is_not_reused_too_soon() {
     loom::model(|| {

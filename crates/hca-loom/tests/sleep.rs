@@ -1,5 +1,5 @@
-//! Going to sleep without missing a ring: `shm/sleep.rs`, and what it asks of those who use it. A test whose name begins
-//! with `without` breaks one of the conditions, and must find a wake-up that is lost.
+//! Going to sleep without missing a ring: `shm/sleep.rs` and its conditions on callers. A test
+//! whose name begins with `without` breaks one of the conditions, and must find a lost wake-up.
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::{Arc, Mutex};
@@ -7,21 +7,21 @@ use loom::thread;
 use verbena_hca_loom::sleep;
 use verbena_hca_loom::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// What a sleeper and those who wake it share.
+/// State shared by a sleeper and its wakers.
 #[derive(Default)]
 struct Bed {
     armed: AtomicU64,
-    /// Rings that were not taken yet.
+    /// Whether a ring has not been taken yet.
     rung: AtomicBool,
 }
 
 impl Bed {
-    /// Of a publisher that has never rung.
+    /// Rings as a publisher that has never rung.
     fn ring_if_armed(&self) {
         self.ring_again_if_armed(&AtomicU64::new(0));
     }
 
-    /// Of a publisher that has rung for `rung` last.
+    /// Rings as a publisher that last rang for `rung`.
     fn ring_again_if_armed(&self, rung: &AtomicU64) {
         sleep::ring_if_armed(&self.armed, rung, || {
             self.rung.store(true, Ordering::SeqCst);
@@ -30,7 +30,7 @@ impl Bed {
     }
 }
 
-/// Would find: something published for a process that then sleeps without having been rung.
+/// Would find: data published for a process that then sleeps without having been rung.
 #[test]
 fn what_is_published_before_the_sleep_is_seen_or_rung_for() {
     loom::model(|| {
@@ -52,7 +52,7 @@ fn what_is_published_before_the_sleep_is_seen_or_rung_for() {
     });
 }
 
-/// As above, with two who publish: neither's ring may stand for the other's.
+/// As above, with two publishers: the ring of one must not stand for the other's.
 #[test]
 fn two_publish_and_both_are_seen_or_rung_for() {
     loom::model(|| {
@@ -80,7 +80,7 @@ fn two_publish_and_both_are_seen_or_rung_for() {
     });
 }
 
-/// An application that begins to wait for events, as `want` has it, while the progress thread wakes up.
+/// An application begins to wait for events, by `want`, while the progress thread wakes up.
 fn woken_while_events_are_wanted(want: fn(&AtomicU64, &AtomicUsize)) {
     loom::model(move || {
         let bed = Arc::new(Bed::default());
@@ -96,20 +96,21 @@ fn woken_while_events_are_wanted(want: fn(&AtomicU64, &AtomicUsize)) {
     });
 }
 
-/// Would find: a disarming that undoes the arming of one who has just begun to wait for events (a completion queue armed
-/// while the progress thread wakes up).
+/// Would find: a disarming that undoes the arming of a thread that has just begun to wait for
+/// events (a completion queue armed while the progress thread wakes up).
 #[test]
 fn waking_up_leaves_rings_on_for_whoever_waits_for_events() {
     woken_while_events_are_wanted(sleep::want_rings);
 }
 
-/// The same for one who arms a queue again that is armed.
+/// The same for a thread that arms a queue again that is already armed.
 #[test]
 fn waking_up_leaves_rings_on_for_whoever_still_waits_for_events() {
     woken_while_events_are_wanted(sleep::want_rings_still);
 }
 
-/// Would find: as the first, over a whole turn of the progress thread: awake, asleep, and what came in between.
+/// Would find: as the first, over a whole turn of the progress thread: awake, asleep, and a
+/// publication in between.
 #[test]
 fn what_is_published_while_it_wakes_up_is_found_by_the_next_look() {
     loom::model(|| {
@@ -132,14 +133,15 @@ fn what_is_published_while_it_wakes_up_is_found_by_the_next_look() {
     });
 }
 
-/// What a sleeper writes before it looks once more.
+/// The value that a sleeper writes before it looks once more.
 #[derive(Clone, Copy)]
 enum Arming {
     WithANewValue,
     WithTheSameValue,
 }
 
-/// A publisher that publishes twice, and a sleeper that was woken by the first ring, if there was one, and sleeps again.
+/// A publisher that publishes twice, and a sleeper that was woken by the first ring, if there was
+/// one, and sleeps again.
 fn rung_for_once_and_published_twice(arming: Arming) {
     loom::model(move || {
         let bed = Arc::new(Bed::default());

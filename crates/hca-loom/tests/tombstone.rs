@@ -1,5 +1,5 @@
-//! An atomic whose word is moved away takes effect once. Without the second look at the right, or without the exchange, it
-//! is lost or done twice.
+//! An atomic whose word is moved away takes effect once. Without the second check of the right, or
+//! without the exchange, it is lost or done twice.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -10,7 +10,7 @@ const NONCE: u64 = 1 << 40;
 
 #[derive(Default)]
 struct World {
-    /// 0: the word is at its old place; 1: nowhere that a peer may reach.
+    /// 0: the word is at its old place; 1: peers cannot reach it.
     hidden: AtomicU64,
     old: AtomicU64,
     word: AtomicU64,

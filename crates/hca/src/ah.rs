@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
 use verbena_wire::Qpn;
 
-/// Where a datagram goes.
+/// The destination of a datagram.
 pub struct AddressHandle {
     pd: Arc<Pd>,
     attributes: ibv_ah_attr,
@@ -22,10 +22,11 @@ pub struct AddressHandle {
 }
 
 impl AddressHandle {
-    /// A handle for the attributes.
+    /// Creates a handle for the attributes.
     ///
     /// # Errors
-    /// EINVAL for a port or source GID that the device does not have, or over Ethernet without a global route; ENOMEM when there are as many as it advertises.
+    /// EINVAL for a port or source GID that the device does not have, or with Ethernet without a
+    /// global route; ENOMEM at the advertised limit.
     pub fn create(pd: &Arc<Pd>, attributes: &ibv_ah_attr) -> Result<Arc<AddressHandle>> {
         let mut attributes = *attributes;
         let device = pd.context().device;
@@ -41,22 +42,21 @@ impl AddressHandle {
         }))
     }
 
-    /// What it was made of, with the host's number of the port.
+    /// Returns its attributes, with the host's number of the port.
     pub fn attributes(&self) -> &ibv_ah_attr {
         &self.attributes
     }
 
-    /// Whether datagrams carry a global route header.
+    /// Returns whether datagrams carry a global route header.
     pub(crate) fn is_global(&self) -> bool {
         self.attributes.is_global != 0
     }
 
-    /// Whether the destination is a multicast group.
     pub(crate) fn is_multicast(&self) -> bool {
         self.is_global() && link::group(self.attributes.grh.dgid).is_some()
     }
 
-    /// Ends the handle's life for the application. Work requests may still remember it.
+    /// Ends the handle's life for the application. Work requests may still refer to it.
     pub fn destroy(&self) {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         if place.take().is_some() {
@@ -65,7 +65,7 @@ impl AddressHandle {
     }
 }
 
-/// Over RoCE, finds out how datagrams get to a host of which nothing is known: of what is lost nobody is told.
+/// Over RoCE, probes the path to an unknown host: the loss of a datagram is never reported.
 fn meet(pd: &Pd, attributes: &ibv_ah_attr) {
     if !path::leads_elsewhere(attributes) {
         return;
@@ -78,7 +78,12 @@ fn meet(pd: &Pd, attributes: &ibv_ah_attr) {
     }
 }
 
-/// Whether the device can send to these attributes. An Ethernet port has no LID, and reaches nobody without a GID.
+/// Checks that the device can send to these attributes. An Ethernet port has no LID, and reaches no
+/// destination without a GID.
+///
+/// # Errors
+/// EINVAL for a missing global route with Ethernet, a source GID that the port does not have, and
+/// one of another family than the destination group.
 pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
     let (port, index) = (attributes.port_num, attributes.grh.sgid_index);
     match (attributes.is_global != 0, link::is_ethernet()) {
@@ -116,10 +121,10 @@ pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
     }
 }
 
-/// Tells, once in a process, of a destination that is the address of a RoCE port while ours are
-/// InfiniBand. No GID of an InfiniBand port looks like that, so only a program that made it of an
-/// IP address comes here. InfiniBand reaches the queue pair by its number whatever the GID, so this
-/// is no refusal.
+/// Reports, once in a process, a destination that is the address of a RoCE port while the local
+/// ports are InfiniBand. No GID of an InfiniBand port has that form, so only a program that made it
+/// of an IP address gets here. InfiniBand reaches the queue pair by its number regardless of the
+/// GID, so this is no refusal.
 fn notice_roce_address(attributes: &ibv_ah_attr) {
     static WAS_TOLD: AtomicBool = AtomicBool::new(false);
     let address = Ipv6Addr::from(attributes.grh.dgid.bytes());
@@ -134,8 +139,8 @@ fn notice_roce_address(attributes: &ibv_ah_attr) {
     }
 }
 
-/// Whether a packet can go from a GID to the group that the attributes name, if they name one: over RoCE, of IPv4 to a
-/// group of IPv4, of IPv6 to one of IPv6.
+/// Returns whether a packet can go from a GID to the multicast group of the attributes, if they
+/// name one: over RoCE both must be IPv4 or both IPv6.
 fn reaches(source: ibv_gid, attributes: &ibv_ah_attr) -> bool {
     let is_v4 = |bytes: [u8; 16]| Ipv6Addr::from(bytes).to_ipv4_mapped().is_some();
     match link::group(attributes.grh.dgid) {

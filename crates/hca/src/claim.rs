@@ -1,52 +1,56 @@
-//! Who has a lock. A thread that takes one again and again becomes its *home*, and takes it from then on without a
-//! locked instruction.
+//! Biased locking: ownership of a lock. A thread that takes a lock again and again becomes its
+//! *home* (the thread that the lock is biased to) and from then on takes it without a locked
+//! instruction.
 //!
-//! The law:
-//! - A lock has one home at most, for ever: the first thread that took it [`HABIT`] times in a row. `is_at_home` says
-//!   whether the home may take it the short way now, which is: say so in `held`, then look at `is_at_home` again.
-//! - Everybody else, and the home when it is not at home, takes the long way: `taken` by an exchange; then, if the home is
-//!   at home, it is shown out; then `held` is waited for. Only who has `taken` writes anything but `held`, and only the
-//!   home writes `held`.
-//! - SYNC POINT claim: to show the home out is to clear `is_at_home`, then a barrier that makes every thread of the
-//!   process pass a full fence ([`heavy_barrier`]), then to look at `held`. The home stores `held`, passes a barrier of the
-//!   compiler's ([`light_barrier`]), and looks at `is_at_home`. Either the fence falls between these two, or before, or
-//!   behind: so the home sees that it was shown out, or who showed it out sees that it holds the lock.
-//! - A home that finds itself shown out clears `held` again, and others may find it set for that moment. That is why they
-//!   wait for it, and why a lock has one home for ever: another home's word would be cleared with it.
-//! - What one holder did the next one sees: both words are cleared with Release and looked at with Acquire, and what a
-//!   thread did itself it sees anyway.
+//! Protocol:
+//! - A lock has one home at most, for ever: the first thread that took it [`HABIT`] times in a row.
+//!   `at_home` says whether the home may take the fast path now: it sets `held`, then reads
+//!   `at_home` again.
+//! - All other threads, and the home while it is not at home, take the slow path: they exchange
+//!   `taken`; then, if the home is at home, they revoke the bias; then they wait for `held` to be
+//!   clear. Only the owner of `taken` writes any word but `held`, and only the home sets `held`.
+//! - SYNC POINT claim: to revoke the bias, a thread clears `at_home`, runs a barrier that makes
+//!   every thread of the process pass a full fence ([`heavy_barrier`]), then reads `held`. The home
+//!   stores `held`, passes a compiler barrier ([`light_barrier`]), and reads `at_home`. The fence
+//!   falls between these two, before or after them: so either the home sees the revocation, or the
+//!   revoking thread sees that the home holds the lock.
+//! - A home that finds the bias revoked clears `held` again; other threads may find it set for that
+//!   moment. That is why they wait for it, and why a lock has one home for ever: another home's
+//!   word would be cleared with it.
+//! - Each holder sees the writes of the previous one: both words are cleared with Release and read
+//!   with Acquire, and a thread sees its own writes anyway.
 //!
-//! Showing out costs a system call. So who was shown out has to take the lock twice as often in a row as the last time to
-//! be at home again. `hca-loom` compiles this very file.
+//! A revocation costs a system call. So after each one the number of acquisitions in a row that
+//! make the home at home again doubles. `hca-loom` compiles this very file.
 
 use crate::sync::{
     AtomicBool, AtomicU32, Ordering, can_bar, heavy_barrier, light_barrier, model_barrier,
     wait_a_little,
 };
 
-/// How often in a row a thread takes a lock before it is at home there.
+/// Acquisitions in a row after which a thread is at home.
 pub const HABIT: u32 = 16;
-/// The most that is asked of one who was shown out.
+/// Upper limit of that number after revocations.
 const MOST: u32 = 1 << 20;
 
-/// The words of a lock. Threads are named by numbers that are not zero.
+/// The words of a lock. Threads are named by numbers other than 0.
 #[derive(Debug)]
 pub struct Claim {
-    /// The home, while it is at home.
+    /// The home, while it is at home; else 0.
     at_home: AtomicU32,
     held: AtomicBool,
     taken: AtomicBool,
-    /// Under `taken`, as what follows: the home, or 0.
+    /// The home, or 0. This and the following words are protected by `taken`.
     home: AtomicU32,
-    /// Who took the long way last, and how often in a row.
+    /// The thread that took the slow path last, and how often in a row.
     last: AtomicU32,
     streak: AtomicU32,
-    /// How long that streak must be.
+    /// Length of the streak that makes a thread at home.
     habit: AtomicU32,
 }
 
 impl Claim {
-    /// A lock that becomes a thread's home when it was taken `habit` times in a row.
+    /// Returns a free lock that makes a thread its home after `habit` acquisitions in a row.
     #[inline]
     pub fn new(habit: u32) -> Claim {
         Claim {
@@ -60,7 +64,7 @@ impl Claim {
         }
     }
 
-    /// Waits for the lock. To give it back is to clear what is returned, with Release.
+    /// Waits for the lock. The caller releases it by clearing the returned word with Release.
     #[inline]
     pub fn take(&self, thread: u32) -> &AtomicBool {
         if self.take_at_home(thread) {
@@ -69,7 +73,7 @@ impl Claim {
         self.take_the_long_way(thread)
     }
 
-    /// The lock, unless somebody has it.
+    /// Returns the lock unless it is held.
     #[inline]
     pub fn try_take(&self, thread: u32) -> Option<&AtomicBool> {
         if self.take_at_home(thread) {
@@ -80,7 +84,8 @@ impl Claim {
 
     #[inline]
     fn take_at_home(&self, thread: u32) -> bool {
-        // Held by the home itself: taken in a signal handler, say. That never ends well, but it ends in waiting.
+        // Already held by the home itself, in a signal handler, say. That always ends in a
+        // deadlock.
         if self.at_home.load(Ordering::Relaxed) != thread || self.held.load(Ordering::Relaxed) {
             return false;
         }
@@ -108,7 +113,8 @@ impl Claim {
     }
 
     fn try_the_long_way(&self, thread: u32) -> Option<&AtomicBool> {
-        // A look first: an exchange would take the line from the holder for nothing, and showing out costs more.
+        // A load first: an exchange would needlessly take the cache line from the holder, and a
+        // revocation costs more.
         if self.held.load(Ordering::Relaxed)
             || self.taken.load(Ordering::Relaxed)
             || self.taken.swap(true, Ordering::Acquire)
@@ -123,7 +129,7 @@ impl Claim {
         Some(self.count(thread))
     }
 
-    /// Under `taken`: from here on the home comes the long way too.
+    /// Revokes the bias: from here on the home takes the slow path too. The caller holds `taken`.
     #[inline]
     fn show_out(&self) {
         if self.at_home.load(Ordering::Relaxed) != 0 {
@@ -136,7 +142,8 @@ impl Claim {
         }
     }
 
-    /// With the lock, which was taken the long way: counts, and makes the thread at home that always comes.
+    /// Counts an acquisition by the slow path and makes a thread at home that comes again and
+    /// again. The caller holds the lock.
     #[inline]
     fn count(&self, thread: u32) -> &AtomicBool {
         if self.last.load(Ordering::Relaxed) != thread {
@@ -156,7 +163,7 @@ impl Claim {
     fn move_in(&self, thread: u32) -> &AtomicBool {
         self.streak.store(0, Ordering::Relaxed);
         let home = self.home.load(Ordering::Relaxed);
-        // The last number may be many threads'.
+        // Several threads may share the last number.
         if (home != 0 && home != thread) || thread == u32::MAX || !can_bar() {
             return &self.taken;
         }

@@ -1,4 +1,5 @@
-//! An opened device, its protection domains and its asynchronous events: ibv_open_device(3), ibv_alloc_pd(3).
+//! An opened device, its protection domains and its asynchronous events: ibv_open_device(3),
+//! ibv_alloc_pd(3).
 
 use crate::device::Device;
 use crate::errno::Result;
@@ -11,18 +12,22 @@ use crate::refused;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An opened device. A process may open it several times; the contexts share its memory keys and queue pairs.
+/// An opened device. A process may open it several times; the contexts share its memory keys and
+/// queue pairs.
 pub struct Context {
     /// The adapter of this process.
     pub process: Arc<Process>,
-    /// Which of the devices it is.
+    /// The device.
     pub device: Device,
-    /// What happened outside of any completion.
+    /// Asynchronous events.
     pub events: EventQueue<AsyncEvent>,
 }
 
 impl Context {
     /// Opens one of the software adapter's devices.
+    ///
+    /// # Errors
+    /// As [`Process::current`], [`EventQueue::new`] and [`Process::join`].
     pub fn open(device: Device) -> Result<Arc<Context>> {
         refusal::prepare();
         let context = Arc::new(Context {
@@ -51,10 +56,10 @@ pub struct Pd {
 static NEXT_PD: AtomicU32 = AtomicU32::new(1);
 
 impl Pd {
-    /// A new protection domain.
+    /// Allocates a protection domain.
     ///
     /// # Errors
-    /// ENOMEM when there are as many as the device advertises.
+    /// ENOMEM at the advertised limit.
     pub fn allocate(context: &Arc<Context>) -> Result<Arc<Pd>> {
         let place = quota::PROTECTION_DOMAINS.take()?;
         let number = NEXT_PD.fetch_add(1, Ordering::Relaxed);
@@ -66,7 +71,8 @@ impl Pd {
         }))
     }
 
-    /// A parent domain: protects exactly as its protection domain does (ibv_alloc_parent_domain(3)).
+    /// Returns a parent domain, which protects exactly as its protection domain does
+    /// (ibv_alloc_parent_domain(3)).
     pub fn parent_of(pd: &Arc<Pd>) -> Arc<Pd> {
         let (context, number) = (pd.context.clone(), pd.number);
         Arc::new(Pd {
@@ -77,7 +83,7 @@ impl Pd {
         })
     }
 
-    /// The context that it belongs to.
+    /// Returns its context.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
@@ -95,7 +101,7 @@ impl Pd {
         self.users.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes one of these back.
+    /// Uncounts one.
     pub fn release(&self) {
         self.users.fetch_sub(1, Ordering::Relaxed);
     }
@@ -103,7 +109,8 @@ impl Pd {
     /// Ends the domain's life for the application.
     ///
     /// # Errors
-    /// EBUSY while regions, windows, queue pairs, shared receive queues or address handles live in it.
+    /// EBUSY while regions, windows, queue pairs, shared receive queues or address handles live in
+    /// it.
     pub fn deallocate(&self) -> Result<()> {
         if self.users.load(Ordering::Relaxed) > 0 {
             return Err(refused!(
@@ -113,7 +120,7 @@ impl Pd {
                 self.users.load(Ordering::Relaxed)
             ));
         }
-        // Now, and not when the last work request that remembers the domain is gone.
+        // Released now, and not when the last work request that refers to the domain is dropped.
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         *place = None;
         Ok(())

@@ -1,4 +1,4 @@
-//! What a process is doing, in words: for `verbena info`.
+//! Describes the state of a process as text, for `verbena info`.
 
 use crate::errno::Result;
 use crate::process::{Process, message};
@@ -9,15 +9,20 @@ use std::fmt::Write as _;
 use std::path::Path;
 use verbena_abi::*;
 
-/// Longest description, in bytes. Queue pairs that do not fit are counted only.
+/// Longest description in bytes. Queue pairs that do not fit are only counted.
 pub const MAX_LENGTH: usize = 128 << 10;
 
-/// Every process in the registry at `directory`: its id, and its description as a JSON object or why there is none.
+/// Returns every process in the registry at `directory`: its id, and its description as a JSON
+/// object or the reason why there is none.
 ///
-/// The object has `pid`, `command`, `peers` (`pid`, `path`), `queue_pairs` (`number`, `type`, `state`, `destination`,
-/// `receives` that are posted and wait, `sends` that are not complete, and what the first of them `waits_for`),
-/// `queue_pairs_in_all`, `udp_port` (at which other hosts reach it; 0 where none can), `tunnels` (addresses of hosts that it
-/// reaches over TCP) and `counters`.
+/// The object has `pid`, `command`, `peers` (`pid`, `path`), `queue_pairs` (`number`, `type`,
+/// `state`, `destination`, number of posted `receives`, number of incomplete `sends`, and the
+/// condition that the first of them `waits_for`), `queue_pairs_in_all`, `udp_port` (at which other
+/// hosts reach it; 0 for none), `tunnels` (addresses of hosts that it reaches over TCP) and
+/// `counters`.
+///
+/// # Errors
+/// As [`Registry::open_existing`].
 pub fn processes(directory: &Path) -> Result<Vec<(u32, Result<String>)>> {
     let registry = Registry::open_existing(directory)?;
     let ask = |identity| message::ask_description(&registry.connect(identity)?);
@@ -28,14 +33,15 @@ pub fn processes(directory: &Path) -> Result<Vec<(u32, Result<String>)>> {
         .collect())
 }
 
-/// Reclaims what dead processes left in the registry at `directory`; removes it when nobody lives.
+/// Reclaims the remains of dead processes in the registry at `directory`; removes it when no
+/// process lives.
 pub fn sweep(directory: &Path) {
     if let Ok(registry) = Registry::open_existing(directory) {
         registry.sweep();
     }
 }
 
-/// This process.
+/// Returns the description of this process.
 pub fn process(process: &Process) -> String {
     let command = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
     let mut text = format!(

@@ -1,9 +1,9 @@
-//! What the software adapter is: its devices, their names, identifiers and limits
-//! (ibv_query_device(3), ibv_query_port(3)).
+//! The devices of the software adapter: names, identifiers and limits (ibv_query_device(3),
+//! ibv_query_port(3)).
 //!
-//! Ports are numbered from 1 over all devices of a host, which is how [`crate::link`] and the queue
-//! pairs know them. A program counts the ports of each device from 1: [`Device::port`] and
-//! [`Device::of_port`] lead from one to the other.
+//! Ports are numbered from 1 over all devices of a host; [`crate::link`] and the queue pairs use
+//! these numbers. A program counts the ports of each device from 1. [`Device::port`] and
+//! [`Device::of_port`] convert between the two.
 
 use crate::cq;
 use crate::errno::Result;
@@ -13,39 +13,39 @@ use crate::receive::{MAX_SGE, MAX_SRQ_WR};
 use crate::refused;
 use verbena_abi::*;
 
-/// What the devices' names begin with; the index follows.
+/// Prefix of the devices' names; the index follows.
 pub const NAME: &str = "verbena";
-/// Vendor, as an organisation's 24 bits would be: with the local bit, so that it is nobody's. Programs take 0 for a
-/// device that failed to answer.
+/// Vendor ID, in the place of an organisation's 24 bits: with the local bit, so that it belongs to
+/// no organisation. Programs take 0 for a device that failed to answer.
 pub const VENDOR: u32 = 0x02_5642;
-/// The first port. How many there are: [`link::ports`].
+/// The first port. [`link::ports`] returns their number.
 pub const FIRST_PORT: u8 = 1;
-/// Entries of the GID table. Of an InfiniBand port only the first holds a GID.
+/// Entries of the GID table. On an InfiniBand port only the first holds a GID.
 pub const GIDS: usize = 8;
 /// Entries of the partition key table.
 pub const PKEYS: usize = 1;
 /// The default partition, full membership.
 pub const PKEY: u16 = 0xffff;
-/// Local identifier of the first InfiniBand port, which is the subnet manager's: there is one
-/// subnet a host.
+/// LID of the first InfiniBand port, which is also the subnet manager's: a host is one subnet.
 pub const LID: u16 = 1;
-/// Most queue pairs, as on adapters of today. See [`crate::quota`] for what processes share.
+/// Limit on queue pairs, as on current adapters. See [`crate::quota`] for the limits shared by
+/// processes.
 pub const MAX_QP: u32 = 1 << 17;
-/// Most completion queues.
+/// Limit on completion queues.
 pub const MAX_CQ: u32 = 1 << 17;
-/// Most shared receive queues.
+/// Limit on shared receive queues.
 pub const MAX_SRQ: u32 = 1 << 16;
-/// Most protection domains.
+/// Limit on protection domains.
 pub const MAX_PD: u32 = 1 << 16;
-/// Most address handles.
+/// Limit on address handles.
 pub const MAX_AH: u32 = 1 << 20;
-/// Most work requests in a send or receive queue.
+/// Limit on work requests in a send or receive queue.
 pub const MAX_QP_WR: u32 = 1 << 15;
-/// Most inline data.
+/// Limit on inline data in bytes.
 pub const MAX_INLINE: u32 = 1024;
-/// Longest message, as the architecture has it.
+/// Longest message in bytes, as in the architecture.
 pub const MAX_MESSAGE: u32 = 1 << 31;
-/// Most reads and atomics in flight a queue pair.
+/// Limit on reads and atomics in flight for a queue pair.
 pub const MAX_RD_ATOMIC: u8 = 128;
 /// Bytes of the largest path MTU, and of the longest datagram of an InfiniBand port.
 pub const MTU_BYTES: u32 = 4096;
@@ -55,48 +55,48 @@ pub const MTU_BYTES: u32 = 4096;
 pub struct Device(u8);
 
 impl Device {
-    /// The first.
+    /// The first device.
     pub const FIRST: Device = Device(0);
 
-    /// All of them, by index.
+    /// Returns all devices, by index.
     pub fn all() -> impl ExactSizeIterator<Item = Device> {
         (0..link::devices()).map(Device)
     }
 
-    /// The device of an index, of as many as a host can have.
+    /// Returns the device of an index below the limit of a host.
     pub fn at(index: u8) -> Option<Device> {
         (index < link::MOST_DEVICES).then_some(Device(index))
     }
 
-    /// The device that has one of the host's ports, and the number that the port has there.
+    /// Returns the device of one of the host's ports, and the port's number there.
     pub fn of_port(port: u8) -> (Device, u8) {
         let before = port.max(FIRST_PORT) - FIRST_PORT;
         let each = Device::ports();
         (Device(before / each), before % each + 1)
     }
 
-    /// Its index, from 0.
+    /// Returns its index, from 0.
     pub fn index(self) -> u8 {
         self.0
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> String {
         format!("{NAME}{}", self.0)
     }
 
-    /// How many ports each device has.
+    /// Returns the number of ports of each device.
     pub fn ports() -> u8 {
         link::ports() / link::devices()
     }
 
-    /// The numbers by which the host knows its ports.
+    /// Returns the host's numbers of its ports.
     pub fn host_ports(self) -> std::ops::RangeInclusive<u8> {
         let before = self.0 * Device::ports();
         before + FIRST_PORT..=before + Device::ports()
     }
 
-    /// The host's number of the device's port `number`, which the program calls `name`.
+    /// Returns the host's number of the device's port `number`, which the program calls `name`.
     ///
     /// # Errors
     /// EINVAL for a port that the device does not have.
@@ -109,12 +109,13 @@ impl Device {
                 "{name} is {number}, and the device has {ports} (phys_port_cnt), counted from 1"
             ));
         }
-        // Not more than there are ports in all.
+        // At most the number of all ports.
         Ok(self.0 * ports + number as u8)
     }
 
-    /// Identifier of the node and its first port: the same for all processes of a host. Of an
-    /// Ethernet interface it is made of its hardware address, else in the range for local use.
+    /// Returns the identifier of the node and its first port: the same for all processes of a host.
+    /// With an Ethernet interface it derives from the hardware address, otherwise it is in the
+    /// range for local use.
     pub fn guid(self) -> u64 {
         let first = *self.host_ports().start();
         if let Some(guid) = link::interface(first).and_then(|interface| interface.guid) {
@@ -123,7 +124,7 @@ impl Device {
         host_guid().wrapping_add(self.0.into()) & 0x00ff_ffff_ffff_ffff | LOCAL
     }
 
-    /// Its attributes.
+    /// Returns its attributes.
     pub fn attributes(self) -> ibv_device_attr {
         let guid = self.guid().to_be();
         let mut attributes = ibv_device_attr {
@@ -143,10 +144,10 @@ impl Device {
     }
 }
 
-/// The bit of an EUI-64 that nobody's assigned number has.
+/// The bit of an EUI-64 that marks it as locally administered.
 const LOCAL: u64 = 0x0200_0000_0000_0000;
 
-/// A number that is this host's, of 64 bits.
+/// Returns a 64-bit number derived from the host's identity.
 fn host_guid() -> u64 {
     let id = std::fs::read_to_string("/etc/machine-id")
         .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
@@ -159,7 +160,7 @@ fn host_guid() -> u64 {
         })
 }
 
-/// A port in words: by its number and, where there are several devices, that of its device.
+/// Returns a port's description: its number and, where there are several devices, its device.
 pub fn port_name(port: u8) -> String {
     let (device, number) = Device::of_port(port);
     match link::devices() {
@@ -168,7 +169,7 @@ pub fn port_name(port: u8) -> String {
     }
 }
 
-/// An InfiniBand port's local identifier; 0 over Ethernet.
+/// Returns an InfiniBand port's LID; 0 with Ethernet.
 pub fn lid(port: u8) -> u16 {
     match link::is_ethernet() {
         true => 0,
@@ -176,12 +177,13 @@ pub fn lid(port: u8) -> u16 {
     }
 }
 
-/// A port's first GID: of InfiniBand the only one, the default subnet prefix and the port's GUID.
+/// Returns a port's first GID: with InfiniBand the only one, made of the default subnet prefix and
+/// the port's GUID.
 pub fn gid(port: u8) -> ibv_gid {
     if let Some(first) = link::interface(port).and_then(|interface| interface.entry(0)) {
         return first.gid;
     }
-    // Of InfiniBand each device has one port.
+    // With InfiniBand each device has one port.
     let (device, _) = Device::of_port(port);
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&0xfe80_0000_0000_0000_u64.to_be_bytes());
@@ -189,7 +191,7 @@ pub fn gid(port: u8) -> ibv_gid {
     ibv_gid::from_bytes(bytes)
 }
 
-/// The GID at an index of a port's table, if there is one.
+/// Returns the GID at an index of a port's table, if there is one.
 pub fn gid_at(port: u8, index: usize) -> Option<ibv_gid> {
     match link::interface(port) {
         Some(interface) => interface.entry(index).map(|entry| entry.gid),
@@ -197,28 +199,28 @@ pub fn gid_at(port: u8, index: usize) -> Option<ibv_gid> {
     }
 }
 
-/// Where a GID stands in a port's table, if it is one of the port's.
+/// Returns the index of a GID in a port's table, if it is there.
 pub fn index_of(port: u8, gid: ibv_gid) -> Option<usize> {
     (0..GIDS).find(|index| gid_at(port, *index) == Some(gid))
 }
 
-/// Where a port's own GID stands from which a destination is reached.
+/// Returns the index of a port's GID from which a destination is reached.
 pub fn index_towards(port: u8, destination: ibv_gid) -> usize {
     let index = |interface: &link::Interface| interface.index_towards(destination);
     link::interface(port).and_then(index).unwrap_or(0)
 }
 
-/// A port's largest path MTU now, by its code.
+/// Returns a port's largest path MTU now, by its code.
 pub fn active_mtu(port: u8) -> ibv_mtu {
     link::interface(port).map_or(IBV_MTU_4096, |interface| interface.mtu.code().into())
 }
 
-/// Bytes of that: of a full packet, and of the longest datagram.
+/// Returns that MTU in bytes, which limits a full packet and a datagram.
 pub fn mtu_bytes(port: u8) -> u32 {
     link::interface(port).map_or(MTU_BYTES, |interface| interface.mtu.bytes())
 }
 
-/// What is the same of all devices.
+/// Returns the attributes that all devices share.
 fn limits() -> ibv_device_attr {
     ibv_device_attr {
         max_mr_size: u64::MAX,
@@ -259,35 +261,37 @@ fn limits() -> ibv_device_attr {
     }
 }
 
-/// A rate that four lanes have.
+/// A rate of a four-lane port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// That of a lane, in a port's `active_speed`.
+    /// Rate of a lane, as in a port's `active_speed`.
     pub lane: u8,
-    /// In units of 100 Mb/s.
+    /// Rate of the port in units of 100 Mb/s.
     pub speed: u64,
-    /// As sysfs has it.
+    /// Its name in sysfs.
     pub name: &'static str,
 }
 
-/// Within the host. There is no wire, but there are programs that reckon with its rate: UCX copies messages into buffers of
-/// its own where that seems no slower than the wire. Told of EDR it copied up to 256 KiB, at 4 GB/s where the adapter moves
-/// 15 (Open MPI's bandwidth with 64 KiB). Between two processes large writes run at 20 to 45 GB/s: HDR is the next below
-/// that all of these programs know.
+/// The reported rate within the host. There is no wire, but some programs use the rate: UCX copies
+/// messages into its own buffers where that seems no slower than the wire. With EDR reported it
+/// copied up to 256 KiB, at 4 GB/s where the adapter moves 15 (Open MPI's bandwidth with 64 KiB).
+/// Between two processes large writes run at 20 to 45 GB/s: HDR is the next lower rate that all of
+/// these programs know.
 const WITHIN_HOST: Rate = Rate {
     lane: 64,
     speed: 2000,
     name: "200 Gb/sec (4X HDR)",
 };
 
-/// Over Ethernet, whatever the interface may carry: what a virtual one says of its speed is made up as well.
+/// The reported rate with Ethernet, for every interface: the speed of a virtual
+/// interface is made up as well.
 const ETHERNET: Rate = Rate {
     lane: 32,
     speed: 1000,
     name: "100 Gb/sec (4X EDR)",
 };
 
-/// What a port says of its rate.
+/// Returns the rate that a port reports.
 pub fn rate(port: u8) -> Rate {
     match link::interface(port) {
         Some(_) => ETHERNET,
@@ -295,7 +299,7 @@ pub fn rate(port: u8) -> Rate {
     }
 }
 
-/// A port's attributes: active, and of four lanes of the rate that it says it has.
+/// Returns a port's attributes.
 pub fn port_attributes(port: u8) -> ibv_port_attr {
     match link::interface(port) {
         Some(interface) => ethernet_port(interface),
@@ -303,11 +307,11 @@ pub fn port_attributes(port: u8) -> ibv_port_attr {
     }
 }
 
-/// States of a port, logical and physical (LinkUp, Disabled).
+/// Port states, logical and physical (LinkUp, Disabled).
 const ACTIVE: (ibv_port_state, u8) = (IBV_PORT_ACTIVE, 5);
 const DOWN: (ibv_port_state, u8) = (IBV_PORT_DOWN, 3);
 
-/// A port without LIDs, whose packets need a global route header.
+/// Returns the attributes of a port without LIDs, whose packets need a global route header.
 fn ethernet_port(interface: &link::Interface) -> ibv_port_attr {
     let (state, phys_state) = match interface.is_running {
         true => ACTIVE,

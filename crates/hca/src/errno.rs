@@ -1,13 +1,14 @@
-//! The error number that a verb answers with (errno.h), as a type of its own.
+//! The error number that a verb returns (errno.h), as a type of its own.
 
 use std::fmt;
 use std::io;
 
-/// An `errno` value. Every verb of this crate fails with one, because that is all that the C ABI can carry.
+/// An `errno` value. Every verb of this crate fails with one, because the C ABI can carry nothing
+/// else.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub libc::c_int);
 
-/// What a verb answers.
+/// Result of a verb.
 pub type Result<T> = std::result::Result<T, Errno>;
 
 impl Errno {
@@ -17,15 +18,15 @@ impl Errno {
     pub const ENOMEM: Errno = Errno(libc::ENOMEM);
     /// The device does not have the feature, and advertises so.
     pub const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
-    /// The object is still used by others.
+    /// The object is still in use.
     pub const EBUSY: Errno = Errno(libc::EBUSY);
-    /// A memory range is not mapped, or not with the rights asked for.
+    /// A memory range is not mapped, or not with the requested rights.
     pub const EFAULT: Errno = Errno(libc::EFAULT);
-    /// No open descriptor.
+    /// The descriptor is not open.
     pub const EBADF: Errno = Errno(libc::EBADF);
     /// The descriptor does not have the rights.
     pub const EACCES: Errno = Errno(libc::EACCES);
-    /// Nothing there now; ask again.
+    /// Nothing available now; try again.
     pub const EAGAIN: Errno = Errno(libc::EAGAIN);
     /// No such object.
     pub const ENOENT: Errno = Errno(libc::ENOENT);
@@ -33,14 +34,14 @@ impl Errno {
     pub const EEXIST: Errno = Errno(libc::EEXIST);
     /// Not allowed for this caller.
     pub const EPERM: Errno = Errno(libc::EPERM);
-    /// The peer does not speak this protocol.
+    /// The peer breaks the protocol, or uses another version of it.
     pub const EPROTO: Errno = Errno(libc::EPROTO);
-    /// What was opened has been removed since.
+    /// The opened object has since been removed.
     pub const ESTALE: Errno = Errno(libc::ESTALE);
     /// The adapter's own state could not be set up.
     pub const EIO: Errno = Errno(libc::EIO);
 
-    /// Its name in errno.h, for those that verbs answer with.
+    /// Returns its name in errno.h, if it is one that verbs return.
     pub fn name(self) -> Option<&'static str> {
         Some(match self.0 {
             libc::EINVAL => "EINVAL",
@@ -69,7 +70,7 @@ impl Errno {
         })
     }
 
-    /// The calling thread's `errno`.
+    /// Returns the calling thread's `errno`.
     pub fn last() -> Errno {
         Errno(
             io::Error::last_os_error()

@@ -1,11 +1,12 @@
-//! Events: completion channels (ibv_create_comp_channel(3)) and asynchronous events (ibv_get_async_event(3)).
+//! Events: completion channels (ibv_create_comp_channel(3)) and asynchronous events
+//! (ibv_get_async_event(3)).
 //!
 //! Both are a queue with a descriptor that behaves as the kernel's
 //! (`drivers/infiniband/core/uverbs_main.c`): readable exactly while the queue is not empty, never
-//! writable, opened for reading alone, closed on exec. Each event wakes those who wait, and is one
-//! read(2) of the record that the kernel would give: 8 bytes of a completion event, 16 of an
-//! asynchronous one. It is the reading end of a pipe of packets. A read of fewer bytes, which would
-//! lose the rest of a packet, is refused by the preloaded shim, which is told of the descriptor.
+//! writable, opened for reading alone, closed on exec. Each event wakes the waiting threads, and is
+//! one read(2) of the kernel's record: 8 bytes of a completion event, 16 of an asynchronous one.
+//! The descriptor is the reading end of a pipe in packet mode. A read of fewer bytes would lose the
+//! rest of a packet; the preloaded shim, which learns of the descriptor here, refuses it.
 //!
 //! Elements are the application's handles ("cookies"), which this crate only passes through.
 
@@ -17,15 +18,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Mutex, OnceLock};
 use verbena_abi::*;
 
-/// What a program reads from the descriptor.
+/// An event that a program can read from the descriptor.
 pub trait Record {
-    /// How many bytes an event has.
+    /// Bytes of an event's record.
     const LENGTH: usize;
-    /// These, as `struct ib_uverbs_comp_event_desc` or `ib_uverbs_async_event_desc`.
+    /// Returns these bytes, as `struct ib_uverbs_comp_event_desc` or `ib_uverbs_async_event_desc`.
     fn record(&self) -> [u8; RECORD];
 }
 
-/// The length of the longer record.
+/// Length of the longer record in bytes.
 const RECORD: usize = 16;
 
 /// A queue of events with a descriptor to wait on.
@@ -37,7 +38,7 @@ pub struct EventQueue<T> {
 
 struct Waiting<T> {
     events: VecDeque<T>,
-    /// Of these the last so many have no packet in the pipe, for it was full.
+    /// Number of events, at the end of the queue, without a packet in the pipe because it was full.
     unsent: usize,
 }
 
@@ -73,14 +74,17 @@ pub struct AsyncEvent {
 }
 
 impl<T: Record> EventQueue<T> {
-    /// An empty queue.
+    /// Returns an empty queue.
+    ///
+    /// # Errors
+    /// The system's, when it has no descriptors left.
     pub fn new() -> Result<EventQueue<T>> {
         let mut ends = [0; 2];
         // SAFETY: room for two descriptors; the result is checked before they are owned.
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_DIRECT) } != 0 {
             return Err(Errno::last());
         }
-        // SAFETY: just made, owned by nobody else.
+        // SAFETY: pipe2 just returned these descriptors, and nothing else owns them.
         let [fd, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
         tell_shim(fd.as_raw_fd(), T::LENGTH);
         Ok(EventQueue {
@@ -93,7 +97,7 @@ impl<T: Record> EventQueue<T> {
         })
     }
 
-    /// The descriptor; readable while an event waits.
+    /// Returns the descriptor, which is readable while an event waits.
     pub fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
@@ -107,32 +111,32 @@ impl<T: Record> EventQueue<T> {
         waiting.events.push_back(event);
     }
 
-    /// Puts a packet into the pipe; false if it is full.
+    /// Writes a packet to the pipe; false if it is full.
     fn send(&self, event: &T) -> bool {
         let (bytes, length) = (event.record(), T::LENGTH);
         let write = || {
-            // SAFETY: so many bytes are readable.
+            // SAFETY: the record has at least `length` readable bytes.
             unsafe { libc::write(self.writer.as_raw_fd(), bytes.as_ptr().cast(), length) > 0 }
         };
         write() || (self.widen() && write())
     }
 
-    /// Doubles the packets that the pipe can hold; false at the system's limit.
+    /// Doubles the number of packets that the pipe can hold; false at the system's limit.
     fn widen(&self) -> bool {
         let pipe = self.writer.as_raw_fd();
-        // SAFETY: plain system calls on a descriptor that we own.
+        // SAFETY: the calls take no pointers, and `writer` owns the descriptor.
         unsafe {
             let size = libc::fcntl(pipe, libc::F_GETPIPE_SZ);
             size > 0 && libc::fcntl(pipe, libc::F_SETPIPE_SZ, size.saturating_mul(2)) > size
         }
     }
 
-    /// Sends packets for events that had none, after a packet was read.
+    /// Sends packets for events without one, after a packet was read.
     fn catch_up(&self, waiting: &mut Waiting<T>) {
         while waiting.unsent > 0 {
             let first = waiting.events.len() - waiting.unsent;
             let (bytes, length) = (waiting.events[first].record(), T::LENGTH);
-            // SAFETY: so many bytes are readable.
+            // SAFETY: the record has at least `length` readable bytes.
             if unsafe { libc::write(self.writer.as_raw_fd(), bytes.as_ptr().cast(), length) } < 0 {
                 return;
             }
@@ -148,16 +152,16 @@ impl<T: Record> EventQueue<T> {
         self.next_with(|_| ())
     }
 
-    /// As [`EventQueue::next`], and calls `taken` with the event before anybody else can call
-    /// [`EventQueue::forget`]: who destroys the event's object then either still finds the event here, or finds what
-    /// `taken` noted of it.
+    /// As [`EventQueue::next`], and calls `taken` with the event before any thread can call
+    /// [`EventQueue::forget`]. So a thread that destroys the event's object either still finds the
+    /// event here, or finds the note made by `taken`.
     ///
     /// # Errors
     /// As [`EventQueue::next`].
     pub fn next_with(&self, taken: impl Fn(&T)) -> Result<T> {
         loop {
             self.take_packet()?;
-            // A forgotten event leaves its packet behind; then there is nothing and the wait goes
+            // A forgotten event leaves its packet behind; then there is no event and the wait goes
             // on.
             let mut waiting = self.lock();
             let event = waiting.pop();
@@ -185,7 +189,7 @@ impl<T: Record> EventQueue<T> {
         if Errno::last() != Errno(libc::EBADF) {
             return false;
         }
-        // The writing end could not be had for reading too.
+        // The writing end could not be opened for reading too.
         let mut wait = libc::pollfd {
             fd: self.fd(),
             events: libc::POLLIN,
@@ -196,7 +200,7 @@ impl<T: Record> EventQueue<T> {
         is_readable && read_record(self.fd())
     }
 
-    /// Removes events that nobody took yet, of an object that goes away. Returns how many.
+    /// Removes the events of an object that is being destroyed. Returns their number.
     pub fn forget(&self, is_of: impl Fn(&T) -> bool) -> usize {
         let mut waiting = self.lock();
         let before = waiting.events.len();
@@ -206,13 +210,13 @@ impl<T: Record> EventQueue<T> {
         if left == before {
             return 0;
         }
-        // A packet tells whose event it is, so all are taken back, and those of the events that are
-        // left sent again.
+        // A packet names its event's object, so all are read, and those of the remaining events are
+        // sent again.
         while packets > 0 && self.try_take_packet() {
             packets -= 1;
         }
-        // So many were taken by threads that are about to look: each of them has the next event, or
-        // waits again.
+        // The missing packets were read by threads that are about to take the lock: each of them
+        // gets the next event, or waits again.
         waiting.unsent = left.saturating_sub(packets);
         self.catch_up(&mut waiting);
         before - left
@@ -224,7 +228,6 @@ impl<T: Record> EventQueue<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Takes the first event.
     fn pop(&mut self) -> Option<T> {
         let first = self.events.pop_front();
         self.unsent = self.unsent.min(self.events.len());
@@ -232,14 +235,13 @@ impl<T> Waiting<T> {
     }
 }
 
-/// Tells the preloaded shim, if there is one, that records of so many bytes are read from a
-/// descriptor.
+/// Informs the preloaded shim, if there is one, that a descriptor gives records of so many bytes.
 fn tell_shim(descriptor: RawFd, length: usize) {
     type Tell = extern "C" fn(libc::c_int, usize);
     static SHIM: OnceLock<Option<Tell>> = OnceLock::new();
     let shim = SHIM.get_or_init(|| {
         let name = c"verbena_event_descriptor";
-        // SAFETY: the name is a C string; RTLD_DEFAULT means all that the program was loaded with.
+        // SAFETY: the name is a C string; RTLD_DEFAULT searches all loaded objects.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         // SAFETY: only the shim has this name, with this signature.
         (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut libc::c_void, Tell>(found) })
@@ -255,9 +257,9 @@ fn read_record(descriptor: RawFd) -> bool {
     unsafe { libc::read(descriptor, record.as_mut_ptr().cast(), record.len()) >= 0 }
 }
 
-/// The writing end, not blocking, and opened for reading too: then the pipe has a reader even after
-/// the program closed the descriptor, and a write raises no SIGPIPE. Where that cannot be had, the
-/// end as it is.
+/// Makes the writing end non-blocking and opens it for reading too, so that the pipe has a reader
+/// even after the program closed the descriptor, and a write raises no SIGPIPE. If that fails,
+/// returns the end as it is.
 fn lasting_writer(writer: OwnedFd) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
     let mut options = OpenOptions::new();
@@ -268,9 +270,9 @@ fn lasting_writer(writer: OwnedFd) -> Result<OwnedFd> {
         .open(path)
         .map(OwnedFd::from);
     let set = |end: &OwnedFd| {
-        // O_DIRECT makes a pipe's writes packets.
+        // O_DIRECT puts a pipe in packet mode.
         let flags = libc::O_NONBLOCK | libc::O_DIRECT;
-        // SAFETY: plain system call on a descriptor that we own.
+        // SAFETY: the call takes no pointers, and `end` owns the descriptor.
         unsafe { libc::fcntl(end.as_raw_fd(), libc::F_SETFL, flags) == 0 }
     };
     if let Ok(both) = both

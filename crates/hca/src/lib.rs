@@ -1,11 +1,12 @@
 //! The software channel adapter: memory, queues, queue pairs, transports, paths to peers, events.
 //!
-//! A process that opens the device becomes part of the host's adapter ([`process`]). Its registered pages lie in an
-//! arena of shared memory ([`memory`]), so peers read, write and update them by themselves ([`path`]); messages, and what
-//! cannot be done so, go through a channel between the two processes ([`shm`]). Queue pairs ([`qp`]) turn work requests
-//! into these.
+//! A process that opens the device becomes part of the host's adapter ([`process`]). Its registered
+//! pages lie in an arena of shared memory ([`memory`]), so peers read, write and update them
+//! themselves ([`path`]); messages, and all operations for which that is not possible, go through a
+//! channel between the two processes ([`shm`]). Queue pairs ([`qp`]) turn work requests into these.
 //!
-//! The vocabulary (states, opcodes, statuses, attribute structures) is that of the C interface, from `verbena_abi`.
+//! States, opcodes, statuses and attribute structures are those of the C interface, from
+//! `verbena_abi`.
 
 pub mod ah;
 pub mod capture;

@@ -1,12 +1,14 @@
-//! A lock for what is held for some tens of instructions. Who has it says [`crate::claim`]: taking it costs one locked
-//! instruction, or none for the thread that always takes it; giving it back is a store.
+//! A lock for critical sections of some tens of instructions. [`crate::claim`] holds the owner:
+//! taking the lock costs one locked instruction, or none for the thread that always takes it;
+//! releasing it is a store.
 //!
-//! The standard mutex pays a second locked instruction on release, to learn whether somebody sleeps. Nobody sleeps here:
-//! who finds the lock taken looks again, then lets others run, then naps, so that a holder which was put aside by the
-//! scheduler, or has a lower priority, gets on. What may be held for long (while memory is copied, say) belongs under a
-//! mutex.
+//! The standard mutex pays a second locked instruction on release, to learn whether a thread
+//! sleeps. No thread sleeps here: one that finds the lock taken looks again, then yields, then
+//! naps, so that a holder that was preempted or has a lower priority can run. Critical sections
+//! that may be long (a memory copy, say) belong under a mutex.
 //!
-//! SYNC POINT lock: the release is a Release store, and who takes it next sees what the holder did.
+//! SYNC POINT lock: the release is a Release store, and the next holder sees the writes of the
+//! previous one.
 
 use crate::claim::{Claim, HABIT};
 use crate::thread_number;
@@ -21,12 +23,12 @@ pub struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is handed to one thread at a time.
+// SAFETY: the lock gives the value to one thread at a time.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
-/// The right to use the value. It ends when dropped.
+/// The right to use the value. Dropping it releases the lock.
 pub struct Guard<'a, T> {
-    /// Cleared to give it back.
+    /// Cleared to release the lock.
     word: &'a AtomicBool,
     value: &'a UnsafeCell<T>,
 }
@@ -38,7 +40,7 @@ impl<T: Default> Default for Lock<T> {
 }
 
 impl<T> Lock<T> {
-    /// Not taken.
+    /// Returns a free lock.
     pub fn new(value: T) -> Lock<T> {
         Lock {
             claim: Claim::new(HABIT),
@@ -46,7 +48,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Waits for the right to use the value.
+    /// Waits for the lock.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         Guard {
@@ -55,7 +57,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// The right to use the value, unless somebody has it.
+    /// Takes the lock unless it is held.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let word = self.claim.try_take(thread_number::own())?;
@@ -65,7 +67,7 @@ impl<T> Lock<T> {
         })
     }
 
-    /// The value, without taking the lock.
+    /// Returns the value without taking the lock.
     ///
     /// # Safety
     /// No other thread uses the value for as long as the result is used, and no guard of it exists.
@@ -75,7 +77,7 @@ impl<T> Lock<T> {
     )]
     #[inline]
     pub unsafe fn of_one_thread(&self) -> &mut T {
-        // SAFETY: as promised to us.
+        // SAFETY: the caller promises that no other thread and no guard uses the value.
         unsafe { &mut *self.value.get() }
     }
 }
@@ -85,7 +87,7 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the guard is the right to use it.
+        // SAFETY: the guard holds the lock, so no other thread uses the value.
         unsafe { &*self.value.get() }
     }
 }
@@ -93,7 +95,8 @@ impl<T> Deref for Guard<'_, T> {
 impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is borrowed mutably.
+        // SAFETY: the guard holds the lock, so no other thread uses the value, and it is borrowed
+        // mutably.
         unsafe { &mut *self.value.get() }
     }
 }

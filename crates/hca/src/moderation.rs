@@ -1,20 +1,21 @@
-//! Event moderation: gathering completions before an event is raised (ibv_modify_cq(3)).
+//! Event moderation: gathers completions before an event is raised (ibv_modify_cq(3)).
 //!
-//! Pure: time comes in as an argument. An event is due as soon as `count` completions were gathered or `period` has
-//! passed since the first of them, whichever comes first; so a count of 0 or 1, or a period of 0, moderates nothing.
+//! Without side effects: time is an argument. An event is due as soon as `count` completions were
+//! gathered or `period` has passed since the first of them, whichever comes first; so a count of 0
+//! or 1, or a period of 0, moderates nothing.
 
-/// What becomes of a completion that would raise an event.
+/// Decision on a completion that would raise an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Raise the event.
     Raise,
-    /// Wait for more, at most until this time. Said once for each gathering.
+    /// Wait for more, at most until this time. Returned once for each gathering.
     WaitUntil(u64),
     /// Wait for more; the time is known already.
     Wait,
 }
 
-/// How a queue gathers, and what it has gathered. Times are nanoseconds of one clock.
+/// Parameters and state of a queue's moderation. Times are nanoseconds of one clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moderation {
     count: u32,
@@ -24,7 +25,7 @@ pub struct Moderation {
 }
 
 impl Moderation {
-    /// Gathers `count` completions, for at most `period` nanoseconds.
+    /// Returns moderation that gathers `count` completions, for at most `period` nanoseconds.
     pub fn new(count: u16, period: u64) -> Moderation {
         Moderation {
             count: u32::from(count),
@@ -33,7 +34,7 @@ impl Moderation {
         }
     }
 
-    /// A completion came that would raise an event.
+    /// Handles a completion that would raise an event.
     #[inline]
     pub fn gather(&mut self, now: impl FnOnce() -> u64) -> Verdict {
         if self.count <= 1 || self.period == 0 {
@@ -51,7 +52,7 @@ impl Moderation {
         Verdict::WaitUntil(self.deadline)
     }
 
-    /// Time has passed: whether the event is due now.
+    /// Returns whether the event is due at time `now`.
     pub fn expire(&mut self, now: u64) -> bool {
         let due = self.gathered > 0 && now >= self.deadline;
         if due {

@@ -1,12 +1,14 @@
-//! How a process reaches a peer's memory.
+//! Access paths to a peer's memory.
 //!
-//! The contract, equal for every path: an operation has the same effects, the same order and the same completion status
-//! whichever path it takes; only its cost differs. Paths, best first:
-//! - `mapped`: the peer's arena is in our address space; an operation is a memory copy or a CPU atomic;
+//! Every path has the same contract: an operation has the same effects, order and completion status
+//! on each of them; only its cost differs. The paths, best first:
+//! - `mapped`: the peer's arena is mapped into this address space; an operation is a memory copy or
+//!   a CPU atomic;
 //! - `cma`: the kernel copies (`process_vm_readv`, `process_vm_writev`);
 //! - `ring`: the bytes go through the channel and the peer copies.
 //!
-//! What a path cannot do for a range (an atomic by `cma`, a page outside the arena by `mapped`), the next one does.
+//! If a path cannot serve a range (an atomic by `cma`, a page outside the arena by `mapped`), the
+//! next one does.
 
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
@@ -26,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The path that `VERBENA_PATH` forces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
-    /// Shared pages, and the ring for what is not shared.
+    /// Shared pages, and the ring for unshared ones.
     Mapped,
     /// The kernel's copies, and the ring for atomics.
     Cma,
@@ -35,10 +37,10 @@ pub enum Forced {
 }
 
 impl Forced {
-    /// What the environment says.
+    /// Returns the path that the environment forces.
     ///
     /// # Errors
-    /// EINVAL, after a line on standard error, for a word that is no path.
+    /// EINVAL, after a line on standard error, for an unknown path.
     pub fn from_environment() -> Result<Option<Forced>> {
         match std::env::var("VERBENA_PATH").as_deref() {
             Err(_) | Ok("") => Ok(None),
@@ -53,39 +55,39 @@ impl Forced {
     }
 }
 
-/// Another process, or this one.
+/// A peer: another process of this host, or this one.
 pub struct Peer {
-    /// Which.
+    /// Its identity.
     pub identity: Identity,
     /// Its queue pairs and keys.
     pub contexts: Arc<ContextTable>,
-    /// Its process id in our namespace.
+    /// Its process id in this PID namespace.
     pub pid: i32,
     reach: Reach,
     dead: AtomicBool,
-    /// What of its word `armed` was rung for last.
+    /// The value of its word `armed` for which its doorbell was last rung.
     rung: AtomicU64,
     line: Line,
 }
 
-/// How its progress thread is rung.
+/// Means of ringing the peer's doorbell.
 enum Line {
-    /// Through the connection, whose end tells of the peer's death. Nothing that a peer hands over is written to: it could
-    /// block us or kill us.
+    /// The connection, whose end reports the peer's death. No descriptor that a peer handed over is
+    /// written to: that could block or kill this process.
     Socket(Socket),
-    /// It is ours.
+    /// The doorbell of this process.
     Own(Doorbell),
 }
 
-/// How its memory is reached.
+/// Means of access to the peer's memory.
 struct Reach {
     forced: Option<Forced>,
     arena: Option<ArenaView>,
-    /// Where the peer itself sees its arena.
+    /// Address of the arena in the peer's own address space.
     arena_base: u64,
     /// process_vm_* was probed and works.
     cma: bool,
-    /// The peer is this very process.
+    /// The peer is this process itself.
     own: bool,
 }
 
@@ -94,44 +96,45 @@ enum ArenaView {
     Own { base: usize, length: usize },
 }
 
-/// What is to be done at the other end of a [`Way`].
+/// Direction of an access at a [`Way`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Bytes come from there.
+    /// Bytes are read from there.
     Load,
-    /// Bytes go there.
+    /// Bytes are written there.
     Store,
 }
 
-/// A piece of a peer's memory, by how we get there.
+/// Means of access to a piece of a peer's memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
-    /// It is in our address space: pages of an arena, or a mapping of our own.
+    /// The piece is in this address space: pages of an arena, or a local mapping.
     Pointer(*mut u8),
-    /// The kernel copies to or from this address of process `pid`.
+    /// The kernel copies from or to this address of process `pid`.
     Kernel {
         /// The process.
         pid: i32,
         /// The address there.
         address: u64,
     },
-    /// It is memory of this very process that the application may have unmapped: the kernel looks for us.
+    /// Memory of this process that the application may have unmapped: the kernel checks the
+    /// address.
     Own(u64),
-    /// Reads as zeros, swallows writes.
+    /// Reads as zeros, discards writes.
     Null,
-    /// Only the peer itself gets there.
+    /// Only the peer itself can access it.
     Unreachable,
 }
 
-/// What a peer handed over when the connection was made.
+/// The peer's description of itself from the connection handshake.
 pub struct Introduction {
-    /// Who it is.
+    /// Its identity.
     pub identity: Identity,
-    /// Length of its arena, 0 for none.
+    /// Length of its arena in bytes, 0 for none.
     pub arena_length: usize,
-    /// Where it sees its arena itself.
+    /// Address of the arena in the peer's own address space.
     pub arena_base: u64,
-    /// Address and value of a word in its memory, to try process_vm_readv on.
+    /// Address and value of a word in its memory, to probe process_vm_readv with.
     pub probe: (u64, u64),
     /// Its context table.
     pub contexts: OwnedFd,
@@ -141,6 +144,9 @@ pub struct Introduction {
 
 impl Peer {
     /// Probes the paths to a peer that has introduced itself over `socket`.
+    ///
+    /// # Errors
+    /// Those of [`ContextTable::of_peer`].
     pub fn meet(
         introduction: Introduction,
         socket: Socket,
@@ -149,7 +155,7 @@ impl Peer {
     ) -> Result<Peer> {
         let arena = match introduction.arena {
             Some(fd) if matches!(forced, None | Some(Forced::Mapped)) => {
-                // No address space left, say under a limit: the other paths do.
+                // Without enough address space (under a limit, say), the other paths are used.
                 Memfd::adopt(fd, introduction.arena_length)
                     .and_then(|memfd| Mapping::of(&memfd, Rights::ReadWrite))
                     .ok()
@@ -176,7 +182,7 @@ impl Peer {
         })
     }
 
-    /// This process as a peer of itself.
+    /// Returns this process as a peer of itself.
     pub fn own(
         identity: Identity,
         contexts: Arc<ContextTable>,
@@ -206,11 +212,11 @@ impl Peer {
         }
     }
 
-    /// How to get to a piece of the peer's memory.
+    /// Returns the means of access to a piece of the peer's memory.
     ///
-    /// Nothing but pages of its arena is ever stored into by anybody but the peer itself. A process may be stopped inside
-    /// a copy for as long as it likes; when it goes on, the owner may long have ended its right. Pages of the arena can be
-    /// moved away from under it, an address of the application cannot.
+    /// Only pages of its arena are ever written by other processes. A process may be stopped inside
+    /// a copy for any time and go on after the owner has ended its right. Pages of the arena can be
+    /// moved away from under such a copy; an address of the application cannot.
     #[inline]
     pub fn way(&self, piece: Piece, direction: Direction) -> Way {
         match (piece, self.reach.forced) {
@@ -219,7 +225,8 @@ impl Peer {
             (Piece::Arena { offset, length }, forced) => {
                 match self.arena_pointer(offset, length) {
                     Some(pointer) if forced != Some(Forced::Cma) => Way::Pointer(pointer),
-                    // Where the peer itself sees its arena: these pages stay when the application unmaps its range.
+                    // The address at which the peer itself sees its arena: these pages stay when
+                    // the application unmaps its range.
                     _ => self.kernel(self.reach.arena_base.wrapping_add(offset)),
                 }
             }
@@ -252,7 +259,7 @@ impl Peer {
         let end = offset.checked_add(length)?;
         match self.reach.arena.as_ref()? {
             ArenaView::Mapped(mapping) if end <= mapping.length() => {
-                // SAFETY: the range lies inside the mapping, just checked; offsets from the peer's context table get no further.
+                // SAFETY: the range was just checked to lie inside the mapping.
                 Some(unsafe { mapping.base().add(offset) })
             }
             ArenaView::Own { base, length } if end <= *length => Some((base + offset) as *mut u8),
@@ -260,8 +267,8 @@ impl Peer {
         }
     }
 
-    /// Whether large payloads in this peer's memory can be fetched by us: which paths, as bits ([`PULL_ARENA`],
-    /// [`PULL_ANY`]).
+    /// Returns the paths by which this process can fetch large payloads from the peer's memory, as
+    /// bits ([`PULL_ARENA`], [`PULL_ANY`]).
     pub fn pull_ability(&self) -> u32 {
         let arena = u32::from(self.reach.arena.is_some()) * PULL_ARENA;
         let any = u32::from(self.reach.cma || self.reach.own) * PULL_ANY;
@@ -273,7 +280,7 @@ impl Peer {
         }
     }
 
-    /// Name of the path that most operations take.
+    /// Returns the name of the path that most operations take.
     pub fn path_name(&self) -> &'static str {
         match self.reach.forced {
             Some(Forced::Ring) => "ring",
@@ -284,7 +291,8 @@ impl Peer {
         }
     }
 
-    /// Wakes the peer's progress thread if it sleeps, for what has been published before ([`sleep`]).
+    /// Wakes the peer's progress thread if it sleeps, for work that was published before this call
+    /// ([`sleep`]).
     #[inline]
     pub fn wake(&self) {
         sleep::ring_if_armed(self.contexts.armed(), &self.rung, || match &self.line {
@@ -296,25 +304,26 @@ impl Peer {
         });
     }
 
-    /// Whether the peer is known to be gone.
+    /// Returns whether the peer is known to be dead.
     #[inline]
     pub fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Acquire)
     }
 
-    /// Whether the peer has begun to end, which is known sooner than that it is gone: nothing answers any more, though a
-    /// thread of it may still be in the midst of something.
+    /// Returns whether the peer has begun to exit, which is known earlier than its death: it
+    /// answers no more, although one of its threads may still be inside an operation.
     #[inline]
     pub fn is_ending(&self) -> bool {
         self.contexts.was_left()
     }
 
-    /// Notes that the peer is gone, or is treated as such because it breaks the protocol.
+    /// Notes that the peer is dead, or is treated as such because it breaks the protocol.
     pub fn declare_dead(&self) {
         self.dead.store(true, Ordering::Release);
     }
 
-    /// Address and length of what of the peer is mapped here, its context table and arena.
+    /// Returns address and length of the peer's memory that is mapped here: its context table and
+    /// arena.
     pub fn shared_mappings(&self) -> Vec<(usize, usize)> {
         let mut ranges = vec![self.contexts.range()];
         if let Some(ArenaView::Mapped(mapping)) = &self.reach.arena {
@@ -323,7 +332,7 @@ impl Peer {
         ranges
     }
 
-    /// The connection whose end is the peer's death; None for this process itself.
+    /// Returns the connection whose end reports the peer's death; None for this process itself.
     pub fn socket(&self) -> Option<&Socket> {
         match &self.line {
             Line::Socket(socket) => Some(socket),
@@ -332,9 +341,9 @@ impl Peer {
     }
 }
 
-/// In [`Peer::pull_ability`]: pages in the arena.
+/// Bit of [`Peer::pull_ability`]: pages in the arena.
 pub const PULL_ARENA: u32 = 1;
-/// In [`Peer::pull_ability`]: any page.
+/// Bit of [`Peer::pull_ability`]: any page.
 pub const PULL_ANY: u32 = 2;
 
 fn probe(pid: i32, (address, value): (u64, u64)) -> bool {

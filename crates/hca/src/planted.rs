@@ -1,5 +1,6 @@
-//! Faults that are built in on purpose, by the feature `planted` only: that the executable specification finds them shows
-//! that it looks (`tests/oracle/planted`). VERBENA_PLANTED names the one that is turned on.
+//! Fault injection, with the feature `planted` only: that the executable specification finds these
+//! faults shows that it is effective (`tests/oracle/planted`). VERBENA_PLANTED names the fault to
+//! turn on.
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,32 +9,31 @@ pub(crate) enum Fault {
     ModifyFence,
     /// ibv_dereg_mr returns while a peer is still writing.
     DeregFence,
-    /// What an old connection left is served by the new one.
+    /// Messages of an old connection are served by the new one.
     Incarnation,
-    /// A message is announced before it is there.
+    /// A message is published before its payload is written.
     EarlyStamp,
-    /// A key reaches one byte too far.
+    /// A key covers one byte too many.
     Bounds,
-    /// A key is taken in any protection domain.
+    /// A key is accepted in any protection domain.
     Pd,
     /// A key grants every right.
     Access,
     /// Requests are flushed in another order.
     FlushOrder,
-    /// A requester asks for ever.
+    /// A requester retries for ever.
     RnrCount,
     /// The limit event of a shared receive queue is raised twice.
     SrqLimit,
 }
 
-/// Whether this fault is turned on. Without the feature none is, and the compiler knows.
+/// Returns whether this fault is turned on: without the feature never, at compile time.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub(crate) const fn is(_fault: Fault) -> bool {
     false
 }
 
-/// Whether this fault is turned on.
 #[cfg(feature = "planted")]
 pub(crate) fn is(fault: Fault) -> bool {
     static PLANTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();

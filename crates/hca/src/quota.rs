@@ -1,8 +1,8 @@
-//! How many objects of a kind a process may have at once: what the device advertises, and no more.
+//! Limits on the number of objects of a kind in a process: those that the device advertises.
 //!
-//! The limits are those of a process, as every process is an adapter of its own. Queue pair numbers are the one thing that
-//! the processes of a host share: 2^24 less one block, so that 127 processes can each have all the queue pairs that the
-//! device advertises.
+//! The limits are for each process, because every process is an adapter of its own. Queue pair
+//! numbers are the one resource that the processes of a host share: 2^24 less one block, so that
+//! 127 processes can each have all the queue pairs that the device advertises.
 
 use crate::device::{MAX_AH, MAX_CQ, MAX_PD, MAX_QP, MAX_SRQ};
 use crate::errno::Result;
@@ -20,21 +20,21 @@ pub static COMPLETION_QUEUES: Quota = Quota::new("max_cq", MAX_CQ);
 /// Shared receive queues.
 pub static SHARED_RECEIVE_QUEUES: Quota = Quota::new("max_srq", MAX_SRQ);
 
-/// Objects of one kind: how many there are, and may be.
+/// Number and limit of objects of one kind.
 #[derive(Debug)]
 pub struct Quota {
-    /// What of the device's attributes names the limit.
+    /// Name of the device attribute with the limit.
     name: &'static str,
     limit: u32,
     used: AtomicU32,
 }
 
-/// One object's place in a quota, given back when it is dropped.
+/// One object's share of a quota, released when dropped.
 #[derive(Debug)]
 pub struct Place(&'static Quota);
 
 impl Quota {
-    /// None used yet.
+    /// Returns an unused quota.
     pub const fn new(name: &'static str, limit: u32) -> Quota {
         Quota {
             name,
@@ -43,10 +43,10 @@ impl Quota {
         }
     }
 
-    /// Takes a place for an object.
+    /// Takes a share for an object.
     ///
     /// # Errors
-    /// ENOMEM when all are taken.
+    /// ENOMEM at the limit.
     pub fn take(&'static self) -> Result<Place> {
         let mut used = self.used();
         while used < self.limit {
@@ -67,7 +67,7 @@ impl Quota {
         ))
     }
 
-    /// How many there are.
+    /// Returns the number of objects.
     pub fn used(&self) -> u32 {
         self.used.load(Ordering::Relaxed)
     }

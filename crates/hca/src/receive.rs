@@ -1,5 +1,5 @@
-//! Receive work requests: the ring that a receive queue and a shared receive queue are made of (ibv_post_recv(3),
-//! ibv_post_srq_recv(3), ibv_create_srq(3)).
+//! Receive work requests and shared receive queues (ibv_post_recv(3), ibv_post_srq_recv(3),
+//! ibv_create_srq(3)).
 
 use crate::context::{Context, Pd};
 use crate::cq::Cq;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
 
-/// A receive work request taken from its queue: where a message goes.
+/// A receive work request taken from its queue.
 #[derive(Clone, Debug, Default)]
 pub struct Receive {
     /// The application's identifier.
@@ -51,7 +51,7 @@ impl Default for SgeList {
 }
 
 impl SgeList {
-    /// Becomes a copy of the application's list.
+    /// Replaces the list by a copy of the application's.
     #[inline]
     pub fn set(&mut self, sges: &[ibv_sge]) {
         self.count = sges.len() as u32;
@@ -71,7 +71,7 @@ impl SgeList {
         }
     }
 
-    /// The entries.
+    /// Returns the entries.
     #[inline]
     pub fn as_slice(&self) -> &[ibv_sge] {
         if self.many.is_empty() {
@@ -81,7 +81,7 @@ impl SgeList {
         }
     }
 
-    /// Bytes in all.
+    /// Returns the total length in bytes.
     #[inline]
     pub fn length(&self) -> u64 {
         match self.as_slice() {
@@ -100,7 +100,7 @@ pub struct ReceiveRing {
 }
 
 impl ReceiveRing {
-    /// An empty ring.
+    /// Returns an empty ring.
     pub fn new(capacity: u32, max_sge: u32) -> ReceiveRing {
         ReceiveRing {
             entries: Slots::default(),
@@ -112,7 +112,7 @@ impl ReceiveRing {
     /// Adds a request.
     ///
     /// # Errors
-    /// ENOMEM when full, EINVAL for too many buffers.
+    /// ENOMEM when full; EINVAL for too many buffers.
     #[inline(always)]
     pub fn post(&mut self, wr_id: u64, sges: &[ibv_sge]) -> Result<()> {
         if self.entries.len() >= self.capacity || sges.len() > self.max_sge {
@@ -124,7 +124,7 @@ impl ReceiveRing {
         Ok(())
     }
 
-    /// Which of the two conditions of [`ReceiveRing::post`] a request does not meet.
+    /// Returns the refusal of a request by [`ReceiveRing::post`].
     #[cold]
     #[inline(never)]
     fn refusal_of(&self, buffers: usize) -> Errno {
@@ -142,13 +142,13 @@ impl ReceiveRing {
         }
     }
 
-    /// The oldest request.
+    /// Returns the oldest request.
     #[inline]
     pub fn front(&self) -> Option<&Receive> {
         self.entries.front()
     }
 
-    /// The oldest request is used.
+    /// Removes the oldest request, which has been used.
     #[inline]
     pub fn remove_front(&mut self) {
         self.entries.remove_front();
@@ -160,29 +160,29 @@ impl ReceiveRing {
         self.entries.take_front()
     }
 
-    /// Bytes that the oldest request takes.
+    /// Returns the length of the oldest request's buffers in bytes.
     #[inline]
     pub fn next_length(&self) -> Option<u64> {
         self.entries.front().map(|next| next.sges.length())
     }
 
-    /// A request that was taken for a message that never came is the oldest again. It has a right to its place: the ring
-    /// may hold one more than fits until it is taken.
+    /// Puts a request back to the front that was taken for a message that never arrived. It always
+    /// fits: until it is taken again, the ring may hold one more than its capacity.
     pub fn put_back(&mut self, receive: Receive) {
         *self.entries.prepend() = receive;
     }
 
-    /// Forgets everything posted.
+    /// Removes all requests.
     pub fn clear(&mut self) {
         self.entries.take_all();
     }
 
-    /// Requests waiting.
+    /// Returns the number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.entries.len()
     }
 
-    /// Requests that fit.
+    /// Returns the largest number of requests.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -196,7 +196,7 @@ pub struct Srq {
     xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
     cookie: AtomicUsize,
     users: AtomicUsize,
-    /// Its place among those that the device has room for, until it is destroyed.
+    /// Its share of the device's quota, until it is destroyed.
     place: Mutex<Option<quota::Place>>,
     state: Mutex<SrqState>,
 }
@@ -206,13 +206,18 @@ struct SrqState {
     limit: u32,
 }
 
-/// Largest shared receive queue.
+/// Largest number of requests of a shared receive queue.
 pub const MAX_SRQ_WR: u32 = 1 << 16;
-/// Most buffers of a receive request.
+/// Largest number of buffers of a receive request.
 pub const MAX_SGE: u32 = 32;
 
 impl Srq {
-    /// A shared receive queue; with `xrc`, one that XRC senders can address by number, completing in the given queue.
+    /// Creates a shared receive queue; with `xrc`, one that XRC senders can address by number and
+    /// that completes in the given queue.
+    ///
+    /// # Errors
+    /// EINVAL for sizes beyond the device's limits; ENOMEM at the device's limit of queues or
+    /// numbers.
     pub fn create(
         pd: &Arc<Pd>,
         max_wr: u32,
@@ -258,7 +263,7 @@ impl Srq {
         Ok(srq)
     }
 
-    /// Shows peers the domains that the queue stands for, on the context table under its number.
+    /// Publishes the queue's domains to peers, in the context table's record of its number.
     fn publish(&self) {
         let record = self.context.process.contexts.queue_pair(self.number);
         let xrcd = self.xrc.as_ref().map_or(0, |(xrcd, _)| xrcd.identity());
@@ -267,12 +272,12 @@ impl Srq {
         record.state.store(QpRecord::XRC_SRQ, Ordering::SeqCst);
     }
 
-    /// What events of this queue carry.
+    /// Sets the cookie of this queue's events.
     pub fn set_cookie(&self, cookie: usize) {
         self.cookie.store(cookie, Ordering::Release);
     }
 
-    /// XRC SRQ number, by which senders name it; 0 for a basic one.
+    /// Returns the XRC SRQ number, by which senders address it; 0 for a basic one.
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -286,32 +291,36 @@ impl Srq {
     }
 
     /// Adds a receive request.
+    ///
+    /// # Errors
+    /// As [`ReceiveRing::post`].
     #[inline]
     pub fn post(&self, wr_id: u64, sges: &[ibv_sge]) -> Result<()> {
         self.lock().ring.post(wr_id, sges)
     }
 
-    /// Takes a request for a message that has come. [`Srq::note_used`] or [`Srq::put_back`] follows.
+    /// Takes a request for an arriving message. [`Srq::note_used`] or [`Srq::put_back`] follows.
     pub(crate) fn take(&self) -> Option<Receive> {
         self.lock().ring.take()
     }
 
-    /// Bytes that the next request takes.
+    /// Returns the length of the next request's buffers in bytes.
     pub(crate) fn next_length(&self) -> Option<u64> {
         self.lock().ring.next_length()
     }
 
-    /// A request that was taken for a message that never came is the next again.
+    /// Puts a request back that was taken for a message that never arrived.
     pub(crate) fn put_back(&self, receive: Receive) {
         self.lock().ring.put_back(receive);
     }
 
-    /// A request that was taken is used: raises the limit event when too few remain.
+    /// Notes that a taken request was used: raises the limit event when too few remain.
     pub(crate) fn note_used(&self) {
         self.compare_with_limit(self.lock());
     }
 
-    /// Raises the limit event, once, if fewer requests wait than the limit (architecture specification, 10.2.9.1).
+    /// Raises the limit event, once, if fewer requests wait than the limit (architecture
+    /// specification, 10.2.9.1).
     fn compare_with_limit(&self, mut state: MutexGuard<'_, SrqState>) {
         if state.limit > 0 && state.ring.waiting() < state.limit as usize {
             if !planted::is(Fault::SrqLimit) {
@@ -326,10 +335,11 @@ impl Srq {
         }
     }
 
-    /// Changes size or limit (ibv_modify_srq(3)): all or nothing.
+    /// Changes size and limit (ibv_modify_srq(3)), either both or nothing.
     ///
     /// # Errors
-    /// EINVAL for a size below what is posted or beyond the device's, or a limit beyond the size.
+    /// EINVAL for a size below the number of posted requests or beyond the device's limit, and for
+    /// a limit beyond the size.
     pub fn modify(&self, max_wr: Option<u32>, limit: Option<u32>) -> Result<()> {
         let mut state = self.lock();
         let capacity = max_wr.map_or(state.ring.capacity(), |max_wr| max_wr as usize);
@@ -351,12 +361,13 @@ impl Srq {
         if let Some(limit) = limit {
             state.limit = limit;
         }
-        // Levels are compared, not changes: a limit that is not reached any more raises its event at once.
+        // The level counts, not its change: a limit above the present level raises its event at
+        // once.
         self.compare_with_limit(state);
         Ok(())
     }
 
-    /// Size, buffers a request, limit (ibv_query_srq(3)).
+    /// Returns size, buffers of a request, and limit (ibv_query_srq(3)).
     pub fn query(&self) -> ibv_srq_attr {
         let state = self.lock();
         ibv_srq_attr {
@@ -406,7 +417,7 @@ impl Srq {
         Ok(())
     }
 
-    /// Requests waiting.
+    /// Returns the number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.lock().ring.waiting()
     }

@@ -1,23 +1,24 @@
-//! Why a call was refused or a work request failed: one line each, with `VERBENA_LOG=info`, on
+//! Reasons for refused calls and failed work requests: one line each, with `VERBENA_LOG=info`, on
 //! standard error or in the file that `VERBENA_LOG_FILE` names ([`sink`]).
 //!
-//! C carries an error number or a status, and both are coarse: EINVAL of ibv_modify_qp(3) has some
-//! forty causes. Whoever refuses says why where it is found ([`because`], by the macro
-//! [`refused`](crate::refused)); whoever answers the program writes it with the call's name
-//! ([`tell_call`]), or with the work request's ([`tell`]).
+//! The C interface carries an error number or a status, and both are coarse: EINVAL of
+//! ibv_modify_qp(3) has some forty causes. The code that refuses records the reason ([`because`],
+//! by the macro [`refused`](crate::refused)); the code that answers the program writes it with the
+//! call's name ([`tell_call`]), or with the work request's ([`tell`]).
 //!
 //! **Contract.**
 //! - A refusal is one line, written at once and by one write(2), so that those of several processes
 //!   do not mix.
-//! - What is no refusal has none: EAGAIN of a descriptor that does not block, ENODATA of an empty
-//!   table entry, and what is flushed behind a request that failed.
-//! - Nothing that succeeds comes here, but for one notice: an address that belongs to a RoCE port
-//!   ([`crate::ah`]). All that is here is cold, and does not even make the text while it is off.
-//! - The level is read once in a process ([`prepare`]); what is not understood is said then, once.
+//! - Results that are no refusals write no line: EAGAIN of a non-blocking descriptor, ENODATA of an
+//!   empty table entry, and work requests flushed behind a failed one.
+//! - Success never calls this module, with one exception: the notice about an address that belongs
+//!   to a RoCE port ([`crate::ah`]). All functions are cold, and do not even format the text while
+//!   logging is off.
+//! - The level is read once in a process ([`prepare`]); an invalid value is reported then, once.
 //!
-//! **Why not `tracing`.** There is one kind of event and it is either wanted or not. A subscriber
+//! **Why not `tracing`.** There is one kind of event, which is either wanted or not. A subscriber
 //! would have to be set up when the library is loaded, in programs that may have one of their own,
-//! and each call site registers itself; this is one static word, which only a refusal looks at.
+//! and each call site registers itself; this is one static word, which only a refusal reads.
 
 use crate::errno::Errno;
 use std::cell::RefCell;
@@ -29,7 +30,6 @@ mod sink;
 
 const VARIABLE: &str = "VERBENA_LOG";
 
-/// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     /// Nothing, the default.
@@ -39,7 +39,7 @@ enum Level {
 }
 
 impl Level {
-    /// What the variable says; `Err` for what it may not say.
+    /// Parses the variable; `Err` for an invalid value.
     fn of(value: &str) -> Result<Level, ()> {
         match value {
             "" | "off" => Ok(Level::Off),
@@ -54,7 +54,8 @@ const OFF: u8 = 1;
 const INFO: u8 = 2;
 static LEVEL: AtomicU8 = AtomicU8::new(UNREAD);
 
-/// Reads the level, so that a wrong one is said when the device is opened and not at the first refusal.
+/// Reads the level, so that an invalid one is reported when the device is opened and not at the
+/// first refusal.
 pub fn prepare() {
     if LEVEL.load(Relaxed) != UNREAD {
         return;
@@ -68,7 +69,7 @@ pub fn prepare() {
     if word == INFO {
         sink::prepare();
     }
-    // Of several threads that come here at once one reads it.
+    // If several threads arrive at once, one of them reports.
     let is_first = LEVEL
         .compare_exchange(UNREAD, word, Relaxed, Relaxed)
         .is_ok();
@@ -79,7 +80,7 @@ pub fn prepare() {
     }
 }
 
-/// Whether anybody wants to know.
+/// Returns whether reasons are logged.
 #[cold]
 pub fn is_told() -> bool {
     prepare();
@@ -87,23 +88,23 @@ pub fn is_told() -> bool {
 }
 
 thread_local! {
-    /// The reason that was found last in this thread, with the error that it belongs to; until somebody tells it.
+    /// The last reason in this thread, with its error, until it is taken.
     static REASON: RefCell<Option<(Errno, String)>> = const { RefCell::new(None) };
 }
 
-/// Keeps the reason of an error that is on its way to the program.
+/// Keeps the reason of an error that is about to be returned to the program. Returns the error.
 #[cold]
 #[inline(never)]
 pub fn because(error: Errno, why: fmt::Arguments<'_>) -> Errno {
     if is_told() {
         let kept = Some((error, why.to_string()));
-        // A thread that is ending has no place for it any more.
+        // An exiting thread may have dropped its storage already.
         let _ = REASON.try_with(|reason| reason.replace(kept));
     }
     error
 }
 
-/// The error, with its reason: `refused!(EINVAL, "port_num is {port}, ...")`.
+/// Records a reason and returns its error: `refused!(EINVAL, "port_num is {port}, ...")`.
 #[macro_export]
 macro_rules! refused {
     ($error:ident, $($why:tt)*) => {
@@ -111,14 +112,14 @@ macro_rules! refused {
     };
 }
 
-/// The reason of a fault that is on its way to where a work request fails: it has no error number.
+/// Records the reason of a fault in a work request, which has no error number.
 pub(crate) fn note(why: fmt::Arguments<'_>) {
     because(FAULT, why);
 }
 
 const FAULT: Errno = Errno(0);
 
-/// Takes the reason that was noted last, if there is one.
+/// Takes the last reason, if there is one.
 pub(crate) fn noted() -> Option<String> {
     reason_of(|_| true)
 }
@@ -143,7 +144,7 @@ pub fn tell_call(call: &str, error: Errno) {
     }
 }
 
-/// Writes that something failed which no call answers for.
+/// Writes a failure that belongs to no call.
 #[cold]
 pub fn tell(what: fmt::Arguments<'_>) {
     if is_told() {
@@ -151,7 +152,6 @@ pub fn tell(what: fmt::Arguments<'_>) {
     }
 }
 
-/// Writes one line, whole.
 fn write(what: fmt::Arguments<'_>) {
     sink::write(&line(what));
 }

@@ -1,34 +1,35 @@
-//! Where work requests are kept: a ring of slots that are filled and emptied in place, because a request is some hundred
-//! bytes and the memory of its lists and inline data is worth keeping for the next.
+//! Storage of work requests: a ring of slots that are filled and emptied in place, because a
+//! request is some hundred bytes and the memory of its lists and inline data is worth keeping for
+//! the next.
 
 use std::ops::Range;
 
-/// What is kept in a slot.
+/// The contents of a slot.
 pub(crate) trait Slot: Default {
-    /// Is finished: keeps nothing alive.
+    /// Drops all references when the request is finished.
     fn release(&mut self);
 }
 
-/// Requests in the order of posting. They are named by their place behind the oldest.
+/// Requests in the order of posting. Positions count from the oldest.
 #[derive(Debug, Default)]
 pub(crate) struct Slots<T> {
-    /// None, or as many as a power of two.
+    /// Empty, or a power of two in length.
     slots: Vec<T>,
     first: usize,
     count: usize,
 }
 
-/// Slots to begin with.
+/// Initial number of slots.
 const FEW: usize = 4;
 
 impl<T: Slot> Slots<T> {
-    /// How many there are.
+    /// Returns the number of requests.
     #[inline]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -39,7 +40,7 @@ impl<T: Slot> Slots<T> {
         (self.first + place) & (self.slots.len() - 1)
     }
 
-    /// The request at a place.
+    /// Returns the request at a position.
     #[inline]
     pub fn get(&self, place: usize) -> Option<&T> {
         if place >= self.count {
@@ -48,7 +49,7 @@ impl<T: Slot> Slots<T> {
         self.slots.get(self.index(place))
     }
 
-    /// The request at a place.
+    /// Returns the request at a position.
     #[inline]
     pub fn get_mut(&mut self, place: usize) -> Option<&mut T> {
         if place >= self.count {
@@ -58,18 +59,18 @@ impl<T: Slot> Slots<T> {
         self.slots.get_mut(index)
     }
 
-    /// The oldest.
+    /// Returns the oldest request.
     #[inline]
     pub fn front(&self) -> Option<&T> {
         self.get(0)
     }
 
-    /// Those at some places, in order.
+    /// Returns the requests at some positions, in order.
     pub fn range(&self, places: Range<usize>) -> impl Iterator<Item = &T> {
         places.filter_map(|place| self.get(place))
     }
 
-    /// A slot for a new request, the last. What is in it is of an old one.
+    /// Appends a slot for a new request. It still has the contents of an old one.
     #[inline]
     pub fn append(&mut self) -> &mut T {
         if self.count == self.slots.len() {
@@ -80,7 +81,7 @@ impl<T: Slot> Slots<T> {
         &mut self.slots[index]
     }
 
-    /// A slot for a request that comes before all others.
+    /// Returns a slot for a request before all others.
     pub fn prepend(&mut self) -> &mut T {
         if self.count == self.slots.len() {
             self.grow();
@@ -98,7 +99,7 @@ impl<T: Slot> Slots<T> {
         self.slots.resize_with(count, T::default);
     }
 
-    /// The oldest is finished: its slot is free.
+    /// Finishes the oldest request and frees its slot.
     #[inline]
     pub fn remove_front(&mut self) {
         if self.count > 0 {
@@ -108,14 +109,14 @@ impl<T: Slot> Slots<T> {
         }
     }
 
-    /// Takes the oldest out.
+    /// Takes the oldest request out.
     pub fn take_front(&mut self) -> Option<T> {
         let front = std::mem::take(self.get_mut(0)?);
         self.remove_front();
         Some(front)
     }
 
-    /// Takes all out.
+    /// Takes all requests out.
     pub fn take_all(&mut self) -> Vec<T> {
         let mut all = std::mem::take(self);
         all.slots.rotate_left(all.first);

@@ -1,14 +1,16 @@
-//! Small numbers for the threads of a process, by which each finds what is its own among what all share.
+//! Small numbers for the threads of a process, which select a thread's part of shared structures.
 //!
-//! Where the compiler can be told so, the number lies in the thread's *static* storage (initial-exec): a load and an
-//! offset, where a shared library's thread-local variables cost a call else. Of C libraries only glibc keeps room there for
-//! libraries that are loaded later.
+//! Where the compiler supports it, the number lies in the thread's *static* storage
+//! (initial-exec): a load and an offset, where a shared library's thread-local variables otherwise
+//! cost a call. Of the C libraries only glibc reserves room there for libraries that are loaded
+//! later.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
-/// That of the calling thread: from 0 on, in the order of asking. No two threads have the same unless 2^32 have been.
+/// Returns the calling thread's number: from 0 on, in the order of first use. No two threads share
+/// one unless 2^32 have been created.
 #[inline]
 pub fn current() -> u32 {
     own() - 1
@@ -37,7 +39,7 @@ fn assign() -> u32 {
     number
 }
 
-/// A word a thread, 0 to begin with.
+/// A word for each thread, initially 0.
 #[cfg(all(target_arch = "x86_64", target_env = "gnu", not(miri)))]
 mod storage {
     use std::arch::{asm, global_asm};
@@ -57,7 +59,7 @@ mod storage {
     #[inline(always)]
     pub fn get() -> u32 {
         let mut word: u64;
-        // SAFETY: reads the calling thread's own word, which is there as long as the thread.
+        // SAFETY: reads the calling thread's own word, which lives as long as the thread.
         unsafe {
             asm!(
                 "mov {0}, qword ptr [rip + verbena_thread_number@GOTTPOFF]",
@@ -70,7 +72,7 @@ mod storage {
     }
 
     pub fn set(number: u32) {
-        // SAFETY: writes that word, which only this thread uses.
+        // SAFETY: writes the calling thread's own word, which only this thread uses.
         unsafe {
             asm!(
                 "mov {0}, qword ptr [rip + verbena_thread_number@GOTTPOFF]",
@@ -83,7 +85,7 @@ mod storage {
     }
 }
 
-/// A word a thread, 0 to begin with.
+/// A word for each thread, initially 0.
 #[cfg(not(all(target_arch = "x86_64", target_env = "gnu", not(miri))))]
 mod storage {
     use std::cell::Cell;

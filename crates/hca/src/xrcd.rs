@@ -9,11 +9,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// An XRC domain as one open of it sees it.
+/// One open of an XRC domain.
 pub struct Xrcd {
     identity: u64,
     users: AtomicUsize,
-    /// Locked as long as the domain is open, so that the kernel counts the openers, dead ones not.
+    /// Locked as long as the domain is open, so that the kernel knows whether a live process has it
+    /// open.
     _presence: Option<File>,
 }
 
@@ -22,8 +23,9 @@ static NEXT_PRIVATE: AtomicU64 = AtomicU64::new(1);
 /// Bits of a private domain's identity that count the domains of its process.
 const COUNT_BITS: u32 = 22;
 
-/// An identity that no other domain of the host has: slot and generation of the process, and which of its domains. Process
-/// ids would not do, for processes of several namespaces may share a registry.
+/// Returns an identity that no other domain of the host has, made of slot and generation of the
+/// process and a count of its domains. Process ids would not do, because processes of several PID
+/// namespaces may share a registry.
 fn private_identity(process: &Arc<Process>) -> Result<u64> {
     let member = process.join()?.identity;
     let count = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
@@ -35,11 +37,12 @@ fn private_identity(process: &Arc<Process>) -> Result<u64> {
 }
 
 impl Xrcd {
-    /// Opens the domain of the file behind `fd`; -1 makes one of this process alone.
+    /// Opens the domain of the file behind `fd`; -1 makes a private one of this process.
     ///
     /// # Errors
-    /// ENOENT when nobody has it open and `flags` lacks O_CREAT; EEXIST when somebody has and `flags` has O_EXCL; EINVAL
-    /// for -1 without O_CREAT.
+    /// ENOENT when no process has it open and `flags` lacks O_CREAT; EEXIST when a process has and
+    /// `flags` has O_EXCL; EINVAL for -1 without O_CREAT; ENOMEM when the process has made too many
+    /// private ones; the system's.
     pub fn open(process: &Arc<Process>, fd: RawFd, flags: i32) -> Result<Arc<Xrcd>> {
         let create = flags & libc::O_CREAT != 0;
         if fd < 0 {
@@ -58,7 +61,7 @@ impl Xrcd {
         }
         // SAFETY: an all-zero stat is a valid out-parameter.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `stat` is writable for the length of the call.
+        // SAFETY: `stat` is writable for the duration of the call.
         if unsafe { libc::fstat(fd, &mut stat) } != 0 {
             return Err(Errno::last());
         }
@@ -71,7 +74,7 @@ impl Xrcd {
             .truncate(false)
             .mode(0o600)
             .open(path)?;
-        // SAFETY: plain system calls on a descriptor that we own.
+        // SAFETY: the call takes no pointers, and `file` owns the descriptor.
         let alone = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0;
         if alone && !create {
             return Err(refused!(
@@ -85,7 +88,8 @@ impl Xrcd {
                 "somebody has the domain of this file open, and oflags has O_EXCL"
             ));
         }
-        // SAFETY: as above; turns the exclusive lock into a shared one.
+        // Turns the exclusive lock into a shared one.
+        // SAFETY: the call takes no pointers, and `file` owns the descriptor.
         unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH) };
         let identity = (stat.st_dev.rotate_left(40) ^ stat.st_ino) & !(1 << 63) | 1 << 62;
         Ok(Arc::new(Xrcd {
@@ -95,12 +99,12 @@ impl Xrcd {
         }))
     }
 
-    /// Whether this and `other` are opens of one domain.
+    /// Returns whether this and `other` are opens of one domain.
     pub fn is_same(&self, other: &Xrcd) -> bool {
         self.identity == other.identity
     }
 
-    /// What two opens of one domain have in common.
+    /// Returns the identity that all opens of one domain share.
     pub(crate) fn identity(&self) -> u64 {
         self.identity
     }

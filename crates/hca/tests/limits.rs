@@ -1,4 +1,5 @@
-//! As many objects as the device advertises, and no more. One test, for the limits are the process's.
+//! Limits on the number of objects are those that the device advertises. One test, because the
+//! limits are those of the process.
 
 use std::sync::Arc;
 use verbena_abi::ibv_ah_attr;

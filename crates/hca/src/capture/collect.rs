@@ -1,4 +1,4 @@
-//! The capturer's side: finds the processes, and takes what they tell.
+//! The capturer's side of packet capture: finds the processes and collects their packets.
 
 use super::Seen;
 use super::ring::{self, Ring};
@@ -15,62 +15,62 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use verbena_wire::roce;
 
-/// Callers taken before others get their turn.
+/// Connections accepted before other work gets its turn.
 const BATCH: usize = 64;
-/// Packets taken of one process before others get their turn.
+/// Packets taken from one process before others get their turn.
 const MOST: usize = 1 << 14;
 
 /// A captured process.
 pub struct Source {
-    /// Its number; 0 where it is not of ours to see.
+    /// Its process id; 0 where it is outside our PID namespace.
     pub pid: u32,
-    /// Its name.
+    /// Its command name.
     pub command: String,
-    /// Packets that it told.
+    /// Number of packets captured from it.
     pub packets: u64,
-    /// Packets for which there was no room, as it says.
+    /// Number of packets that it reports as lost for want of room in the ring.
     pub lost: u64,
     live: Option<Live>,
 }
 
-/// What a process that has not ended has.
+/// State of a process that has not ended.
 struct Live {
     socket: Socket,
     ring: Ring,
     consumer: Consumer,
 }
 
-/// A packet that was told.
+/// A captured packet.
 pub struct Packet {
-    /// By which of [`Collector::sources`].
+    /// Index in [`Collector::sources`] of the process that reported it.
     pub source: usize,
-    /// When, in nanoseconds since 1970.
+    /// Time of capture in nanoseconds since 1970.
     pub time: u64,
-    /// What became of it.
+    /// The packet's fate.
     pub seen: Seen,
     /// From its IP header to its ICRC.
     pub frame: Vec<u8>,
 }
 
-/// Who captures.
+/// A packet capturer.
 pub struct Collector {
     listener: Socket,
     place: Place,
-    /// Processes that are to hand over a ring.
+    /// Connections of processes that have not handed over their ring yet.
     promised: Vec<Socket>,
     sources: Vec<Source>,
 }
 
-/// Where the capturer is called.
+/// Where processes connect to the capturer.
 enum Place {
-    /// At a path that some processes are told.
+    /// At a path that is passed to the processes to be captured.
     Private(PathBuf),
-    /// In the runtime directory, which stays until we are gone.
+    /// In the runtime directory, which exists at least as long as the capturer.
     Public(Registry),
 }
 
 impl Collector {
-    /// Captures those processes that are told `path` (VERBENA_CAPTURE).
+    /// Captures the processes that are started with VERBENA_CAPTURE set to `path`.
     ///
     /// # Errors
     /// The system's.
@@ -79,14 +79,15 @@ impl Collector {
         Ok(Collector::new(listener, Place::Private(path.to_owned())))
     }
 
-    /// Captures all processes of the runtime directory: those that run, and those that start.
+    /// Captures all processes of the runtime directory, present and future.
     ///
     /// # Errors
-    /// EBUSY when somebody does already; as [`Registry::open`]; the system's.
+    /// EBUSY when another capturer does so already; as [`Registry::open`]; the system's.
     pub fn public() -> Result<Collector> {
         let registry = Registry::open(&registry::directory())?;
         let listener = listen(&registry.capture_socket())?;
-        // Those that come from now on call. A process that has come meanwhile may be asked too; it answers one of both.
+        // Processes that start from now on connect by themselves. One that started just now may be
+        // asked as well; it answers only one of the two.
         let ask = |identity| {
             let socket = registry.connect(identity)?;
             message::ask_for_ring(&socket).map(|()| socket)
@@ -110,12 +111,12 @@ impl Collector {
         }
     }
 
-    /// The processes so far. One stays when it has ended.
+    /// Returns the processes so far, including those that have ended.
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
 
-    /// Takes what was told since the last time. Waits for nothing.
+    /// Takes the packets captured since the last call. Does not block.
     pub fn take(&mut self, packets: &mut Vec<Packet>) {
         self.admit();
         for (index, source) in self.sources.iter_mut().enumerate() {
@@ -123,12 +124,13 @@ impl Collector {
         }
     }
 
-    /// Waits until somebody new calls, `patience` at most.
+    /// Waits for a new connection, `patience` at most.
     pub fn wait(&self, patience: Duration) {
         let _ = self.listener.wait_readable(patience);
     }
 
-    /// Those who have handed over their ring become sources; of those who have not, some never will.
+    /// Accepts connections and makes sources of those that have handed over their ring. Some never
+    /// will.
     fn admit(&mut self) {
         let calls = std::iter::from_fn(|| self.listener.accept().ok());
         self.promised.extend(calls.take(BATCH));
@@ -136,7 +138,7 @@ impl Collector {
             match message::take_ring(&socket) {
                 Err(Errno::EAGAIN | Errno(libc::EINTR)) => self.promised.push(socket),
                 Ok(Some(file)) => self.sources.extend(Source::begin(socket, file)),
-                // Captured by somebody else, gone, or nobody of ours.
+                // Captured by another capturer, ended, or not a Verbena process of this user.
                 Ok(None) | Err(_) => (),
             }
         }
@@ -151,7 +153,8 @@ impl Drop for Collector {
             }
             Place::Public(registry) => {
                 let _ = fs::remove_file(registry.capture_socket());
-                // What others have left while we kept the directory. It is not empty while somebody lives.
+                // Removes the files that other processes left while the capturer kept the
+                // directory. It is not empty while a process lives.
                 describe::sweep(registry.path());
                 let _ = fs::remove_dir(registry.path());
             }
@@ -180,7 +183,7 @@ impl Source {
         let Some(live) = &mut self.live else {
             return;
         };
-        // Looked at first: what it told before it ended is in the ring.
+        // Checked first: everything the process reported before it ended is in the ring.
         let has_ended = live.socket.take_rings() == Rings::Ended;
         let before = packets.len();
         let taken = live.take(index, packets);
@@ -193,8 +196,10 @@ impl Source {
 }
 
 impl Live {
+    /// Takes up to [`MOST`] packets from the ring.
+    ///
     /// # Errors
-    /// [`Corrupt`] for what no captured process tells.
+    /// [`Corrupt`] for records that no captured process writes.
     fn take(
         &mut self,
         index: usize,
@@ -207,14 +212,16 @@ impl Live {
             };
             let (seen, time) = ring::parse(&record.header).ok_or(Corrupt)?;
             let mut frame = vec![0; record.header.length.into()];
-            // SAFETY: the record holds so many bytes (checked by the ring); they may change, and the copy is what counts.
+            // SAFETY: the record holds so many bytes (the ring checks that). They may change
+            // meanwhile; only the copy is used.
             unsafe {
                 frame
                     .as_mut_ptr()
                     .copy_from_nonoverlapping(record.payload, frame.len());
             }
             consumer.advance(&record);
-            // A socket does not see the checksum; it is what the sender's kernel makes of the rest.
+            // A socket does not see the checksum; the sender's kernel computes it from the other
+            // fields.
             roce::fill_checksum(&mut frame);
             packets.push(Packet {
                 source: index,
@@ -228,7 +235,10 @@ impl Live {
     }
 }
 
-/// Listens where nobody else listens; a socket that a killed capturer left is no hindrance.
+/// Listens at `path` unless another capturer does; a socket left by a killed capturer is replaced.
+///
+/// # Errors
+/// EBUSY when another capturer listens there; the system's.
 fn listen(path: &Path) -> Result<Socket> {
     match Socket::listen(path) {
         Err(Errno(libc::EADDRINUSE)) => (),

@@ -1,21 +1,24 @@
-//! What goes through the adapter, told as RoCEv2 packets to whoever captures them (`verbena capture`).
+//! Packet capture: reports the adapter's traffic as RoCEv2 packets to a capturer
+//! (`verbena capture`).
 //!
-//! The law:
-//! - While nobody captures, all that a packet or a request costs is a look at [`is_on`].
-//! - A process that is captured makes a ring in shared memory, hands it to the capturer, and puts packets into it. It
-//!   never waits: what finds no room is counted as lost ([`session`], [`ring`]).
-//! - The capturer's death, or its end, is the end of its socket; then the ring goes, and [`is_on`] is false.
-//! - What the capturer finds in a ring is the word of a process that may have been killed in the midst of it, or that
-//!   means harm: it is checked as any peer's ([`collect`]).
+//! - Without a capturer, a packet or a request costs no more than a read of [`is_on`].
+//! - A captured process makes a ring in shared memory, hands it to the capturer, and puts packets
+//!   into it. It never waits: packets that find no room are counted as lost ([`session`],
+//!   [`ring`]).
+//! - The capturer's death or exit closes its socket; then the ring is dropped, and [`is_on`] is
+//!   false.
+//! - A ring's contents come from a process that may have been killed at any point or may be
+//!   malicious: the capturer checks them like any peer's ([`collect`]).
 //!
-//! Each packet is told by one process: on the wire by the one that sends or receives it, through shared memory by the
-//! requester, who knows the requests as well as the answers. Where it is told:
+//! Each packet is reported by one process: on the wire by its sender or receiver, through shared
+//! memory by the requester, which knows both the requests and the answers. Packets are reported
+//! here:
 //!
-//! | packets | told in |
+//! | packets | source file |
 //! |---|---|
-//! | as they left | `roce/train.rs`, when the kernel has been asked to send them |
-//! | as they came | `roce/receive.rs`, before they are judged |
-//! | as they would have been | `qp/send/capture.rs`, beside the requester of shared memory |
+//! | sent | `roce/train.rs`, after the kernel was asked to send them |
+//! | received | `roce/receive.rs`, before they are checked |
+//! | equivalent to shared-memory requests | `qp/send/capture.rs`, beside the requester |
 
 pub mod collect;
 mod ring;
@@ -27,28 +30,28 @@ use crate::process::CURRENT;
 use std::sync::atomic::{AtomicBool, Ordering};
 use verbena_wire::roce::Route;
 
-/// Whether this process is captured. Looked at on every way of data, so it says no more than that.
+/// Whether this process is captured. Read on every data path, so it holds nothing else.
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// Whether packets are to be told.
+/// Returns whether packets are to be captured.
 #[inline(always)]
 pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// What became of a packet.
+/// A packet's fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It left.
+    /// Sent.
     Sent,
-    /// It came, whole.
+    /// Received intact.
     Received,
-    /// It came, and its ICRC is wrong.
+    /// Received with a wrong ICRC.
     Damaged,
 }
 
-/// Tells a packet: what it was in, and what a UDP socket was given or gave, from the BTH to the ICRC. `time` is that of
-/// [`crate::sys::clock::wall`].
+/// Captures a packet: its route, and the data that a UDP socket carries, from the BTH to the ICRC.
+/// `time` is that of [`crate::sys::clock::wall`].
 #[cold]
 pub(crate) fn tell(seen: Seen, time: u64, route: &Route, data: &[u8]) {
     if let Some(process) = CURRENT.get() {
@@ -56,7 +59,7 @@ pub(crate) fn tell(seen: Seen, time: u64, route: &Route, data: &[u8]) {
     }
 }
 
-/// A forked child is not captured. Async-signal-safe.
+/// Ends the capture in a forked child. Async-signal-safe.
 pub(crate) fn forget() {
     ON.store(false, Ordering::Relaxed);
 }

@@ -1,4 +1,5 @@
-//! The memory between a captured process and its capturer: a ring of packets, and how many found no room in it.
+//! The shared memory between a captured process and its capturer: a ring of packets, and the number
+//! of lost ones.
 
 use super::Seen;
 use crate::errno::Result;
@@ -9,7 +10,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 const CONTROL: usize = 4096;
-/// What a capturer may be behind: some ten milliseconds of a process that does nothing but send.
+/// Capacity, which bounds how far a capturer may be behind: some ten milliseconds of a process that
+/// only sends.
 const CELLS: usize = 1 << 18;
 const HEAD: usize = 0;
 const LOST: usize = 64;
@@ -22,21 +24,21 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A new ring and the file to hand to the capturer.
+    /// Creates a ring and the file to hand to the capturer.
     pub(super) fn create() -> Result<(Ring, Memfd)> {
         let memfd = Memfd::create(c"verbena-capture", LENGTH)?;
         let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
         Ok((Ring { mapping }, memfd))
     }
 
-    /// The ring that a captured process handed over.
+    /// Maps the ring that a captured process handed over.
     pub(super) fn of_captured(fd: OwnedFd) -> Result<Ring> {
         let memfd = Memfd::adopt(fd, LENGTH)?;
         let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
         Ok(Ring { mapping })
     }
 
-    /// Packets that found no room so far.
+    /// Returns the number of packets that found no room so far.
     pub(super) fn lost(&self) -> &AtomicU64 {
         self.mapping.word64(LOST)
     }
@@ -64,10 +66,10 @@ unsafe impl Store for Ring {
     }
 }
 
-/// The kind of a record that is a packet; its payload is the frame from the IP header to the ICRC.
+/// Kind of a record with a packet; its payload is the frame from the IP header to the ICRC.
 const PACKET: u8 = 1;
 
-/// As a header.
+/// Returns the header of a packet's record.
 pub(super) fn emit(seen: Seen, time: u64) -> Header {
     Header {
         kind: PACKET,
@@ -81,7 +83,7 @@ pub(super) fn emit(seen: Seen, time: u64) -> Header {
     }
 }
 
-/// From a header; None for what no captured process of this version tells.
+/// Parses a header; None for one that no captured process of this version writes.
 pub(super) fn parse(header: &Header) -> Option<(Seen, u64)> {
     let seen = match (header.kind, header.flags) {
         (PACKET, 0) => Seen::Sent,

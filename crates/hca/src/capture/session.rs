@@ -1,4 +1,5 @@
-//! The captured side: how a process comes to be captured, and what it tells.
+//! The captured side of packet capture: how a capture begins and ends, and how packets are
+//! reported.
 
 use super::ring::{self, Ring};
 use super::{ON, Seen};
@@ -13,18 +14,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 use verbena_wire::roce::Route;
 
-/// The socket of a capturer of a program and what it starts.
+/// Names the socket of a capturer of a program and its children.
 const VARIABLE: &str = "VERBENA_CAPTURE";
 
 /// Bytes of an IPv6 and a UDP header.
 const MOST_HEADERS: usize = 48;
 const NONE: RawFd = -1;
 
-/// Whether and by whom this process is captured: by one at a time, the first that asks.
+/// The capture of this process: by one capturer at a time, the first that asks.
 #[derive(Debug)]
 pub(crate) struct Capture {
     session: Mutex<Option<Session>>,
-    /// The session's socket, for whoever must not wait for a lock.
+    /// The session's socket, for callers that must not wait for a lock.
     descriptor: AtomicI32,
 }
 
@@ -45,8 +46,8 @@ impl Default for Capture {
 }
 
 impl Capture {
-    /// Calls whoever captures: the one that this process's environment names, or the one of the runtime directory. As a
-    /// rule there is none, and nobody is waited for.
+    /// Connects to a capturer: the one that this process's environment names, or else the one of
+    /// the runtime directory. Normally there is none; this never blocks.
     pub(crate) fn call(&self, registry: &Registry, identity: Identity) {
         let socket = match std::env::var_os(VARIABLE) {
             Some(path) => Socket::connect(Path::new(&path)),
@@ -57,10 +58,11 @@ impl Capture {
         }
     }
 
-    /// Is captured from now on by whoever is at the other end.
+    /// Begins a capture by the peer of `socket`.
     ///
     /// # Errors
-    /// EBUSY when somebody else captures; EPERM when it is another user; the system's.
+    /// EBUSY when another capturer is attached; EPERM when the peer belongs to another user; the
+    /// system's.
     pub(crate) fn begin(&self, socket: Socket, identity: Identity) -> Result<()> {
         let (_, user) = socket.peer()?;
         message::check_user(user)?;
@@ -81,7 +83,7 @@ impl Capture {
         Ok(())
     }
 
-    /// The capturer has said something, which it never does, or gone.
+    /// Handles an event of the capturer's socket: it sends nothing, so only its end matters.
     pub(crate) fn hear(&self) {
         let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
         let has_gone = |session: &mut Session| session.socket.take_rings() == Rings::Ended;
@@ -91,7 +93,6 @@ impl Capture {
         }
     }
 
-    /// The capturer's socket.
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
         Some(self.descriptor.load(Ordering::Acquire)).filter(|fd| *fd != NONE)
     }

@@ -1,10 +1,10 @@
-//! The file that a process counts in: a header of one page, then the shards.
+//! The file with a process's counters: a header of one page, then the shards.
 //!
-//! The header is five lines of text, filled up with zeros: `verbena counters 1`; the process's
-//! number; its name; the number of shards and the length of each in bytes; the names of the
-//! counters, separated by spaces. In a shard each counter is a 64-bit word in the machine's byte
-//! order, of which the highest bit does not count. A counter's value is the sum over all shards.
-//! Readers: the command line's `stats::collect`, `tests/harness/counters.py`.
+//! The header is five lines of text, padded with zeros: `verbena counters 1`; the process id; its
+//! name; the number of shards and the length of each in bytes; the names of the counters, separated
+//! by spaces. In a shard each counter is a 64-bit word in the machine's byte order, of which the
+//! highest bit does not count. A counter's value is the sum over all shards. Readers: the command
+//! line's `stats::collect`, `tests/harness/counters.py`.
 
 use super::{NAMES, SHARDS, Shard};
 use crate::sys::mm;
@@ -17,16 +17,16 @@ use std::ptr::NonNull;
 const HEADER: usize = 4096;
 const LENGTH: usize = HEADER + SHARDS as usize * size_of::<Shard>();
 
-/// A file's memory. A forked child keeps it, for it may count with what it inherited.
+/// A file's memory. A forked child keeps it, because inherited objects may count in it.
 pub struct CounterFile {
     base: NonNull<u8>,
 }
 
 impl CounterFile {
-    /// A new file in `directory`.
+    /// Creates a file in `directory`.
     ///
     /// # Errors
-    /// What open(2), write(2), fallocate(2) and mmap(2) say.
+    /// Those of open(2), write(2), fallocate(2) and mmap(2).
     pub fn create(directory: &Path) -> io::Result<CounterFile> {
         let pid = std::process::id();
         let command = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
@@ -36,7 +36,7 @@ impl CounterFile {
             .map(|base| CounterFile { base })
     }
 
-    /// The first shard.
+    /// Returns the first shard.
     pub fn shards(&self) -> NonNull<Shard> {
         // SAFETY: inside the mapping, which is longer than a header.
         unsafe { self.base.add(HEADER) }.cast()
@@ -61,14 +61,14 @@ fn prepare(mut file: &File, pid: u32, command: &str) -> io::Result<NonNull<u8>> 
         NAMES.join(" ")
     );
     debug_assert!(header.len() < HEADER);
-    // SAFETY: plain system call. All of the file's blocks, so that no access is a SIGBUS on a full
-    // disk.
+    // Allocates all of the file's blocks, so that no access is a SIGBUS on a full disk.
+    // SAFETY: the call takes no pointers, and the descriptor is open during it.
     let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, LENGTH as libc::off_t) };
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
     }
     file.write_all(header.as_bytes())?;
-    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+    // SAFETY: a fresh mapping at an address of the kernel's choice replaces no other mapping.
     let base = unsafe {
         mm::map(
             0,
@@ -83,8 +83,8 @@ fn prepare(mut file: &File, pid: u32, command: &str) -> io::Result<NonNull<u8>> 
     NonNull::new(base as *mut u8).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// A file of its own for a process. Another of the same number may have left one: a process of
-/// another PID namespace, or this one before it became another program (execve(2)).
+/// Creates a new file for a process. Another process with the same id may have left one: one of
+/// another PID namespace, or this one before execve(2).
 fn new_file(directory: &Path, pid: u32) -> io::Result<(File, std::path::PathBuf)> {
     let first = std::iter::once(format!("{pid}.counters"));
     let names = first.chain((1u32..).map(|further| format!("{pid}-{further}.counters")));
@@ -130,7 +130,7 @@ mod tests {
     fn the_file_has_what_is_counted_at_once() {
         let directory = scratch("file");
         let file = CounterFile::create(&directory).unwrap();
-        // SAFETY: a shard of zeros is there.
+        // SAFETY: a shard of zeros lies there.
         unsafe { file.shards().as_ref() }.write_operations.add(7);
         let path = directory.join(format!("{}.counters", std::process::id()));
         let bytes = std::fs::read(path).unwrap();

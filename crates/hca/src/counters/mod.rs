@@ -1,4 +1,4 @@
-//! How often the adapter did what, for `verbena run --stats` and `verbena info`.
+//! Counters of the adapter's operations, for `verbena run --stats` and `verbena info`.
 
 mod file;
 
@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of one thread. They only grow. Counters are 8 bytes each, in the order of `NAMES`.
+        /// Counters of one thread. They only grow. Counters are 8 bytes each, in the order of
+        /// `NAMES`.
         #[derive(Default)]
         #[repr(C, align(128))]
         pub struct Shard {
@@ -22,11 +23,10 @@ macro_rules! counters {
             }
         }
 
-        /// The counters' names.
         const NAMES: &[&str] = &[$(stringify!($name)),*];
 
         impl Counters {
-            /// Names and values, of all threads together.
+            /// Returns names and values, summed over all threads.
             pub fn all(&self) -> Vec<(&'static str, u64)> {
                 vec![$((
                     stringify!($name),
@@ -66,49 +66,50 @@ counters! {
     ring_path_operations,
     /// Bytes of payload in them.
     ring_path_bytes,
-    /// Operations handed to a queue pair of another host, by packets.
+    /// Operations sent to a queue pair of another host, by packets.
     udp_path_operations,
     /// Bytes of them.
     udp_path_bytes,
-    /// Packets sent, again those that were lost.
+    /// Packets sent, including retransmissions.
     packets_sent,
-    /// Packets received that were whole and for a queue pair of ours.
+    /// Intact packets received for a local queue pair.
     packets_received,
-    /// Packets received whole at a private port, which stands in for 4791 where somebody else has that.
+    /// Intact packets received at a private port, which replaces 4791 where another program has
+    /// that.
     private_port_packets,
-    /// Packets received through a tunnel, over TCP, where UDP does not pass.
+    /// Packets received through the TCP fallback, where UDP does not pass.
     tunnel_packets_received,
     /// Packets received from hosts that are not allowed to send any.
     foreign_packets,
-    /// Packets received whose ICRC was wrong.
+    /// Packets received with a wrong ICRC.
     damaged_packets,
     /// Packets received that a congested switch had marked.
     marked_packets,
-    /// Notifications of congestion (CNP) sent.
+    /// Congestion notifications (CNP) sent.
     congestion_notifications_sent,
-    /// Notifications of congestion (CNP) received.
+    /// Congestion notifications (CNP) received.
     congestion_notifications_received,
-    /// Receiver-not-ready answers got.
+    /// Receiver-not-ready answers received.
     rnr_retries,
-    /// Operations tried again because the peer was not there.
+    /// Operations retried because the peer did not answer.
     lost_retries,
     /// Completions with an error.
     failed_completions,
 }
 
-/// Threads that count by themselves; later ones share one shard.
+/// Number of shards: the last one is shared by all later threads.
 const SHARDS: u32 = 64;
 
-/// Counters of a process: a shard a thread, so that counting exactly needs no locked instruction.
+/// Counters of a process: a shard a thread, so that exact counting needs no locked instruction.
 ///
 /// With VERBENA_STATS_DIR they live in a file of that directory, mapped shared: a reader of the
-/// file sees them at any time, and they are there after the process has ended, however it did.
+/// file sees them at any time, also after the process has ended in any way.
 pub struct Counters {
     shards: NonNull<Shard>,
     _memory: Memory,
 }
 
-/// Who owns the shards.
+/// Owner of the shards.
 enum Memory {
     Heap(NonNull<[Shard]>),
     File { _file: CounterFile },
@@ -117,7 +118,7 @@ enum Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Memory::Heap(shards) = self {
-            // SAFETY: made from a box, and only here made one again.
+            // SAFETY: the pointer came from a box, and only this drop rebuilds it.
             drop(unsafe { Box::from_raw(shards.as_ptr()) });
         }
     }
@@ -125,11 +126,11 @@ impl Drop for Memory {
 
 // SAFETY: the shards are atomics, and live as long as the memory that is kept beside them.
 unsafe impl Send for Counters {}
-// SAFETY: as above.
+// SAFETY: the shards are atomics, and live as long as the memory that is kept beside them.
 unsafe impl Sync for Counters {}
 
 impl Default for Counters {
-    /// Counters in memory of this process alone.
+    /// Returns counters in private memory of this process.
     fn default() -> Counters {
         let shards: Box<[Shard]> = (0..SHARDS).map(|_| Shard::default()).collect();
         let shards = NonNull::from(Box::leak(shards));
@@ -142,8 +143,8 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Counters in a new file of the directory that VERBENA_STATS_DIR names; without it, or where no file can be made
-    /// there, in memory.
+    /// Returns counters in a new file of the directory that VERBENA_STATS_DIR names; in private
+    /// memory if it is unset or the file cannot be made.
     pub fn of_process() -> Counters {
         let Some(directory) = std::env::var_os("VERBENA_STATS_DIR") else {
             return Counters::default();
@@ -166,11 +167,11 @@ impl Counters {
     }
 
     fn shards(&self) -> &[Shard] {
-        // SAFETY: so many are there, zero at first, for as long as `_memory` lives.
+        // SAFETY: so many shards exist, zero at first, as long as `_memory` lives.
         unsafe { std::slice::from_raw_parts(self.shards.as_ptr(), SHARDS as usize) }
     }
 
-    /// Where the calling thread counts.
+    /// Returns the calling thread's shard.
     #[inline]
     pub fn shard(&self) -> &Shard {
         let thread = thread_number::current();
@@ -179,7 +180,7 @@ impl Counters {
 }
 
 impl Shard {
-    /// A record with so many of the user's bytes is in a channel.
+    /// Counts a record with so many of the user's bytes that was stored in a channel.
     #[inline]
     pub fn count_stored(&self, bytes: u64) {
         self.operation_bytes.add(bytes);
@@ -188,14 +189,14 @@ impl Shard {
     }
 }
 
-/// A counter. The highest bit says that threads share it.
+/// A counter. The highest bit is set if several threads share it.
 #[derive(Default)]
 pub struct Counter(AtomicU64);
 
 const SHARED: u64 = 1 << 63;
 
 impl Counter {
-    /// Adds `amount`. Only one thread may add to a counter that is not shared: that of its shard.
+    /// Adds `amount`. Only the thread of its shard may add to a counter that is not shared.
     #[inline]
     pub fn add(&self, amount: u64) {
         let before = self.0.load(Ordering::Relaxed);
@@ -212,7 +213,7 @@ impl Counter {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// The value now.
+    /// Returns the present value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed) & !SHARED
     }

@@ -10,22 +10,22 @@ use crate::errno::Result;
 use crate::process::message;
 use crate::shm::registry::Registry;
 
-/// A bit for each port, that of the first the lowest, as this process has learned it.
+/// A bit for each port, the first in the lowest, as this process has last read it.
 static DOWN: AtomicU64 = AtomicU64::new(0);
 
-/// Whether an InfiniBand port was taken down.
+/// Returns whether an InfiniBand port was taken down.
 #[inline]
 pub fn is_down(port: u8) -> bool {
     DOWN.load(Ordering::Relaxed) & bit(port) != 0
 }
 
-/// The bit of a port in the registry's word.
+/// Returns the bit of a port in the registry's word.
 pub fn bit(port: u8) -> u64 {
     1u64.checked_shl(u32::from(port.max(FIRST_PORT) - FIRST_PORT))
         .unwrap_or(0)
 }
 
-/// Takes the registry's word. Returns what has changed since the last call, and of which port.
+/// Takes over the registry's word. Returns the changes since the last call, each with its port.
 pub fn learn_down(word: u64) -> Vec<(u8, Change)> {
     if is_ethernet() {
         return Vec::new();
@@ -39,7 +39,7 @@ pub fn learn_down(word: u64) -> Vec<(u8, Change)> {
     (FIRST_PORT..=ports()).filter(changed).map(change).collect()
 }
 
-/// The word of the registry at `directory`; 0 where there is none in which a process lives.
+/// Returns the word of the registry at `directory`; 0 where there is none with a live process.
 pub fn now(directory: &Path) -> u64 {
     let word = || {
         let registry = Registry::open_existing(directory).ok()?;
@@ -56,10 +56,10 @@ pub fn now(directory: &Path) -> u64 {
 }
 
 /// Takes the port of an InfiniBand device down or up for all processes of the registry at
-/// `directory`. Returns each process with whether it has taken note.
+/// `directory`. Returns each process with whether it has acknowledged that.
 ///
 /// # Errors
-/// ENOENT where no process has made a registry, and others that keep it from being read.
+/// ENOENT where no process has made a registry; as [`Registry::open_existing`].
 pub fn set(directory: &Path, device: Device, is_down: bool) -> Result<Vec<(u32, Result<()>)>> {
     let registry = Registry::open_existing(directory)?;
     let port = FIRST_PORT + device.index();
@@ -74,7 +74,7 @@ pub fn set(directory: &Path, device: Device, is_down: bool) -> Result<Vec<(u32, 
         let asked = registry
             .connect(identity)
             .and_then(|socket| message::ask_to_look_at_ports(&socket));
-        // One that has ended meanwhile needs no port.
+        // A process that has ended meanwhile needs no port.
         (asked.is_ok() || registry.is_alive(identity)).then_some((pid, asked))
     };
     Ok(registry.processes().into_iter().filter_map(ask).collect())

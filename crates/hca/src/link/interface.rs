@@ -1,7 +1,9 @@
-//! The Ethernet interface that a RoCE port is, and its GID table (annex A17.4; Linux' `ib_core` fills its own alike).
+//! The Ethernet interface of a RoCE port, and its GID table (annex A17.4; the table is filled like
+//! that of Linux' `ib_core`).
 //!
-//! The first entry is the link-local address, then come IPv4 addresses, mapped, then the other IPv6 addresses. An entry
-//! keeps its place as long as its address is there; one that is gone leaves a hole, which the next address fills.
+//! The first entry is the link-local address, followed by IPv4 addresses, mapped, and the other
+//! IPv6 addresses. An entry keeps its index as long as its address exists; a removed address leaves
+//! a hole, which the next new address fills.
 
 use crate::device::GIDS;
 use crate::errno::{Errno, Result};
@@ -15,7 +17,7 @@ use verbena_wire::Mtu;
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// The number by which the kernel knows it.
+    /// The kernel's index of it.
     pub index: u32,
     /// Whether it is up and has a carrier.
     pub is_running: bool,
@@ -31,13 +33,17 @@ pub struct Interface {
 pub struct Entry {
     /// The GID: an IPv6 address, or an IPv4 address mapped into one.
     pub gid: ibv_gid,
-    /// Whether packets can be sent from it. The link-local GID that stands for a hardware address is none of the
-    /// interface's addresses where IPv6 is off.
+    /// Whether packets can be sent from it. Where IPv6 is off, the link-local GID that stands for a
+    /// hardware address is not an address of the interface.
     pub is_address: bool,
 }
 
 impl Interface {
-    /// The interface with this name or address; without either, the first that is up and leads to other hosts.
+    /// Returns the interface with this name or address; without either, the first that is up and
+    /// leads to other hosts.
+    ///
+    /// # Errors
+    /// ENODEV when there is none, after a line on standard error; as [`Interface::of`].
     pub(super) fn find(all: &[Description], wanted: &str) -> Result<Interface> {
         match choose(all, wanted) {
             Some(found) => Interface::of(found),
@@ -53,7 +59,8 @@ impl Interface {
         }
     }
 
-    /// So many interfaces: those that lead to other hosts first, running before up, then loopback.
+    /// Returns `count` interfaces: those that lead to other hosts first, running before up, then
+    /// loopback.
     ///
     /// # Errors
     /// ENODEV where there are fewer; a line on standard error says so.
@@ -93,10 +100,11 @@ impl Interface {
         })
     }
 
-    /// What has become of it. Its identifier stays, for programs know it by that.
+    /// Returns the present state of the interface. Its identifier stays, because programs know it
+    /// by that.
     pub(super) fn successor(&self, all: &[Description]) -> Interface {
         let found = all.iter().find(|one| one.index == self.index);
-        // One that is made again has another number.
+        // An interface that was deleted and made again has another index.
         let found = found.or_else(|| all.iter().find(|one| one.name == self.name));
         let Some(found) = found else {
             return Interface {
@@ -115,12 +123,12 @@ impl Interface {
         }
     }
 
-    /// The entry at an index of the table.
+    /// Returns the entry at an index of the table.
     pub fn entry(&self, index: usize) -> Option<&Entry> {
         self.table.get(index)?.as_ref()
     }
 
-    /// All GIDs with their places.
+    /// Returns all GIDs with their indices.
     pub fn gids(&self) -> Vec<(usize, ibv_gid)> {
         let entries = self.table.iter().enumerate();
         entries
@@ -128,8 +136,8 @@ impl Interface {
             .collect()
     }
 
-    /// Where the first address stands from which packets to a destination can be sent: one of the same version of IP, and
-    /// of the link alone only if the destination is, too.
+    /// Returns the index of the first address from which packets to a destination can be sent: of
+    /// the same IP version, and link-local only if the destination is, too.
     pub fn index_towards(&self, destination: ibv_gid) -> Option<usize> {
         let kind = |gid: ibv_gid| {
             let ip = Ipv6Addr::from(gid.bytes());
@@ -140,7 +148,7 @@ impl Interface {
         self.position(can)
     }
 
-    /// Where a GID stands in the table.
+    /// Returns the index of a GID in the table.
     pub fn index_of(&self, gid: ibv_gid) -> Option<usize> {
         self.position(|entry| entry.gid == gid)
     }
@@ -153,7 +161,7 @@ impl Interface {
 
 fn choose<'a>(all: &'a [Description], wanted: &str) -> Option<&'a Description> {
     if wanted.is_empty() {
-        // One whose cable is plugged in before one that only has an address.
+        // An interface with a carrier before one that only has an address.
         let outward = |one: &&Description| !one.is_loopback && !one.addresses.is_empty();
         let running = |one: &&Description| outward(one) && one.is_running;
         let up = |one: &&Description| outward(one) && one.is_up;
@@ -195,12 +203,12 @@ fn table(description: &Description) -> Vec<Entry> {
     table
 }
 
-/// Whether an address means something on one link alone.
+/// Returns whether an address is link-local.
 pub fn is_link_local(address: &Ipv6Addr) -> bool {
     address.segments()[0] & 0xffc0 == 0xfe80
 }
 
-/// A table with the entries that are wanted now: those that it has stay where they are.
+/// Returns the table with the wanted entries: those that it has keep their index.
 fn rearranged(before: &[Option<Entry>], wanted: &[Entry]) -> Vec<Option<Entry>> {
     let still = |place: &Option<Entry>| {
         let old = place.as_ref()?;
@@ -219,7 +227,7 @@ fn rearranged(before: &[Option<Entry>], wanted: &[Entry]) -> Vec<Option<Entry>> 
     now
 }
 
-/// The modified EUI-64 of a hardware address (RFC 4291, appendix A).
+/// Returns the modified EUI-64 of a hardware address (RFC 4291, appendix A).
 fn eui64([a, b, c, d, e, f]: [u8; 6]) -> [u8; 8] {
     [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
 }

@@ -1,5 +1,6 @@
-//! The interface as it is now. Whoever has looked may hold what he saw for as long as he likes, so nothing is given back;
-//! but each state is kept once, so that a link that comes and goes takes no more memory each time.
+//! The present state of an interface. Callers may keep a reference to any state, so none is ever
+//! freed; but each distinct state is stored once, so that an interface that changes back and forth
+//! takes no more memory each time.
 
 use super::interface::Interface;
 use crate::sys::interfaces::Description;
@@ -8,25 +9,25 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What has changed about a port (specification 11.6.3.4).
+/// A change of a port (specification 11.6.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It can be used now.
+    /// It became active.
     Active,
-    /// It cannot any more.
+    /// It went down.
     Down,
-    /// Its GID table is another.
+    /// Its GID table changed.
     Gids,
 }
 
-/// The interface, which changes.
+/// An interface, which changes.
 pub struct Latest {
     now: AtomicPtr<Interface>,
     seen: Mutex<Vec<&'static Interface>>,
 }
 
 impl Latest {
-    /// As it is found first.
+    /// Returns the interface in its first state.
     pub fn new(interface: Interface) -> Latest {
         let first: &'static Interface = Box::leak(Box::new(interface));
         Latest {
@@ -35,14 +36,14 @@ impl Latest {
         }
     }
 
-    /// As it is now.
+    /// Returns its present state.
     #[inline]
     pub fn get(&self) -> &'static Interface {
-        // SAFETY: only references that last for ever are stored there, and nobody writes through them.
+        // SAFETY: only references to leaked, immutable states are stored there.
         unsafe { &*self.now.load(Ordering::Acquire) }
     }
 
-    /// Takes what the system says of all interfaces. Returns what that has changed.
+    /// Takes over the system's description of all interfaces. Returns the changes.
     pub fn learn(&self, all: &[Description]) -> Vec<Change> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.get();

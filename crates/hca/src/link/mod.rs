@@ -1,18 +1,20 @@
-//! What the ports are attached to: the adapter's personality.
+//! Link layer of the ports: InfiniBand or RoCE.
 //!
-//! - `infiniband` (the default): a subnet of one host, which shared memory is; each device has one port, with a LID and a GID.
-//! - `roce`: Ethernet interfaces, each of which is a port; GIDs are its addresses, and what is not on this host is reached
-//!   by RoCEv2 packets ([`crate::roce`]).
+//! - `infiniband` (the default): a subnet of one host, made of shared memory; each device has one
+//!   port, with a LID and a GID.
+//! - `roce`: Ethernet interfaces, each of which is a port; its addresses are the GIDs, and other
+//!   hosts are reached by RoCEv2 packets ([`crate::roce`]).
 //!
-//! `VERBENA_LINK` says which, `VERBENA_INTERFACE` the interfaces, each by its name or by one of its
-//! addresses, separated by commas: the first is port 1. `VERBENA_DEVICES` says how many devices
-//! share the ports ([`crate::device`]). All are read once. What an interface is, up or down and
-//! with which addresses, is followed as long as the device is open ([`follow`]).
+//! `VERBENA_LINK` chooses the link. `VERBENA_INTERFACE` names the interfaces, separated by commas,
+//! each by its name or one of its addresses: the first is port 1. `VERBENA_DEVICES` is the number
+//! of devices that share the ports ([`crate::device`]). All are read once. State and addresses of
+//! an interface are followed as long as the device is open ([`follow`]).
 //!
-//! The law: what is of one port never shows on another. Its state, its GIDs and its events are its interface's; what a queue
-//! pair or an address handle of it sends leaves from its addresses; a queue pair takes what was sent to its port alone, and
-//! a member of a group what came to the group there. Through shared memory, where there are no interfaces to be seen, it is
-//! the kernel's number of the interface that tells ports apart ([`interface_number`]), for processes may count theirs
+//! Ports are isolated from each other. State, GIDs and events of a port are those of its interface;
+//! packets of its queue pairs and address handles leave from its addresses; a queue pair receives
+//! only packets sent to its port, and a member of a multicast group only packets sent to the group
+//! there. In shared memory, where no interface is visible, the kernel's index of the interface
+//! identifies the port ([`interface_number`]), because processes may number their ports
 //! differently.
 
 pub mod down;
@@ -32,16 +34,16 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use verbena_abi::{ibv_ah_attr, ibv_gid};
 
-/// What the ports are attached to.
+/// The link layer of the ports.
 #[derive(Debug)]
 pub enum Link {
     /// A subnet of this host alone, to which each device is attached by one port.
     InfiniBand,
-    /// An Ethernet interface each, the first port's first; at least one.
+    /// One Ethernet interface per port, the first port's first; at least one.
     Roce(Vec<Latest>),
 }
 
-/// Where a GID stands.
+/// Port and index of a GID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The port.
@@ -50,13 +52,14 @@ pub struct Place {
     pub index: u8,
 }
 
-/// Ports of a device: a byte numbers them from 1, and can be one past the last.
+/// Largest number of ports of a device: a byte numbers them from 1, and can be one past the last.
 const MOST_PORTS: usize = 254;
 
-/// Most devices of a host, as many as a kernel has nodes for (IB_UVERBS_NUM_FIXED_MINOR).
+/// Largest number of devices of a host: the number of device nodes that a kernel has
+/// (IB_UVERBS_NUM_FIXED_MINOR).
 pub const MOST_DEVICES: u8 = 32;
 
-/// What the environment says.
+/// The choices of the environment.
 #[derive(Debug)]
 pub struct Choice {
     link: Link,
@@ -70,17 +73,16 @@ static INFINIBAND: Choice = Choice {
     is_shared_out: false,
 };
 
-/// What to do for a program that expects RoCE and meets an InfiniBand port, for the end of a
-/// message.
+/// Advice for a program that expects RoCE and meets an InfiniBand port, for the end of a message.
 pub const ROCE_HINT: &str =
     "this port is InfiniBand; `verbena run --link roce` (VERBENA_LINK=roce) makes it RoCE";
 
-/// What the environment says.
+/// Returns the choices of the environment.
 ///
 /// # Errors
-/// EINVAL for a word that is no link or no number of devices, and for interfaces that cannot be
-/// shared out among them; ENODEV for an interface that there is not. A line on standard error says
-/// more.
+/// EINVAL for an unknown link, an invalid number of devices, and for interfaces that cannot be
+/// shared out among them; ENODEV for an interface that does not exist. A line on standard error
+/// gives the details.
 pub fn chosen() -> Result<&'static Choice> {
     static CHOSEN: OnceLock<Result<Choice>> = OnceLock::new();
     match CHOSEN.get_or_init(from_environment) {
@@ -93,56 +95,57 @@ fn choice() -> &'static Choice {
     chosen().unwrap_or(&INFINIBAND)
 }
 
-/// The link of this process; InfiniBand where the environment says nothing that can be.
+/// Returns the link of this process; InfiniBand where the environment is invalid.
 pub fn current() -> &'static Link {
     &choice().link
 }
 
-/// How many devices there are; at least one. Each has as many ports as the others.
+/// Returns the number of devices; at least one. All have the same number of ports.
 pub fn devices() -> u8 {
     choice().devices
 }
 
-/// Whether the environment says how many devices there are.
+/// Returns whether the environment sets the number of devices.
 pub fn is_shared_out() -> bool {
     choice().is_shared_out
 }
 
-/// Whether the ports are Ethernet interfaces.
+/// Returns whether the ports are Ethernet interfaces.
 #[inline]
 pub fn is_ethernet() -> bool {
     matches!(current(), Link::Roce(_))
 }
 
-/// How many ports there are. They are numbered from 1.
+/// Returns the number of ports. They are numbered from 1.
 pub fn ports() -> u8 {
     match current() {
         Link::InfiniBand => devices(),
-        // Not more than [`MOST_PORTS`].
+        // At most [`MOST_PORTS`].
         Link::Roce(ports) => ports.len() as u8,
     }
 }
 
-/// Whether there is a port of this number.
+/// Returns whether there is a port of this number.
 pub fn has_port(port: u32) -> bool {
     (1..=u32::from(ports())).contains(&port)
 }
 
-/// The Ethernet interface that a port is, as it is now; none of a port that there is not, or of InfiniBand.
+/// Returns the Ethernet interface of a port in its present state; None for a port that does not
+/// exist, and for InfiniBand.
 #[inline]
 pub fn interface(port: u8) -> Option<&'static Interface> {
     let latest = latest().get(usize::from(port).checked_sub(1)?)?;
     Some(latest.get())
 }
 
-/// All ports that are Ethernet interfaces, with these.
+/// Returns all ports that are Ethernet interfaces, with their interfaces.
 #[inline]
 pub fn interfaces() -> impl Iterator<Item = (u8, &'static Interface)> {
     (1..).zip(latest().iter().map(Latest::get))
 }
 
-/// Identifies what a port is attached to, alike in all processes: for Ethernet the kernel's index
-/// of the interface, for InfiniBand the number of ports before it.
+/// Returns the identification of the network that a port is attached to, the same in all processes:
+/// for Ethernet the kernel's index of the interface, for InfiniBand the number of ports before it.
 pub fn interface_number(port: u8) -> u32 {
     interface(port).map_or_else(
         || u32::from(port.max(device::FIRST_PORT) - device::FIRST_PORT),
@@ -150,8 +153,8 @@ pub fn interface_number(port: u8) -> u32 {
     )
 }
 
-/// The ports that receive multicast packets sent from `port`: for InfiniBand all ports, as they
-/// share one subnet.
+/// Returns the ports that receive multicast packets sent from `port`: for InfiniBand all ports, as
+/// they share one subnet.
 pub fn ports_that_hear(port: u8) -> RangeInclusive<u8> {
     match current() {
         Link::InfiniBand => device::FIRST_PORT..=ports(),
@@ -159,8 +162,8 @@ pub fn ports_that_hear(port: u8) -> RangeInclusive<u8> {
     }
 }
 
-/// The InfiniBand port that a destination names by its LID or, if no port has that, by its GID.
-/// With one port it is that port, whatever the destination.
+/// Returns the InfiniBand port that a destination names by its LID or, if no port has that, by its
+/// GID. With one port it is that port for every destination.
 pub fn infiniband_port(destination: &ibv_ah_attr) -> Option<u8> {
     let ports = device::FIRST_PORT..=ports();
     if *ports.end() == device::FIRST_PORT {
@@ -178,12 +181,13 @@ pub fn infiniband_port(destination: &ibv_ah_attr) -> Option<u8> {
     })
 }
 
-/// The port that has a number by [`interface_number`], if one has.
+/// Returns the port with the given [`interface_number`], if there is one.
 pub fn port_of(number: u32) -> Option<u8> {
     (1..=ports()).find(|port| interface_number(*port) == number)
 }
 
-/// Where the GID stands that an address of the ports' interfaces is. A link-local one that several have is the first's.
+/// Returns port and index of a GID that is an address of the ports' interfaces. A link-local
+/// address that several have is taken for the first one's.
 pub fn place_of(gid: ibv_gid) -> Option<Place> {
     interfaces().find_map(|(port, interface)| {
         let index = interface.index_of(gid)? as u8;
@@ -191,8 +195,8 @@ pub fn place_of(gid: ibv_gid) -> Option<Place> {
     })
 }
 
-/// The same where it may be another host's: a link-local address is one of the link that `port` is at, whoever has the same
-/// at another.
+/// As [`place_of`], for a GID that may belong to another host: a link-local address is looked up
+/// only at `port`, because other links may have the same address.
 pub fn place_seen_from(port: u8, gid: ibv_gid) -> Option<Place> {
     if !is_link_local(&Ipv6Addr::from(gid.bytes())) {
         return place_of(gid);
@@ -209,9 +213,9 @@ fn latest() -> &'static [Latest] {
     }
 }
 
-/// Looks what has become of the interfaces. Returns what has changed since the last look, and of which port.
+/// Reads the state of the interfaces. Returns the changes since the last call, each with its port.
 pub fn follow() -> Vec<(u8, Change)> {
-    // What cannot be asked now is asked the next time.
+    // If the query fails, the next call makes up for it.
     let Ok(all) = interfaces::all() else {
         return Vec::new();
     };
@@ -223,7 +227,7 @@ pub fn follow() -> Vec<(u8, Change)> {
     changes
 }
 
-/// The multicast group that a GID names, by the one name that this link has for it.
+/// Returns the multicast group that a GID names, in this link's canonical form.
 pub fn group(gid: ibv_gid) -> Option<[u8; 16]> {
     match current() {
         Link::InfiniBand => Some(gid.bytes()).filter(|bytes| bytes[0] == 0xff),
@@ -266,8 +270,8 @@ fn from_environment() -> Result<Choice> {
     })
 }
 
-/// The interfaces of all devices, in the order of their ports: those that are named, or as many as
-/// there are devices.
+/// Returns the interfaces of all devices, in the order of their ports: the named ones, or as many
+/// as there are devices.
 fn interfaces_for(all: &[Description], wanted: &str, devices: u8) -> Result<Vec<Interface>> {
     let each = usize::from(devices);
     if wanted.is_empty() && devices > 1 {
@@ -284,7 +288,7 @@ fn interfaces_for(all: &[Description], wanted: &str, devices: u8) -> Result<Vec<
     Ok(ports)
 }
 
-/// The interfaces that are named, in that order.
+/// Returns the named interfaces, in that order.
 fn named(all: &[Description], wanted: &str) -> Result<Vec<Interface>> {
     let mut ports: Vec<Interface> = Vec::new();
     for one in wanted.split(',') {

@@ -1,13 +1,17 @@
-//! Moving a private range into the arena while the application goes on using it.
+//! Adoption: moves a private range into the arena while the application goes on using it.
 //!
-//! Per piece: the pages are moved out from under their addresses (MREMAP_DONTUNMAP), copied into the arena's file, and
-//! the file is mapped over the addresses. Other threads that touch the piece meanwhile wait ([`crate::memory::quiet`]).
-//! The private mapping that the pages were in stays aside without pages, as the *shadow*: moved back over the addresses
-//! when the pages are given back, it is what the application had, with its place in the kernel's order and all that
-//! madvise(2) said about it. Where holding other threads does not hold what the kernel does for them, pages may not be
-//! missing even for a moment: then the piece is write-protected, copied, and replaced without a shadow. Where other threads cannot be held the process keeps its pages, and peers reach them by
-//! `process_vm_readv` or through it. The same where something holds pages besides
-//! ([`crate::memory::pages`]).
+//! For each piece, the pages are moved out from under their addresses (MREMAP_DONTUNMAP) and copied
+//! into the arena's file, and the file is mapped over the addresses. Other threads that touch the
+//! piece meanwhile wait ([`crate::memory::quiet`]). The private mapping of the pages is kept aside
+//! without pages, as the *shadow*: moved back over the addresses when the pages are restored, it is
+//! the application's old mapping, with its place in the kernel's order and all its madvise(2)
+//! settings.
+//!
+//! Where holding other threads does not hold the kernel's accesses for them, pages may not be
+//! missing even for a moment: then the piece is write-protected, copied, and replaced without a
+//! shadow. Where other threads cannot be held, or pages have other holders
+//! ([`crate::memory::pages`]), the process keeps its pages, and peers reach them by
+//! `process_vm_readv` or through it.
 
 use crate::errno::{Errno, Result};
 use crate::memory::arena::{Arena, PAGE};
@@ -17,17 +21,18 @@ use crate::sys::populate::{Use, populate};
 use crate::sys::remap;
 use crate::sys::vma::Vma;
 
-/// Moved at a time, so that registering a large range needs little more memory than the range itself, and other threads
-/// do not wait for long.
+/// Bytes moved at a time, so that registering a large range needs little more memory than the range
+/// itself, and other threads do not wait for long.
 pub const PIECE: u64 = 2 << 20;
 
-/// Finds or moves the pages of `[start, end)` that are or can be in the arena, and counts a registration of them: at
-/// most `limit` segments. `mappings` is what is mapped there. Under the registration lock.
+/// Finds or moves the pages of `[start, end)` that are or can be in the arena, and adds a
+/// registration of them with at most `limit` segments. `mappings` are those of the range. The
+/// caller holds the registration lock.
 pub fn adopt(arena: &Arena, mappings: &[Vma], start: u64, end: u64, limit: usize) -> HoldId {
     let first = start.next_multiple_of(PAGE);
     let last = end / PAGE * PAGE;
     let mut segments: Vec<Segment> = Vec::new();
-    // A range of less than a page, across a page's end, has its last whole page before its first.
+    // For a range shorter than a page that crosses a page boundary, `last` is below `first`.
     let has_pages = |vma: &&Vma| first < last && vma.start < last && vma.end > first;
     for vma in mappings.iter().filter(has_pages) {
         let from = vma.start.max(first);
@@ -48,7 +53,7 @@ pub fn adopt(arena: &Arena, mappings: &[Vma], start: u64, end: u64, limit: usize
     arena.pins().hold(segments)
 }
 
-/// The parts of a mapping of the arena that are pages of the application.
+/// Returns the parts of a mapping of the arena that are pages of the application.
 fn named(arena: &Arena, vma: &Vma, from: u64, to: u64) -> Vec<Segment> {
     let offset = vma.offset + (from - vma.start);
     let parts = arena.pins().nameable(offset..offset + (to - from));
@@ -62,12 +67,12 @@ fn named(arena: &Arena, vma: &Vma, from: u64, to: u64) -> Vec<Segment> {
         .collect()
 }
 
-/// Moves `[start, end)`, or as much of it as can be, from the start on.
+/// Moves `[start, end)`, or the longest possible part from its start.
 fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
     let quiet = Quiet::begin(arena).ok()?;
     let offset = arena.allocate(end - start).ok()?;
     let mut moved = start;
-    // A single piece finds its own place aside.
+    // A single piece needs no reservation for its shadow.
     let reserved = match end - start {
         length if length <= PIECE || !quiet.may_miss_pages() => None,
         length => remap::reserve(length, start).ok(),
@@ -97,7 +102,8 @@ fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
             remap::unmap(reserved + (moved - start), end - moved);
         }
     }
-    // The adapter reaches them by its own view of the arena, and would else take a fault for each page that it delivers to.
+    // The adapter accesses the pages through its own view of the arena; without this, each page
+    // would fault at its first delivery.
     let view = arena.pointer(offset) as u64;
     let _ = populate(view, moved - start, Use::Read);
     (moved > start).then_some(Segment {
@@ -107,7 +113,7 @@ fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
     })
 }
 
-/// Copies the pages while they stay where they are, and maps the copy over them. Nothing is ever missing, and there is no
+/// Copies the pages in place, and maps the copy over them. No page is ever missing, and there is no
 /// shadow.
 fn replace_piece(
     arena: &Arena,
@@ -133,11 +139,10 @@ fn replace_piece(
     Ok(())
 }
 
-/// That nothing holds pages which would go on using them where they were
-/// ([`crate::memory::pages`]).
+/// Checks that no holder would go on using the pages at their old place ([`crate::memory::pages`]).
 ///
 /// # Errors
-/// EBUSY when something may.
+/// EBUSY when there may be one.
 fn check_free(arena: &Arena) -> Result<()> {
     match arena.may_move() {
         true => Ok(()),
@@ -145,7 +150,7 @@ fn check_free(arena: &Arena) -> Result<()> {
     }
 }
 
-/// Returns where the shadow is.
+/// Moves a piece into the arena. Returns the address of its shadow.
 fn move_piece(
     arena: &Arena,
     quiet: &Quiet<'_>,
@@ -156,7 +161,8 @@ fn move_piece(
 ) -> Result<u64> {
     let held = quiet.hold_missing(at, length)?;
     let shadow = remap::move_pages_out(at, length, aside)?;
-    // From here on nobody can begin to hold them: they are where nobody looks for them.
+    // From here on no new holder can appear: the pages are at an address that only this function
+    // knows.
     let moved = check_free(arena)
         .and_then(|()| arena.fill(offset, shadow, length))
         .and_then(|()| {
@@ -164,7 +170,7 @@ fn move_piece(
             remap::map_over(arena.fd(), offset, at, length, rights)
         });
     if let Err(error) = moved {
-        // The pages go back where they were.
+        // Moves the pages back.
         remap::move_over(shadow, length, at)?;
         if let Some(held) = held {
             held.replaced();

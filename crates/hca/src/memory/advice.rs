@@ -10,18 +10,18 @@ use std::sync::atomic::Ordering::SeqCst;
 use verbena_abi::*;
 
 impl Pd {
-    /// Brings in the pages of these ranges, which must lie in on-demand regions of the domain. The pages are the
-    /// process's own, so they are there when this returns, whether or not the caller asked to wait.
+    /// Pages in these ranges, which must lie in on-demand regions of the domain. The pages are the
+    /// process's own, so they are present on return, whether or not the caller asked to wait.
     ///
     /// # Errors
-    /// ENOTSUP for advice that is not known; EFAULT for a key that does not exist and a range that leaves its region or
-    /// the address space; EINVAL for a region that is not on demand; EPERM for a region of another domain, and for
-    /// writing where the region does not allow it.
+    /// ENOTSUP for unknown advice; EFAULT for a key that does not exist and a range that leaves its
+    /// region or the address space; EINVAL for a region that is not on demand; EPERM for a region
+    /// of another domain, and for write advice where the region does not allow writing.
     pub fn advise(&self, advice: ibv_advise_mr_advice, ranges: &[ibv_sge]) -> Result<()> {
         let intent = match advice {
             IBV_ADVISE_MR_ADVICE_PREFETCH => Some(Use::Read),
             IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE => Some(Use::Write),
-            // What is in memory is in reach of the adapter already.
+            // The adapter can access all pages in memory already.
             IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => None,
             other => {
                 return Err(refused!(
@@ -40,7 +40,7 @@ impl Pd {
         Ok(())
     }
 
-    /// Where the range is, if it may be advised about.
+    /// Returns the address of the range, if advice on it is allowed.
     fn demanded(&self, range: &ibv_sge, intent: Option<Use>) -> Result<u64> {
         let record = self.process().keys.record(range.lkey);
         let claim = Claim::to_buffer(range.lkey, self.number(), 0);

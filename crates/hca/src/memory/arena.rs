@@ -1,4 +1,4 @@
-//! The shared memory file that a process's registered pages live in.
+//! The arena: the shared memory file that backs a process's registered pages.
 
 use crate::errno::{Errno, Result};
 use crate::memory::extents::Extents;
@@ -17,10 +17,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// The kernel's base page.
+/// The kernel's base page size in bytes.
 pub const PAGE: u64 = 4096;
 
-/// A process's arena. The file is sparse: what is not allocated takes no memory.
+/// A process's arena. The file is sparse: unallocated ranges take no memory.
 pub struct Arena {
     memfd: Memfd,
     mapping: Mapping,
@@ -31,23 +31,26 @@ pub struct Arena {
     threads: Threads,
     pages: Pages,
     pinning: Pinning,
-    /// Whether pages might not move when that was asked last.
+    /// Whether pages were found unmovable at the last check.
     was_pinned: AtomicBool,
     userfault: OnceLock<Option<UserFault>>,
 }
 
-/// What of the file is in use.
+/// The ranges of the file in use.
 struct Space {
     extents: Extents,
     quarantine: Quarantine,
-    /// Ranges that an eviction is emptying: whoever gives pages of them back before it is done gives them to the
-    /// quarantine.
+    /// Ranges that an eviction is emptying: pages of them that are freed before it is done go to
+    /// the quarantine.
     leaving: Vec<(Range<u64>, Release)>,
 }
 
 impl Arena {
-    /// An empty arena, with address space for twice the machine's memory. It is used while pages of
-    /// the heap are held.
+    /// Creates an empty arena with address space for twice the machine's memory. It is allocated
+    /// off the heap, because it is used while pages of the heap are held.
+    ///
+    /// # Errors
+    /// ENOMEM when the address space is limited; the system's.
     pub fn create(pages: Pages) -> Result<Apart<Arena>> {
         // SAFETY: an all-zero sysinfo is a valid out-parameter, and it is writable.
         let memory = unsafe {
@@ -59,7 +62,7 @@ impl Arena {
         Apart::new(Arena { pages, ..arena })
     }
 
-    /// An empty arena of `length` bytes.
+    /// Creates an empty arena of `length` bytes.
     pub(super) fn of_length(length: u64) -> Result<Arena> {
         let memfd = Memfd::create(c"verbena-arena", length as usize)?;
         let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
@@ -91,38 +94,39 @@ impl Arena {
         Ok(arena)
     }
 
-    /// The file, to hand to peers or to map over a range.
+    /// Returns the file, to hand to peers or to map over a range.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.memfd.as_fd()
     }
 
-    /// Length of the file in bytes.
+    /// Returns the length of the file in bytes.
     pub fn length(&self) -> usize {
         self.memfd.length()
     }
 
-    /// Where an offset lies in our own address space.
+    /// Returns the address of an offset in the local address space.
     ///
     /// # Panics
-    /// If the offset is outside: offsets given to this come from our own tables.
+    /// If the offset is outside the arena: offsets passed here come from local tables.
     pub fn pointer(&self, offset: u64) -> *mut u8 {
         assert!((offset as usize) < self.mapping.length());
-        // SAFETY: inside the mapping, just checked.
+        // SAFETY: the offset was just checked to be inside the mapping.
         unsafe { self.mapping.base().add(offset as usize) }
     }
 
-    /// Address of the whole arena in our own address space.
+    /// Returns the address of the whole arena in the local address space.
     pub fn base(&self) -> u64 {
         self.mapping.base() as u64
     }
 
-    /// Whether a mapping of ours shows pages of the arena, other than the arena's own view of itself.
+    /// Returns whether a local mapping shows pages of the arena, other than the arena's view of
+    /// itself.
     pub fn is_behind(&self, vma: &Vma) -> bool {
         let own = self.base()..self.base() + self.length() as u64;
         vma.inode == self.inode && vma.shared && !own.contains(&vma.start)
     }
 
-    /// Takes `length` bytes (a multiple of the page), all zero.
+    /// Allocates `length` bytes (a multiple of the page), all zero. Returns their offset.
     ///
     /// # Errors
     /// ENOMEM when the file has no such gap.
@@ -131,12 +135,13 @@ impl Arena {
         self.space().extents.allocate(length).ok_or(Errno::ENOMEM)
     }
 
-    /// Gives pages back to the system and their place to others, at once.
+    /// Frees pages and their range at once.
     pub fn free(&self, offsets: Range<u64>) {
         self.retire(offsets, None);
     }
 
-    /// As [`Arena::free`]; with a release not before it says so, because somebody may still write there.
+    /// As [`Arena::free`]; with a release, the range is quarantined until the release says that no
+    /// peer can still write there.
     pub fn retire(&self, offsets: Range<u64>, release: Option<Release>) {
         let mut space = self.space();
         let leaving = space
@@ -149,8 +154,8 @@ impl Arena {
         }
     }
 
-    /// Frees what has been released from quarantine since. Called whenever space is taken; call it also when a peer is
-    /// gone, so that its memory does not wait for the next registration.
+    /// Frees the ranges released from quarantine. Called whenever space is allocated; call it also
+    /// when a peer has died, so that its memory does not wait for the next registration.
     pub fn sweep(&self) {
         let mut space = self.space();
         for offsets in space.quarantine.released() {
@@ -158,18 +163,18 @@ impl Arena {
         }
     }
 
-    /// Bytes in quarantine.
+    /// Returns the number of bytes in quarantine.
     pub fn quarantined(&self) -> u64 {
         self.space().quarantine.bytes()
     }
 
-    /// Bytes in use or in quarantine.
+    /// Returns the number of bytes in use or in quarantine.
     pub fn used(&self) -> u64 {
         self.length() as u64 - self.space().extents.free_bytes()
     }
 
     fn give_up(&self, space: &mut Space, offsets: Range<u64>) {
-        // Emptied before somebody else can have it.
+        // Emptied before the range can be allocated again.
         self.memfd.punch(
             offsets.start as usize,
             (offsets.end - offsets.start) as usize,
@@ -177,18 +182,19 @@ impl Arena {
         space.extents.free(offsets);
     }
 
-    /// Says that an eviction empties a range, and when what was in it may be used again.
+    /// Notes that an eviction empties a range, and when the range may be reused.
     pub(super) fn begin_leaving(&self, offsets: Range<u64>, release: Release) {
         self.space().leaving.push((offsets, release));
     }
 
-    /// The eviction of a range is over.
+    /// Notes that the eviction of a range is over.
     pub(super) fn end_leaving(&self, offsets: &Range<u64>) {
         self.space().leaving.retain(|(range, _)| range != offsets);
     }
 
-    /// Copies our own memory into the file. By a system call rather than through the mapping: the kernel fills new pages
-    /// of the file without a fault each, and a range that is not there gives an error instead of a signal.
+    /// Copies local memory into the file. By a system call rather than through the mapping: the
+    /// kernel fills new pages of the file without a fault for each, and an unmapped source gives an
+    /// error instead of a signal.
     pub(super) fn fill(&self, offset: u64, from: u64, length: u64) -> Result<()> {
         self.transfer(length, |done| {
             // SAFETY: the kernel checks the source range.
@@ -203,10 +209,10 @@ impl Arena {
         })
     }
 
-    /// Copies from the file to private memory of the caller's.
+    /// Copies from the file to private memory of the caller.
     pub(super) fn fetch(&self, offset: u64, to: u64, length: u64) -> Result<()> {
         self.transfer(length, |done| {
-            // SAFETY: the kernel checks that the target is mapped; it is the caller's.
+            // SAFETY: the kernel checks that the target is mapped; it belongs to the caller.
             unsafe {
                 libc::pread(
                     self.fd().as_raw_fd(),
@@ -230,24 +236,23 @@ impl Arena {
         Ok(())
     }
 
-    /// What is mapped where in this process.
+    /// Returns the mappings of this process.
     pub(super) fn maps(&self) -> &Maps {
         &self.maps
     }
 
-    /// Says that a descriptor of the adapter holds no pages, and is closed with the process.
+    /// Notes that a descriptor of the adapter holds no pages, and is closed with the process.
     pub fn is_harmless(&self, descriptor: BorrowedFd<'_>) {
         self.pinning.is_harmless(descriptor);
     }
 
-    /// Whether no other thread of this process touches its memory.
+    /// Returns whether no other thread of this process touches its memory.
     pub(super) fn is_of_one_thread(&self) -> bool {
         self.threads.are_one()
     }
 
-    /// Whether pages may change their home now: nothing holds them that would not notice. Asked
-    /// when nobody can begin to
-    /// hold the pages that are meant.
+    /// Returns whether pages may move now, that is, whether no holder would miss the move. Called
+    /// when nothing can begin to hold the pages in question.
     pub(super) fn may_move(&self) -> bool {
         let may_move = match self.pages {
             Pages::Auto => !self.pinning.is_possible(&self.maps, self.inode),
@@ -258,14 +263,14 @@ impl Arena {
         may_move
     }
 
-    /// Whether it is worth while to begin moving pages. [`Arena::may_move`] is asked on the way;
-    /// but if the last answer
-    /// was no the next one probably is, and is asked for before anything has begun.
+    /// Returns whether it is worthwhile to begin moving pages. [`Arena::may_move`] is called on the
+    /// way; but if its last answer was no, the next one probably is too, and is asked for before
+    /// any work has begun.
     pub(super) fn might_move(&self) -> bool {
         !self.was_pinned.load(Ordering::Relaxed) || self.may_move()
     }
 
-    /// Holds accesses of other threads, where the system lets us.
+    /// Returns the means to hold accesses of other threads, where the system permits it.
     pub(super) fn userfault(&self) -> Option<&UserFault> {
         self.userfault
             .get_or_init(|| {
@@ -276,14 +281,14 @@ impl Arena {
             .as_ref()
     }
 
-    /// With this instead of what the system lets us have.
+    /// Replaces the userfault handle that the system would give.
     #[cfg(test)]
     pub(super) fn with_userfault(self, fault: Option<UserFault>) -> Arena {
         let _ = self.userfault.set(fault);
         self
     }
 
-    /// Which pages are the application's. Under the registration lock.
+    /// Returns the table of pinned pages. The caller holds the registration lock.
     pub(super) fn pins(&self) -> MutexGuard<'_, Pins> {
         self.pins.lock().unwrap_or_else(|e| e.into_inner())
     }

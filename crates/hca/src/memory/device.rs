@@ -6,10 +6,10 @@ use crate::process::Process;
 use crate::refused;
 use std::sync::Arc;
 
-/// Device memory that a process can have in all, as advertised.
+/// Advertised size of an adapter's device memory in bytes.
 pub const CAPACITY: u64 = 1 << 20;
 
-/// A piece of device memory, given back when dropped.
+/// A piece of device memory, freed when dropped.
 pub struct DeviceMemory {
     process: Arc<Process>,
     offset: u64,
@@ -20,7 +20,7 @@ impl DeviceMemory {
     /// Allocates `length` bytes, zeroed.
     ///
     /// # Errors
-    /// EINVAL for nothing, ENOMEM beyond the device's capacity.
+    /// EINVAL for length 0; ENOMEM beyond the device's capacity.
     pub fn allocate(process: &Arc<Process>, length: u64) -> Result<DeviceMemory> {
         if length == 0 {
             return Err(refused!(EINVAL, "length is 0: give 1 or more"));
@@ -46,22 +46,28 @@ impl DeviceMemory {
     }
 
     /// Copies into device memory (ibv_memcpy_to_dm).
+    ///
+    /// # Errors
+    /// EINVAL for a range that leaves the device memory.
     pub fn write(&self, offset: u64, source: &[u8]) -> Result<()> {
         let target = self.range(offset, source.len())?;
-        // SAFETY: `range` checked that the target lies inside our piece of the arena.
+        // SAFETY: `range` checked that the target lies inside this piece of the arena.
         unsafe { target.copy_from(source.as_ptr(), source.len()) };
         Ok(())
     }
 
     /// Copies out of device memory (ibv_memcpy_from_dm).
+    ///
+    /// # Errors
+    /// EINVAL for a range that leaves the device memory.
     pub fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
         let source = self.range(offset, target.len())?;
-        // SAFETY: `range` checked that the source lies inside our piece of the arena.
+        // SAFETY: `range` checked that the source lies inside this piece of the arena.
         unsafe { source.copy_to(target.as_mut_ptr(), target.len()) };
         Ok(())
     }
 
-    /// Bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -70,7 +76,7 @@ impl DeviceMemory {
         self.offset
     }
 
-    /// Where the adapter itself sees the memory; not an address for the application.
+    /// Returns the address in the adapter's own view; not an address for the application.
     pub(crate) fn address(&self) -> u64 {
         self.process
             .arena

@@ -1,9 +1,9 @@
 //! dma-bufs as memory regions: ibv_reg_dmabuf_mr(3).
 //!
-//! The buffer is mapped into the process for the time of the registration. The mapping is the
-//! adapter's own: its pages never move, and the program cannot unmap them. Drivers map their pages
-//! without letting the kernel look them up (VM_PFNMAP), so process_vm_readv(2) may fail on them:
-//! peers reach them through the owner, by `ring`, and the owner by plain loads and stores.
+//! The buffer is mapped into the process as long as it is registered. The mapping belongs to the
+//! adapter: its pages never move, and the program cannot unmap them. Drivers map their pages in a
+//! way that the kernel cannot look up (VM_PFNMAP), so process_vm_readv(2) may fail on them: peers
+//! reach them through the owner, by `ring`, and the owner by plain loads and stores.
 //!
 //! The checks are those of Linux, `UVERBS_METHOD_REG_DMABUF_MR` and `ib_umem_dmabuf_get`, in their
 //! order.
@@ -22,11 +22,11 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 use verbena_abi::*;
 
-/// The kernel's own code for "not supported", include/linux/errno.h: NVIDIA's driver (580) lets it
-/// out as the answer to mmap(2) of a GPU's memory. No C library has a name for it.
+/// The kernel's internal code for "not supported", include/linux/errno.h: NVIDIA's driver (580)
+/// leaks it as the result of mmap(2) of GPU memory. No C library has a name for it.
 const ENOTSUPP: i32 = 524;
 
-/// What a region of a dma-buf may allow.
+/// Rights that a region of a dma-buf may have.
 const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
@@ -36,17 +36,17 @@ const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
 /// The part of a buffer to register, and how.
 #[derive(Clone, Copy)]
 pub struct Request {
-    /// Offset in the buffer.
+    /// Offset in the buffer in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// First address by which the memory is named.
+    /// First address that names the memory in requests.
     pub iova: u64,
     /// IBV_ACCESS_* flags.
     pub access: u32,
 }
 
-/// A part of a dma-buf in our address space, with what is before it; unmapped when dropped.
+/// A dma-buf mapped from its beginning to the end of the registered part; unmapped when dropped.
 pub(super) struct DmaBuf {
     process: Arc<Process>,
     mapping: ManuallyDrop<Mapping>,
@@ -57,10 +57,10 @@ pub(super) struct DmaBuf {
 /// Registers part of the dma-buf behind a descriptor, which may be closed afterwards.
 ///
 /// # Errors
-/// EBADF for no descriptor; EINVAL for one of something else, a range outside the buffer, access
-/// flags that such regions do not have, and an `iova` that is elsewhere in its page than `offset`;
-/// EACCES for a descriptor without the rights; EOPNOTSUPP for a buffer that the processor cannot
-/// reach; ENOMEM at the device's limit.
+/// EBADF for a closed descriptor; EINVAL for one of another kind, a range outside the buffer,
+/// access flags that such regions do not have, and an `iova` with another offset in its page than
+/// `offset`; EACCES for a descriptor without the rights; EOPNOTSUPP for a buffer that the processor
+/// cannot access; ENOMEM at the device's limit.
 pub fn register(pd: &Arc<Pd>, fd: RawFd, request: Request) -> Result<Region> {
     let end = check(request)?;
     match dmabuf::nature(fd) {
@@ -87,14 +87,14 @@ pub fn register(pd: &Arc<Pd>, fd: RawFd, request: Request) -> Result<Region> {
         }
         Nature::DmaBuf(_) => (),
     }
-    // SAFETY: open, as just seen; a program that closes it meanwhile gets an error or maps another
-    // file of its own.
+    // SAFETY: the descriptor was just found open. If the program closes it meanwhile, mapping fails
+    // or maps another of the program's files.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let buffer = DmaBuf::map(pd.process(), fd, request)?;
     Region::of_dma_buf(pd, buffer, request.iova, request.access)
 }
 
-/// Checks what needs no look at the buffer; gives the end of the part in it.
+/// Checks everything that does not depend on the buffer. Returns the end of the part in it.
 fn check(request: Request) -> Result<u64> {
     let Request {
         offset,
@@ -180,9 +180,9 @@ impl DmaBuf {
 
 impl Drop for DmaBuf {
     fn drop(&mut self) {
-        // A forked child has not inherited the mapping, and may have mapped something else there.
+        // A forked child has not inherited the mapping, and may have mapped other memory there.
         if !self.process.is_inherited() {
-            // SAFETY: dropped here alone.
+            // SAFETY: dropped only here.
             unsafe { ManuallyDrop::drop(&mut self.mapping) };
         }
     }

@@ -1,8 +1,9 @@
-//! Moving registered pages to another place in the arena, because somebody who is stopped in the middle of a copy may
-//! still write to where they are.
+//! Eviction: moves registered pages to another place in the arena, because a peer that is stopped
+//! in the middle of a copy may still write to their present place.
 //!
-//! The pages stay registered and the keys valid. While the pages move the keys name them by their address only, so peers
-//! ask the owner, whose threads wait where they touch a held page. The old place is kept in quarantine.
+//! The pages stay registered and the keys valid. While the pages move, the keys name them by
+//! address only, so peers send their requests to the owner, whose threads wait at a held page. The
+//! old place stays in quarantine.
 
 use crate::errno::{Errno, Result};
 use crate::memory::adopt::PIECE;
@@ -21,19 +22,19 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU64, fence};
 
-/// Words of one piece on which atomics can be under way: one for each peer that was stopped in one.
+/// Limit on words of one piece with an atomic in progress: one for each peer that was stopped in
+/// one.
 const MOST_WORDS: usize = 128;
 
-/// Moves what lies under `key` to fresh extents. `fence` waits until nobody but the one who is stopped is inside an
-/// access section that began before; no lock is held while it does. What the pages leave may be used again when
-/// `release` says so, which must not call back into the arena.
+/// Moves the pages of `key` to fresh extents. `fence` waits until only the stopped peer is inside
+/// an access section that began before; no lock is held during that. The old place may be reused
+/// when `release` says so, which must not call back into the arena.
 ///
 /// # Errors
-/// ENOENT for a key that is not valid; EOPNOTSUPP for one that names no pages of the application (device memory); what
-/// the system says when there is no memory, or (EPERM, EOPNOTSUPP) when other threads of this
-/// process cannot be held, or
-/// (EBUSY) when a device may hold the pages.
-/// Then some of the pages are where they were, under their keys.
+/// ENOENT for a key that is not valid; EOPNOTSUPP for one without pages of the application (device
+/// memory); the system's when memory is short; EPERM or EOPNOTSUPP when other threads of this
+/// process cannot be held; EBUSY when a device may hold the pages. After an error some of the pages
+/// are where they were, under their keys.
 pub fn evict(process: &Process, key: u32, fence: &dyn Fn(), release: &Release) -> Result<()> {
     let arena = process.arena.as_ref().ok_or(Errno::EOPNOTSUPP)?;
     let leaving = {
@@ -47,7 +48,8 @@ pub fn evict(process: &Process, key: u32, fence: &dyn Fn(), release: &Release) -
     let moved = leaving
         .iter()
         .try_for_each(|range| move_range(arena, range, &words, release));
-    // Whoever covers pages of these ranges, by their old place or the new one.
+    // All registrations, because any may cover pages of these ranges, by their old place or the new
+    // one.
     let mut pins = arena.pins();
     for range in &leaving {
         pins.set_moving(range.clone(), false);
@@ -58,7 +60,7 @@ pub fn evict(process: &Process, key: u32, fence: &dyn Fn(), release: &Release) -
     moved
 }
 
-/// Takes the places of the pages out of all keys that name them; returns these places.
+/// Removes the offsets of the pages from all keys that name them. Returns their ranges.
 fn begin(process: &Process, arena: &Arena, key: u32, release: &Release) -> Result<Vec<Range<u64>>> {
     let entry = process.keys.entry(key).ok_or(Errno::ENOENT)?;
     let hold = entry.hold.ok_or(Errno::EOPNOTSUPP)?;
@@ -79,7 +81,8 @@ fn begin(process: &Process, arena: &Arena, key: u32, release: &Release) -> Resul
     Ok(leaving)
 }
 
-/// The words on which peers that are stopped are doing atomics: the place of none of them can be found any more.
+/// Returns the words on which stopped peers have atomics in progress; their offsets have been
+/// removed from all keys before.
 fn words_under_way(channels: &Channels) -> Vec<WordUnderWay<'_>> {
     fence(SeqCst);
     channels
@@ -89,7 +92,7 @@ fn words_under_way(channels: &Channels) -> Vec<WordUnderWay<'_>> {
         .collect()
 }
 
-/// Moves what of a range is still pinned there.
+/// Moves the pages of a range that are still pinned there.
 fn move_range(
     arena: &Arena,
     range: &Range<u64>,
@@ -135,7 +138,7 @@ fn move_piece(
     release: &Release,
 ) -> Result<()> {
     let length = from.end - from.start;
-    // While the pages are held nothing can be allocated.
+    // Nothing can be allocated while the pages are held.
     let mut words = Words::inside(&from, words)?;
     let to = arena.allocate(length)?;
     let moved = move_held(arena, quiet, from.start, to, length, shown, &mut words);
@@ -179,19 +182,21 @@ fn move_held(
     Ok(())
 }
 
-/// The words of a piece on which atomics are under way.
+/// The words of a piece with an atomic in progress.
 struct Words<'a> {
     marks: Vec<&'a WordUnderWay<'a>>,
-    /// Their offsets, each once, with what was there when the tombstone took its place. Not in the
-    /// heap, whose pages may be those that are held.
+    /// Their offsets, each once, with the value that the tombstone replaced. Not on the heap, whose
+    /// pages may be the held ones.
     values: [(u64, u64); MOST_WORDS],
     count: usize,
     nonce: u64,
 }
 
 impl<'a> Words<'a> {
+    /// Collects the words inside `piece`.
+    ///
     /// # Errors
-    /// EBUSY when there are too many.
+    /// EBUSY when there are more than [`MOST_WORDS`].
     fn inside(piece: &Range<u64>, words: &'a [WordUnderWay<'a>]) -> Result<Words<'a>> {
         let is_inside = |offset: u64| {
             offset.is_multiple_of(8)
@@ -215,10 +220,10 @@ impl<'a> Words<'a> {
         Ok(found)
     }
 
-    /// Puts tombstones in the places of the words, whose piece was copied to `to`, and what was
-    /// there into the copy.
+    /// Replaces the words by tombstones, and writes their last values to the copy of the piece at
+    /// `to`.
     fn retire(&mut self, arena: &Arena, from: u64, to: u64) {
-        // All who are at one word learn of it before it is exchanged.
+        // All marks of a word are engraved before the word is exchanged.
         for word in &self.marks {
             word.engrave(self.nonce);
         }
@@ -235,13 +240,13 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A number that nothing else is, and not 0.
+/// Returns a random number other than 0, unlikely to equal any other.
 fn random_number() -> u64 {
     RandomState::new().build_hasher().finish() | 1
 }
 
 fn word_at(arena: &Arena, offset: u64) -> &AtomicU64 {
-    // SAFETY: `pointer` checks that the offset is inside the arena's mapping, whose length is a multiple of the page; the
-    // callers' offsets are multiples of 8.
+    // SAFETY: `pointer` checks that the offset is inside the arena's mapping, whose length is a
+    // multiple of the page; the callers' offsets are multiples of 8.
     unsafe { &*arena.pointer(offset).cast::<AtomicU64>() }
 }

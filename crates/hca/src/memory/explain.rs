@@ -1,5 +1,5 @@
-//! Why a claim to memory is refused, in words: the checks of [`place`](super::place) once more, with what each found.
-//! For who wants to know ([`crate::refusal`]); nothing else comes here.
+//! Explains in words why access to memory is refused: repeats the checks of [`place`](super::place)
+//! and describes the one that fails. Called only when reasons are logged ([`crate::refusal`]).
 
 use crate::memory::place::{ACCESS_NULL, ACCESS_OWN_MAPPING, ACCESS_REGION, Claim};
 use crate::shm::context_table::KeyRecord;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use verbena_abi::*;
 
-/// Access flags by their names.
+/// Displays access flags by name.
 #[derive(Clone, Copy)]
 pub(crate) struct Access(u32);
 
@@ -46,7 +46,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// A range by its ends and its length.
+/// Displays a range by its ends and its length.
 #[derive(Clone, Copy)]
 pub(crate) struct Range(u64, u64);
 
@@ -65,7 +65,8 @@ impl fmt::Display for Range {
     }
 }
 
-/// Which check refuses a claim to `[address, address + length)`, and what would pass it; None if none does now.
+/// Describes the check that refuses access to `[address, address + length)`, and how to pass it;
+/// None if no check refuses it now.
 #[cold]
 pub(crate) fn explain(
     name: &str,

@@ -1,4 +1,4 @@
-//! The allocator of a range of offsets: best fit, and any part of what was taken can be given back.
+//! Best-fit allocator for a range of offsets. Any part of an allocation can be freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,7 +13,7 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// All of `[0, length)` free.
+    /// Returns an allocator with all of `[0, length)` free.
     pub fn new(length: u64) -> Extents {
         Extents {
             free: BTreeMap::from([(0, length)]),
@@ -21,7 +21,7 @@ impl Extents {
         }
     }
 
-    /// Takes `length` from the smallest free range that has so much.
+    /// Allocates `length` from the smallest free range that is long enough. Returns its offset.
     pub fn allocate(&mut self, length: u64) -> Option<u64> {
         let &(room, offset) = self.by_length.range((length, 0)..).next()?;
         self.take(offset, room);
@@ -31,7 +31,7 @@ impl Extents {
         Some(offset)
     }
 
-    /// Gives a range back, all of which is taken.
+    /// Frees a range, all of which is allocated.
     pub fn free(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -50,7 +50,7 @@ impl Extents {
         self.add(start, end - start);
     }
 
-    /// What is free in all.
+    /// Returns the sum of all free ranges.
     pub fn free_bytes(&self) -> u64 {
         self.free.values().sum()
     }
@@ -89,7 +89,7 @@ mod tests {
                         held.push(offset..end);
                     }
                 } else {
-                    // Only a part: the rest stays taken.
+                    // Frees only a part: the rest stays allocated.
                     let range = held.swap_remove(pick % held.len());
                     let middle = (range.start + cut * UNIT).min(range.end);
                     extents.free(range.start..middle);

@@ -1,13 +1,15 @@
 //! fork(2) with registered memory.
 //!
-//! Registered pages are shared mappings, which fork would share. So they are never inherited (MADV_DONTFORK), whatever
-//! calls fork and however. After ibv_fork_init(3) that is all, as its manual page promises. Else the child gets a copy of
-//! each registered page, as kernels do it for pages that are pinned: before the fork the pages are copied to the shadows
-//! that adoption put aside, and in the child the shadows are moved over the holes. A range that could not be copied is a
-//! hole in the child.
+//! Registered pages are shared mappings, which fork would share. So they are never inherited
+//! (MADV_DONTFORK), however the process forks. After ibv_fork_init(3) that is all, as its manual
+//! page says. Otherwise the child gets a copy of each registered page, as kernels do for pinned
+//! pages: before the fork the pages are copied to the shadows that adoption put aside, and in the
+//! child the shadows are moved over the holes. A range that could not be copied is a hole in the
+//! child.
 //!
-//! The adapter's own mappings are replaced by private nothing in the child, and its sockets by /dev/null, so that objects
-//! that the child inherited can be dropped without harm while peers still see the parent's death when it comes.
+//! In the child, private empty memory replaces the adapter's own mappings and /dev/null its
+//! sockets, so that objects that the child inherited can be dropped without harm while peers still
+//! see the parent's death when it happens.
 
 use crate::capture;
 use crate::memory::adopt::PIECE;
@@ -30,7 +32,7 @@ struct Copy {
     at: u64,
     length: u64,
     protection: libc::c_int,
-    /// Only the copy's: the parent unmaps it.
+    /// The memory serves this copy only: the parent unmaps it.
     for_the_copy: bool,
 }
 
@@ -45,12 +47,14 @@ static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
 static HELD: AtomicBool = AtomicBool::new(false);
 static LEFT_OUT: AtomicBool = AtomicBool::new(false);
 
-/// From now on a forked child does not get registered memory (ibv_fork_init(3)), and fork costs what it costs without.
+/// Excludes registered memory from forked children from now on (ibv_fork_init(3)); a fork then
+/// costs no more than without it.
 pub fn leave_registered_out() {
     LEFT_OUT.store(true, Ordering::SeqCst);
 }
 
-/// Whether [`leave_registered_out`] was called, or the environment asks for it (ibv_fork_init(3)).
+/// Returns whether [`leave_registered_out`] was called, or the environment asks for it
+/// (ibv_fork_init(3)).
 pub fn is_registered_left_out() -> bool {
     static ASKED_FOR: OnceLock<bool> = OnceLock::new();
     let is_set = |name| std::env::var_os(name).is_some();
@@ -61,10 +65,11 @@ pub fn is_registered_left_out() -> bool {
 /// Makes forks of this process safe from now on.
 pub fn watch() {
     static ONCE: Once = Once::new();
-    // Looked at now: not between two processes.
+    // Evaluated now, and not in the middle of a fork.
     is_registered_left_out();
     ONCE.call_once(|| {
-        // SAFETY: the handlers are functions of this library, which stays loaded (see `ibverbs`' link flags).
+        // SAFETY: the handlers are functions of this library, which stays loaded (see `ibverbs`'
+        // link flags).
         unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     });
 }
@@ -109,14 +114,16 @@ extern "C" fn parent() {
 
 fn release_registration() {
     let Some(process) = CURRENT.get() else { return };
-    // SAFETY: `prepare` on this very thread took the lock and forgot its guard, and a count of the process.
+    // SAFETY: `prepare` on this very thread took the lock and forgot its guard, and a count of the
+    // process.
     unsafe {
         process.registration.force_unlock();
         Arc::decrement_strong_count(Arc::as_ptr(&process));
     }
 }
 
-/// Only async-signal-safe calls: another thread may have held the allocator's lock when the process forked.
+/// Only async-signal-safe calls: another thread may have held the allocator's lock when the process
+/// forked.
 extern "C" fn child() {
     if !HELD.swap(false, Ordering::Relaxed) {
         return;
@@ -130,8 +137,8 @@ extern "C" fn child() {
             }
         }
         for (base, length) in &plan.nothing {
-            // SAFETY: these ranges were not inherited (MADV_DONTFORK); what inherited objects still do to them then
-            // happens to private memory of the child.
+            // SAFETY: these ranges were not inherited (MADV_DONTFORK); accesses by inherited
+            // objects then reach private memory of the child.
             let _ = unsafe {
                 mm::map(
                     *base as u64,
@@ -145,18 +152,21 @@ extern "C" fn child() {
         }
         if let Some(null) = &plan.null {
             for socket in &plan.sockets {
-                // SAFETY: replaces a descriptor of the adapter by /dev/null; its number stays taken.
+                // SAFETY: replaces a descriptor of the adapter by /dev/null; its number stays
+                // taken.
                 unsafe { libc::dup3(null.as_raw_fd(), *socket, libc::O_CLOEXEC) };
             }
         }
     }
     GENERATION.fetch_add(1, Ordering::SeqCst);
-    // The parent's adapter is not ours. What is left of it is never freed: threads that would do so are gone.
+    // The parent's adapter is unusable here. Its remains are never freed: the threads that would do
+    // so do not exist in the child.
     CURRENT.abandon();
     capture::forget();
 }
 
-/// Copies what the application has mapped of its pages, where it has it, to the shadows. What fails is left out.
+/// Copies the registered pages that the application has mapped to the shadows. Pages that fail are
+/// left out.
 fn copy_registered(arena: &Arena) -> Vec<Copy> {
     let pinned: Vec<_> = {
         let pins = arena.pins();
@@ -176,7 +186,7 @@ fn copy_registered(arena: &Arena) -> Vec<Copy> {
                 let Ok(at) = shadow.map_or_else(|| remap::private(length, address), Ok) else {
                     continue;
                 };
-                // In one go instead of a fault for each page.
+                // In one call instead of a fault for each page.
                 let copied =
                     populate(at, length, Use::Write).and_then(|()| arena.fetch(offset, at, length));
                 match copied {
@@ -196,7 +206,7 @@ fn copy_registered(arena: &Arena) -> Vec<Copy> {
     copies
 }
 
-/// A mutex that can be unlocked by whoever knows that it is locked: std's cannot be held across a fork.
+/// A mutex that can be unlocked without its guard: std's cannot be held across a fork.
 pub struct ForkMutex {
     raw: std::sync::atomic::AtomicU32,
 }
@@ -205,14 +215,14 @@ pub struct ForkMutex {
 pub struct ForkGuard<'a>(&'a ForkMutex);
 
 impl ForkMutex {
-    /// Unlocked.
+    /// Returns an unlocked mutex.
     pub const fn new() -> ForkMutex {
         ForkMutex {
             raw: std::sync::atomic::AtomicU32::new(0),
         }
     }
 
-    /// Waits for the lock. Registration is slow and rare, so waiting looks again instead of queueing.
+    /// Waits for the lock. Registration is slow and rare, so waiting polls instead of queueing.
     pub fn lock(&self) -> ForkGuard<'_> {
         let mut looks = 0;
         while self.raw.swap(1, Ordering::Acquire) != 0 {

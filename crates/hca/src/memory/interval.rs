@@ -1,14 +1,14 @@
-//! A map from ranges of numbers to values, for page ranges of which each page has a value of its own kind of place.
+//! A map from ranges of numbers to values, for page ranges whose values change from page to page.
 //!
-//! Ranges never overlap. A value knows how it continues ([`Advance`]), so a range can be cut anywhere and equal
-//! neighbours are one range again. All costs are in the number of ranges that a call touches.
+//! Ranges never overlap. A value can be continued ([`Advance`]), so a range can be cut anywhere and
+//! equal neighbours are joined. All costs are in the number of ranges that a call touches.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A value of a range, as seen from a later place in it.
+/// A value of a range that can be continued to later positions.
 pub trait Advance {
-    /// The value `by` further on.
+    /// Returns the value at a position `by` further on.
     fn advanced(&self, by: u64) -> Self;
 }
 
@@ -28,7 +28,7 @@ impl<V> Default for IntervalMap<V> {
 }
 
 impl<V: Advance + Clone + PartialEq> IntervalMap<V> {
-    /// Gives a range a value in place of what it had.
+    /// Sets the value of a range, replacing the old one.
     pub fn insert(&mut self, range: Range<u64>, value: V) {
         if range.is_empty() {
             return;
@@ -38,7 +38,7 @@ impl<V: Advance + Clone + PartialEq> IntervalMap<V> {
         self.join(range);
     }
 
-    /// What lies in a range, in order, each part cut to it.
+    /// Returns the parts of ranges that lie in a range, in order.
     pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, V)> {
         let before = self.ranges.range(..=range.start).next_back();
         let first = before.map_or(range.start, |(start, _)| *start);
@@ -55,20 +55,20 @@ impl<V: Advance + Clone + PartialEq> IntervalMap<V> {
             })
     }
 
-    /// The first range that begins at `at` or later.
+    /// Returns the first range that begins at `at` or later.
     pub fn next_from(&self, at: u64) -> Option<(Range<u64>, V)> {
         let (start, (end, value)) = self.ranges.range(at..).next()?;
         Some((*start..*end, value.clone()))
     }
 
-    /// All ranges in order.
+    /// Returns all ranges in order.
     pub fn iter(&self) -> impl Iterator<Item = (Range<u64>, &V)> {
         self.ranges
             .iter()
             .map(|(start, (end, value))| (*start..*end, value))
     }
 
-    /// Changes the values of what lies in a range.
+    /// Changes the values inside a range.
     pub fn update(&mut self, range: Range<u64>, mut change: impl FnMut(&mut V)) {
         if range.is_empty() {
             return;
@@ -81,7 +81,7 @@ impl<V: Advance + Clone + PartialEq> IntervalMap<V> {
         self.join(range);
     }
 
-    /// Takes out what lies in a range.
+    /// Removes and returns everything inside a range.
     pub fn remove(&mut self, range: Range<u64>) -> Vec<(Range<u64>, V)> {
         let inside: Vec<_> = self.overlapping(range.clone()).collect();
         if !inside.is_empty() {
@@ -94,7 +94,7 @@ impl<V: Advance + Clone + PartialEq> IntervalMap<V> {
         inside
     }
 
-    /// Whether nothing is there.
+    /// Returns whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -111,7 +111,7 @@ impl<V: Advance + Clone + PartialEq> IntervalMap<V> {
         }
     }
 
-    /// Makes one of neighbours that continue each other, in and next to a range.
+    /// Joins neighbours that continue each other, in and next to a range.
     fn join(&mut self, range: Range<u64>) {
         let before = self.ranges.range(..range.start).next_back();
         let mut at = before.map_or(range.start, |(start, _)| *start);

@@ -1,7 +1,8 @@
-//! The keys of a process: which are free, what they stand for, and the records that show it to peers.
+//! The memory keys of a process: allocation, meaning, and the records that peers read.
 //!
-//! A key is 20 bits of index into the context table and 12 bits of tag: the topmost four, and the lowest eight, which the
-//! consumer chooses when it binds a type 2 window (ibv_inc_rkey(3) changes no others).
+//! A key has 20 bits of index into the context table and 12 bits of tag: its topmost four bits, and
+//! its lowest eight, which the consumer chooses when it binds a type 2 window (ibv_inc_rkey(3)
+//! changes no others).
 
 use crate::errno::{Errno, Result};
 use crate::memory::pins::{HoldId, Pins, Segment};
@@ -13,7 +14,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What a key stands for; the fields of [`KeyRecord`].
+/// The meaning of a key; the fields of [`KeyRecord`].
 #[derive(Clone, Debug, Default)]
 pub struct KeyEntry {
     /// Protection domain.
@@ -22,19 +23,20 @@ pub struct KeyEntry {
     pub access: u32,
     /// Queue pair that a type 2 window is bound to, or 0.
     pub queue_pair: u32,
-    /// First address by which the memory is named.
+    /// First address that names the memory in requests.
     pub iova: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
     /// Virtual address of the first byte.
     pub address: u64,
-    /// Pieces that lie in the arena.
+    /// Ranges that lie in the arena.
     pub segments: Vec<Segment>,
-    /// The registration that keeps the pieces where they are; None for what is no memory of the application.
+    /// The registration that keeps the segments in place; None for memory that is not the
+    /// application's.
     pub hold: Option<HoldId>,
 }
 
-/// What has a key.
+/// The kind of object that has a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A memory region.
@@ -43,30 +45,30 @@ pub enum Kind {
     Window,
 }
 
-/// Regions that a process can have.
+/// Largest number of regions of a process.
 pub const MAX_REGIONS: usize = KEYS / 2;
-/// Windows that a process can have.
+/// Largest number of windows of a process.
 pub const MAX_WINDOWS: usize = KEYS / 2 - 1;
 
-/// Freed indices that wait before one of them is used again, so that a key that somebody kept for too long names
-/// nothing for at least this many registrations, and the same key returns after 4,096 times as many.
+/// Freed indices that wait before one of them is reused, so that a stale key names nothing for at
+/// least this many registrations; the same key returns after 4,096 times as many.
 const REST: usize = 4096;
 
-/// Hands out keys and keeps what they stand for.
+/// Allocates keys and stores their meaning.
 pub struct Keys {
     contexts: Arc<ContextTable>,
     pool: Mutex<Pool>,
-    /// The greatest index that a key has had.
+    /// The largest index that a key has had.
     reached: AtomicU32,
     published: Mutex<HashMap<u32, KeyEntry>>,
 }
 
 #[derive(Default)]
 struct Pool {
-    /// The tag that each index has or will have next; index 0 is never used, so no valid key is below 256 and a
-    /// forgotten key names nothing.
+    /// The present or next tag of each index. Index 0 is never used, so no valid key is below 256
+    /// and an uninitialised key names nothing.
     tags: Vec<u16>,
-    /// Freed indices, the first one the longest.
+    /// Freed indices, the oldest first.
     resting: VecDeque<u32>,
     regions: usize,
     windows: usize,
@@ -82,7 +84,7 @@ impl Pool {
 }
 
 impl Keys {
-    /// No keys yet.
+    /// Returns an empty set of keys.
     pub fn new(contexts: Arc<ContextTable>) -> Keys {
         Keys {
             contexts,
@@ -92,7 +94,7 @@ impl Keys {
         }
     }
 
-    /// A new key, not valid until [`Keys::publish`].
+    /// Allocates a key, which is not valid until [`Keys::publish`].
     ///
     /// # Errors
     /// ENOMEM at the limit of regions or windows.
@@ -125,7 +127,7 @@ impl Keys {
         Ok(compose(index, pool.tags[index as usize - 1]))
     }
 
-    /// Gives the index of a revoked key back; its next key has another tag.
+    /// Frees the index of a revoked key; its next key has another tag.
     pub fn release(&self, key: u32, kind: Kind) {
         let mut pool = lock(&self.pool);
         *pool.count(kind).0 -= 1;
@@ -133,23 +135,23 @@ impl Keys {
         if let Some(tag) = pool.tags.get_mut(index as usize - 1) {
             *tag = match kind {
                 Kind::Region => *tag + 1,
-                // A window has had any of the tags that differ in the low eight bits.
+                // The window may have had any tag that differs in the low eight bits.
                 Kind::Window => (*tag | 0xff) + 1,
             } & 0xfff;
         }
         pool.resting.push_back(index);
     }
 
-    /// Makes the key of a region valid for what the entry says.
+    /// Makes the key of a region valid with the meaning of the entry.
     pub fn publish(&self, key: u32, entry: KeyEntry) {
         self.show(&mut lock(&self.published), key, entry, Kind::Region);
     }
 
-    /// Makes the key of a window valid for what another key stands for, as `narrow` changes it:
-    /// nothing can come in between.
+    /// Makes the key of a window valid with the meaning of another key, changed by `narrow`, in one
+    /// atomic step.
     ///
     /// # Errors
-    /// EINVAL when the other key is not valid; what `narrow` answers.
+    /// EINVAL when the other key is not valid; the errors of `narrow`.
     pub fn derive(
         &self,
         key: u32,
@@ -162,12 +164,12 @@ impl Keys {
         Ok(())
     }
 
-    /// What a valid key stands for.
+    /// Returns the meaning of a valid key.
     pub fn entry(&self, key: u32) -> Option<KeyEntry> {
         lock(&self.published).get(&key).cloned()
     }
 
-    /// Makes the key invalid. The caller then waits for the accesses that began before.
+    /// Makes the key invalid. The caller then waits for accesses that began before.
     pub fn revoke(&self, key: u32) -> Option<KeyEntry> {
         let entry = lock(&self.published).remove(&key);
         let record = self.contexts.key(key);
@@ -176,13 +178,13 @@ impl Keys {
         entry
     }
 
-    /// Has the keys of some registrations name no place in the arena; they stay valid, and what they name is reached by
-    /// its address, by the owner. For [`Keys::relocate`] later.
+    /// Removes the arena segments from the keys of some registrations. The keys stay valid, and
+    /// only the owner can access their memory, by its address. [`Keys::relocate`] ends this.
     pub(super) fn hide_places(&self, holds: &[HoldId]) {
         self.move_places(holds, |_| Vec::new());
     }
 
-    /// Has the keys of some registrations name their pages where they are now.
+    /// Sets the segments of some registrations' keys to the present offsets of their pages.
     pub(super) fn relocate(&self, holds: &[HoldId], pins: &Pins) {
         self.move_places(holds, |hold| pins.segments(hold).to_vec());
     }
@@ -216,8 +218,8 @@ impl Keys {
         published.insert(key, entry);
     }
 
-    /// The record behind a key that a peer names. Where no key has ever been nobody looks: a look takes a page, and of keys
-    /// that mean nothing there are many.
+    /// Returns the record of a key that a peer names. Indices never used share the record of index
+    /// 0: reading a record may allocate a page, and a peer can name many invalid keys.
     pub fn named_record(&self, key: u32) -> &KeyRecord {
         match index_of(key) {
             index if index <= self.reached.load(Relaxed) => self.contexts.key(key),
@@ -226,14 +228,15 @@ impl Keys {
         }
     }
 
-    /// The record behind a key, valid or not.
+    /// Returns the record of a key, valid or not.
     #[inline]
     pub fn record(&self, key: u32) -> &KeyRecord {
         self.contexts.key(key)
     }
 }
 
-/// An end of 0 makes a segment nothing, whatever its other words are; so it is the first to go and the last to come.
+/// A segment with end 0 is empty regardless of its other words; so `end` is cleared first and
+/// set last.
 fn show_segments(record: &KeyRecord, segments: &[Segment]) {
     for slot in &record.segments {
         slot.end.store(0, SeqCst);
@@ -254,12 +257,13 @@ fn index_of(key: u32) -> u32 {
     key >> 8 & (KEYS as u32 - 1)
 }
 
-/// The key of a window when its low eight bits are those of `chosen` (ibv_post_send(3), bind_mw.rkey).
+/// Returns the key of a window with the low eight bits of `chosen` (ibv_post_send(3),
+/// bind_mw.rkey).
 pub fn with_chosen_tag(key: u32, chosen: u32) -> u32 {
     key & !0xff | chosen & 0xff
 }
 
-/// The key with the same index and the low tag after this one's (ibv_inc_rkey(3)).
+/// Returns the key with the same index and the next low tag (ibv_inc_rkey(3)).
 pub fn next_tag(key: u32) -> u32 {
     with_chosen_tag(key, key.wrapping_add(1))
 }

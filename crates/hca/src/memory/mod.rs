@@ -1,19 +1,21 @@
-//! Registered memory: keys, regions, windows, device memory, and the arena in which registered pages live.
+//! Registered memory: keys, regions, windows, device memory, and the arena that backs registered
+//! pages.
 //!
-//! Registering a private anonymous range moves its whole pages into the process's arena, a shared memory file mapped
-//! over the same addresses, so that peers reach them by a memory copy. What cannot be moved (pages only partly inside
-//! the region, files, stacks, huge pages, read-only memory) stays where it is: peers may read it through
-//! `process_vm_readv`, and only the owner itself writes it. A record of both is kept among the keys of the context table.
+//! Registering a private anonymous range moves its whole pages into the process's arena, a shared
+//! memory file mapped over the same addresses, so that peers reach them by a memory copy. Pages
+//! that cannot be moved (those only partly inside the region, files, stacks, huge pages, read-only
+//! memory) stay in place: peers may read them through `process_vm_readv`, and only the owner itself
+//! writes them. The keys in the context table record both kinds.
 //!
-//! | file | has |
+//! | file | contents |
 //! |---|---|
 //! | [`region`], [`window`], [`device`], [`dmabuf`], [`advice`] | the verbs' objects |
-//! | [`key`], [`place`] | keys, what they stand for, and the check of them |
-//! | [`adopt`], [`restore`], [`evict`], [`fork`] | pages into the arena, out of it, to another place in it, and to a child |
-//! | [`pages`] | when they may move |
-//! | [`pins`], [`extents`], [`interval`], [`quarantine`] | the books: plain data structures without system calls |
-//! | [`quiet`] | nobody else touches pages that change their home |
-//! | [`transfer`] | moving bytes |
+//! | [`key`], [`place`] | keys, their meaning, and their check |
+//! | [`adopt`], [`restore`], [`evict`], [`fork`] | page moves: in, out, in the arena, to a child |
+//! | [`pages`] | the rule for when pages may move |
+//! | [`pins`], [`extents`], [`interval`], [`quarantine`] | data structures without system calls |
+//! | [`quiet`] | keeps other threads from pages that move |
+//! | [`transfer`] | moves bytes |
 
 pub mod adopt;
 pub mod advice;
@@ -44,26 +46,25 @@ use crate::process::fence::Held;
 use quarantine::Release;
 use std::sync::Arc;
 
-/// Peers that are stopped in the midst of an access.
+/// Peers that are stopped inside an access.
 struct Stopped(Arc<[Held]>);
 
 impl Stopped {
-    /// Says whether they have all left it.
+    /// Returns the condition that they have all left it.
     fn release(&self) -> Release {
         let held = self.0.clone();
         Arc::new(move || held.iter().all(Held::is_over))
     }
 
-    /// Waits for them, and gives up those that do not go on: for memory that can be taken from them
-    /// in no other way.
+    /// Waits for them, and cuts off those that do not go on: for memory that cannot be moved away
+    /// from them.
     fn wait_or_cut_off(&self) {
         self.0.iter().for_each(Held::wait_or_cut_off);
     }
 }
 
-/// Waits until nobody touches memory by a key that was revoked before, but for peers that are
-/// stopped: those are returned.
-/// Holds no lock, because a thread that serves a peer may need it.
+/// Waits until no thread touches memory by a key that was revoked before, except for stopped peers,
+/// which are returned. Holds no lock, because a thread that serves a peer may need it.
 fn fence(process: &Process) -> Option<Stopped> {
     if planted::is(Fault::DeregFence) {
         return None;

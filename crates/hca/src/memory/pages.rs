@@ -1,32 +1,29 @@
-//! When registered pages may change their home: the rule that `VERBENA_PAGES` chooses.
+//! The rule for when registered pages may move, chosen by `VERBENA_PAGES`.
 //!
-//! **The rule.** After ibv_reg_mr(3) the program, the kernel, devices and peers see the same bytes,
-//! as on hardware, where
-//! registered pages stay what they are. A page that something holds beside the page tables (see
-//! [`crate::sys::pinning`])
-//! must therefore stay where it is: a private one is not adopted, and peers reach it by `cma` or
-//! `ring`; one in the
-//! arena is not given back, and stays shared with the arena until a later registration ends and
-//! nothing may hold it.
+//! After ibv_reg_mr(3) the program, the kernel, devices and peers see the same bytes, as on
+//! hardware, where registered pages never change. A page with a holder besides the page tables (see
+//! [`crate::sys::pinning`]) must therefore stay in place: a private one is not adopted, and peers
+//! reach it by `cma` or `ring`; one in the arena is not restored, and stays shared with the arena
+//! until a later registration ends and no holder is possible.
 
 use crate::errno::{Errno, Result};
 
-/// What is done with the pages of a region.
+/// The treatment of a region's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// They move unless something may hold them.
+    /// They move unless there may be another holder.
     Auto,
     /// They never move.
     InPlace,
-    /// They move whatever holds them: for programs of which the user knows that nothing does.
+    /// They move in any case: for programs that the user knows to have no other holders.
     Shared,
 }
 
 impl Pages {
-    /// What the environment says.
+    /// Returns the choice of the environment.
     ///
     /// # Errors
-    /// EINVAL, after a line on standard error, for another word.
+    /// EINVAL, after a line on standard error, for an unknown word.
     pub fn from_environment() -> Result<Pages> {
         match std::env::var("VERBENA_PAGES").as_deref() {
             Err(_) | Ok("" | "auto") => Ok(Pages::Auto),

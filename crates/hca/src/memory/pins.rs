@@ -1,8 +1,9 @@
-//! Which pages of the arena are the application's, where they belong, and how many registrations cover each.
+//! Pinned pages: the pages of the arena that belong to the application, their home addresses, and
+//! the number of registrations that cover each.
 //!
-//! The law: a page is pinned from its adoption until it is given back. Its users are the holds whose segments contain
-//! it. A page without users is given back at once; where that cannot be done it stays, and is tried again later.
-//! All of this is read and changed under the process's registration lock.
+//! A page is pinned from its adoption until it is restored. Its users are the registrations whose
+//! segments contain it. A page without users is restored at once; if that fails it stays and is
+//! tried again later. The process's registration lock protects all of this.
 
 use crate::memory::interval::{Advance, IntervalMap};
 use std::collections::HashMap;
@@ -21,22 +22,23 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Where it lies in the arena.
+    /// Returns its range of offsets in the arena.
     pub fn offsets(&self) -> Range<u64> {
         self.offset..self.offset + (self.end - self.start)
     }
 }
 
-/// What is known of a pinned page; ranges of them continue each other.
+/// State of a range of pinned pages with consecutive addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
-    /// Where the application had the page when it was adopted.
+    /// The application's address of the page when it was adopted.
     pub home: u64,
-    /// The private mapping that was there, kept without pages, if it could be. It goes back when the page does.
+    /// Address of the private mapping that was there, kept without pages if possible. It is moved
+    /// back when the page is restored.
     pub shadow: Option<u64>,
-    /// Registrations that cover the page.
+    /// Number of registrations that cover the page.
     pub users: u32,
-    /// An eviction is moving the page: nobody new may name it by its place in the arena.
+    /// An eviction is moving the page: no new registration may name it by its offset.
     pub moving: bool,
 }
 
@@ -50,22 +52,22 @@ impl Advance for Pin {
     }
 }
 
-/// Names the segments of one registration.
+/// Identifies the segments of one registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HoldId(u64);
 
 /// Pages without users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loose {
-    /// Where they lie in the arena.
+    /// Their offsets in the arena.
     pub offsets: Range<u64>,
-    /// Where their last user had them.
+    /// Address at which their last user had them.
     pub address: u64,
-    /// The mapping to put back, if it was kept.
+    /// Address of the mapping to move back, if it was kept.
     pub shadow: Option<u64>,
 }
 
-/// Where the last user of loose pages had them.
+/// Loose pages by the address at which their last user had them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stuck {
     address: u64,
@@ -79,8 +81,8 @@ impl Advance for Stuck {
     }
 }
 
-/// Spreads numbers counted here, which nobody can choose so that they collide: cheaper than the
-/// standard library's.
+/// Hashes locally counted numbers, which cannot be chosen to collide: cheaper than the standard
+/// library's hasher.
 #[derive(Default)]
 struct CountHasher(u64);
 
@@ -96,7 +98,7 @@ impl Hasher for CountHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // 2^64 by the golden ratio; the table takes the low bits and the highest.
+        // 2^64 divided by the golden ratio; the table takes the low bits and the highest.
         let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }
@@ -108,14 +110,14 @@ pub struct Pins {
     pinned: IntervalMap<Pin>,
     holds: HashMap<HoldId, Vec<Segment>, BuildHasherDefault<CountHasher>>,
     count: u64,
-    /// Loose pages that could not be given back. Some have users again since.
+    /// Loose pages that could not be restored. Some may have users again.
     stuck: IntervalMap<Stuck>,
-    /// Offset at which the next try begins.
+    /// Offset at which the next retry begins.
     turn: u64,
 }
 
 impl Pins {
-    /// Pages that were just adopted; they have no users yet.
+    /// Adds pages that were just adopted; they have no users yet.
     pub fn pin(&mut self, segment: Segment, shadow: Option<u64>) {
         let pin = Pin {
             home: segment.start,
@@ -126,7 +128,7 @@ impl Pins {
         self.pinned.insert(segment.offsets(), pin);
     }
 
-    /// The parts of a range of the arena that a registration may name.
+    /// Returns the parts of a range of the arena that a registration may name.
     pub fn nameable(&self, offsets: Range<u64>) -> Vec<Range<u64>> {
         let mut parts: Vec<Range<u64>> = Vec::new();
         for (range, pin) in self.pinned.overlapping(offsets) {
@@ -139,7 +141,7 @@ impl Pins {
         parts
     }
 
-    /// Counts a new registration of these segments, which are all nameable.
+    /// Adds a registration of these segments, which are all nameable.
     pub fn hold(&mut self, segments: Vec<Segment>) -> HoldId {
         for segment in &segments {
             self.pinned.update(segment.offsets(), |pin| {
@@ -152,12 +154,13 @@ impl Pins {
         id
     }
 
-    /// The segments of a registration.
+    /// Returns the segments of a registration.
     pub fn segments(&self, id: HoldId) -> &[Segment] {
         self.holds.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// The segments of a registration by which its keys may name it: none while its pages are being moved.
+    /// Returns the segments that a registration's keys may name: none while its pages are being
+    /// moved.
     pub fn places(&self, id: HoldId) -> &[Segment] {
         let segments = self.segments(id);
         let moves = |segment: &Segment| !self.moving(segment.offsets()).is_empty();
@@ -167,7 +170,7 @@ impl Pins {
         }
     }
 
-    /// Ends a registration; returns the pages that nobody else covers.
+    /// Ends a registration. Returns the pages that no other registration covers.
     pub fn depart(&mut self, id: HoldId) -> Vec<Loose> {
         let mut loose = Vec::new();
         for segment in self.holds.remove(&id).unwrap_or_default() {
@@ -189,18 +192,18 @@ impl Pins {
         loose
     }
 
-    /// These pages are the application's private ones again, or nobody's.
+    /// Removes pages that were restored or are no longer mapped.
     pub fn unpin(&mut self, offsets: Range<u64>) {
         self.pinned.remove(offsets);
     }
 
-    /// Loose pages that could not be given back now.
+    /// Keeps loose pages that could not be restored now.
     pub fn keep_stuck(&mut self, loose: Loose) {
         let address = loose.address;
         self.stuck.insert(loose.offsets, Stuck { address });
     }
 
-    /// At most `count` ranges of stuck pages to try again, as far as they have no users since.
+    /// Returns at most `count` ranges of stuck pages to retry, without those that have users again.
     pub fn retry(&mut self, count: usize) -> Vec<Loose> {
         let mut again = Vec::new();
         for _ in 0..count {
@@ -224,12 +227,12 @@ impl Pins {
         again
     }
 
-    /// All pinned pages, in order of offset.
+    /// Returns all pinned pages, in order of offset.
     pub fn all(&self) -> impl Iterator<Item = (Range<u64>, &Pin)> {
         self.pinned.iter()
     }
 
-    /// The pinned pages of a registration, none of them twice.
+    /// Returns the pinned pages of a registration, each once.
     pub fn pages_of(&self, id: HoldId) -> Vec<(Range<u64>, Pin)> {
         let mut pages: IntervalMap<Pin> = IntervalMap::default();
         for segment in self.segments(id) {
@@ -240,18 +243,18 @@ impl Pins {
         pages.overlapping(0..u64::MAX).collect()
     }
 
-    /// Marks pages as being moved, or no longer.
+    /// Sets whether pages are being moved.
     pub fn set_moving(&mut self, offsets: Range<u64>, moving: bool) {
         self.pinned.update(offsets, |pin| pin.moving = moving);
     }
 
-    /// What of a range is pinned and marked as being moved.
+    /// Returns the pages of a range that are marked as being moved.
     pub fn moving(&self, offsets: Range<u64>) -> Vec<(Range<u64>, Pin)> {
         let all = self.pinned.overlapping(offsets);
         all.filter(|(_, pin)| pin.moving).collect()
     }
 
-    /// The registrations that cover pages of a range.
+    /// Returns the registrations that cover pages of a range.
     pub fn holders(&self, offsets: &Range<u64>) -> Vec<HoldId> {
         let touches = |segment: &Segment| {
             let own = segment.offsets();
@@ -262,7 +265,8 @@ impl Pins {
         self.holds.iter().filter_map(covers).collect()
     }
 
-    /// The pages at `from` lie at `to` now; they are not moving any more. Segments that name them follow.
+    /// Records that the pages at `from` were moved to `to`, clears their mark, and updates the
+    /// segments that name them.
     pub fn relocate(&mut self, from: Range<u64>, to: u64) {
         for (range, pin) in self.pinned.remove(from.clone()) {
             let start = to + (range.start - from.start);
@@ -283,7 +287,7 @@ impl Pins {
     }
 }
 
-/// A segment of which the part in `from` has gone to `to`.
+/// Returns the parts of a segment after its part inside `from` has moved to `to`.
 fn relocated(segment: &Segment, from: &Range<u64>, to: u64) -> Vec<Segment> {
     let own = segment.offsets();
     let (first, last) = (own.start.max(from.start), own.end.min(from.end));
@@ -305,7 +309,7 @@ fn relocated(segment: &Segment, from: &Range<u64>, to: u64) -> Vec<Segment> {
     .collect()
 }
 
-/// Makes one of neighbours that continue each other.
+/// Joins neighbours that continue each other.
 pub fn join(segments: &mut Vec<Segment>) {
     segments.dedup_by(|next, last| {
         let continues = last.end == next.start && last.offsets().end == next.offset;
@@ -332,7 +336,8 @@ mod tests {
     }
 
     proptest! {
-        /// One run of 32 pages; registrations come and go; a page is loose exactly when its last one goes.
+        /// One run of 32 pages; registrations begin and end; a page is loose exactly when its last
+        /// registration ends.
         #[test]
         fn a_page_is_loose_when_its_last_registration_ends(
             script in proptest::collection::vec((any::<bool>(), 0u64..32, 1u64..32, any::<usize>()), 1..60),

@@ -1,4 +1,4 @@
-//! Where the bytes named by a key and an address are: the one check of keys, bounds, domains and rights.
+//! Resolves a key and an address to memory: the one check of keys, bounds, domains and rights.
 
 use crate::planted::{self, Fault};
 use crate::shm::context_table::{KeyRecord, SegmentRecord};
@@ -8,17 +8,16 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 /// Bit in a record's access word: reads give zeros and writes are discarded (ibv_alloc_null_mr(3)).
 pub const ACCESS_NULL: u32 = 1 << 31;
 
-/// Bit in a record's access word: the key is a region's, so it is an L_Key too. A window has an
-/// R_Key alone (specification
-/// 10.6.6.2).
+/// Bit in a record's access word: the key is a region's, so it is an L_Key too. A window has only
+/// an R_Key (specification 10.6.6.2).
 pub const ACCESS_REGION: u32 = 1 << 30;
 
-/// Bit in a record's access word: the memory is a mapping of the adapter's own, which the owner
-/// alone reaches, and without the kernel ([`crate::memory::dmabuf`]). Above the flags that programs
-/// may set and below the optional ones.
+/// Bit in a record's access word: the memory is a mapping of the adapter's own, which only the
+/// owner can access, and not through the kernel ([`crate::memory::dmabuf`]). Above the flags that
+/// programs may set and below the optional ones.
 pub const ACCESS_OWN_MAPPING: u32 = 1 << 19;
 
-/// Why an access is refused.
+/// Reason for the refusal of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No such key, or not for this protection domain or queue pair.
@@ -29,21 +28,21 @@ pub enum Refusal {
     Bounds,
 }
 
-/// Who asks, and for what.
+/// An access request: the key and the queue pair that presents it.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// The key that was presented.
+    /// The key.
     pub key: u32,
-    /// Protection domain of the queue pair through which it was.
+    /// Protection domain of the queue pair.
     pub pd: u32,
-    /// That queue pair, for windows that are bound to one.
+    /// The queue pair, for windows that are bound to one.
     pub queue_pair: u32,
     /// Rights that the operation needs, all of them.
     pub access: u32,
 }
 
 impl Claim {
-    /// To a buffer of a work request, by its L_Key: `access` is what it must allow.
+    /// Returns the request for a buffer of a work request, by its L_Key, with the rights `access`.
     #[inline]
     pub fn to_buffer(lkey: u32, pd: u32, access: u32) -> Claim {
         Claim {
@@ -55,7 +54,7 @@ impl Claim {
     }
 }
 
-/// A range of an owner's memory that a claim was granted, for as long as the section that it was granted in is open.
+/// A granted range of an owner's memory, valid while the section in which it was granted is open.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     record: &'a KeyRecord,
@@ -67,40 +66,40 @@ pub struct Place<'a> {
     own_mapping: bool,
 }
 
-/// A piece of a [`Place`], by how it can be reached.
+/// A piece of a [`Place`], by its means of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// In the owner's arena, at this offset.
     Arena {
         /// Offset in the arena's file.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: usize,
     },
     /// Only at this address of the owner.
     Address {
         /// Virtual address in the owner.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: usize,
     },
-    /// In a mapping of the owner's adapter, at this address of the owner: stays mapped while the
-    /// key is valid, and the kernel may not look it up for others.
+    /// In a mapping of the owner's adapter, at this address of the owner: it stays mapped while the
+    /// key is valid, and the kernel may not access it for other processes.
     Mapping {
         /// Virtual address in the owner.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: usize,
     },
-    /// Nowhere: reads as zeros, swallows writes.
+    /// Nowhere: reads as zeros, discards writes.
     Null {
-        /// Bytes.
+        /// Length in bytes.
         length: usize,
     },
 }
 
 impl Piece {
-    /// Bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> usize {
         match *self {
             Piece::Arena { length, .. }
@@ -111,12 +110,18 @@ impl Piece {
     }
 }
 
-/// Whether a claim to `[address, address + length)` would be granted now.
+/// Checks whether access to `[address, address + length)` would be granted now.
+///
+/// # Errors
+/// The reason for the refusal.
 pub fn check(record: &KeyRecord, claim: Claim, address: u64, length: u64) -> Result<(), Refusal> {
     resolve(record, claim, address, length).map(drop)
 }
 
-/// Checks a claim to `[address, address + length)` against the record of its key, inside a section.
+/// Checks access to `[address, address + length)` against the record of its key, inside a section.
+///
+/// # Errors
+/// The reason for the refusal.
 #[inline]
 pub fn grant<'a>(
     _section: &'a Section<'_>,
@@ -128,10 +133,11 @@ pub fn grant<'a>(
     resolve(record, claim, address, length)
 }
 
-/// The same for all of the range that a key stands for, wherever it begins and ends.
+/// As [`grant`], for the whole range of a key, without its bounds. The place returned is empty and
+/// at its start.
 ///
 /// # Errors
-/// As [`grant`], but for bounds.
+/// As [`grant`], except for bounds.
 pub fn grant_whole<'a>(
     _section: &'a Section<'_>,
     record: &'a KeyRecord,
@@ -180,8 +186,9 @@ fn resolve(
 }
 
 impl<'a> Place<'a> {
-    /// Whether what was granted has held all the time since. Asked after the last byte was touched: the owner does not
-    /// wait for a thread that is stopped inside its section, but ends the right and moves the memory away.
+    /// Returns whether the grant has held all the time since. Called after the last byte was
+    /// touched: the owner does not wait for a thread that is stopped inside its section, but ends
+    /// the right and moves the memory away.
     #[inline]
     pub fn has_held(&self) -> bool {
         std::sync::atomic::fence(Acquire);
@@ -189,10 +196,10 @@ impl<'a> Place<'a> {
             && self.record.generation.load(Relaxed) == self.generation
     }
 
-    /// Part of the place.
+    /// Returns part of the place.
     ///
     /// # Panics
-    /// If it is not inside.
+    /// If the part is not inside.
     #[inline]
     pub fn part(self, offset: u64, length: u64) -> Place<'a> {
         assert!(offset <= self.length && length <= self.length - offset);
@@ -203,18 +210,19 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Virtual address in the owner.
+    /// Returns the virtual address in the owner.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// The piece that is all of the place, if one is: the common case, without the bookkeeping of several.
+    /// Returns the piece that is all of the place, if there is one: a fast path for the common
+    /// case.
     #[inline]
     pub fn sole(self) -> Option<Piece> {
         let at = self.address;
@@ -236,7 +244,7 @@ impl<'a> Place<'a> {
         Some(self.outside(at, length))
     }
 
-    /// A piece that is not in the arena.
+    /// Returns a piece that is not in the arena.
     #[inline]
     fn outside(&self, address: u64, length: usize) -> Piece {
         match self.own_mapping {
@@ -245,8 +253,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The pieces in order. Offsets come from the owner's context table: whoever is not the owner checks them against the
-    /// arena's length.
+    /// Returns the pieces in order. Offsets come from the owner's context table: other processes
+    /// check them against the arena's length.
     #[inline]
     pub fn pieces(self) -> Pieces<'a> {
         Pieces {
@@ -313,7 +321,8 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-/// The end first: it says whether the rest holds ([`crate::memory::key::Keys::relocate`]).
+/// Loads the end first: it says whether the other words are valid
+/// ([`crate::memory::key::Keys::relocate`]).
 #[inline]
 fn load(segment: &SegmentRecord) -> (u64, u64, u64) {
     let end = segment.end.load(Acquire);

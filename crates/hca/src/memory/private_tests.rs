@@ -1,5 +1,6 @@
-//! Random programs that register, deregister and do what programs do to their memory, beside the same program that does
-//! not register: contents are equal at every step, and when nothing is registered so is what the kernel tells.
+//! Random programs that register, deregister and change their memory, beside the same program
+//! without registrations: contents are equal at every step, and once nothing is registered so is
+//! the kernel's view.
 
 use crate::memory::adopt::adopt;
 use crate::memory::arena::{Arena, PAGE};
@@ -15,7 +16,7 @@ use std::sync::{Arc, Barrier};
 const PAGES: u64 = 24;
 const LIMIT: usize = 3;
 
-/// An arena with what a process has about it.
+/// An arena with the process state that it needs.
 struct Host {
     arena: Arena,
     registration: ForkMutex,
@@ -26,7 +27,7 @@ impl Host {
         Host::with(UserFault::open().ok())
     }
 
-    /// As for an ordinary user, whose kernel accesses fail instead of waiting.
+    /// As for an ordinary user: the kernel's accesses to held pages fail instead of waiting.
     fn of_ordinary_user() -> Host {
         Host::with(UserFault::with_rights(Rights::UserModeOnly).ok())
     }
@@ -38,7 +39,7 @@ impl Host {
         }
     }
 
-    /// None where not all is mapped and writable.
+    /// Registers the range; None where it is not all mapped and writable.
     fn register(&self, start: u64, end: u64) -> Option<HoldId> {
         let _registration = self.registration.lock();
         let mappings = self.arena.maps().overlapping(start, end).unwrap();
@@ -58,7 +59,7 @@ impl Host {
     }
 }
 
-/// Private anonymous memory between two pages that nobody may touch.
+/// Private anonymous memory between two inaccessible pages.
 struct Memory {
     base: u64,
 }
@@ -92,13 +93,14 @@ impl Memory {
         self.map_with(pages, libc::PROT_READ | libc::PROT_WRITE);
     }
 
-    /// Takes pages away. Their addresses stay ours, or the kernel might give them to others.
+    /// Makes pages inaccessible. Their addresses stay reserved, or the kernel might use them for
+    /// other mappings.
     fn unmap(&self, pages: Range<u64>) {
         self.map_with(pages, libc::PROT_NONE);
     }
 
     fn map_with(&self, pages: Range<u64>, protection: libc::c_int) {
-        // SAFETY: over our own memory.
+        // SAFETY: the range is inside this test's own memory.
         let answer = unsafe {
             libc::mmap(
                 self.at(pages.start) as *mut _,
@@ -113,7 +115,7 @@ impl Memory {
     }
 
     fn advise(&self, pages: &Range<u64>, advice: libc::c_int) -> libc::c_int {
-        // SAFETY: our own memory.
+        // SAFETY: the range is inside this test's own memory.
         unsafe {
             libc::madvise(
                 self.at(pages.start) as *mut _,
@@ -124,7 +126,7 @@ impl Memory {
     }
 
     fn protect(&self, pages: &Range<u64>, protection: libc::c_int) {
-        // SAFETY: our own memory.
+        // SAFETY: the range is inside this test's own memory.
         unsafe {
             libc::mprotect(
                 self.at(pages.start) as *mut _,
@@ -135,19 +137,21 @@ impl Memory {
     }
 
     fn write(&self, page: u64, value: u64) {
-        // SAFETY: the page is mapped and writable, as the script keeps account.
+        // SAFETY: the page is mapped and writable, as the script tracks.
         unsafe { ((self.at(page) + value % 500 * 8) as *mut u64).write_volatile(value) };
     }
 
     fn page(&self, page: u64) -> &[u8] {
-        // SAFETY: the page is mapped and readable, as the script keeps account.
+        // SAFETY: the page is mapped and readable, as the script tracks.
         unsafe { std::slice::from_raw_parts(self.at(page) as *const u8, PAGE as usize) }
     }
 
-    /// Has the kernel make the memory twice as long, and gives it up: whether it could, and the new half is empty.
+    /// Has the kernel double the memory, then releases it. Returns None if that failed, else
+    /// whether the new half is empty.
     fn grown(self) -> Option<bool> {
         let length = (PAGES * PAGE) as usize;
-        // SAFETY: our own memory, moved as a whole. Its old addresses are another's then.
+        // SAFETY: this test's own memory, moved as a whole; its old addresses are not used
+        // afterwards.
         unsafe {
             let base = self.at(0) as *mut libc::c_void;
             let moved = libc::mremap(base, length, 2 * length, libc::MREMAP_MAYMOVE);
@@ -164,7 +168,8 @@ impl Memory {
         }
     }
 
-    /// What the kernel says: mappings as page ranges, their rights and whether they are shared.
+    /// Returns the kernel's view: mappings as page ranges, their rights, whether they are shared,
+    /// and their inode.
     fn layout(&self, host: &Host) -> Vec<(u64, u64, libc::c_int, bool, u64)> {
         let (start, end) = (self.at(0), self.at(PAGES));
         let mappings = host.arena.maps().overlapping(start, end).unwrap();
@@ -186,7 +191,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: our own memory, in its last use.
+        // SAFETY: this test's own memory, in its last use.
         unsafe { libc::munmap((self.base - PAGE) as *mut _, ((PAGES + 2) * PAGE) as usize) };
     }
 }
@@ -228,7 +233,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..60),
         ordinary in any::<bool>(),
     ) {
-        // What an ordinary user asks for is that of an ordinary user in any case.
+        // Without the right to a full userfault handle, `Host::new` gets an ordinary user's.
         let ordinary = ordinary || UserFault::with_rights(Rights::Full).is_err();
         let host = match ordinary {
             true => Host::of_ordinary_user(),
@@ -238,7 +243,8 @@ proptest! {
         let mut readable = [true; PAGES as usize];
         let mut writable = [true; PAGES as usize];
         let mut held: Vec<(HoldId, Range<u64>)> = Vec::new();
-        // A new mapping between registered pages has a history of its own for the kernel, which then keeps it apart.
+        // The kernel keeps a new mapping between registered pages apart, because of its different
+        // history.
         let mut replaced = false;
         for step in steps {
             match step {
@@ -279,7 +285,7 @@ proptest! {
                         writable[page as usize] = true;
                     }
                 }
-                // While pages are registered these differ, as the guide says.
+                // These differ while pages are registered, as the guide says.
                 Step::DontNeed(range) => {
                     let registered = held.iter().any(|(_, other)| {
                         other.start < range.end && range.start < other.end
@@ -294,7 +300,8 @@ proptest! {
                         other.start < range.end && range.start < other.end
                     });
                     if !registered && range.clone().all(|page| readable[page as usize]) {
-                        // The pages may go or stay; with the next write they stay.
+                        // MADV_FREE lets the kernel keep or drop the pages; a later write keeps
+                        // them.
                         prop_assert_eq!(memory.advise(&range, libc::MADV_FREE), 0);
                         memory.advise(&range, libc::MADV_DONTNEED);
                         twin.advise(&range, libc::MADV_DONTNEED);
@@ -332,11 +339,11 @@ proptest! {
                 .collect()
         };
         prop_assert_eq!(rights(&layout), rights(&twin.layout(&host)));
-        // The application's own pages after it changed nothing itself are one mapping again.
+        // If the application changed none of its pages itself, they form one mapping again.
         if writable.iter().all(|writable| *writable) {
             let here = memory.grown();
             let there = twin.grown();
-            // Nor is what was copied without a shadow one with what was not.
+            // Pages copied without a shadow do not merge with the others either.
             prop_assert!(replaced || ordinary || here == there, "one mapping: {here:?}, {there:?}");
             prop_assert_ne!(here, Some(false), "another registration's pages");
         }
@@ -359,7 +366,8 @@ fn other_threads_that_cannot_be_held_keep_their_pages() {
     lose_no_write(&Host::with(None));
 }
 
-/// Threads of an ordinary user may wait for a futex in a page at any time: the kernel reads it for them.
+/// A thread of an ordinary user may wait for a futex in a page at any time: the kernel reads the
+/// page for it.
 #[test]
 fn the_kernel_reads_pages_of_an_ordinary_user_while_they_come_and_go() {
     let host = Host::of_ordinary_user();
@@ -397,7 +405,7 @@ fn the_kernel_reads_pages_of_an_ordinary_user_while_they_come_and_go() {
 fn lose_no_write(host: &Host) {
     let memory = Memory::new();
     let stop = Arc::new(AtomicBool::new(false));
-    // Nobody begins before all are there: a busy machine may start a thread late.
+    // All threads start together: a busy machine may start one late.
     let begin = Arc::new(Barrier::new(3));
     let writers: Vec<_> = (0..2u64)
         .map(|writer| {
@@ -439,7 +447,7 @@ fn lose_no_write(host: &Host) {
 #[test]
 fn what_the_program_unmapped_is_forgotten() {
     let host = Host::new();
-    // SAFETY: a fresh mapping, half of which is taken away; only this test knows it.
+    // SAFETY: a fresh mapping, half of which is unmapped; only this test knows it.
     unsafe {
         let length = 4 * PAGE as usize;
         let base = libc::mmap(
@@ -469,7 +477,7 @@ fn pages_that_the_program_moved_are_given_back_where_they_are() {
         memory.write(page, page + 1);
     }
     let hold = host.register(memory.at(4), memory.at(8)).unwrap();
-    // SAFETY: our own memory.
+    // SAFETY: both ranges are inside this test's own memory.
     let moved = unsafe {
         libc::mremap(
             memory.at(4) as *mut libc::c_void,

@@ -1,12 +1,12 @@
-//! Arena pages that nobody uses but somebody may still write to.
+//! Quarantine: arena pages that are unused but may still be written to.
 //!
-//! A peer that was stopped inside an access section goes on where it stood when it is continued. What it was writing to
-//! is kept out of use until it is known to have left that section, or to be dead.
+//! A peer that was stopped inside an access section goes on where it was when it is continued. Its
+//! target pages are kept out of use until it is known to have left that section, or to be dead.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Says whether the pages may be used again. Asked from time to time; true once is true for good.
+/// Returns whether the pages may be reused. Called from time to time; once true, it stays true.
 pub type Release = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Ranges that wait for their release.
@@ -16,14 +16,14 @@ pub struct Quarantine {
 }
 
 impl Quarantine {
-    /// Keeps a range out of use until `release` says true.
+    /// Keeps a range out of use until `release` returns true.
     pub fn add(&mut self, range: Range<u64>, release: Release) {
         if !range.is_empty() {
             self.waiting.push((range, release));
         }
     }
 
-    /// Takes out the ranges that may be used again.
+    /// Removes and returns the ranges that may be reused.
     pub fn released(&mut self) -> Vec<Range<u64>> {
         let mut released = Vec::new();
         self.waiting.retain(|(range, release)| {
@@ -36,7 +36,7 @@ impl Quarantine {
         released
     }
 
-    /// Bytes that wait.
+    /// Returns the number of bytes in quarantine.
     pub fn bytes(&self) -> u64 {
         let length = |(range, _): &(Range<u64>, Release)| range.end - range.start;
         self.waiting.iter().map(length).sum()

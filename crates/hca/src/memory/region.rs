@@ -32,8 +32,9 @@ pub(super) const ANY_WRITE: u32 =
 
 /// A registered range of memory.
 ///
-/// Its lock is held for moments only. Whoever changes or ends the registration notes so in `stage` and lets go of the
-/// lock while it waits for peers: a thread that serves a peer may be about to bind or unbind a window.
+/// Its lock is never held while a thread waits for peers: an operation that changes or ends the
+/// registration records that in `stage` and releases the lock first, because a thread that serves a
+/// peer may be about to bind or unbind a window.
 pub struct Region {
     inner: Mutex<Inner>,
 }
@@ -45,26 +46,26 @@ struct Inner {
     hold: Option<HoldId>,
     backing: Backing,
     stage: Stage,
-    /// Windows that are bound to it.
     windows: usize,
-    /// Those of them that were bound while the region was changing; their keys are not valid until that is over.
+    /// Windows that were bound while the region was changing; their keys become valid when the
+    /// change is over.
     pending: Vec<(u32, Narrow)>,
 }
 
-/// Whose memory a region names.
+/// The memory behind a region.
 enum Backing {
-    /// The application's, or none.
+    /// Memory of the application, or none.
     Application,
-    /// The device's.
+    /// Device memory.
     Device { _memory: Arc<DeviceMemory> },
-    /// That of a dma-buf.
+    /// A dma-buf.
     DmaBuf { _buffer: DmaBuf },
 }
 
-/// What a window's key stands for, given what its region's does.
+/// Derives the entry of a window's key from the entry of its region.
 pub(crate) type Narrow = Arc<dyn Fn(&KeyEntry) -> Result<KeyEntry> + Send + Sync>;
 
-/// What a region covers, as it was asked for.
+/// A region's range, as requested.
 #[derive(Clone, Copy)]
 struct Range {
     address: u64,
@@ -75,15 +76,15 @@ struct Range {
 
 enum Stage {
     Registered,
-    /// As before, but somebody is about to change it.
+    /// Still registered, but reserved by a thread that is about to change it.
     Claimed,
-    /// The key is being given this meaning; peers are waited for.
+    /// Waiting for peers before the key gets this meaning.
     Changing(KeyEntry),
-    /// Deregistered, or being so.
+    /// Deregistered, or being deregistered.
     Gone,
 }
 
-/// What of a region changes: the flags of ibv_rereg_mr(3), each with its new value.
+/// A change of a region: the flags of ibv_rereg_mr(3), each with its new value.
 #[derive(Default)]
 pub struct Change {
     /// New address and length.
@@ -95,12 +96,13 @@ pub struct Change {
 }
 
 impl Region {
-    /// Registers `[address, address + length)`, named from `iova` on. A range of nothing is one that no access but of
-    /// length 0 is inside.
+    /// Registers `[address, address + length)`, with addresses that start at `iova`. An empty range
+    /// permits only accesses of length 0.
     ///
     /// # Errors
-    /// EINVAL for flags that contradict each other; EFAULT for memory that is not mapped or not writable where the flags
-    /// want to write; ENOMEM at the device's limit.
+    /// EINVAL for contradictory flags and for a range that leaves the address space; EOPNOTSUPP for
+    /// unknown flags; EFAULT for memory that is not mapped, or not writable where the flags include
+    /// writing; ENOMEM at the device's limit.
     pub fn register(
         pd: &Arc<Pd>,
         address: u64,
@@ -125,7 +127,8 @@ impl Region {
         }
     }
 
-    /// A region that reads as zeros and swallows writes, as long as the address space.
+    /// Returns a null region: it reads as zeros, discards writes and is as long as the address
+    /// space.
     ///
     /// # Errors
     /// ENOMEM at the device's limit.
@@ -140,11 +143,11 @@ impl Region {
         Ok(Region::publish(pd, key, entry, Backing::Application))
     }
 
-    /// Registers part of device memory, named from 0 on.
+    /// Registers part of device memory, with addresses that start at 0.
     ///
     /// # Errors
-    /// EINVAL for flags that contradict each other or are not zero-based, and a range that leaves the memory; ENOMEM at
-    /// the device's limit.
+    /// EINVAL for flags that contradict each other or are not zero-based, and for a range that
+    /// leaves the memory; EOPNOTSUPP for unknown flags; ENOMEM at the device's limit.
     pub fn of_device_memory(
         pd: &Arc<Pd>,
         memory: &Arc<DeviceMemory>,
@@ -189,7 +192,7 @@ impl Region {
         Ok(Region::publish(pd, key, entry, backing))
     }
 
-    /// Registers part of a dma-buf, named from `iova` on.
+    /// Registers part of a dma-buf, with addresses that start at `iova`.
     ///
     /// # Errors
     /// ENOMEM at the device's limit.
@@ -230,21 +233,21 @@ impl Region {
         }
     }
 
-    /// The key, local and remote.
+    /// Returns the key, which is both local and remote.
     pub fn key(&self) -> u32 {
         self.lock().key
     }
 
-    /// Bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> u64 {
         self.lock().range.length
     }
 
-    /// Counts a window that is to be bound to part of the region, which stays registered as it is until the window calls
-    /// [`Region::unbind`].
+    /// Counts a window that is to be bound to part of the region. The region cannot change or end
+    /// until the window calls [`Region::unbind`].
     ///
     /// # Errors
-    /// EINVAL when the region is not registered any more; what `narrow` says of it.
+    /// EINVAL when the region is deregistered; the errors of `narrow`.
     pub(crate) fn reserve(&self, narrow: &Narrow) -> Result<()> {
         let mut inner = self.lock();
         match &inner.stage {
@@ -259,8 +262,9 @@ impl Region {
         Ok(())
     }
 
-    /// Makes a window's key valid, after [`Region::reserve`]; at the end of a change if one is going on. That is not
-    /// waited for, because the caller may hold what the change waits for.
+    /// Makes a window's key valid, after [`Region::reserve`], or at the end of a change in
+    /// progress. Does not wait for that, because the caller may hold a resource that the change
+    /// waits for.
     ///
     /// # Errors
     /// As [`Region::reserve`].
@@ -279,25 +283,25 @@ impl Region {
         }
     }
 
-    /// Makes a window's key invalid, for good.
+    /// Makes a window's key invalid for good.
     pub(crate) fn revoke_window(&self, key: u32) {
         let mut inner = self.lock();
         inner.pending.retain(|(pending, _)| *pending != key);
         inner.pd.process().keys.revoke(key);
     }
 
-    /// A window is bound to the region no longer.
+    /// Ends the binding of a window.
     pub(crate) fn unbind(&self) {
         self.lock().windows -= 1;
     }
 
-    /// Changes a region in place, under its key. If the new values are refused the old ones stay valid. When this
-    /// returns no peer touches what the region covered before and does not now.
+    /// Changes a region in place, under its key. If the new values are refused, the old ones stay
+    /// valid. On return, no peer touches memory that only the old registration covered.
     ///
     /// # Errors
-    /// EBUSY while windows are bound to the region: their keys name memory by its old place and under its old rights.
-    /// EINVAL for a null region and one of device memory, EOPNOTSUPP for one of a dma-buf; else as
-    /// [`Region::register`].
+    /// EBUSY while windows are bound to the region (their keys name memory by its old range and
+    /// rights) or while another thread changes it; EINVAL for a null region and one of device
+    /// memory, EOPNOTSUPP for one of a dma-buf; otherwise as [`Region::register`].
     pub fn reregister(&self, change: Change) -> Result<()> {
         let (key, old, old_pd) = {
             let mut inner = self.lock();
@@ -340,7 +344,7 @@ impl Region {
         };
         let old_hold = {
             let mut inner = self.lock();
-            // Somebody bound a window meanwhile.
+            // Another thread bound a window meanwhile.
             if inner.windows > 0 {
                 inner.stage = Stage::Registered;
                 drop(inner);
@@ -369,11 +373,12 @@ impl Region {
         Ok(())
     }
 
-    /// Ends the registration. When this returns no peer touches the memory any more, and what no other registration
-    /// covers is private memory again.
+    /// Ends the registration. On return, no peer touches the memory any more, and pages that no
+    /// other registration covers are private memory again.
     ///
     /// # Errors
-    /// EBUSY while windows are bound to the region.
+    /// EBUSY while windows are bound to the region or another thread changes it; EINVAL when it is
+    /// already deregistered.
     pub fn deregister(&self) -> Result<()> {
         let (key, hold, pd, backing) = {
             let mut inner = self.lock();
@@ -398,7 +403,7 @@ impl Region {
 }
 
 impl Inner {
-    /// Whether it may change or end now.
+    /// Checks that the region may change or end now.
     fn check_unused(&self) -> Result<()> {
         match self.stage {
             Stage::Gone => Err(gone()),
@@ -412,13 +417,11 @@ impl Inner {
     }
 }
 
-/// The refusal of a region that is none any more.
 #[cold]
 fn gone() -> Errno {
     refused!(EINVAL, "the memory region is deregistered already")
 }
 
-/// The refusal of a change under windows.
 #[cold]
 fn bound(windows: usize) -> Errno {
     refused!(
@@ -438,7 +441,8 @@ impl Range {
     }
 }
 
-/// Publishes a key whose pages were adopted before. An eviction may have moved them since.
+/// Publishes a key whose pages were adopted earlier. An eviction may have moved them since, so
+/// their offsets are read again.
 fn show(process: &Process, key: u32, mut entry: KeyEntry) {
     let _registration = process.registration.lock();
     if let (Some(hold), Some(arena)) = (entry.hold, process.arena.as_ref()) {
@@ -447,9 +451,10 @@ fn show(process: &Process, key: u32, mut entry: KeyEntry) {
     process.keys.publish(key, entry);
 }
 
-/// Ends the registration of pages, which peers that are stopped may still write to.
+/// Ends the registration of pages. Stopped peers may still write to them.
 fn depart(process: &Process, hold: Option<HoldId>, stopped: Option<Stopped>) {
-    // What an ancestor registered is not ours to give back: a forked child has copies of the pages already.
+    // A forked child must not restore pages that its ancestor registered: it has copies of them
+    // already.
     if process.is_inherited() {
         return;
     }
@@ -461,7 +466,7 @@ fn depart(process: &Process, hold: Option<HoldId>, stopped: Option<Stopped>) {
         let _registration = process.registration.lock();
         restore::depart(arena, hold, release.as_ref())
     };
-    // Pages that stay where they were are the application's, and nobody else's.
+    // Pages that stayed in place belong to the application alone; they cannot be quarantined.
     if let (false, Some(stopped)) = (is_given, stopped) {
         stopped.wait_or_cut_off();
     }
@@ -476,7 +481,7 @@ pub(super) fn check_access(access: u32) -> Result<()> {
             access & !KNOWN_ACCESS
         ));
     }
-    // The architecture (o10-37.2.1): remote write and atomic need local write.
+    // IBA (o10-37.2.1): remote write and remote atomic need local write.
     let remote_changes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     if access & remote_changes != 0 && access & IBV_ACCESS_LOCAL_WRITE == 0 {
         return Err(refused!(
@@ -488,7 +493,7 @@ pub(super) fn check_access(access: u32) -> Result<()> {
     Ok(())
 }
 
-/// What a key for the range would stand for, its pages adopted.
+/// Returns the entry of a key for the range, after adopting its pages.
 fn describe(pd: &Arc<Pd>, range: Range) -> Result<KeyEntry> {
     let Range {
         address,
@@ -536,8 +541,8 @@ fn describe(pd: &Arc<Pd>, range: Range) -> Result<KeyEntry> {
     Ok(entry)
 }
 
-/// Every byte must be mapped and readable, and writable where the flags want to write: what pinning the pages would
-/// find out on hardware.
+/// Checks that every byte is mapped and readable, and writable where the flags include writing. On
+/// hardware, pinning the pages finds these errors.
 fn check_mapped(mappings: &[Vma], start: u64, end: u64, access: u32) -> Result<()> {
     let mut at = start;
     for vma in mappings

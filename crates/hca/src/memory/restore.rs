@@ -1,9 +1,11 @@
-//! Giving pages back: what no registration covers any more is private anonymous memory again, with the same contents and
-//! protection, so that mremap, madvise, fork, core dumps and smaps(5) are as if it had never been registered.
+//! Restores pages that no registration covers any more to private anonymous memory with the same
+//! contents and protection, so that mremap, madvise, fork, core dumps and smaps(5) behave as if
+//! they had never been registered.
 //!
-//! Per piece: other threads' writes are held, the pages are copied to the shadow that adoption put aside, and the shadow
-//! is moved over them. Reading goes on meanwhile. What the application unmapped or mapped over is left alone; what it
-//! moved elsewhere (mremap) is found and given back there.
+//! For each piece, other threads' writes are held, the pages are copied to the shadow that adoption
+//! put aside, and the shadow is moved over them. Reads go on meanwhile. Ranges that the application
+//! unmapped or mapped over are left alone; ranges that it moved elsewhere (mremap) are found and
+//! restored there.
 
 use crate::errno::{Errno, Result};
 use crate::memory::adopt::PIECE;
@@ -16,16 +18,16 @@ use crate::sys::remap;
 use crate::sys::vma::Vma;
 use std::ops::Range;
 
-/// Stuck pages that are tried again with each registration that ends.
+/// Number of stuck pages that are retried with each registration that ends.
 const AGAIN: usize = 4;
 
-/// Ends a registration and gives back the pages that no other covers. Their place in the arena is free at once, or when
-/// `release` says so. No peer uses the registration's keys any more. Returns whether all were given
-/// back; the others stay
-/// in the arena and are tried again. Under the registration lock.
+/// Ends a registration and restores the pages that no other covers. Their arena range is free at
+/// once, or when `release` says so. No peer uses the registration's keys any more. Returns whether
+/// all were restored; the others stay in the arena and are retried later. The caller holds the
+/// registration lock.
 pub fn depart(arena: &Arena, hold: HoldId, release: Option<&Release>) -> bool {
     let loose = arena.pins().depart(hold);
-    // Before those that follow are kept.
+    // Taken before this call adds more.
     let again = arena.pins().retry(AGAIN);
     let mut is_given = true;
     for pages in loose {
@@ -37,12 +39,12 @@ pub fn depart(arena: &Arena, hold: HoldId, release: Option<&Release>) -> bool {
     is_given
 }
 
-/// A part of the loose pages where the application has it mapped.
+/// A mapped part of the loose pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Address.
+    /// Address in the application.
     pub at: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
     /// Offset in the arena.
     pub offset: u64,
@@ -60,7 +62,7 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) -> bool {
         false => Quiet::begin(arena).ok(),
     };
     let mut is_given = true;
-    // Without a shadow it is memory of our own that becomes the application's.
+    // Without a shadow, fresh private memory becomes the application's.
     let length = loose.offsets.end - loose.offsets.start;
     let shadow = loose
         .shadow
@@ -120,16 +122,19 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) -> bool {
     is_given
 }
 
-/// Bytes from `at` on that are one mapping to the kernel: neighbours that differ in advice alone are several, and only one
-/// can be moved at a time.
+/// Returns the number of bytes from `at` on that are one mapping to the kernel: neighbours that
+/// differ only in advice are several, and only one can be moved at a time.
 fn one_mapping(arena: &Arena, at: u64) -> u64 {
     let there = arena.maps().overlapping(at, at + PAGE).ok();
     let vma = there.as_ref().and_then(|there| there.first());
     vma.map_or(PAGE, |vma| vma.end.saturating_sub(at).max(PAGE))
 }
 
-/// Where the application has pages of the arena mapped now, in order of offset, no page twice. They are looked for at
-/// `address`, and only if not all are there, everywhere.
+/// Returns the present mappings of the application for pages of the arena, in order of offset, each
+/// page once. Looks at `address` first, and everywhere else only if some are missing there.
+///
+/// # Errors
+/// The system's.
 pub fn places(arena: &Arena, offsets: &Range<u64>, address: u64) -> Result<Vec<Place>> {
     let length = offsets.end - offsets.start;
     let there = arena.maps().overlapping(address, address + length)?;
@@ -146,7 +151,7 @@ pub fn places(arena: &Arena, offsets: &Range<u64>, address: u64) -> Result<Vec<P
     Ok(without_repetition(places))
 }
 
-/// What of a range of the arena these mappings show.
+/// Returns the parts of an arena range that these mappings show.
 fn visible(arena: &Arena, mappings: &[Vma], offsets: &Range<u64>) -> Vec<Place> {
     let behind = mappings.iter().filter(|vma| arena.is_behind(vma));
     behind
@@ -163,7 +168,7 @@ fn visible(arena: &Arena, mappings: &[Vma], offsets: &Range<u64>) -> Vec<Place> 
         .collect()
 }
 
-/// Cuts off what an earlier place shows too. The places are in order of offset.
+/// Removes parts that an earlier place shows too. The places are in order of offset.
 fn without_repetition(places: Vec<Place>) -> Vec<Place> {
     let mut done = 0;
     let mut unique = Vec::with_capacity(places.len());
@@ -183,7 +188,7 @@ fn without_repetition(places: Vec<Place>) -> Vec<Place> {
     unique
 }
 
-/// Puts one piece's contents into its shadow, and that over the piece.
+/// Copies a piece to its shadow, and moves the shadow over the piece.
 fn restore(arena: &Arena, quiet: &Quiet<'_>, piece: Place, shadow: u64) -> Result<()> {
     const OURS: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
     let held = quiet.hold_writes(piece.at, piece.length)?;
@@ -192,7 +197,7 @@ fn restore(arena: &Arena, quiet: &Quiet<'_>, piece: Place, shadow: u64) -> Resul
         return Err(Errno::EBUSY);
     }
     if piece.length > PAGE {
-        // In one go instead of a fault for each page.
+        // In one call instead of a fault for each page.
         let _ = populate(shadow, piece.length, Use::Write);
     }
     let restored = arena

@@ -1,4 +1,4 @@
-//! Moving bytes between local buffers and a peer's memory.
+//! Moves bytes between local buffers and a peer's memory.
 
 use crate::errno::{Errno, Result};
 use crate::memory::place::{Claim, Piece, Place, Refusal, grant};
@@ -9,7 +9,7 @@ use crate::sys::{copy, own_memory, process_vm};
 use std::marker::PhantomData;
 use verbena_abi::ibv_sge;
 
-/// A run of bytes in our own address space.
+/// A run of bytes in the local address space.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     pointer: *mut u8,
@@ -17,33 +17,34 @@ struct Run {
     home: Home,
 }
 
-/// What lies behind a run's pointer.
+/// The kind of memory behind a run's pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
-    /// Pages of our arena, in its own view, which stays whatever the application unmaps.
+    /// Pages of the local arena, in its own view, which stays mapped when the application unmaps
+    /// its range.
     Arena,
     /// A mapping of the adapter's own, outside the arena.
     Mapping,
-    /// Other memory of the application, which it may have unmapped: only the kernel touches it for us.
+    /// Other memory of the application, which may be unmapped: only the kernel accesses it.
     Application,
-    /// What the application vouches for while it posts.
+    /// Memory that the application guarantees to be mapped while it posts.
     Inline,
-    /// Nothing: reads as zeros, swallows writes.
+    /// Nothing: reads as zeros, discards writes.
     Null,
 }
 
-/// A place in a peer's memory that was granted, and how to get there.
+/// A granted range of a peer's memory, with its access path.
 #[derive(Clone, Copy)]
 pub struct Granted<'a> {
-    /// The place.
+    /// The range.
     pub place: Place<'a>,
     direction: Direction,
-    /// The way to all of it, if it is one piece.
+    /// The access path of the whole range, if it is one piece.
     way: Option<Way>,
 }
 
 impl<'a> Granted<'a> {
-    /// The way to `place`; None when some of it can only be reached by the peer itself.
+    /// Determines the access path of `place`; None when only the peer itself can access some of it.
     #[inline]
     pub fn of(peer: &Peer, place: Place<'a>, direction: Direction) -> Option<Granted<'a>> {
         let way = place.sole().map(|piece| peer.way(piece, direction));
@@ -60,7 +61,7 @@ impl<'a> Granted<'a> {
         })
     }
 
-    /// Whether the kernel copies.
+    /// Returns whether the kernel copies.
     #[inline]
     pub fn is_through_kernel(&self, peer: &Peer) -> bool {
         let first = || {
@@ -71,7 +72,8 @@ impl<'a> Granted<'a> {
     }
 }
 
-/// Local buffers as runs, for as long as the section is open that they were resolved in. Up to four need no allocation.
+/// Local buffers as runs, valid while the section in which they were resolved is open. Up to four
+/// need no allocation.
 pub struct Runs<'a> {
     count: usize,
     few: [Run; 4],
@@ -81,7 +83,7 @@ pub struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// No bytes.
+    /// Returns runs of no bytes.
     pub fn new() -> Runs<'a> {
         let none = Run {
             pointer: std::ptr::null_mut(),
@@ -97,7 +99,11 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Resolves a gather or scatter list under a protection domain; `access` is what the buffers must allow.
+    /// Resolves a gather or scatter list under a protection domain; `access` is the access that the
+    /// buffers must allow.
+    ///
+    /// # Errors
+    /// The refusal of the first buffer that does not allow it.
     pub fn resolve(
         section: &'a Section<'_>,
         process: &'a Process,
@@ -120,7 +126,7 @@ impl<'a> Runs<'a> {
         Ok(runs)
     }
 
-    /// A place of our own memory that was granted to a peer.
+    /// Returns the runs of a local range that was granted to a peer.
     pub fn of(_section: &'a Section<'_>, process: &'a Process, place: Place<'a>) -> Runs<'a> {
         let mut runs = Runs::new();
         for piece in place.pieces() {
@@ -129,7 +135,7 @@ impl<'a> Runs<'a> {
         runs
     }
 
-    /// Inline data: the application's own pointers, no keys.
+    /// Returns the runs of inline data: the application's own pointers, without keys.
     pub fn inline(sges: &[ibv_sge]) -> Runs<'a> {
         let mut runs = Runs::new();
         for sge in sges.iter().filter(|sge| sge.length > 0) {
@@ -156,24 +162,24 @@ impl<'a> Runs<'a> {
         self.count += 1;
     }
 
-    /// Bytes in all.
+    /// Returns the total length in bytes.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Whether peers reach all of them in our arena.
+    /// Returns whether peers can access all of them in the local arena.
     pub fn are_in_arena(&self) -> bool {
         self.as_slice()
             .iter()
             .all(|run| matches!(run.home, Home::Arena | Home::Null))
     }
 
-    /// Whether the kernel reaches all of them for peers, or they do so themselves.
+    /// Returns whether peers can access all of them by themselves or through the kernel.
     pub fn are_within_reach(&self) -> bool {
         !self.as_slice().iter().any(|run| run.home == Home::Mapping)
     }
 
-    /// Whether the application has no part in their being mapped.
+    /// Returns whether all of them stay mapped regardless of the application.
     pub fn are_adapters_own(&self) -> bool {
         let is_own = |run: &Run| matches!(run.home, Home::Arena | Home::Mapping | Home::Null);
         self.as_slice().iter().all(is_own)
@@ -187,7 +193,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// The runs that make up `[offset, offset + length)`.
+    /// Returns the runs that make up `[offset, offset + length)`.
     fn range(&self, offset: usize, length: usize) -> impl Iterator<Item = Run> + '_ {
         let (mut skip, mut left) = (offset, length);
         self.as_slice().iter().filter_map(move |run| {
@@ -214,7 +220,8 @@ impl<'a> Runs<'a> {
     pub unsafe fn gather(&self, offset: usize, target: *mut u8, length: usize) -> Result<()> {
         let mut at = 0;
         for run in self.range(offset, length) {
-            // SAFETY: `at + run.length <= length`; arena and inline runs are mapped, the kernel looks at the others.
+            // SAFETY: `at + run.length <= length`, so the target range is the caller's; arena,
+            // mapping and inline runs are mapped, and the kernel checks the others.
             unsafe {
                 let target = target.add(at);
                 match run.home {
@@ -241,7 +248,8 @@ impl<'a> Runs<'a> {
     pub unsafe fn scatter(&self, offset: usize, source: *const u8, length: usize) -> Result<()> {
         let mut at = 0;
         for run in self.range(offset, length) {
-            // SAFETY: `at + run.length <= length`; arena runs are mapped, the kernel looks at the application's.
+            // SAFETY: `at + run.length <= length`, so the source range is the caller's; arena,
+            // mapping and inline runs are mapped, and the kernel checks the application's.
             unsafe {
                 let source = source.add(at);
                 match run.home {
@@ -257,12 +265,12 @@ impl<'a> Runs<'a> {
         Ok(())
     }
 
-    /// Moves `[offset, offset + granted's length)` of these runs: fetched from where the way leads, or stored there, the
+    /// Moves `[offset, offset + granted's length)` of these runs from or to the granted range, the
     /// last bytes last.
     ///
     /// # Errors
-    /// EOPNOTSUPP when only the peer itself can get there; EFAULT for a buffer that is not mapped any more; ESRCH when
-    /// the peer is gone.
+    /// EOPNOTSUPP when only the peer itself can access the range; EFAULT for a buffer that is not
+    /// mapped any more; ESRCH when the peer has ended.
     #[inline]
     pub fn exchange(&self, offset: usize, peer: &Peer, granted: Granted<'_>) -> Result<()> {
         if let (Some(way), [run]) = (granted.way, self.as_slice())
@@ -333,8 +341,8 @@ fn fetch_run(run: Run, way: Way) -> Result<()> {
         return Ok(());
     }
     let through_kernel = run.home == Home::Application;
-    // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is where a
-    // pointer leads; the kernel looks at everything else.
+    // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is the target of
+    // a `Way::Pointer`; the kernel checks all other addresses.
     unsafe {
         match way {
             Way::Unreachable => return Err(Errno::EOPNOTSUPP),
@@ -364,7 +372,8 @@ fn store_run(run: Run, way: Way) -> Result<()> {
         }
         home => (here, home == Home::Application),
     };
-    // SAFETY: as in `fetch_run`.
+    // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is the target of
+    // a `Way::Pointer`; the kernel checks all other addresses.
     unsafe {
         match way {
             Way::Unreachable => return Err(Errno::EOPNOTSUPP),

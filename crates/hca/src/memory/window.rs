@@ -9,19 +9,20 @@ use crate::refused;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use verbena_abi::*;
 
-/// What a window may allow (ibv_bind_mw(3)); IBV_ACCESS_FLUSH_GLOBAL as for regions.
+/// Rights that a window may grant (ibv_bind_mw(3)); IBV_ACCESS_FLUSH_GLOBAL as for regions.
 const WINDOW_ACCESS: u32 = IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
     | IBV_ACCESS_REMOTE_ATOMIC
     | IBV_ACCESS_ZERO_BASED
     | IBV_ACCESS_FLUSH_GLOBAL;
-/// Flags of regions that say nothing of a window; providers pass over them.
+/// Flags of regions without meaning for a window; providers ignore them.
 const NO_RIGHT_OF_A_WINDOW: u32 =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE;
 
 /// A window onto part of a region, with a key of its own that changes with each binding.
 ///
-/// Its lock is held for moments only: whoever waits for peers notes so in `changing` and lets go of it.
+/// Its lock is never held while a thread waits for peers: such a thread sets `changing` and
+/// releases the lock first.
 pub struct Window {
     pd: Arc<Pd>,
     kind: ibv_mw_type,
@@ -31,18 +32,18 @@ pub struct Window {
 
 struct State {
     key: u32,
-    /// What it is bound to, and the queue pair that it is bound through (0 for type 1).
+    /// The region it is bound to, and the queue pair that it is bound through (0 for type 1).
     binding: Option<(Arc<Region>, u32)>,
-    /// Somebody waits for peers to leave the old binding.
+    /// A thread waits for peers to leave the old binding.
     changing: bool,
     freed: bool,
 }
 
 impl Window {
-    /// A window that is bound to nothing.
+    /// Allocates an unbound window.
     ///
     /// # Errors
-    /// EINVAL for an unknown type, ENOMEM at the device's limit.
+    /// EINVAL for an unknown type; ENOMEM at the device's limit.
     pub fn allocate(pd: &Arc<Pd>, kind: ibv_mw_type) -> Result<Arc<Window>> {
         if kind != IBV_MW_TYPE_1 && kind != IBV_MW_TYPE_2 {
             return Err(refused!(
@@ -68,33 +69,37 @@ impl Window {
         Ok(window)
     }
 
-    /// Type 1 (bound by ibv_bind_mw) or type 2 (bound by a work request, to one queue pair).
+    /// Returns type 1 (bound by ibv_bind_mw) or type 2 (bound by a work request, to one queue
+    /// pair).
     pub fn kind(&self) -> ibv_mw_type {
         self.kind
     }
 
-    /// The key now.
+    /// Returns the present key.
     pub fn key(&self) -> u32 {
         self.lock().key
     }
 
-    /// The key that the next [`Window::bind`] of a type 1 window gives it (ibv_bind_mw returns it before the work
-    /// request is done).
+    /// Returns the key that the next [`Window::bind`] of a type 1 window gives it (ibv_bind_mw
+    /// returns it before the work request is done).
     pub fn next_key(&self) -> u32 {
         next_tag(self.lock().key)
     }
 
-    /// The key that a type 2 window has after a bind work request with `chosen`, of which the low eight bits count.
+    /// Returns the key of a type 2 window after a bind work request with `chosen`, of which the low
+    /// eight bits count.
     pub fn key_with(&self, chosen: u32) -> u32 {
         with_chosen_tag(self.lock().key, chosen)
     }
 
-    /// Binds the window, under `key`, of which the low eight bits count. `queue_pair` is the queue pair that may use it,
-    /// 0 for any in the protection domain. A length of 0 unbinds a type 1 window.
+    /// Binds the window under `key`, of which the low eight bits count. `queue_pair` is the queue
+    /// pair that may use it, 0 for any in the protection domain. A length of 0 unbinds a type 1
+    /// window.
     ///
     /// # Errors
-    /// EINVAL for a type 2 window that is bound already or would be bound to nothing, a range outside the region, and a
-    /// region that is none any more; EPERM for another protection domain and rights that the region does not give.
+    /// EINVAL for a deallocated window, a type 2 window that is already bound or has length 0, a
+    /// missing or deregistered region, unknown flags and a range outside the region; EPERM for
+    /// another protection domain and rights that the region does not have.
     pub fn bind(
         &self,
         key: u32,
@@ -151,12 +156,12 @@ impl Window {
         bound
     }
 
-    /// Ends the binding of a type 2 window (local invalidate, send with invalidate), asked for through a queue pair and
-    /// its protection domain.
+    /// Ends the binding of a type 2 window (local invalidate, send with invalidate), requested
+    /// through a queue pair and its protection domain.
     ///
     /// # Errors
-    /// EINVAL for a type 1 window, one that is not bound, and a key that is not its now; EPERM for another protection
-    /// domain or queue pair.
+    /// EINVAL for a type 1 window, an unbound one, and a key that is not its present one; EPERM for
+    /// another protection domain or queue pair.
     pub fn invalidate(&self, key: u32, pd: u32, queue_pair: u32) -> Result<()> {
         let mut state = self.settled();
         let Some((region, bound_through)) = &state.binding else {
@@ -185,7 +190,7 @@ impl Window {
         Ok(())
     }
 
-    /// Gives the window back; its key stops working at once.
+    /// Deallocates the window; its key stops working at once.
     pub fn free(&self) {
         let mut state = self.settled();
         if std::mem::replace(&mut state.freed, true) {
@@ -205,13 +210,14 @@ impl Window {
         self.pd.release();
     }
 
-    /// Number of the protection domain.
+    /// Returns the number of the protection domain.
     pub fn pd(&self) -> u32 {
         self.pd.number()
     }
 
-    /// Waits for accesses by a key that was revoked, without the lock; nobody else changes the window meanwhile. What
-    /// the key named stays registered, so a peer that is stopped there writes to the region and nowhere else.
+    /// Waits for accesses by a revoked key, without the lock; no other thread changes the window
+    /// meanwhile. The key's memory stays registered, so a peer that is stopped there writes only to
+    /// the region.
     fn wait_for_peers<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.changing = true;
         drop(state);
@@ -222,7 +228,7 @@ impl Window {
         state
     }
 
-    /// The state when nobody is changing it.
+    /// Locks the state, once no thread is changing it.
     fn settled(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while state.changing {

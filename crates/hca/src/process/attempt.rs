@@ -1,7 +1,9 @@
-//! The requester's side of making a channel: one process that is sought, from the first try to the channel.
+//! The requester's side of the channel handshake with one process, from the first try to the
+//! channel.
 //!
-//! A try costs the other process one place in its queue of callers, which it keeps until it has been heard, so there is
-//! never more than one at a time. Nothing here waits: a process that does not answer is asked once and left alone.
+//! A try costs the other process one place in its accept queue until it has handled it, so there is
+//! never more than one at a time. Nothing here blocks: a process that does not answer is asked once
+//! and left alone.
 
 use crate::errno::{Errno, Result};
 use crate::path::Peer;
@@ -15,41 +17,40 @@ use crate::sys::socket::Socket;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 
-/// Pause after a try that failed, in nanoseconds, doubled each time up to the second.
+/// Backoff after a failed try, in nanoseconds, doubled each time up to the limit below.
 const PAUSE: u64 = 2_000_000;
 const LONGEST_PAUSE: u64 = 500_000_000;
 
-/// How far it is.
 enum Stage {
-    /// Until then nothing is tried.
+    /// Backoff: nothing is tried until this time.
     Resting(u64),
-    /// Has said hello.
+    /// The hello message was sent.
     Greeted(Socket),
-    /// Has handed over the channel.
+    /// The introduction with the channel was sent.
     Introduced(Arc<Peer>, Channel),
 }
 
-/// An attempt at one process.
+/// An attempt to make a channel to one process.
 pub(super) struct Attempt {
     identity: Identity,
     stage: Stage,
     pause: u64,
 }
 
-/// What became of an attempt.
+/// Result of a step of an attempt.
 pub(super) enum Turn {
-    /// It goes on; the descriptor to listen to is the same as before.
+    /// The attempt goes on with the same descriptor.
     More,
-    /// It goes on from the beginning, later.
+    /// The attempt starts again after a backoff.
     Rests,
     /// There is a channel.
     Made(Arc<Outbound>),
-    /// There is no such process any more.
+    /// The process has ended.
     Gone,
 }
 
 impl Attempt {
-    /// One that has yet to begin.
+    /// Returns an attempt that has yet to begin.
     pub(super) fn new(identity: Identity) -> Attempt {
         Attempt {
             identity,
@@ -58,7 +59,7 @@ impl Attempt {
         }
     }
 
-    /// When to begin, if it has not begun.
+    /// Returns the time to begin, if it has not begun.
     pub(super) fn rests_until(&self) -> Option<u64> {
         match self.stage {
             Stage::Resting(until) => Some(until),
@@ -66,7 +67,7 @@ impl Attempt {
         }
     }
 
-    /// The descriptor by which the other process is heard.
+    /// Returns the descriptor on which the other process answers.
     pub(super) fn descriptor(&self) -> Option<RawFd> {
         match &self.stage {
             Stage::Resting(_) => None,
@@ -75,19 +76,19 @@ impl Attempt {
         }
     }
 
-    /// Calls.
+    /// Connects and sends the hello message.
     pub(super) fn begin(&mut self, member: &Member) -> Turn {
         match call(member, self.identity) {
             Ok(socket) => {
                 self.stage = Stage::Greeted(socket);
                 Turn::More
             }
-            // Too many callers, no descriptors left: or nobody listens.
+            // The accept queue is full, no descriptors are left, or nothing listens.
             Err(_) => self.fail(member),
         }
     }
 
-    /// Hears what the other process says. Never waits.
+    /// Handles the other process's next message. Never blocks.
     pub(super) fn hear(&mut self, process: &Arc<Process>, member: &Member) -> Turn {
         let stage = std::mem::replace(&mut self.stage, Stage::Resting(0));
         let turn = match stage {
@@ -118,7 +119,7 @@ impl Attempt {
         }
     }
 
-    /// Starts again later if the process lives.
+    /// Starts a backoff if the process lives.
     pub(super) fn fail(&mut self, member: &Member) -> Turn {
         if !member.registry.is_alive(self.identity) {
             member.registry.reclaim(self.identity);

@@ -1,4 +1,5 @@
-//! The responder's side of making a channel: one caller, from its call to its being a peer.
+//! The responder's side of the channel handshake: one caller, from its connection until it is a
+//! peer.
 
 use crate::describe;
 use crate::errno::{Errno, Result};
@@ -12,34 +13,35 @@ use crate::sys::clock;
 use crate::sys::socket::Socket;
 use std::sync::Arc;
 
-/// Nanoseconds that a caller may take until it is a peer. One that was stopped meanwhile calls again. Long, for on a machine
-/// that has no processor left for a crowd all callers would be dropped, and call again, without end; and cheap, for there
-/// are never more than there are processes, and those who die hang up.
+/// Nanoseconds that a caller may take to become a peer. One that was stopped meanwhile connects
+/// again. The limit is long, because on a machine without enough processor time for a crowd all
+/// callers would be dropped and connect again without end; and it is cheap, because there are never
+/// more callers than processes, and dead ones close their connection.
 const PATIENCE: u64 = 120_000_000_000;
 
-/// Somebody who calls.
+/// A caller: an incoming connection during the handshake.
 pub(super) struct Caller {
     pub(super) socket: Socket,
-    /// Who it says it is, once it has been welcomed.
+    /// The identity that it has given, once it has been welcomed.
     welcomed: Option<Identity>,
-    /// Until when it is listened to.
+    /// Time at which it is dropped.
     pub(super) deadline: u64,
 }
 
-/// What became of a caller that was heard.
+/// Result of a message from a caller.
 pub(super) enum Heard {
-    /// It has more to say.
+    /// The handshake goes on.
     More(Caller),
-    /// It is a peer now.
+    /// The caller is a peer now.
     Peer(Arc<Peer>),
-    /// It captures us from now on.
+    /// The caller captures this process's packets from now on.
     Capturer,
-    /// It has what it wanted, is gone, or talks nonsense.
+    /// The caller has its answer, has closed the connection, or broke the protocol.
     Done,
 }
 
 impl Caller {
-    /// One that was just accepted.
+    /// Returns the state for a connection that was just accepted.
     pub(super) fn new(socket: Socket) -> Caller {
         Caller {
             socket,
@@ -48,7 +50,7 @@ impl Caller {
         }
     }
 
-    /// Hears what it says. Never waits.
+    /// Handles its next message. Never blocks.
     pub(super) fn hear(self, process: &Arc<Process>) -> Heard {
         match Letter::receive(&self.socket) {
             Err(Errno::EAGAIN | Errno(libc::EINTR)) => Heard::More(self),
@@ -102,7 +104,7 @@ impl Caller {
         let introduction = letter.message.introduce(contexts, arena)?;
         let channel = Channel::of_peer(channel)?;
         let peer = Arc::new(Peer::meet(introduction, self.socket, pid, process.forced)?);
-        // Before the peer knows that it may begin: from then on its accesses are waited for.
+        // Before the peer learns that it may begin: from then on its accesses are waited for.
         process.add_inbound(Arc::new(Inbound::new(peer.clone(), channel)));
         let ready = Message::ready(member.identity, peer.pull_ability());
         let socket = peer.socket().ok_or(Errno::EIO)?;

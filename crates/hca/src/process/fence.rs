@@ -1,12 +1,13 @@
-//! Fencing: what a right allowed has ended when this returns.
+//! Fencing: waits until no access under a revoked right is in progress.
 //!
-//! Whoever ends a right - deregisters or moves a region, invalidates a window, resets or fails a queue pair, revokes its
-//! access - makes the right invalid first and then fences. Sections that begin later find the right gone; those that
-//! began before are waited for.
+//! To end a right (deregister or move a region, invalidate a window, reset or fail a queue pair,
+//! revoke its access), a thread first makes the right invalid and then fences. Sections that begin
+//! later see the right ended; those that began before are waited for.
 //!
-//! A peer that is stopped inside a section is not waited for, for it may stay so for ever. It can still do two things when
-//! it goes on: copy from memory that is not its to read any more, which it throws away because it looks at the right once
-//! more when it is done; and copy into pages of our arena. So those pages are moved away from under it.
+//! A peer that is stopped inside a section is not waited for, because it may stay stopped for ever.
+//! When it goes on it can still do two things: copy from memory that it may no longer read, a copy
+//! that it discards because it checks the right once more at the end; and copy into pages of the
+//! local arena. So those pages are moved away from under it.
 
 use crate::errno::Errno;
 use crate::memory::evict::evict;
@@ -19,14 +20,14 @@ use crate::sync::wait_a_little;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a section of a peer is waited for. One lasts for a copy of a mebibyte; a peer that takes longer is stopped, or
-/// is kept waiting for a processor, and then it costs a copy of the memory that it holds.
+/// Time to wait for a peer's section. One lasts for a copy of a mebibyte; a peer that takes longer
+/// is stopped or waits for a processor, and then costs a copy of the memory that it holds.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The same where nothing can be moved.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A section of a peer that was still open when patience ended.
+/// A section of a peer that was still open at the end of the wait.
 #[derive(Clone)]
 pub struct Held {
     inbound: Arc<Inbound>,
@@ -34,12 +35,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// Key of the memory that the peer may be copying into.
+    /// Returns the key of the memory that the peer may be copying into.
     pub fn key(&self) -> u32 {
         self.stuck.key
     }
 
-    /// Whether the section has ended, or its process.
+    /// Returns whether the section or its process has ended.
     pub fn is_over(&self) -> bool {
         self.inbound.peer.is_dead()
             || !self
@@ -51,8 +52,8 @@ impl Held {
 }
 
 impl Held {
-    /// The pages cannot be moved away (no userfaultfd, no memory, or device memory): waits longer, and treats the process
-    /// as dead in the end.
+    /// Waits longer, and finally treats the process as dead; for pages that cannot be moved away
+    /// (no userfaultfd, no memory, or device memory).
     pub fn wait_or_cut_off(&self) {
         let limit = Instant::now() + LAST_PATIENCE;
         let mut looks = 0;
@@ -66,7 +67,7 @@ impl Held {
 }
 
 impl Process {
-    /// Waits for the sections that are open, and moves away what a stopped peer may be copying into.
+    /// Waits for the open sections, and moves memory away that a stopped peer may be copying into.
     ///
     /// May be called with locks held that no section waits for; not inside a section.
     pub fn fence(&self) {
@@ -77,14 +78,15 @@ impl Process {
             });
             let others = || drop(self.wait_for_sections());
             match evict(self, held.key(), &others, &release) {
-                // A key that is not valid any more: whoever ended it has seen to its pages.
+                // If the key is not valid any more, the thread that ended it has handled its pages.
                 Ok(()) | Err(Errno::ENOENT) => (),
                 Err(_) => held.wait_or_cut_off(),
             }
         }
     }
 
-    /// Waits until every section that was open when this was called has ended; gives those of peers that are stopped.
+    /// Waits until every section that was open at the call has ended. Returns those of stopped
+    /// peers.
     pub fn wait_for_sections(&self) -> Vec<Held> {
         let mut held = Vec::new();
         if self.is_inherited() {
@@ -95,7 +97,7 @@ impl Process {
         for inbound in &channels.inbound {
             inbound.wait_for_sections();
             let peer = &inbound.peer;
-            // Our own requests to ourselves are waited for below.
+            // This process's requests to itself are waited for below.
             if is_own(peer) {
                 continue;
             }
@@ -110,7 +112,7 @@ impl Process {
             outbound.wait_for_sections();
             let peer = &outbound.peer;
             if !is_own(peer) {
-                // Only ever reads, and looks afterwards whether it was still asked to.
+                // The peer only reads, and checks afterwards that the request was still valid.
                 let sections = outbound.channel.responder_sections();
                 let _ = sections.wait(PATIENCE, || peer.is_dead());
             }

@@ -1,11 +1,11 @@
-//! Descriptors of connections that are being made. A forked child must give its copies up like those of channels that
-//! are made already, or peers would not see the parent's death while the child lives.
+//! Descriptors of connections during their handshake. A forked child must close its copies like
+//! those of finished channels, or peers would not see the parent's death while the child lives.
 
 use std::collections::HashSet;
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The descriptors of the moment.
+/// The present descriptors.
 #[derive(Debug, Default)]
 pub struct Handshakes {
     descriptors: Mutex<HashSet<RawFd>>,
@@ -18,17 +18,15 @@ impl Handshakes {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more.
     pub(super) fn add(&self, fd: RawFd) {
         self.lock().insert(fd);
     }
 
-    /// It is closed, or a channel's now.
+    /// Removes a descriptor that was closed or now belongs to a channel.
     pub(super) fn remove(&self, fd: RawFd) {
         self.lock().remove(&fd);
     }
 
-    /// All.
     pub(super) fn all(&self) -> Vec<RawFd> {
         self.lock().iter().copied().collect()
     }

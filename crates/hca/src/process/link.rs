@@ -1,4 +1,4 @@
-//! The two ends of a channel: what the requester and the responder keep to themselves about it.
+//! The two ends of a channel: the private state of the requester and of the responder.
 
 use crate::errno::{Errno, Result};
 use crate::lock::{Guard, Lock};
@@ -15,18 +15,18 @@ use crate::slots::{Slot, Slots};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A request on its way: when the responder's position passes `end`, work request `index` of `queue_pair` is
-/// acknowledged, unless the queue pair has gone back since (`epoch`).
+/// A request in flight: when the responder's position passes `end`, work request `index` of queue
+/// pair `number` is acknowledged, provided that its count of go-backs is still `epoch`.
 #[derive(Clone, Copy, Default)]
 pub struct InFlight {
     end: u64,
-    /// Number of the queue pair whose it is.
+    /// Number of the sending queue pair.
     pub number: u32,
-    /// Which life of that queue pair sent it.
+    /// Incarnation of the queue pair that sent it.
     pub incarnation: u32,
-    /// Which of its work requests.
+    /// Index of its work request.
     pub index: u64,
-    /// Its count of go-backs when the request was sent.
+    /// The queue pair's count of go-backs when the request was sent.
     pub epoch: u32,
 }
 
@@ -37,22 +37,24 @@ impl Slot for InFlight {
 
 /// The requester's end.
 pub struct Outbound {
-    /// Who responds.
+    /// The responder.
     pub peer: Arc<Peer>,
-    /// Bits of [`Peer::pull_ability`] as the responder sees us.
+    /// Bits of [`Peer::pull_ability`] as the responder sees this process.
     pub can_pull: u32,
     /// The shared memory.
     pub channel: Channel,
     sending: Lock<Sending>,
-    /// Who completes what comes back; only one thread does at a time, so order is kept.
+    /// State for completing acknowledgements and answers; its lock admits one thread at a time, so
+    /// order is kept.
     pub(crate) completing: Lock<Completing>,
     flight: Flight,
     next_answer: NextRecord,
-    /// The stamp of the answer that was there when the progress thread looked.
+    /// Stamp of the answer that the progress thread saw at its last look.
     seen_answer: AtomicPtr<AtomicU32>,
-    /// How far the flight was acknowledged when the progress thread saw that the responder is farther.
+    /// Acknowledged position of the flight when the progress thread saw that the responder was
+    /// ahead of it.
     seen_news: AtomicU64,
-    /// Where our threads mark what they touch when the peer keeps all shared marks.
+    /// Section marks of local threads, used when the peer withholds all shared marks.
     private: OwnMarks,
 }
 
@@ -79,16 +81,17 @@ struct Sending {
     producer: Producer,
     in_flight: Slots<InFlight>,
     starving: Vec<Arc<Qp>>,
-    /// The responder is dead and what was in flight has been taken: nothing would ever complete what came later.
+    /// The responder is dead and the requests in flight have been taken: nothing would ever
+    /// complete later ones.
     closed: bool,
 }
 
-/// What became of a record that was to be published.
+/// Result of publishing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is in the ring.
+    /// The record is in the ring.
     Stored,
-    /// There is no room now; the queue pair is woken when there is.
+    /// The ring has no room now; the queue pair is woken when it has.
     Full,
     /// The responder is dead.
     Closed,
@@ -96,33 +99,33 @@ pub enum Pushed {
     Unreadable,
 }
 
-/// What [`Outbound`]'s `seen_news` is when there were none; positions do not get so far.
+/// Value of [`Outbound`]'s `seen_news` when there were none; positions never reach it.
 const NO_NEWS: u64 = u64::MAX;
 
-/// What completing needs.
+/// State for completing.
 #[derive(Default)]
 pub(crate) struct Completing {
     /// Position in the answers.
     pub answers: Consumer,
     /// The queue pair whose request was acknowledged last.
     pub known: Known,
-    /// Room to gather what is acknowledged, kept so that nothing is allocated each time.
+    /// Buffer for acknowledged requests, kept to avoid an allocation each time.
     pub done: Vec<InFlight>,
-    /// Who has room again.
+    /// Queue pairs that were waiting for room in the ring.
     pub starving: Vec<Arc<Qp>>,
 }
 
-/// What the responder's dealing with a record acknowledges.
+/// The work request that the responder acknowledges by consuming a record.
 #[derive(Clone, Copy)]
 pub struct Acknowledge {
     /// Work request of the queue pair.
     pub index: u64,
-    /// Its count of go-backs now.
+    /// The queue pair's present count of go-backs.
     pub epoch: u32,
 }
 
 impl Outbound {
-    /// The end of a fresh channel.
+    /// Returns the requester's end of a fresh channel.
     pub fn new(peer: Arc<Peer>, channel: Channel, can_pull: u32) -> Outbound {
         Outbound {
             peer,
@@ -138,10 +141,11 @@ impl Outbound {
         }
     }
 
-    /// Publishes a request record of `queue_pair`; `fill` writes its `length` bytes of payload. With `acknowledge` it is
-    /// the last of its request.
+    /// Publishes a request record of `queue_pair`; `fill` writes its `length` bytes of payload. A
+    /// record with `acknowledge` is the last of its request.
     ///
-    /// The record is announced before it is published: the first condition of [`crate::shm::sleep`].
+    /// The record is announced before it is published: the first condition of
+    /// [`crate::shm::sleep`].
     #[inline]
     pub fn push(
         &self,
@@ -158,8 +162,8 @@ impl Outbound {
         }
         let requests = self.channel.requests();
         if !sending.producer.has_room(&requests, length) {
-            // Under the lock that the ring was found full under: whoever takes what the responder has dealt with since
-            // finds the queue pair here.
+            // Under the same lock under which the ring was found full: the thread that takes the
+            // requests acknowledged since then finds the queue pair here.
             sending.starving.push(queue_pair.clone());
             return Pushed::Full;
         }
@@ -186,7 +190,7 @@ impl Outbound {
         Pushed::Stored
     }
 
-    /// Publishes a record that nobody waits for, if there is room.
+    /// Publishes a record that needs no acknowledgement, if there is room.
     pub fn push_unawaited(
         &self,
         header: Header,
@@ -206,7 +210,8 @@ impl Outbound {
         }
     }
 
-    /// Opens a section to touch memory of the responder under `key`, and our own memory for this channel.
+    /// Opens a section for access to the responder's memory under `key`, and to local memory on
+    /// behalf of this channel.
     #[inline]
     pub fn section(&self, key: u32) -> Section<'_> {
         let shared = self.channel.requester_sections();
@@ -215,7 +220,7 @@ impl Outbound {
             .unwrap_or_else(|| cut_off(&self.peer, &self.private))
     }
 
-    /// Waits for the sections of our own threads.
+    /// Waits for the sections of local threads.
     pub fn wait_for_sections(&self) {
         if !self.channel.requester_sections().wait_for_own() {
             self.peer.declare_dead();
@@ -223,25 +228,26 @@ impl Outbound {
         self.private.wait();
     }
 
-    /// Has the cell that the next record goes to brought into the cache.
+    /// Prefetches the cell of the next record into the cache.
     #[inline]
     pub fn prefetch(&self) {
         ring::prefetch(&self.channel.requests(), self.flight.announced());
     }
 
-    /// Whether the responder has got on, or has still to.
+    /// Returns whether no request is in flight.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.flight.is_idle()
     }
 
-    /// Who completes has got so far in the answers.
+    /// Notes the position in the answers that completing has reached.
     pub(crate) fn note_position(&self, completing: &Completing) {
         self.next_answer
             .note(&completing.answers, &self.channel.answers());
     }
 
-    /// Whether an answer or an acknowledgement is there that was when this was last asked. For the progress thread.
+    /// Returns whether an answer or an acknowledgement is present that was already present at the
+    /// last call. For the progress thread.
     pub fn has_left_answer(&self) -> bool {
         let acknowledged = self.flight.acknowledged();
         let head = Store::head(&self.channel.requests()).load(Ordering::Acquire);
@@ -253,23 +259,24 @@ impl Outbound {
         is_left | self.next_answer.was_published(&self.seen_answer)
     }
 
-    /// Whether there is something to complete.
+    /// Returns whether there is something to complete.
     #[inline]
     pub fn has_news(&self, head: u64) -> bool {
         self.flight.has_news(head)
     }
 
-    /// All that the responder has dealt with up to `head` is complete. Under the lock of those who
-    /// complete.
+    /// Notes that everything the responder has consumed up to `head` is complete. The caller holds
+    /// the `completing` lock.
     #[inline]
     pub(crate) fn note_complete(&self, head: u64) {
         self.flight.note_acknowledged(head);
     }
 
-    /// Takes what the responder has dealt with up to `head`, in order, and those who wait for room.
+    /// Takes the requests that the responder has consumed up to `head`, in order, and the queue
+    /// pairs that wait for room.
     ///
     /// # Errors
-    /// When nothing was ever pushed there: then the responder's word is nonsense.
+    /// [`Corrupt`] when `head` is past the last record pushed: the responder's position is invalid.
     #[inline]
     pub(crate) fn take_acknowledged(
         &self,
@@ -292,7 +299,8 @@ impl Outbound {
         Ok(())
     }
 
-    /// Takes everything in flight, because the responder will never deal with it, and lets nothing in any more.
+    /// Takes everything in flight, because the responder will never consume it, and closes the
+    /// channel to new records.
     pub fn take_all(&self) -> (Vec<InFlight>, Vec<Arc<Qp>>) {
         let mut sending = self.sending();
         sending.closed = true;
@@ -310,36 +318,36 @@ impl Outbound {
 
 /// The responder's end.
 pub struct Inbound {
-    /// Who requests.
+    /// The requester.
     pub peer: Arc<Peer>,
     /// The shared memory.
     pub channel: Channel,
-    /// Who serves requests; only one thread does at a time, so order is kept.
+    /// State for serving requests; its lock admits one thread at a time, so order is kept.
     pub(crate) serving: Lock<Serving>,
     next: NextRecord,
-    /// The stamp of the request that was there when the progress thread looked.
+    /// Stamp of the request that the progress thread saw at its last look.
     seen: AtomicPtr<AtomicU32>,
     /// The channel in the other direction, once there is one.
     pub(crate) reverse: OnceLock<Arc<Outbound>>,
-    /// Where our threads mark what they touch when the peer keeps all shared marks.
+    /// Section marks of local threads, used when the peer withholds all shared marks.
     private: OwnMarks,
 }
 
-/// What serving needs.
+/// State for serving.
 #[derive(Default)]
 pub struct Serving {
     /// Position in the requests.
     pub requests: Consumer,
     /// Position in the answers.
     pub answers: Producer,
-    /// Bytes of a read request at the head that have been answered already.
+    /// Bytes already answered of the read request at the head.
     pub read_progress: u64,
     /// The queue pair that was served last.
     pub known: Known,
 }
 
 impl Inbound {
-    /// The end of a channel that a requester handed over.
+    /// Returns the responder's end of a channel that a requester handed over.
     pub fn new(peer: Arc<Peer>, channel: Channel) -> Inbound {
         Inbound {
             peer,
@@ -352,25 +360,28 @@ impl Inbound {
         }
     }
 
-    /// Whether a request is published, by one look and without becoming who serves. Another thread may be serving: then
-    /// the answer is of a moment ago, and that thread looks again before it stops.
+    /// Returns whether a request is published, by one look and without taking the `serving` lock.
+    /// If another thread is serving, the result may be stale, but that thread looks again before it
+    /// stops.
     #[inline]
     pub fn has_request(&self) -> bool {
         self.next.is_published()
     }
 
-    /// Whether a request is published that was so when this was last asked. For the progress thread.
+    /// Returns whether a request is published that was already published at the last call. For the
+    /// progress thread.
     pub fn has_left_request(&self) -> bool {
         self.next.was_published(&self.seen)
     }
 
-    /// Who serves has got so far.
+    /// Notes the position in the requests that serving has reached.
     #[inline]
     pub fn note_position(&self, serving: &Serving) {
         self.next.note(&serving.requests, &self.channel.requests());
     }
 
-    /// Opens a section to touch memory of the requester, and our own memory for this channel.
+    /// Opens a section for access to the requester's memory, and to local memory on behalf of this
+    /// channel.
     #[inline]
     pub fn section(&self, key: u32) -> Section<'_> {
         let shared = self.channel.responder_sections();
@@ -379,7 +390,7 @@ impl Inbound {
             .unwrap_or_else(|| cut_off(&self.peer, &self.private))
     }
 
-    /// Waits for the sections of our own threads.
+    /// Waits for the sections of local threads.
     pub fn wait_for_sections(&self) {
         if !self.channel.responder_sections().wait_for_own() {
             self.peer.declare_dead();
@@ -388,8 +399,8 @@ impl Inbound {
     }
 }
 
-/// A peer that keeps all marks for itself is treated as dead; what we are about to touch of our own memory is marked where
-/// only we see it.
+/// Treats a peer that holds all shared marks as dead; the access to local memory that follows is
+/// marked where only this process sees it.
 #[cold]
 fn cut_off<'a>(peer: &Peer, private: &'a OwnMarks) -> Section<'a> {
     peer.declare_dead();

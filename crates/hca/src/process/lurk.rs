@@ -1,92 +1,103 @@
-//! How the adapter's own thread waits while the application polls.
+//! Idle policy of the progress thread while the application polls.
 //!
-//! Whoever polls serves and completes what peers of the host have for the process. The thread would do it at another's
-//! expense then: where the two share a processor, what it waits for with a lock in its hand comes only when it has given
-//! the processor back, and so has the application to wait for what the thread holds, for a whole time slice. So it leaves
-//! that alone as long as it sees that somebody has polled since it last looked, and nobody needs to ring. Packets do not
-//! wake it either, or each would cost a change of threads.
+//! A polling application serves and completes the requests of peers on this host itself. If the
+//! progress thread did that work as well, both would compete for a processor: where they share one
+//! and the progress thread is preempted while it holds a lock, the application waits for a whole
+//! time slice. So the thread leaves that work alone as long as it sees that the application has
+//! polled since its last look, and peers need not ring the doorbell. Packets do not wake it either,
+//! because each would cost a context switch.
 //!
-//! But an application that polls its memory for what a peer writes looks at completion queues seldom, and where the peer
-//! cannot write there itself (`ring`) it waits for this thread. So a request that is still there at the second look was
-//! left to the thread, and so was an answer: it takes them. When that happens again and again, with few polls between, it
-//! has peers ring from then on, until it has come in vain a few times because the application had been there before it.
-//! Where a packet waits, or an answer that is owed, the thread looks again soon: the application has either polled by then,
-//! and taken it, or left it to the thread, which then does all there is to do, and is woken by packets from then on, as it
-//! is rung for. It looks the seldomer the longer it sees nothing.
+//! An application that polls its memory for the data of a peer, however, seldom polls completion
+//! queues; where the peer cannot write there directly (`ring`), the application waits for this
+//! thread. So a request or an answer that is still there at the second look was left to the thread,
+//! which takes it. If that happens repeatedly with few polls in between, the thread has peers ring
+//! from then on, until it has woken in vain a few times because the application was faster. If a
+//! packet waits or an acknowledgement is owed, the thread looks again soon: by then the application
+//! has either polled and taken it or left it to the thread. In the second case the thread does all
+//! pending work and has packets, like doorbells, wake it from then on. The longer it sees nothing,
+//! the less often it looks.
 //!
-//! An application that computes between its polls, as those over MPI do, will be back. What comes for it meanwhile it would
-//! take then, and to wake the thread for each message costs it the processor: 30 us in a virtual machine, where a peer's
-//! store costs less than one. So the thread goes on looking for a while ([`GRACE`]), the seldomer the longer it is away,
-//! takes what it has seen twice, and lets peers ring only after that, or as soon as there is anything that cannot wait. So
-//! a peer that waits until its message has been taken by who computes waits for 8 ms at most (what needs both sides to go
-//! on, as a long read through the rings, for as long with each ring's contents), and for as long as a ring takes once the
-//! computing has lasted. Not for one that lives by events, which is one that arms queues again and again; nor where
-//! nothing comes at all: there rings cost nothing, and looks do.
+//! An application that computes between its polls, as MPI programs do, will poll again and will
+//! then take the work that has arrived. Waking the thread for each message costs that application
+//! the processor: 30 us in a virtual machine, where a store by a peer costs less than one. So the
+//! thread goes on looking for a while ([`GRACE`]), less often the longer the application is away,
+//! takes work that it has seen twice, and lets peers ring only after that, or as soon as there is
+//! work that cannot wait. A peer whose message is for a computing application therefore waits 8 ms
+//! at most (for transfers that need both sides, such as a long read through the rings: 8 ms for
+//! each ring's contents), and only for a doorbell ring once the computation has lasted. This does
+//! not hold for an application that lives by events, that is, one that arms queues again and again,
+//! nor where no messages arrive: there doorbells cost nothing and looks do.
 //!
-//! A completion queue that is armed for an event is no sign that the application goes to sleep: UCX arms the one for its
-//! datagrams, to which nothing comes for hours, and polls others all that time, with pauses in which it computes. Who polls
-//! raises events as well. So an armed queue keeps the thread at work unless it has seen polling since, at a few looks, and
-//! the last of it not long ago. Then events are late by two looks, which is 8 ms at most: when polling has just ended, and
-//! where queues are polled every few milliseconds by one thread and another sleeps over a queue that it armed long ago.
+//! A completion queue that is armed for an event does not show that the application is about to
+//! sleep: UCX arms the queue for its datagrams, which can stay empty for hours, and polls other
+//! queues all that time, with pauses for computation. Polling raises events as well. So an armed
+//! queue keeps the thread at work unless it has since seen polling at a few looks, the last of them
+//! not long ago. In that case events are late by two looks, 8 ms at most: just after polling has
+//! ended, and where one thread polls queues every few milliseconds while another sleeps on a queue
+//! that it armed long ago.
 
 use crate::process::progress::Demand;
 use std::time::Duration;
 
-/// How soon the thread looks again when something waits, or was left to it.
+/// Time to the next look when work waits or was left to the thread.
 const SHORTEST: Duration = Duration::from_micros(20);
-/// How seldom it looks when it has just seen that polling has ended; the longer that is ago, the seldomer.
+/// Time between looks just after polling has ended; it grows with the time since then.
 const SELDOM: Duration = Duration::from_millis(1);
-/// How seldom it looks while polling goes on; twice as often while something is under way.
+/// Longest time between looks while polling goes on; half of it while work is under way.
 const LONGEST: Duration = Duration::from_millis(4);
 
-/// For so long after it was seen to have polled the application is expected back.
+/// Time after the last observed poll during which the application is expected to poll again.
 const GRACE: Duration = Duration::from_millis(25);
-/// Looks at which nothing was under way before the thread lets peers ring instead.
+/// Number of looks with nothing under way before the thread lets peers ring instead.
 const QUIET: u8 = 50;
-/// Looks since a queue was armed before the application is taken for one that does not live by events.
+/// Number of looks since a queue was armed after which the application does not count as one that
+/// lives by events.
 const SETTLED: u8 = 20;
 
-/// So often in a row the thread comes in vain before it leaves the work to the application. Once for each request would be
-/// too few: the peer rings for what it completes as well, and that the application polls for.
+/// Number of wake-ups in vain, in a row, after which the thread leaves the work to the application.
+/// One for each request would be too few: the peer also rings for its completions, which the
+/// application polls for.
 const PATIENCE: u8 = 4;
 
-/// What it counts for that the application left something; a look that has seen it poll counts for one less.
+/// Amount by which left work raises the count; a look that has seen polling lowers it by one.
 const LEFT: u8 = 2;
-/// When the application is taken for one that leaves the work to the thread: the fourth time, if it polls once between each.
+/// Count at which the application is taken for one that leaves work to the thread: the fourth time,
+/// with one poll in between each.
 const TOO_OFTEN: u8 = 5;
-/// Of one that was: what it leaves within three looks that see it poll is enough.
+/// Count after the thread has stopped serving such an application: work left within three looks
+/// that see polling is enough.
 const NEARLY: u8 = TOO_OFTEN - LEFT + 3;
 
-/// What the thread knows of the last looks.
+/// State of the idle policy: the results of the last looks.
 pub(super) struct Lurker {
     /// Whether a packet waited at the last look.
     waits: bool,
-    /// How long it waits if none does.
+    /// Time to the next look if no packet waits.
     seldom: Duration,
-    /// How often it may yet come in vain; 0 while the application does the work.
+    /// Number of wake-ups in vain that remain; 0 while the application does the work.
     needed: u8,
-    /// Rises by [`LEFT`] whenever the application leaves something and had polled since it did so before; falls by one with
-    /// each look that sees it poll.
+    /// Rises by [`LEFT`] whenever the application leaves work and has polled since it last did so;
+    /// falls by one with each look that sees polling.
     left: u8,
-    /// When it left something last, and had polled.
+    /// Time of the last work left by an application that had polled, in nanoseconds.
     left_at: u64,
-    /// How often queues had been armed at the last look.
+    /// Number of queue armings at the last look.
     armings: usize,
-    /// Looks at which the application had polled since it armed a queue, up to [`PATIENCE`].
+    /// Number of looks with polling since a queue was armed, up to [`PATIENCE`].
     polled: u8,
-    /// When it was last seen to have polled, and when the last look was.
+    /// Time of the last look that saw polling, and of the last look, in nanoseconds.
     polled_at: u64,
     looked_at: u64,
-    /// Looks in a row at which it had armed no queue, up to [`SETTLED`].
+    /// Number of looks in a row without an arming, up to [`SETTLED`].
     unarmed: u8,
-    /// What was asked of the adapter at the last look.
+    /// Demand on the adapter at the last look.
     demand: Demand,
-    /// Looks in a row at which that was nothing, up to [`QUIET`].
+    /// Number of looks in a row without any demand, up to [`QUIET`].
     quiet: u8,
 }
 
 impl Lurker {
-    /// Of a thread that begins.
+    /// Returns the state of a thread that starts.
     pub(super) fn new() -> Lurker {
         Lurker {
             waits: false,
@@ -104,10 +115,10 @@ impl Lurker {
         }
     }
 
-    /// A look at some time in nanoseconds: whether the application has polled since the last one, how often queues have been
-    /// armed by now, and what is asked of the adapter.
+    /// Records a look at time `now` in nanoseconds: whether the application has polled since the
+    /// last look, how often queues have been armed so far, and the demand on the adapter.
     pub(super) fn saw(&mut self, now: u64, is_polled: bool, armings: usize, demand: Demand) {
-        // Of a poll during a long sleep nobody knows how long ago it was.
+        // The time of a poll during a long sleep is unknown.
         let is_polled = is_polled && now.saturating_sub(self.looked_at) <= GRACE.as_nanos() as u64;
         self.looked_at = now;
         if is_polled {
@@ -130,38 +141,41 @@ impl Lurker {
         self.demand = demand;
     }
 
-    /// Whether the application polls, or will again.
+    /// Returns whether the application polls, or is expected to poll again.
     pub(super) fn is_attended(&self) -> bool {
         self.away() == Duration::ZERO || self.expects_polls()
     }
 
-    /// Whether the application polled so short a time ago that it will again, and what there is can wait for that. Not while
-    /// a packet waits that it has left.
+    /// Returns whether the application polled so recently that it is expected to do so again, and
+    /// the present work can wait for that. False while a packet waits that the application has
+    /// left.
     fn expects_polls(&self) -> bool {
         let may_wait = self.demand != Demand::Pressing && !self.waits;
         self.away() <= GRACE && self.unarmed == SETTLED && self.quiet < QUIET && may_wait
     }
 
-    /// How long before the last look the application had been seen to poll.
+    /// Returns the time from the last observed poll to the last look.
     fn away(&self) -> Duration {
         Duration::from_nanos(self.looked_at.saturating_sub(self.polled_at))
     }
 
-    /// Whether events that queues are armed for are not left to the application, after so many armings.
+    /// Returns whether the thread serves the events of armed queues itself, given the number of
+    /// armings so far.
     pub(super) fn heeds_events(&self, armings: usize) -> bool {
         armings != self.armings || self.polled < PATIENCE || self.away() > GRACE
     }
 
-    /// Whether the work is left to the thread, although the application polls.
+    /// Returns whether the work is left to the thread although the application polls.
     pub(super) fn is_needed(&self) -> bool {
         self.needed > 0
     }
 
-    /// There was something that the application had left. Returns whether the work is left to the thread from now on; else it
-    /// serves this once.
+    /// Notes that the application has left work. Returns whether the thread takes over the work
+    /// from now on; if not, it serves this once.
     pub(super) fn left_to(&mut self) -> bool {
         if self.left_at >= self.polled_at {
-            // It has not been back since: it computes. Who watches its memory has polled when it was served.
+            // It has not polled since, so it computes. An application that watches its memory polls
+            // once it has been served.
             return false;
         }
         self.left_at = self.looked_at;
@@ -174,20 +188,21 @@ impl Lurker {
         true
     }
 
-    /// What it had left was served, and whether more is to come.
+    /// Notes that left work was served, and whether more follows.
     pub(super) fn served(&mut self, follows: bool) {
         if follows {
             self.seldom = SHORTEST;
         }
     }
 
-    /// Whether packets wait was looked for, and all else was left to the application.
+    /// Notes a look that checked only whether packets wait and left all other work to the
+    /// application.
     pub(super) fn looked(&mut self, waits: bool) {
         self.waits = waits;
         self.seldom = LONGEST.min(2 * self.seldom);
     }
 
-    /// The thread came to do all there is.
+    /// Notes that the thread woke to do all pending work, and whether it found any.
     pub(super) fn came(&mut self, found: bool) {
         self.seldom = SHORTEST;
         if found {
@@ -204,7 +219,7 @@ impl Lurker {
         }
     }
 
-    /// How long it waits before it looks again.
+    /// Returns the time to wait before the next look.
     pub(super) fn pause(&self) -> Duration {
         match (self.waits, self.away(), self.demand) {
             (true, _, _) => SHORTEST,
@@ -244,8 +259,9 @@ mod tests {
         }
     }
 
-    /// An application that polls for some time, then does something else for some time, and so on; a peer has something for it
-    /// whenever it has taken the last thing. When the thread takes the work over, which looks as often as it says.
+    /// Simulates an application that alternates between polling and other work; a peer has new data
+    /// for it whenever it has taken the last. Returns the time at which the thread, looking at the
+    /// intervals that it chooses, takes over the work.
     fn until_needed(polls: u64, pauses: u64, limit: u64) -> Option<u64> {
         let mut lurker = Lurker::new();
         let (start, period) = (1 << 40, polls + pauses);
@@ -257,7 +273,7 @@ mod tests {
             now += lurker.pause().as_nanos() as u64;
             let is_polled = polled(now) != polled(before);
             lurker.saw(start + now, is_polled, 0, UnderWay);
-            // Something new is there, or what was there at the last look.
+            // The work is new, or was already there at the last look.
             let is_left = seen_at.is_some_and(|seen| polled(seen) == polled(now));
             if is_left && lurker.left_to() {
                 return Some(now);
@@ -276,7 +292,8 @@ mod tests {
         let began = now;
         let mut is_served = true;
         loop {
-            // Once it has been served it polls, and the peer has the next thing for it, for which it watches its memory.
+            // Once served, the application polls; then the peer has new data, for which it watches
+            // its memory.
             lurker.saw(now, is_served, 0, UnderWay);
             let is_left = !is_served;
             if is_left && lurker.left_to() {
@@ -291,7 +308,7 @@ mod tests {
 
     #[test]
     fn who_computes_between_polls_is_not_rung_for() {
-        // As NAS' CG and LU.
+        // As NAS CG and LU do.
         for (polls, pauses) in [
             (1_000_000, 300_000),
             (3_000_000, 6_000_000),
@@ -312,12 +329,12 @@ mod tests {
         looking.lurker.came(true);
         let lurker = &looking.lurker;
         assert!(!lurker.is_needed(), "the application had left nothing");
-        // It polls, leaves what comes then, and so again.
+        // It polls, leaves the next work, and so on.
         for times in 1..=4 {
             looking.saw(true, 0, UnderWay);
             assert_eq!(looking.saw(false, 0, UnderWay).left_to(), times == 4);
         }
-        // Every second time something is there.
+        // Every second wake-up finds work.
         for _ in 0..10 {
             looking.lurker.came(false);
             looking.lurker.came(true);
@@ -327,7 +344,7 @@ mod tests {
             looking.lurker.came(false);
             assert_eq!(looking.lurker.is_needed(), left > 0);
         }
-        // Soon after that once is enough, and later it is not.
+        // Soon after that, one leftover is enough; later it is not.
         looking.saw(true, 0, UnderWay);
         assert!(looking.saw(false, 0, UnderWay).left_to());
         for _ in 0..PATIENCE {
@@ -472,7 +489,7 @@ mod tests {
             lurker.looked(false);
             assert_eq!(lurker.pause(), LONGEST / 2, "{demand:?}");
         }
-        // The longer it is away, the seldomer.
+        // The longer it is away, the longer the pause.
         for away in [1, 2, 3, 4, 4] {
             let lurker = looking.saw(false, 0, Nothing);
             lurker.looked(false);
@@ -483,7 +500,7 @@ mod tests {
         looking.lurker.looked(false);
         assert_eq!(looking.lurker.pause(), 2 * SHORTEST);
         assert!(!looking.lurker.is_needed());
-        // It left what was seen to wait: the thread is woken for the next ones, until it comes in vain.
+        // It left a packet that was seen to wait: packets wake the thread until it wakes in vain.
         let lurker = &mut looking.lurker;
         lurker.looked(true);
         lurker.came(true);

@@ -1,19 +1,21 @@
-//! The messages by which two processes come to share a channel, and what goes with them.
+//! The messages of the handshake by which two processes come to share a channel, and their
+//! descriptors.
 //!
 //! | message | from | with | means |
 //! |---|---|---|---|
-//! | hello | requester | nothing | who calls |
-//! | welcome | responder | context table, arena | who answers, and that it runs |
-//! | introduction | requester | context table, channel, arena | what the responder needs to serve |
-//! | ready | responder | nothing | it serves, and how it gets at the requester's memory |
-//! | describe | anybody | nothing | asks what the process is doing; the answer is text |
+//! | hello | requester | nothing | the caller's identity |
+//! | welcome | responder | context table, arena | the responder's identity, and that it runs |
+//! | introduction | requester | context table, channel, arena | everything needed to serve |
+//! | ready | responder | nothing | it serves; its means of access to the requester's memory |
+//! | describe | any process | nothing | asks for the process's state; the answer is text |
 //! | capture | a capturer | nothing | asks for the packets of the process ([`crate::capture`]) |
-//! | capture | a process, that was asked or that starts | ring | where they are told |
-//! | ports | anybody | nothing | ports were taken down or up: look |
-//! | ports | a process, that was asked | nothing | it has looked, and whether its ports are InfiniBand |
+//! | capture | a process, asked or starting | ring | the ring that its packets are copied to |
+//! | ports | any process | nothing | ports were taken down or up: read their state |
+//! | ports | the process asked | nothing | it has read it, and whether its ports are InfiniBand |
 //!
-//! Descriptors are sent only to a process that has just said something. For to a process that is stopped they would be
-//! on their way for ever, and a user may have but so many on the way (unix(7), ETOOMANYREFS), whoever they are for.
+//! Descriptors are sent only to a process that has just sent a message. To a stopped process they
+//! would stay in flight for ever, and the kernel limits a user's descriptors in flight, to
+//! all destinations together (unix(7), ETOOMANYREFS).
 
 use crate::describe;
 use crate::errno::{Errno, Result};
@@ -26,10 +28,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Changes with the messages.
+/// Changes with the format of the messages.
 const MAGIC: u64 = u64::from_le_bytes(*b"verbena2");
 
-/// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Hello = 1,
@@ -58,7 +59,7 @@ impl Kind {
     }
 }
 
-/// A message: nine little-endian words. What a kind does not need is 0 and not looked at.
+/// A message: nine little-endian words. Words that a kind does not use are 0 and are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) kind: Kind,
@@ -67,14 +68,15 @@ pub(super) struct Message {
     arena_base: u64,
     probe_address: u64,
     probe_value: u64,
-    /// Bits of [`crate::path::Peer::pull_ability`]; of ports, 1 where they are InfiniBand.
+    /// Bits of [`crate::path::Peer::pull_ability`]; in a `ports` message, 1 if the ports are
+    /// InfiniBand.
     pub(super) can_pull: u32,
 }
 
 impl Message {
     const LENGTH: usize = 72;
 
-    /// A message that says no more than what it is and from whom.
+    /// Returns a message with nothing but its kind and the sender's identity.
     pub(super) fn bare(kind: Kind, identity: Identity) -> Message {
         Message {
             kind,
@@ -87,7 +89,7 @@ impl Message {
         }
     }
 
-    /// We have looked at the ports.
+    /// Returns the answer to a `ports` message.
     pub(super) fn ports(are_infiniband: bool) -> Message {
         Message {
             can_pull: are_infiniband.into(),
@@ -95,7 +97,8 @@ impl Message {
         }
     }
 
-    /// We serve, and get at the requester's memory so.
+    /// Returns the message that this process serves, with its means of access to the requester's
+    /// memory.
     pub(super) fn ready(identity: Identity, can_pull: u32) -> Message {
         Message {
             can_pull,
@@ -103,7 +106,7 @@ impl Message {
         }
     }
 
-    /// A message that goes with our context table and arena.
+    /// Returns a message of `kind` that describes this process's context table and arena.
     pub(super) fn about(process: &Process, member: &Member, kind: Kind) -> Message {
         let arena = process.arena.as_deref();
         Message {
@@ -115,7 +118,6 @@ impl Message {
         }
     }
 
-    /// Its bytes.
     pub(super) fn emit(&self) -> [u8; Message::LENGTH] {
         let words = [
             MAGIC,
@@ -135,10 +137,10 @@ impl Message {
         bytes
     }
 
-    /// The message that bytes from anybody are.
+    /// Parses a message from untrusted bytes.
     ///
     /// # Errors
-    /// EPROTO when they are none.
+    /// EPROTO when they are not a valid message.
     pub(super) fn parse(bytes: &[u8]) -> Result<Message> {
         let bytes: &[u8; Message::LENGTH] = bytes.try_into().map_err(|_| Errno::EPROTO)?;
         let mut words = [0u64; 9];
@@ -174,15 +176,15 @@ impl Message {
         })
     }
 
-    /// Sends it.
-    ///
-    /// # Errors
-    /// As [`Socket::send`].
     pub(super) fn send(&self, socket: &Socket, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
         socket.send(&self.emit(), descriptors)
     }
 
-    /// What the peer needs to know of us to have us as its peer. `contexts` and `arena` came with the message.
+    /// Returns the sender's description for use as a peer. `contexts` and `arena` came with the
+    /// message.
+    ///
+    /// # Errors
+    /// EPROTO when the arena's length is out of range.
     pub(super) fn introduce(
         &self,
         contexts: OwnedFd,
@@ -206,10 +208,10 @@ pub(super) struct Letter {
 }
 
 impl Letter {
-    /// The next one; None when the other end is gone.
+    /// Receives the next message; None when the peer has closed the connection.
     ///
     /// # Errors
-    /// EAGAIN when there is none yet; EPROTO when it is none.
+    /// EAGAIN when there is none yet; EPROTO when the bytes are not a valid message.
     pub(super) fn receive(socket: &Socket) -> Result<Option<Letter>> {
         let mut buffer = [0u8; Message::LENGTH];
         let Received {
@@ -225,18 +227,21 @@ impl Letter {
         }))
     }
 
-    /// The next descriptor, which must be there.
+    /// Returns the next descriptor.
+    ///
+    /// # Errors
+    /// EPROTO when there is none.
     pub(super) fn descriptor(&mut self) -> Result<OwnedFd> {
         self.descriptors.next().ok_or(Errno::EPROTO)
     }
 
-    /// The next descriptor, if there is one.
     pub(super) fn optional_descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptors.next()
     }
 }
 
-/// Our context table and, if we have one, our arena; between them what else is to go.
+/// Returns the descriptors of this process's context table and arena (if it has one), with
+/// `between` in between.
 pub(super) fn our_descriptors<'a>(
     process: &'a Process,
     between: Option<BorrowedFd<'a>>,
@@ -247,12 +252,13 @@ pub(super) fn our_descriptors<'a>(
     descriptors
 }
 
-/// The directory's mode keeps other users out already; this holds if somebody loosened it.
+/// Checks that `user` is the user of this process. The directory's mode keeps other users out
+/// already; this check holds if the mode was loosened.
 ///
 /// # Errors
 /// EPERM.
 pub(crate) fn check_user(user: u32) -> Result<()> {
-    // SAFETY: geteuid cannot fail and touches nothing.
+    // SAFETY: geteuid cannot fail and touches no memory.
     if user == unsafe { libc::geteuid() } {
         Ok(())
     } else {
@@ -260,13 +266,13 @@ pub(crate) fn check_user(user: u32) -> Result<()> {
     }
 }
 
-/// Who is no process of the registry.
+/// Identity for senders that are no process of the registry.
 const NOBODY: Identity = Identity {
     slot: 0,
     generation: 0,
 };
 
-/// Asks the process behind a fresh socket for its packets; what it answers is for [`take_ring`].
+/// Asks the process behind a fresh socket for its packets; [`take_ring`] takes the answer.
 ///
 /// # Errors
 /// As [`Socket::send`].
@@ -274,7 +280,7 @@ pub(crate) fn ask_for_ring(socket: &Socket) -> Result<()> {
     Message::bare(Kind::Capture, NOBODY).send(socket, &[])
 }
 
-/// Hands a capturer the ring of our packets.
+/// Hands a capturer the ring of this process's packets.
 ///
 /// # Errors
 /// As [`Socket::send`].
@@ -282,10 +288,12 @@ pub(crate) fn hand_ring(socket: &Socket, identity: Identity, ring: BorrowedFd<'_
     Message::bare(Kind::Capture, identity).send(socket, &[ring])
 }
 
-/// Takes the ring of a process that calls its capturer, or that was asked. None when it will not hand one over.
+/// Takes the ring of a process that connected to its capturer or was asked. None when the process
+/// refuses.
 ///
 /// # Errors
-/// EAGAIN when it has not yet; EPERM and EPROTO when it is somebody else.
+/// EAGAIN when the process has not sent it yet; EPERM for a process of another user; EPROTO for any
+/// other message.
 pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
     let Some(mut letter) = Letter::receive(socket)? else {
         return Ok(None);
@@ -297,10 +305,11 @@ pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// Asks the process behind a fresh socket what it is doing; the answer is a JSON object.
+/// Asks the process behind a fresh socket for its state; the answer is a JSON object.
 ///
 /// # Errors
-/// EAGAIN when it does not answer in time; it may be stopped.
+/// EAGAIN when the process does not answer within 2 s, for instance because it is stopped; EPROTO
+/// when the answer is not UTF-8.
 pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
     Message::bare(Kind::Describe, NOBODY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;
@@ -310,10 +319,11 @@ pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
     String::from_utf8(buffer).map_err(|_| Errno::EPROTO)
 }
 
-/// Has the process behind a fresh socket look at the ports, and waits until it has.
+/// Has the process behind a fresh socket read the state of its ports, and waits until it has.
 ///
 /// # Errors
-/// EAGAIN when it does not answer in time; it may be stopped. ENOTSUP when its ports are Ethernet.
+/// EAGAIN when the process does not answer within 2 s, for instance because it is stopped; ENOTSUP
+/// when its ports are Ethernet; EPROTO for any other answer.
 pub(crate) fn ask_to_look_at_ports(socket: &Socket) -> Result<()> {
     Message::bare(Kind::Ports, NOBODY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;

@@ -1,12 +1,14 @@
-//! What a process is on the software adapter: its keys and queue pairs, its channels to peers, and who moves things on.
+//! A process's state on the software adapter: keys, queue pairs, channels to peers, and the
+//! progress of work.
 //!
-//! Work is done by whoever is there. A thread that posts executes what it can at once; a thread that polls serves
-//! incoming requests and completes outgoing ones ([`progress`]); and one thread of the adapter's own, asleep unless
-//! something comes while nobody polls, does the same ([`thread`]).
+//! Any thread makes progress. A thread that posts executes as much as it can at once; a thread that
+//! polls serves incoming requests and completes outgoing ones ([`progress`]); and the progress
+//! thread ([`thread`]), asleep unless work arrives while no thread polls, does the same.
 //!
-//! Lock order, outermost first: an [`link::Inbound`]'s `serving` or an [`link::Outbound`]'s `completing`; a queue pair's
-//! attributes, its send queue, its receive queue; an outbound's `sending`; a completion queue; an event queue; who is
-//! sought ([`seek`]). No thread waits for a peer while it holds any.
+//! Lock order, outermost first: an [`link::Inbound`]'s `serving` or an [`link::Outbound`]'s
+//! `completing`; a queue pair's attributes, its send queue, its receive queue; an outbound's
+//! `sending`; a completion queue; an event queue; the channel requests ([`seek`]). No thread waits
+//! for a peer while it holds any of them.
 
 mod attempt;
 mod caller;
@@ -64,24 +66,25 @@ use tables::{Directory, ModeratedQueues, NumberTable};
 use timers::Timers;
 use watch::Watch;
 
-/// The adapter of this process, made when the device is opened first.
+/// The adapter of this process, made when the device is first opened.
 pub static CURRENT: Current = Current {
     process: AtomicPtr::new(std::ptr::null_mut()),
 };
 
-/// Holds the process's adapter, and can lose it without a lock in a forked child.
+/// Holds the process's adapter. A forked child can drop it without a lock.
 pub struct Current {
     process: AtomicPtr<Process>,
 }
 
 impl Current {
-    /// The adapter, if the device was opened.
+    /// Returns the adapter, if the device was opened.
     pub fn get(&self) -> Option<Arc<Process>> {
         let process = self.process.load(Ordering::Acquire);
         if process.is_null() {
             return None;
         }
-        // SAFETY: a pointer stored here comes from Arc::into_raw and is never given back, so the count is positive.
+        // SAFETY: a pointer stored here comes from Arc::into_raw and its reference is never
+        // dropped, so the count is positive.
         unsafe {
             Arc::increment_strong_count(process);
             Some(Arc::from_raw(process))
@@ -99,21 +102,21 @@ impl Current {
     }
 }
 
-/// All that the adapter keeps for this process.
+/// The adapter's state in this process.
 pub struct Process {
-    /// Our public records.
+    /// The context table: records that peers may read.
     pub contexts: Arc<ContextTable>,
     contexts_file: Memfd,
-    /// Where registered pages live; None where the system refuses so much address space.
+    /// Memory that backs registered pages; None where the system refuses so much address space.
     pub arena: Option<Apart<Arena>>,
     /// Memory keys.
     pub keys: Keys,
     /// Memory windows by key.
     pub windows: Directory<Window>,
-    /// Where our threads mark what they touch of our own memory, other than on the way through a channel.
+    /// Section marks of local threads for access to local memory outside a channel.
     pub own_marks: OwnMarks,
     next_incarnation: AtomicU32,
-    /// Held while pages change their home.
+    /// Held while pages move into or out of the arena.
     pub registration: ForkMutex,
     /// The path that the environment forces.
     pub forced: Option<Forced>,
@@ -121,19 +124,18 @@ pub struct Process {
     pub queue_pairs: NumberTable<Qp>,
     /// XRC shared receive queues by number.
     pub srqs: Directory<Srq>,
-    /// Multicast groups that our queue pairs are attached to.
+    /// Multicast groups that local queue pairs are attached to.
     pub groups: Groups,
     /// Multicast datagrams that wait for a channel.
     pub backlog: Backlog,
-    /// Where messages for XRC shared receive queues stand, by the sending queue pair.
+    /// Progress of messages to XRC shared receive queues, by the sending queue pair.
     pub(crate) xrc_arrivals: Mutex<XrcArrivals>,
-    /// Completion queues that moderate their events.
     pub(crate) moderated: ModeratedQueues,
     /// Deadlines.
     pub timers: Timers,
-    /// What was done, for `verbena run --stats`.
+    /// Counters, for `verbena run --stats`.
     pub counters: Counters,
-    /// What our progress thread sleeps on.
+    /// The descriptor that the progress thread sleeps on.
     pub(crate) doorbell: Doorbell,
     pub(crate) member: OnceLock<Member>,
     joining: Mutex<()>,
@@ -144,59 +146,64 @@ pub struct Process {
     outbound: RwLock<HashMap<Identity, Arc<Outbound>>>,
     pub(crate) seekers: Seekers,
     pub(crate) handshakes: Handshakes,
-    /// Completion queues armed for an event: then the progress thread must not stay away, unless the program polls on.
+    /// Number of completion queues armed for an event. While it is not 0 the progress thread must
+    /// not stay away, unless the program goes on polling.
     pub(crate) armed_queues: AtomicUsize,
-    /// How often one has been armed.
+    /// Number of armings of completion queues so far.
     pub(crate) armings: AtomicUsize,
-    /// Somebody has polled since the progress thread looked; it stays away while that happens.
+    /// Set by polling threads and cleared by the progress thread's looks; the thread stays away
+    /// while it is set again each time.
     pub(crate) is_polled: AtomicBool,
-    /// The progress thread makes progress: those who poll give way to it now and then.
+    /// Set while the progress thread makes progress: polling threads yield to it now and then.
     pub(crate) thread_works: AtomicBool,
     pub(crate) probe: Box<AtomicU64>,
-    /// Who is told of changes to the port.
+    /// Notifies the application of changes to the port.
     pub(crate) watch: Watch,
-    /// Port 4791, over RoCE.
+    /// The RoCE port (UDP port 4791).
     pub(crate) roce: OnceLock<Port>,
-    /// Who is told of our packets.
+    /// Copies this process's packets to a capturer.
     pub(crate) capture: Capture,
     fork_generation: u64,
     pub(crate) stopping: AtomicBool,
 }
 
-/// Our membership in the host's registry.
+/// This process's membership in the host's registry.
 pub struct Member {
     /// The registry.
     pub registry: Registry,
-    /// Which process we are.
+    /// This process's identity.
     pub identity: Identity,
-    /// Where peers connect.
+    /// The socket that peers connect to.
     pub listener: crate::sys::socket::Socket,
 }
 
-/// The channels as somebody saw them who looks often, and need not count a reference each time.
+/// A cached view of the channels for frequent looks, which saves counting a reference each time.
 #[derive(Default)]
 pub(crate) struct SeenChannels {
     version: u64,
     pub channels: Arc<Channels>,
-    /// Where the next look begins, if one does not look at all of them.
+    /// Index at which the next partial look begins.
     pub(crate) turn: usize,
-    /// How often queues had been armed at the last look at all of them.
+    /// Number of queue armings at the last look at all channels.
     pub(crate) armings: usize,
-    /// Looks in a row during which the progress thread was at work.
+    /// Looks in a row during which the progress thread was working.
     pub(crate) looks: u32,
 }
 
-/// The channels of the moment.
+/// A snapshot of the channels.
 #[derive(Default, Clone)]
 pub struct Channels {
-    /// To those we request from.
+    /// To processes that this one sends requests to.
     pub outbound: Vec<Arc<Outbound>>,
-    /// From those who request from us.
+    /// From processes that send requests to this one.
     pub inbound: Vec<Arc<Inbound>>,
 }
 
 impl Process {
-    /// The adapter of this process; makes it if there is none yet.
+    /// Returns the adapter of this process; creates it if there is none yet.
+    ///
+    /// # Errors
+    /// EINVAL or ENODEV for invalid environment variables; the system's.
     pub fn current() -> Result<Arc<Process>> {
         static MAKING: Mutex<()> = Mutex::new(());
         if let Some(process) = CURRENT.get() {
@@ -269,12 +276,15 @@ impl Process {
         })
     }
 
-    /// Whether this adapter belongs to an ancestor of the calling process.
+    /// Returns whether this adapter belongs to an ancestor of the calling process.
     pub fn is_inherited(&self) -> bool {
         self.fork_generation != fork::GENERATION.load(Ordering::Relaxed)
     }
 
     /// Joins the host's registry and starts the progress thread, if that is not done yet.
+    ///
+    /// # Errors
+    /// As [`Registry::enter`]; the system's.
     pub fn join(self: &Arc<Process>) -> Result<&Member> {
         if let Some(member) = self.member.get() {
             return Ok(member);
@@ -293,7 +303,8 @@ impl Process {
             })?;
         self.open_port();
         self.capture.call(&registry, identity);
-        // All that can fail comes before we are seen to be a member, so that the next call starts from nothing.
+        // Everything that can fail comes before this process becomes a visible member, so that the
+        // next call starts from nothing.
         let started = Poller::new(&self.doorbell, &listener)
             .and_then(|poller| thread::start(self, poller))
             .and_then(|begin| self.meet_self(identity).map(|()| begin));
@@ -315,12 +326,16 @@ impl Process {
         Ok(member)
     }
 
-    /// Where the registry lies, joined or not.
+    /// Returns the registry's directory; joins the registry first.
+    ///
+    /// # Errors
+    /// As [`Process::join`].
     pub fn directory(self: &Arc<Process>) -> Result<PathBuf> {
         Ok(self.join()?.registry.path().to_owned())
     }
 
-    /// Over RoCE, opens the port through which other hosts are reached. Without it this host still is.
+    /// With RoCE, opens the port through which other hosts are reached. Without it, peers on this
+    /// host can still be reached.
     fn open_port(&self) {
         if crate::link::is_ethernet()
             && self.roce.get().is_none()
@@ -330,7 +345,7 @@ impl Process {
         }
     }
 
-    /// The channel to ourselves needs no handshake.
+    /// Makes the channel to this process itself, which needs no handshake.
     fn meet_self(&self, identity: Identity) -> Result<()> {
         let doorbell = self.doorbell.share()?;
         let peer = Arc::new(Peer::own(
@@ -348,7 +363,10 @@ impl Process {
         Ok(())
     }
 
-    /// A new queue pair or XRC SRQ number, unique on the host.
+    /// Allocates a queue pair or XRC SRQ number, unique on the host.
+    ///
+    /// # Errors
+    /// ENOMEM when all numbers are in use; as [`Process::join`].
     pub fn allocate_number(self: &Arc<Process>) -> Result<u32> {
         let member = self.join()?;
         let mut numbers = self.numbers.lock().unwrap_or_else(|e| e.into_inner());
@@ -362,7 +380,7 @@ impl Process {
         match block {
             Ok(first) => {
                 numbers.add(first..first + BLOCK);
-                // There may be a socket now to wait on.
+                // There may now be a socket to wait on.
                 self.doorbell.ring();
             }
             Err(error) => return numbers.take_unrested().ok_or(error),
@@ -370,7 +388,7 @@ impl Process {
         numbers.take(clock::now()).ok_or(Errno::ENOMEM)
     }
 
-    /// Gives a number back. It rests before it is used again, so that late messages to it find nobody.
+    /// Releases a number. It is not used again for a time, so that late messages to it are dropped.
     pub fn release_number(&self, number: u32) {
         self.numbers
             .lock()
@@ -378,23 +396,23 @@ impl Process {
             .give_back(number, clock::now());
     }
 
-    /// A completion queue wants an event: peers ring from now on.
+    /// Counts a completion queue that wants an event: peers ring from now on.
     pub(crate) fn queue_armed(&self) {
         self.armed_queues.fetch_add(1, Ordering::SeqCst);
         sleep::want_rings(self.contexts.armed(), &self.armings);
     }
 
-    /// One that wanted an event already is armed once more: who arms may be about to sleep.
+    /// Notes that an armed queue is armed once more: the arming thread may be about to sleep.
     pub(crate) fn queue_armed_again(&self) {
         sleep::want_rings_still(self.contexts.armed(), &self.armings);
     }
 
-    /// It has had it, or is gone.
+    /// Notes that a queue had its event or is destroyed.
     pub(crate) fn queue_disarmed(&self) {
         self.armed_queues.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The channels of the moment.
+    /// Returns a snapshot of the channels.
     #[inline]
     pub fn channels(&self) -> Arc<Channels> {
         self.channels
@@ -403,7 +421,7 @@ impl Process {
             .clone()
     }
 
-    /// Brings what was seen of the channels up to date: as a rule by one look that finds nothing new.
+    /// Brings a cached view of the channels up to date; normally one look finds nothing new.
     #[inline]
     pub(crate) fn look_at_channels(&self, seen: &mut SeenChannels) {
         if seen.version != self.channels_version.load(Ordering::Acquire) {
@@ -438,7 +456,7 @@ impl Process {
         self.change_channels(|channels| channels.outbound.push(outbound));
     }
 
-    /// Drops the channels to and from dead peers, on which nothing is under way any more.
+    /// Drops the channels to and from dead peers, on which nothing is in flight any more.
     fn forget(&self, dead: &Dead) {
         let is_dead = |outbound: &Arc<Outbound>| {
             dead.outbound
@@ -461,7 +479,6 @@ impl Process {
         self.moderated.for_each(|queue| queue.forget_channels());
     }
 
-    /// The channel to a process, if there is one.
     pub(crate) fn outbound_to(&self, identity: Identity) -> Option<Arc<Outbound>> {
         self.outbound
             .read()
@@ -470,23 +487,24 @@ impl Process {
             .cloned()
     }
 
-    /// The channel to the owner of a queue pair number, if there is one.
+    /// Returns the channel to the owner of a queue pair number, if there is one.
     pub(crate) fn outbound_to_number(&self, number: u32) -> Option<Arc<Outbound>> {
         self.outbound_to(self.member.get()?.registry.owner(number)?)
     }
 
-    /// Whether a process that lives has this number to give to its queue pairs.
+    /// Returns whether a registered process owns this queue pair number.
     pub(crate) fn is_owned(&self, number: u32) -> bool {
         let owner = |member: &Member| member.registry.owner(number);
         self.member.get().and_then(owner).is_some()
     }
 
-    /// Which life a queue pair begins: another than any before, of any queue pair of this process.
+    /// Returns the incarnation of a new queue pair, different from all earlier ones of this
+    /// process.
     pub(crate) fn next_incarnation(&self) -> u32 {
         self.next_incarnation.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Ranges that a forked child must not touch.
+    /// Returns the ranges that a forked child must not touch.
     pub(crate) fn shared_mappings(&self) -> Vec<(usize, usize)> {
         let mut ranges = vec![self.contexts.range()];
         ranges.extend(
@@ -516,7 +534,7 @@ impl Process {
         ranges
     }
 
-    /// Descriptors whose other end tells of our death.
+    /// Returns the descriptors by whose closing peers notice this process's death.
     pub(crate) fn sockets(&self) -> Vec<i32> {
         let channels = self.channels();
         let peers = channels.outbound.iter().map(|outbound| &outbound.peer);
@@ -540,7 +558,7 @@ impl Process {
         &self.contexts_file
     }
 
-    /// Leaves the host: gives the slot back.
+    /// Leaves the host: releases the registry slot.
     pub fn leave(&self) {
         if self.is_inherited() || self.stopping.swap(true, Ordering::SeqCst) {
             return;

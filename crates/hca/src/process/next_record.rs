@@ -1,10 +1,11 @@
-//! Where a ring's next record will be, for whoever looks whether there is one without becoming who takes it.
+//! The position of a ring's next record, for threads that check whether there is one without taking
+//! the consumer's lock.
 
 use crate::shm::ring::{Consumer, Store};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// The stamp of the next record's cell and what it says once the record is published. A hint: who takes records notes it when
-/// it stops. In one cache line, as whoever polls looks at those of every peer.
+/// The stamp of the next record's cell, and its value once the record is published. A hint: the
+/// consumer notes it when it stops. In one cache line, because polling reads those of every peer.
 #[repr(align(16))]
 pub struct NextRecord {
     stamp: AtomicPtr<AtomicU32>,
@@ -12,7 +13,7 @@ pub struct NextRecord {
 }
 
 impl NextRecord {
-    /// Of a ring of which nothing was taken yet, of a channel that lives as long as this does.
+    /// Returns the hint for an unread ring. The ring's channel lives at least as long as the hint.
     pub fn first(ring: &impl Store) -> NextRecord {
         let (stamp, mark) = (AtomicPtr::default(), AtomicU32::new(0));
         let next = NextRecord { stamp, mark };
@@ -20,7 +21,7 @@ impl NextRecord {
         next
     }
 
-    /// Who takes records of the ring, the same, has got so far.
+    /// Notes the position that the consumer of the same ring has reached.
     #[inline]
     pub fn note(&self, taken: &Consumer, ring: &impl Store) {
         let (stamp, mark) = taken.next(ring);
@@ -29,16 +30,17 @@ impl NextRecord {
         self.stamp.store(stamp, Ordering::Relaxed);
     }
 
-    /// Whether it is published, by one look.
+    /// Returns whether the record is published, by one look.
     #[inline]
     pub fn is_published(&self) -> bool {
         let stamp = self.stamp.load(Ordering::Relaxed);
-        // SAFETY: `first` and `note` stored the address of a stamp in the channel's mapping, which is there as long as we are.
+        // SAFETY: `first` and `note` stored the address of a stamp in the channel's mapping, which
+        // lives at least as long as `self`.
         let found = unsafe { (*stamp).load(Ordering::Acquire) };
         found == self.mark.load(Ordering::Relaxed)
     }
 
-    /// Whether it is published and was so when this was last asked with the same word.
+    /// Returns whether it is published and was so at the last call with the same word.
     pub fn was_published(&self, seen: &AtomicPtr<AtomicU32>) -> bool {
         let next = match self.is_published() {
             true => self.stamp.load(Ordering::Relaxed),

@@ -1,21 +1,23 @@
-//! Queue pair numbers that this process has: fresh ones, and used ones, which rest before they are used again.
+//! Queue pair numbers of this process: fresh ones, and used ones, which rest before they are
+//! reused.
 
 use std::collections::VecDeque;
 
-/// Nanoseconds that a number rests after its queue pair is gone: what is still on its way to it finds nobody, and a peer
-/// that has lost its connection does not take the next for it (architecture specification, 12.9.8, TimeWait).
+/// Nanoseconds that a number rests after its queue pair is destroyed: messages still in flight to
+/// it are dropped, and a peer that has lost its connection does not take the next one for it
+/// (architecture specification, 12.9.8, TimeWait).
 pub const REST: u64 = 1_000_000_000;
 
-/// The numbers of a process that stand for nothing.
+/// The unused numbers of a process.
 #[derive(Debug, Default)]
 pub struct Numbers {
     fresh: std::ops::Range<u32>,
-    /// With the time when each was given back, the earliest first.
+    /// Each with the time of its release, the earliest first.
     used: VecDeque<(u64, u32)>,
 }
 
 impl Numbers {
-    /// A number: a fresh one, or one that has rested. None when there is neither.
+    /// Takes a number that has rested, or else a fresh one. None when there is neither.
     pub fn take(&mut self, now: u64) -> Option<u32> {
         if let Some(&(since, number)) = self.used.front()
             && now.saturating_sub(since) >= REST
@@ -26,7 +28,8 @@ impl Numbers {
         self.fresh.next()
     }
 
-    /// The number that has rested longest, though not long enough: when there is no other.
+    /// Takes the number that has rested longest, though not long enough; for use when there is no
+    /// other.
     pub fn take_unrested(&mut self) -> Option<u32> {
         self.used.pop_front().map(|(_, number)| number)
     }
@@ -37,7 +40,7 @@ impl Numbers {
         self.fresh = block;
     }
 
-    /// Takes a number back.
+    /// Releases a number.
     pub fn give_back(&mut self, number: u32, now: u64) {
         self.used.push_back((now, number));
     }

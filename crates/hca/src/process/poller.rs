@@ -1,7 +1,9 @@
-//! What the adapter's own thread waits for: the doorbell, peers' rings and deaths, callers, and those it calls itself.
+//! Descriptors that the progress thread waits for: the doorbell, the sockets of peers (doorbell
+//! rings and deaths), incoming connections, and outgoing connection attempts.
 //!
-//! Nothing that another process does or leaves undone stops the thread or keeps it from others: all sockets are
-//! non-blocking, callers are few and are heard for a limited time, and what the system refuses is tried again later.
+//! No action or omission of another process blocks the thread: all sockets are non-blocking,
+//! callers are limited in number and time, and operations that the system refuses are tried again
+//! later.
 
 use crate::errno::{Errno, Result};
 use crate::path::Peer;
@@ -18,21 +20,23 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For so long nothing is tried again that failed for want of descriptors or memory, in nanoseconds.
+/// Time before an operation that failed for want of descriptors or memory is tried again, in
+/// nanoseconds.
 const RESPITE: u64 = 10_000_000;
-/// Callers that are heard at once: every process of the host. When there is one more, the one that has been at it
-/// longest is dropped; it calls again if it is what it should be.
+/// Limit on simultaneous callers: every process of the host. One caller more, and the oldest is
+/// dropped; a legitimate one connects again.
 const MOST_CALLERS: usize = SLOTS;
-/// Callers taken before others get their turn.
+/// Connections accepted before other work gets its turn.
 const BATCH: usize = 64;
 
-/// What a watched descriptor is. What epoll says of it is told by a number that is never used again, for descriptors are.
+/// The owner of a watched descriptor. Epoll events carry a number that is never reused, because
+/// descriptors are.
 enum Watched {
-    /// Somebody who calls.
+    /// A caller: an incoming connection during its handshake.
     Caller(Caller),
-    /// A process that we call.
+    /// A process that this one connects to.
     Attempt(Identity),
-    /// A peer, which rings or dies.
+    /// A peer, whose socket carries its doorbell rings and its death.
     Peer(Arc<Peer>),
 }
 
@@ -46,14 +50,14 @@ const CAPTURER: u64 = 6;
 const PORT_TUNNELS: u64 = 7;
 const FIRST: u64 = 8;
 
-/// The descriptors that the thread sleeps on.
+/// The epoll set that the progress thread sleeps on.
 pub struct Poller {
     epoll: OwnedFd,
     watched: HashMap<u64, Watched>,
     attempts: HashMap<Identity, Attempt>,
     next: u64,
     callers: usize,
-    /// Callers are heard again from then on.
+    /// Time at which callers are accepted again.
     deaf_until: Option<u64>,
     /// Peers that could not be watched yet, and when to try again.
     unwatched: (Vec<Arc<Peer>>, u64),
@@ -69,7 +73,8 @@ enum Heed {
     On,
 }
 
-/// Milliseconds until a deadline, for epoll_wait.
+/// Returns the milliseconds until a deadline, 1000 at most, or -1 for none, as epoll_wait takes
+/// them.
 pub fn until(deadline: u64) -> i32 {
     if deadline == u64::MAX {
         return -1;
@@ -81,17 +86,17 @@ pub fn until(deadline: u64) -> i32 {
 }
 
 fn create() -> Result<OwnedFd> {
-    // SAFETY: no pointers; the result is checked before it is owned.
+    // SAFETY: the call takes no pointers; the result is checked before it is owned.
     let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
     if fd < 0 {
         return Err(Errno::last());
     }
-    // SAFETY: just made, owned by nobody else.
+    // SAFETY: epoll_create1 just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 impl Poller {
-    /// Listens to the doorbell and to callers.
+    /// Watches the doorbell and the listener.
     ///
     /// # Errors
     /// The system's, when it has no descriptors or memory left.
@@ -130,18 +135,20 @@ impl Poller {
         }
     }
 
-    /// Listens to those who want to share our RoCE port, if we have one, and to what comes for the host as a whole.
+    /// Watches the RoCE port, if there is one: processes that want to share it, packets for the
+    /// host as a whole, and TCP fallback connections.
     pub fn attend_port(&self, process: &Process) {
         if let Some(port) = process.roce.get() {
-            // If it fails, others find the port taken, and say so.
+            // If it fails, other processes find the port taken and report that.
             let _ = self.add(port.listener().as_fd().as_raw_fd(), PORT_CALLERS);
             if let Some(socket) = port.management_socket() {
-                // All processes wait on this one: one that sleeps is woken, not all. If it fails, others take it.
+                // All processes wait on this socket; EPOLLEXCLUSIVE wakes one sleeper, not all. If
+                // it fails, other processes take the packets.
                 let once = libc::EPOLLIN | libc::EPOLLEXCLUSIVE;
                 let _ = self.add_for(once, socket.as_fd().as_raw_fd(), PORT_MANAGEMENT);
             }
             if !port.tunnels.has_thread() {
-                // If either fails, there are no tunnels that others begin.
+                // If either fails, peers cannot begin TCP fallback connections to this process.
                 for fd in port.tunnel_callers() {
                     let _ = self.add(fd, PORT_TUNNELS);
                 }
@@ -149,12 +156,14 @@ impl Poller {
         }
     }
 
-    /// Somebody wants a tunnel: from now on a thread of its own listens to them.
+    /// Hands the TCP fallback's listeners over to a thread of their own, after a peer has
+    /// connected.
     fn leave_tunnels(&self, process: &Arc<Process>) {
         if let Some(port) = process.roce.get() {
             process.take_tunnel_callers();
             if !port.tunnels.has_thread() {
-                // None could be started: they wait, and so do we, or they would take a processor.
+                // The thread could not be started. The connections wait, and so does this thread,
+                // or they would keep a processor busy.
                 return std::thread::sleep(Duration::from_nanos(RESPITE));
             }
             for fd in port.tunnel_callers() {
@@ -163,15 +172,15 @@ impl Poller {
         }
     }
 
-    /// Listens to whoever captures us, if somebody does.
+    /// Watches the socket of the packet capturer, if one is attached.
     pub fn attend_capturer(&self, process: &Process) {
         if let Some(fd) = process.capture.descriptor() {
-            // If it fails, its end is noticed when we end.
+            // If it fails, the end of the capture is noticed when this process ends.
             let _ = self.add(fd, CAPTURER);
         }
     }
 
-    /// Whether packets shall wake the thread.
+    /// Sets whether packets wake the thread.
     pub fn heed_port(&mut self, process: &Process, wanted: bool) {
         let Some(port) = process.roce.get() else {
             return;
@@ -200,14 +209,14 @@ impl Poller {
         {
             let _ = self.add(handed.as_fd().as_raw_fd(), PORT_TUNNELS);
         }
-        // If this fails, datagrams to groups wait for the next look.
+        // If this fails, datagrams to multicast groups wait for the next look.
         change(port.groups.as_fd(), PORT_GROUPS);
         if change(socket.as_fd(), PORT) {
             self.port = heed;
         }
     }
 
-    /// Watches a descriptor, which is still open, no more.
+    /// Stops watching a descriptor, which is still open.
     fn remove(&self, fd: RawFd) {
         let mut event = libc::epoll_event { events: 0, u64: 0 };
         // SAFETY: `event` is valid for the call.
@@ -224,7 +233,8 @@ impl Poller {
         Ok(())
     }
 
-    /// Watches a peer, which rings and dies by its socket. If that cannot be now, it is tried again later.
+    /// Watches a peer's socket for doorbell rings and its death. If that fails, it is tried again
+    /// later.
     pub fn watch_peer(&mut self, peer: Arc<Peer>) {
         let Some(fd) = peer.socket().map(|socket| socket.as_fd().as_raw_fd()) else {
             return;
@@ -235,7 +245,7 @@ impl Poller {
         }
     }
 
-    /// Sleeps for a moment, unless there is something to deal with.
+    /// Sleeps for `pause`, or until there is something to deal with.
     pub fn rest(&self, pause: Duration) {
         let mut wait = libc::pollfd {
             fd: self.epoll.as_raw_fd(),
@@ -246,12 +256,14 @@ impl Poller {
             tv_sec: pause.as_secs() as libc::time_t,
             tv_nsec: pause.subsec_nanos().into(),
         };
-        // SAFETY: both are valid for the call, which may end early: then the look comes early.
+        // SAFETY: both structures are valid for the call. It may end early; then the look comes
+        // early.
         unsafe { libc::ppoll(&mut wait, 1, &pause, std::ptr::null()) };
     }
 
-    /// Sleeps until something happens, `timeout` milliseconds at most, for ever below 0; deals with rings, callers,
-    /// deaths, and with who is sought. When the system cannot wait, it is back soon.
+    /// Sleeps until an event, `timeout` milliseconds at most (no limit below 0), then handles
+    /// doorbell rings, callers, deaths and connection attempts. Returns soon if the system cannot
+    /// wait.
     pub fn wait(&mut self, process: &Arc<Process>, member: &Member, timeout: i32) {
         let own = until(self.tend(process, member));
         let timeout = match (own, timeout) {
@@ -272,7 +284,8 @@ impl Poller {
         };
         if count < 0 {
             if Errno::last() != Errno(libc::EINTR) {
-                // Somebody closed what is ours, or there is no memory. Work goes on, by looking every now and then.
+                // The epoll descriptor was closed by other code of this process, or memory is
+                // short. Work goes on by periodic looks.
                 std::thread::sleep(Duration::from_nanos(RESPITE));
                 self.renew(process, member);
             }
@@ -283,7 +296,7 @@ impl Poller {
             match event.u64 {
                 DOORBELL => process.doorbell.clear(),
                 LISTENER => self.accept(process, member),
-                // They are taken when the thread goes on.
+                // The thread receives these packets when it goes on.
                 PORT | PORT_GROUPS => (),
                 PORT_CALLERS => {
                     if let Some(port) = process.roce.get() {
@@ -305,11 +318,11 @@ impl Poller {
         }
     }
 
-    /// Begins a new list of what to listen to. A descriptor that we have closed stays on the old one as long as a forked
-    /// child has a copy, and nothing could take it off.
+    /// Replaces the epoll set by a new one. A closed descriptor stays in the old set as long as a
+    /// forked child has a copy, and nothing could remove it.
     fn renew(&mut self, process: &Process, member: &Member) {
         let Ok(epoll) = create() else {
-            // None left; what is stale must not take a processor meanwhile.
+            // No descriptor is left; the stale events must not keep a processor busy meanwhile.
             std::thread::sleep(Duration::from_nanos(RESPITE));
             return;
         };
@@ -318,7 +331,7 @@ impl Poller {
         self.attend_port(process);
         self.attend_capturer(process);
         let _ = self.add(process.doorbell.as_fd().as_raw_fd(), DOORBELL);
-        // If either fails, callers and rings wait for the next look.
+        // If either addition fails, callers and doorbell rings wait for the next look.
         self.deaf_until = Some(clock::now());
         let mut lost = Vec::new();
         for (number, watched) in &self.watched {
@@ -355,7 +368,7 @@ impl Poller {
         }
     }
 
-    /// Does what it is time for. Returns when there will be more, u64::MAX for never.
+    /// Does all work that is due. Returns the time of the next, u64::MAX for none.
     fn tend(&mut self, process: &Arc<Process>, member: &Member) -> u64 {
         for identity in process.seekers.take_new() {
             if let Some(channel) = process.outbound_to(identity) {
@@ -413,7 +426,7 @@ impl Poller {
             .map(|(identity, _)| *identity)
             .collect();
         for identity in due {
-            // Nobody wants it any more, after a pause.
+            // The request for a connection was withdrawn during the backoff.
             if !process.seekers.is_sought(identity) {
                 self.attempts.remove(&identity);
                 process.end_search(identity, Outcome::Gone);
@@ -466,8 +479,8 @@ impl Poller {
         }
     }
 
-    /// Some call. Out of descriptors, they are left waiting; the listener stays readable, and asking again at once would
-    /// take a processor.
+    /// Accepts connections. Without descriptors they are left waiting and the listener is not
+    /// watched for a time: it stays readable, and asking again at once would keep a processor busy.
     fn accept(&mut self, process: &Process, member: &Member) {
         for _ in 0..BATCH {
             match member.listener.accept() {
@@ -477,7 +490,7 @@ impl Poller {
                     self.deaf_until = Some(clock::now() + RESPITE);
                     return;
                 }
-                // Nobody more, or the caller is gone.
+                // No more connections, or the caller has ended.
                 Err(_) => return,
             }
         }
@@ -493,14 +506,15 @@ impl Poller {
             }
         }
         let fd = socket.as_fd().as_raw_fd();
-        // One that cannot be watched is closed, and calls again.
+        // A connection that cannot be watched is closed, and the caller connects again.
         if self.watch(fd, Watched::Caller(Caller::new(socket))).is_ok() {
             process.handshakes.add(fd);
             self.callers += 1;
         }
     }
 
-    /// Somebody has said something, rung, or gone. Returns false for somebody who is not watched any more.
+    /// Handles an event of a watched connection: a message, a doorbell ring or its end. Returns
+    /// false if the number is not watched any more.
     fn heard(&mut self, process: &Arc<Process>, member: &Member, number: u64) -> bool {
         match self.watched.get(&number) {
             None => return false,
@@ -540,7 +554,7 @@ impl Poller {
                 self.remove(fd);
                 self.attend_capturer(process);
             }
-            // Closed already, and with that watched no more.
+            // The socket is already closed, and so is not watched any more.
             Heard::Done => (),
         }
         process.handshakes.remove(fd);
@@ -574,7 +588,7 @@ impl Poller {
             }
             Turn::Made(channel) => {
                 self.attempts.remove(&identity);
-                // The same descriptor, by the same number.
+                // The same descriptor, under the same number.
                 self.watched
                     .insert(number, Watched::Peer(channel.peer.clone()));
                 process.add_outbound(identity, channel.clone());

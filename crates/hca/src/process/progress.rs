@@ -1,4 +1,5 @@
-//! Moving things on: serving what peers request, completing what they answered, waking what waited long enough.
+//! Serves requests from peers, completes local requests that peers have answered, and wakes queue
+//! pairs whose deadline has passed.
 
 use crate::lock::Guard;
 use crate::path::Peer;
@@ -14,23 +15,23 @@ use crate::sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Requests served before others get their turn.
+/// Requests served before other work gets its turn.
 const BATCH: usize = 64;
-/// Peers that an empty poll looks for in each direction.
+/// Number of peers that an empty poll looks at in each direction.
 const LOOKS: usize = 16;
 
-/// What is asked of the adapter.
+/// The demand on the adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// Nothing is on its way from or to a peer.
+    /// Nothing is in flight from or to a peer.
     Nothing,
-    /// Something is, and it can wait for who polls.
+    /// Requests are in flight and can wait for the application's polling.
     UnderWay,
     /// There is a deadline, or a network.
     Pressing,
 }
 
-/// Those whose turn it is.
+/// Returns the channels whose turn it is.
 #[inline]
 fn some_of<T>(all: &[T], turn: usize) -> &[T] {
     let rest = all.get(turn..).unwrap_or_default();
@@ -38,10 +39,10 @@ fn some_of<T>(all: &[T], turn: usize) -> &[T] {
 }
 
 impl Process {
-    /// What a thread does that polled an empty completion queue.
+    /// Makes progress for a thread that polled an empty completion queue.
     #[inline]
     pub(crate) fn poll_progress(&self, seen: &mut SeenChannels) {
-        // Threads that poll share the word, and only the progress thread takes it away from them.
+        // Polling threads share the word, and only the progress thread clears it.
         if !self.is_polled.load(Ordering::Relaxed) {
             self.is_polled.store(true, Ordering::Relaxed);
         }
@@ -54,8 +55,9 @@ impl Process {
             self.progress_on(&channels.inbound, &channels.outbound);
             return self.give_way(seen);
         }
-        // Among many peers, polls take turns: what is ready is found after a few of them, as soon as by one long look.
-        // Not the first one since a queue was armed: who has armed it and polled it once more may go to sleep.
+        // Among many peers, polls take turns: ready work is found after a few of them, as soon as
+        // by one long look. The first poll after an arming looks at all: a thread that has armed a
+        // queue and polled it once more may then sleep.
         let turn = seen.turn;
         seen.turn = if turn + LOOKS < most { turn + LOOKS } else { 0 };
         self.progress_on(
@@ -65,7 +67,8 @@ impl Process {
         self.give_way(seen);
     }
 
-    /// The progress thread may have what is polled for, and wait for the processor that the polling takes.
+    /// Yields to the progress thread now and then: it may hold the work that this thread polls for,
+    /// and wait for the processor that the polling takes.
     #[inline]
     fn give_way(&self, seen: &mut SeenChannels) {
         match self.thread_works.load(Ordering::Relaxed) {
@@ -92,7 +95,7 @@ impl Process {
         worked | self.receive_packets() | self.wake_due()
     }
 
-    /// Completes all that peers on this host have acknowledged until now.
+    /// Completes all requests that peers on this host have acknowledged so far.
     pub(crate) fn complete_acknowledged(&self) {
         for outbound in &self.channels().outbound {
             if !outbound.is_idle() {
@@ -101,9 +104,9 @@ impl Process {
         }
     }
 
-    /// As [`Process::progress`], but waits for a thread that is at the same work instead of leaving it to that thread:
-    /// it may have looked before the last thing arrived, and be put to sleep by the system before it lets go. What the
-    /// progress thread does last before it sleeps.
+    /// As [`Process::progress`], but waits for a thread that does the same work instead of leaving
+    /// the work to it: that thread may have looked before the last request arrived, and be
+    /// preempted before it releases the lock. The progress thread's last step before it sleeps.
     pub fn progress_before_sleep(&self) -> bool {
         let channels = self.channels();
         let mut worked = false;
@@ -118,12 +121,12 @@ impl Process {
         worked | self.receive_packets_before_sleep() | self.wake_due()
     }
 
-    /// Whether something waits for the application's polling that did when this was last asked: a request of a peer, or the
-    /// answer to one of ours.
+    /// Returns whether a peer's request, or the answer to a local one, waits for the application's
+    /// polling and already did so at the last call.
     pub fn has_left_work(&self) -> bool {
         let channels = self.channels();
         let mut left = false;
-        // Each takes note of what it sees.
+        // Each call records its observation, so none may be skipped.
         for inbound in &channels.inbound {
             left |= inbound.has_left_request();
         }
@@ -133,8 +136,9 @@ impl Process {
         left
     }
 
-    /// Does all that was left, and what follows it at once. Returns whether there is more to come: it was more than one batch,
-    /// or a request waits that cannot be served before the peer has come.
+    /// Does all work that was left, and any that follows at once. Returns whether more is to come:
+    /// there was more than one batch, or a request waits that cannot be served before the peer has
+    /// made progress.
     pub fn take_left_work(&self) -> bool {
         const ROUNDS: usize = REQUEST_CELLS / BATCH + 1;
         let rounds = (0..ROUNDS).take_while(|_| self.progress()).count();
@@ -142,7 +146,7 @@ impl Process {
         rounds > 1 || channels.inbound.iter().any(|inbound| inbound.has_request())
     }
 
-    /// What is asked of the adapter at this moment.
+    /// Returns the present demand on the adapter.
     pub fn demand(&self) -> Demand {
         if self.timers.next() != u64::MAX || self.roce.get().is_some() {
             return Demand::Pressing;
@@ -158,7 +162,8 @@ impl Process {
 
     #[inline]
     fn wake_due(&self) -> bool {
-        // Whoever polls looks here each time, and a deadline is set as long as a packet is not acknowledged.
+        // Every poll comes here, and a deadline is set as long as a packet is not acknowledged; the
+        // clock is read only then.
         let next = self.timers.next();
         next != u64::MAX && next <= clock::now() && self.wake_those_due()
     }
@@ -182,7 +187,7 @@ impl Process {
         if !inbound.has_request() {
             return false;
         }
-        // Another thread that serves the same peer does it for us.
+        // Another thread that serves the same peer does this work.
         match inbound.serving.try_lock() {
             Some(serving) => self.serve_with(inbound, serving),
             None => false,
@@ -195,7 +200,7 @@ impl Process {
         let answered = serving.answers.tail();
         let mut served = 0;
         let mut published = false;
-        // Taken out for the batch, because a completion that is ready refers to it.
+        // Taken out for the batch, because a ready completion borrows from it.
         let mut known = std::mem::take(&mut serving.known);
         while served < BATCH {
             match serving.requests.peek(&requests) {
@@ -206,7 +211,8 @@ impl Process {
                         Progress::Done(delivered) => {
                             serving.requests.advance(&record);
                             if let Some(delivered) = delivered {
-                                // First the requester can see it, then our application can answer.
+                                // The requester must see the new position before the application
+                                // can answer the completion.
                                 published |= serving.requests.publish(&requests);
                                 delivered.push();
                             }
@@ -225,7 +231,8 @@ impl Process {
         serving.known = known;
         inbound.note_position(serving);
         published |= serving.requests.publish(&requests);
-        // A long read fills the answering ring before it is served: the requester must come and empty it.
+        // A long read fills the ring of answers before it is fully served: the requester must be
+        // woken to empty it.
         let answered = serving.answers.tail() != answered;
         if published || answered {
             inbound.peer.wake();
@@ -233,7 +240,7 @@ impl Process {
         served > 0 || answered
     }
 
-    /// Completes what the peer dealt with before it sent what we are about to serve.
+    /// Completes the requests that the peer consumed before it sent the request about to be served.
     fn complete_before(&self, inbound: &Arc<Inbound>) {
         if inbound.reverse.get().is_none()
             && let Some(outbound) = self.outbound_to(inbound.peer.identity)
@@ -245,7 +252,7 @@ impl Process {
         }
     }
 
-    /// What a peer had sent when it died has arrived: all that its ring holds, if it was not served yet.
+    /// Serves all requests left in the ring of a dead peer: they have arrived.
     fn serve_the_last(&self, inbound: &Arc<Inbound>) {
         const BATCHES: usize = REQUEST_CELLS / BATCH + 1;
         for _ in 0..BATCHES {
@@ -272,8 +279,8 @@ impl Process {
         mut completing: Guard<'_, Completing>,
     ) -> bool {
         let requests = outbound.channel.requests();
-        // SYNC POINT answers: the responder answers a request before its position passes it. So the position is loaded
-        // first, and what was answered up to there is seen below.
+        // SYNC POINT answers: the responder answers a request before its position passes it. So the
+        // position is loaded first, and the answers up to it are seen below.
         let head = crate::shm::ring::Store::head(&requests).load(Ordering::Acquire);
         match self.complete_up_to(outbound, &mut completing, head) {
             Ok(worked) => worked,
@@ -335,7 +342,7 @@ impl Process {
         Ok(worked)
     }
 
-    /// Whose request it is, if that queue pair is still in the life in which it sent it.
+    /// Returns the queue pair of a request, if it is still the incarnation that sent it.
     #[inline]
     fn sender<'a>(&self, known: &'a mut Known, one: &InFlight) -> Option<&'a Arc<Qp>> {
         let queue_pair = known.find(self, one.number)?;
@@ -348,9 +355,10 @@ impl Process {
         self.doorbell.ring();
     }
 
-    /// Completes everything that a dead peer will not, and forgets it.
+    /// Flushes all requests that a dead peer will not complete, and forgets the peer.
     pub(crate) fn bury_dead(&self) {
-        // Once and for all: who dies from here on is buried the next time, and forgotten no sooner.
+        // The set of dead peers is fixed here: a peer that dies later is handled and forgotten the
+        // next time.
         let dead = Dead::among(&self.channels());
         if dead.is_empty() {
             return;
@@ -359,7 +367,8 @@ impl Process {
             self.serve_the_last(inbound);
         }
         for outbound in &dead.outbound {
-            // What it still answered counts. A thread that is at it may have looked before the last of it.
+            // Answers that the peer still gave count. The lock is waited for, because a thread that
+            // completes may have looked before the last answer.
             self.complete_with(outbound, outbound.completing.lock());
             let mut completing = outbound.completing.lock();
             let (in_flight, starving) = outbound.take_all();

@@ -1,4 +1,5 @@
-//! Who waits for a channel to whom. The progress thread makes the channels ([`super::attempt`]); nobody waits in a call.
+//! Channel requests: queue pairs that wait for a channel to a process. The progress thread makes
+//! the channels ([`super::attempt`]); no call blocks for one.
 
 use crate::process::Process;
 use crate::process::link::Outbound;
@@ -9,34 +10,35 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Nanoseconds after which those who wait are told that the peer does not answer; it may be stopped. The attempt goes
-/// on, so that it costs the peer one place in its queue, however often and by however many it is sought.
+/// Nanoseconds after which waiting queue pairs learn that the peer does not answer; it may be
+/// stopped. The attempt goes on, so it costs the peer one place in its accept queue, no matter how
+/// often it is requested.
 pub(crate) const PATIENCE: u64 = 2_000_000_000;
 
-/// Those who wait for one process.
+/// Queue pairs that wait for one process.
 struct Waiting {
     queue_pairs: Vec<Arc<Qp>>,
     tell_at: u64,
 }
 
-/// How a search ends.
+/// Result of a connection attempt.
 #[derive(Clone, Copy)]
 pub(super) enum Outcome<'a> {
     /// There is a channel.
     Made(&'a Arc<Outbound>),
-    /// There is no such process, or nobody seeks it any more.
+    /// There is no such process, or the last request was withdrawn.
     Gone,
-    /// Not yet: the process does not answer.
+    /// The process has not answered yet.
     NoAnswer,
 }
 
-/// What seeking a process promises.
+/// Result of a request for a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// The channel is being made; who waits will be told.
+    /// The channel is being made; the waiting queue pair will be notified.
     UnderWay,
-    /// It is being made, but the process has not answered for so long that nobody is told any more. The channel is there
-    /// when it is found.
+    /// The channel is being made, but the process has not answered for `PATIENCE`, so no
+    /// notification follows. The channel is found once it exists.
     Silent,
     /// There is no such process; nothing was done.
     Nobody,
@@ -45,15 +47,15 @@ pub enum Search {
 #[derive(Default)]
 struct Sought {
     waiting: HashMap<Identity, Waiting>,
-    /// Those who have not answered in time and may yet.
+    /// Processes that have not answered in time and may yet.
     silent: HashSet<Identity>,
 }
 
-/// Processes that are sought, and by whom.
+/// Processes to which channels are requested, and the queue pairs that wait for them.
 #[derive(Default)]
 pub struct Seekers {
     sought: Mutex<Sought>,
-    /// Somebody is sought who was not when the progress thread last looked.
+    /// Set when a process was added since the progress thread last looked.
     is_new: AtomicBool,
 }
 
@@ -62,7 +64,7 @@ impl Seekers {
         self.sought.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one who waits. Returns what that promises, and whether the process was not sought before.
+    /// Adds a request. Returns its result, and whether it is the first for that process.
     fn add(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> (Search, bool) {
         let mut sought = self.lock();
         if sought.silent.contains(&identity) {
@@ -83,7 +85,7 @@ impl Seekers {
         (Search::UnderWay, is_new)
     }
 
-    /// Who is sought, if that has changed since the last call.
+    /// Returns all requested processes, or nothing if none was added since the last call.
     pub(super) fn take_new(&self) -> Vec<Identity> {
         if !self.is_new.load(Ordering::Acquire) {
             return Vec::new();
@@ -93,12 +95,12 @@ impl Seekers {
         sought.waiting.keys().copied().collect()
     }
 
-    /// Whether anybody waits for a process.
+    /// Returns whether a queue pair waits for a process.
     pub(super) fn is_sought(&self, identity: Identity) -> bool {
         self.lock().waiting.contains_key(&identity)
     }
 
-    /// Whose seekers have waited long enough.
+    /// Returns the processes whose waiting queue pairs have reached their deadline.
     pub(super) fn impatient(&self, now: u64) -> Vec<Identity> {
         self.lock()
             .waiting
@@ -108,7 +110,7 @@ impl Seekers {
             .collect()
     }
 
-    /// When the first of those who wait must be told, u64::MAX for never.
+    /// Returns the first of these deadlines, u64::MAX for none.
     pub(super) fn deadline(&self) -> u64 {
         self.lock()
             .waiting
@@ -120,9 +122,10 @@ impl Seekers {
 }
 
 impl Process {
-    /// Has the channel to a process made, if it is not there or on the way, and returns at once. `waiter` is told when
-    /// there is one, or when there is none after [`PATIENCE`] or for good ([`Qp::sought`]), unless the answer says
-    /// otherwise. May be called with any lock held.
+    /// Requests the channel to a process, unless it exists or is being made, and returns at once.
+    /// `waiter` is notified ([`Qp::sought`]) when there is a channel, when there is none after
+    /// [`PATIENCE`], or when there will be none, unless the return value says otherwise. May be
+    /// called with any lock held.
     pub fn seek(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> Search {
         let (search, is_new) = self.seekers.add(identity, waiter);
         if is_new {
@@ -131,7 +134,8 @@ impl Process {
         search
     }
 
-    /// As [`Process::seek`], for the owner of a queue pair number. That there is none is seen in memory alone.
+    /// As [`Process::seek`], for the owner of a queue pair number. Finds by memory reads alone that
+    /// there is no owner.
     pub fn seek_number(&self, number: u32, waiter: Option<Arc<Qp>>) -> Search {
         let member = self.member.get();
         match member.and_then(|member| member.registry.owner(number)) {
@@ -140,7 +144,7 @@ impl Process {
         }
     }
 
-    /// Tells all who wait for a process how the search has ended, or that it has not.
+    /// Notifies all queue pairs that wait for a process of the result.
     pub(super) fn end_search(&self, identity: Identity, outcome: Outcome<'_>) {
         let waiting = {
             let mut sought = self.seekers.lock();

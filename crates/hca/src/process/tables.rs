@@ -1,11 +1,11 @@
-//! Objects of a process by number.
+//! Tables of a process's objects by number.
 
 use crate::cq::Cq;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
-/// Few objects, found by number without being kept alive.
+/// A table for few objects, which it does not keep alive.
 pub struct Directory<T> {
     entries: RwLock<HashMap<u32, Weak<T>>>,
 }
@@ -24,12 +24,12 @@ impl<T> Directory<T> {
         self.write().insert(number, Arc::downgrade(object));
     }
 
-    /// Takes a number away.
+    /// Removes a number.
     pub fn remove(&self, number: u32) {
         self.write().remove(&number);
     }
 
-    /// Gives an object another number.
+    /// Changes the number of an object.
     pub fn rename(&self, from: u32, to: u32) {
         let mut entries = self.write();
         if let Some(object) = entries.remove(&from) {
@@ -37,7 +37,7 @@ impl<T> Directory<T> {
         }
     }
 
-    /// The object with a number.
+    /// Returns the object with a number.
     pub fn find(&self, number: u32) -> Option<Arc<T>> {
         self.entries
             .read()
@@ -46,7 +46,7 @@ impl<T> Directory<T> {
             .upgrade()
     }
 
-    /// Whether any object is so.
+    /// Returns whether the condition holds for any object.
     pub fn any(&self, is_so: impl Fn(&T) -> bool) -> bool {
         let entries = self.entries.read().unwrap_or_else(|e| e.into_inner());
         entries
@@ -55,7 +55,7 @@ impl<T> Directory<T> {
             .any(|object| is_so(&object))
     }
 
-    /// All objects.
+    /// Calls `action` for all objects.
     pub fn for_each(&self, action: impl Fn(&T)) {
         let entries = self.entries.read().unwrap_or_else(|e| e.into_inner());
         let all: Vec<Arc<T>> = entries.values().filter_map(Weak::upgrade).collect();
@@ -68,7 +68,7 @@ impl<T> Directory<T> {
     }
 }
 
-/// Completion queues by the number that timers know them by: above all queue pair numbers.
+/// Moderated completion queues, by their number in the timers: above all queue pair numbers.
 #[derive(Default)]
 pub struct ModeratedQueues {
     queues: Directory<Cq>,
@@ -78,29 +78,29 @@ pub struct ModeratedQueues {
 impl ModeratedQueues {
     const FIRST: u32 = 1 << 24;
 
-    /// Gives a queue a number, which no other gets while the process lives (2^32 - 2^24 queues).
+    /// Assigns a queue a number that no other gets while the process lives (2^32 - 2^24 queues).
     pub fn add(&self, queue: &Arc<Cq>) -> u32 {
         let number = Self::FIRST + self.next.fetch_add(1, Ordering::Relaxed);
         self.queues.insert(number, queue);
         number
     }
 
-    /// Takes a number away.
+    /// Removes a number.
     pub fn remove(&self, number: u32) {
         self.queues.remove(number);
     }
 
-    /// All queues.
+    /// Calls `action` for all queues.
     pub fn for_each(&self, action: impl Fn(&Cq)) {
         self.queues.for_each(action);
     }
 
-    /// The queue with a number.
+    /// Returns the queue with a number.
     pub fn find(&self, number: u32) -> Option<Arc<Cq>> {
         self.queues.find(number)
     }
 
-    /// Whether a timer's number is a queue's, not a queue pair's.
+    /// Returns whether a timer's number belongs to a queue and not to a queue pair.
     pub fn is_queue(number: u32) -> bool {
         number >= Self::FIRST
     }
@@ -111,7 +111,7 @@ const CHUNKS: usize = (1 << 24) / CHUNK;
 
 type Chunk<T> = [RwLock<Option<Arc<T>>>; CHUNK];
 
-/// Many objects by 24-bit number, found at the cost of two loads and a lock of their own.
+/// A table for many objects by 24-bit number; a lookup costs two loads and a lock of the entry.
 pub struct NumberTable<T> {
     chunks: Box<[AtomicPtr<Chunk<T>>]>,
     growth: Mutex<()>,
@@ -128,7 +128,7 @@ impl<T> Default for NumberTable<T> {
 }
 
 impl<T> NumberTable<T> {
-    /// The object with a number.
+    /// Returns the object with a number.
     #[inline]
     pub fn find(&self, number: u32) -> Option<Arc<T>> {
         let chunk = self.chunk(number)?;
@@ -138,7 +138,7 @@ impl<T> NumberTable<T> {
             .clone()
     }
 
-    /// Sets what a number stands for; returns what it stood for.
+    /// Sets the object of a number; returns the old one.
     pub fn set(&self, number: u32, object: Option<Arc<T>>) -> Option<Arc<T>> {
         let chunk = self.chunk(number).or_else(|| {
             object.as_ref()?;
@@ -151,7 +151,7 @@ impl<T> NumberTable<T> {
         std::mem::replace(&mut *slot, object)
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub fn all(&self) -> Vec<Arc<T>> {
         (0..CHUNKS as u32)
             .filter_map(|index| self.chunk(index * CHUNK as u32))
@@ -187,7 +187,8 @@ impl<T> Drop for NumberTable<T> {
         for place in &self.chunks {
             let chunk = place.load(Ordering::Acquire);
             if !chunk.is_null() {
-                // SAFETY: made by `grow` with Box::into_raw, and nobody can use the table any more.
+                // SAFETY: made by `grow` with Box::into_raw; `&mut self` excludes other users of
+                // the table.
                 drop(unsafe { Box::from_raw(chunk) });
             }
         }

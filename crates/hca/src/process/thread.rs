@@ -1,10 +1,11 @@
-//! The adapter's own thread: it sleeps until a peer rings, connects, dies, or a deadline comes, and it makes progress
-//! when no thread of the application does.
+//! The progress thread: it sleeps until a peer rings, connects or dies, or a deadline passes, and
+//! it makes progress when no thread of the application does.
 //!
-//! While the application polls, the thread would only get in its way: it then looks every now and then whether that is still
-//! so ([`crate::process::lurk`]), and asks nobody to ring. When polling stops for long, or leaves requests, or the application arms
-//! a completion queue for an event and does not poll on, it *arms*: peers ring after they stored something. An idle process
-//! therefore takes no processor time.
+//! While the application polls, the thread would only get in its way: it then checks now and then
+//! whether that is still so ([`crate::process::lurk`]), and asks for no doorbell rings. When
+//! polling stops for long, or leaves requests, or the application arms a completion queue for an
+//! event and does not poll on, the thread *arms*: peers ring after they have stored something. An
+//! idle process therefore takes no processor time.
 
 use crate::errno::Result;
 use crate::process::lurk::Lurker;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-/// Starts the thread, which begins when it is told to through the sender, and ends at once if that is dropped. Signals are
-/// the application's: the thread takes none.
+/// Starts the thread. It begins when a value is sent through the sender, and ends at once if the
+/// sender is dropped. Signals belong to the application: the thread takes none.
 ///
 /// # Errors
 /// The system's, when it has no threads or memory left.
@@ -34,15 +35,15 @@ pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
     Ok(begin)
 }
 
-/// Whether an event is wanted that is not left to the application's polling.
+/// Returns whether an event is wanted that is not left to the application's polling.
 fn waits_for_event(process: &Process, lurker: &Lurker) -> bool {
     lurker.heeds_events(process.armings.load(Ordering::SeqCst))
         && process.armed_queues.load(Ordering::SeqCst) > 0
 }
 
-/// Nothing that fails here ends the thread: whoever waits for an event would wait for ever.
+/// Runs the thread. No failure here ends it, or threads that wait for an event would wait for ever.
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
-    // Peers that reach our memory by themselves see by this that nobody is here any more.
+    // By this, peers that access this process's memory themselves see when it ends.
     process.contexts.hold();
     poller.attend_port(process);
     poller.attend_capturer(process);
@@ -83,7 +84,7 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
             waits_for_event(process, &lurker)
         });
     }
-    // What peers reach by themselves is there until the process ends.
+    // Peers may access the context table until the process ends, so its hold must last.
     loop {
         std::thread::park();
     }

@@ -1,10 +1,10 @@
-//! Deadlines of queue pairs that wait: for a receiver to be ready, or for a lost peer.
+//! Deadlines of queue pairs and moderated completion queues.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What waits for which time (nanoseconds of [`crate::sys::clock`]).
+/// Numbers and the times that they wait for (nanoseconds of [`crate::sys::clock`]).
 pub struct Timers {
     next: AtomicU64,
     waiting: Mutex<BTreeSet<(u64, u32)>>,
@@ -20,13 +20,13 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// The earliest deadline, u64::MAX for none.
+    /// Returns the earliest deadline, u64::MAX for none.
     #[inline]
     pub fn next(&self) -> u64 {
         self.next.load(Ordering::SeqCst)
     }
 
-    /// Wants `number` to be woken at `deadline`. Returns whether that is now the earliest.
+    /// Sets a deadline at which `number` is woken. Returns whether it is now the earliest.
     pub fn set(&self, deadline: u64, number: u32) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(|e| e.into_inner());
         waiting.insert((deadline, number));
@@ -35,7 +35,7 @@ impl Timers {
         first == deadline
     }
 
-    /// Takes everybody whose deadline has come.
+    /// Takes the numbers whose deadline has passed.
     pub fn take_due(&self, now: u64) -> Vec<u32> {
         let mut waiting = self.waiting.lock().unwrap_or_else(|e| e.into_inner());
         let later = waiting.split_off(&(now + 1, 0));

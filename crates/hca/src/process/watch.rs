@@ -1,9 +1,9 @@
-//! Following the ports, and the interfaces that they are: their states, addresses, MTUs
-//! (ibv_get_async_event(3): "port events").
+//! Follows the ports and their interfaces: states, addresses, MTUs (ibv_get_async_event(3): "port
+//! events").
 //!
-//! A thread of its own does that, from when the device is opened or the process takes part in the host's adapter. Either may
-//! be without the other: a program that only waits for events has no queue pair, and one that only listens for connections
-//! has not opened the device.
+//! A separate thread does that, from the time the device is opened or the process joins the host's
+//! adapter. Either can happen without the other: a program that only waits for events has no queue
+//! pair, and one that only listens for connections has not opened the device.
 
 use crate::context::Context;
 use crate::device::Device;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use verbena_abi::*;
 
-/// Who is told.
+/// The opened devices that receive port events.
 #[derive(Default)]
 pub(crate) struct Watch {
     contexts: Mutex<Vec<Weak<Context>>>,
@@ -25,14 +25,14 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// From now on an opened device is told, until it is closed.
+    /// Adds an opened device, which receives events until it is closed.
     pub(crate) fn add(&self, context: &Arc<Context>) {
         let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
         contexts.retain(|one| one.strong_count() > 0);
         contexts.push(Arc::downgrade(context));
     }
 
-    /// Those that have opened the port's device are told, of the number that it has there.
+    /// Sends an event to the contexts of the port's device, with the port's number there.
     fn tell(&self, port: u8, change: Change) {
         let kind = match change {
             Change::Active => IBV_EVENT_PORT_ACTIVE,
@@ -52,20 +52,20 @@ impl Watch {
 }
 
 impl Process {
-    /// Follows the interfaces, if there are any and that is not done yet.
+    /// Follows the interfaces, if there are any and no thread does so yet.
     pub(crate) fn follow_link(self: &Arc<Process>) {
         if !link::is_ethernet() || self.watch.has_thread.swap(true, Ordering::Relaxed) {
             return;
         }
         let process = self.clone();
-        // If there is none left, the next to come tries again.
+        // If no thread can be started, the next caller tries again.
         if start(c"verbena-port", 128 << 10, move || follow(&process)).is_err() {
             self.watch.has_thread.store(false, Ordering::Relaxed);
         }
     }
 }
 
-/// Has this process learn which InfiniBand ports were taken down, whether it has an adapter or not.
+/// Reads which InfiniBand ports were taken down, whether this process has an adapter or not.
 pub fn look_at_ports() {
     match CURRENT.get() {
         Some(process) => process.look_at_ports(),
@@ -74,7 +74,7 @@ pub fn look_at_ports() {
 }
 
 impl Process {
-    /// Learns which InfiniBand ports were taken down: of the registry, if this process or another
+    /// Reads which InfiniBand ports were taken down from the registry, if this or another process
     /// has made it.
     pub fn look_at_ports(&self) {
         let word = match self.member.get() {
@@ -93,7 +93,7 @@ impl Process {
 fn follow(process: &Process) {
     let monitor = Monitor::start();
     while !process.stopping.load(Ordering::Relaxed) {
-        // First of all, what has changed before there was a monitor.
+        // First the changes from before the monitor started.
         for (port, change) in link::follow() {
             process.watch.tell(port, change);
         }

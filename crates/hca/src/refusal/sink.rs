@@ -1,4 +1,4 @@
-//! Where the lines of [`super`] go: to standard error, or to the file that `VERBENA_LOG_FILE`
+//! The destination of the lines of [`super`]: standard error, or the file that `VERBENA_LOG_FILE`
 //! names.
 //!
 //! **Contract.**
@@ -9,9 +9,9 @@
 //!   could close, inherit across fork(2) or count.
 //! - The name is read once in a process, and made absolute then: a later chdir(2) does not move the
 //!   file.
-//! - The file grows to [`LIMIT`] bytes. What would go beyond is dropped, and each process says so
+//! - The file grows to [`LIMIT`] bytes. Further lines are dropped, and each process reports that
 //!   once on standard error.
-//! - A line that the file does not take goes to standard error.
+//! - A line that cannot be written to the file goes to standard error.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -23,12 +23,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const VARIABLE: &str = "VERBENA_LOG_FILE";
 
-/// The size, in bytes, from which the file takes no more lines.
+/// Largest size of the file in bytes.
 const LIMIT: u64 = 16 << 20;
 
 /// The file; `None` for standard error.
 static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
-/// Whether it was said that the file is full, or that it cannot be written.
+/// Whether it was reported that the file is full or cannot be written.
 static WAS_SAID: AtomicBool = AtomicBool::new(false);
 
 /// Reads the name of the file.
@@ -67,13 +67,13 @@ pub(super) fn write(line: &str) {
     }
 }
 
-/// Appends a line; `false` where the file is as long as it may be.
+/// Appends a line; `false` when the file has reached its limit.
 fn append(path: &Path, line: &str, limit: u64) -> io::Result<bool> {
     let mut file: File = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
-        // A name that turns out to be a pipe without a reader must not stop the program.
+        // O_NONBLOCK, so that a pipe without a reader under that name does not stop the program.
         .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)?;
     let length = file.metadata()?.len();
@@ -92,7 +92,7 @@ fn once(text: impl FnOnce() -> String) {
     }
 }
 
-/// A program may have closed standard error; then nobody reads it.
+/// Writes a line to standard error. Failure is ignored: a program may have closed it.
 pub(super) fn to_standard_error(line: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }

@@ -1,8 +1,9 @@
-//! The memory between a requesting and a responding process: two rings, and the marks of who touches what.
+//! The shared memory between a requesting and a responding process: two rings, and the marks of
+//! access sections.
 //!
-//! One channel serves one direction. The requester makes it, pushes requests, and reads answers; the responder does the
-//! opposite. Answers have a ring of their own because consuming an answer never needs room to produce one: so no two
-//! processes can wait for each other's room.
+//! One channel serves one direction. The requester creates it, pushes requests, and reads answers;
+//! the responder does the opposite. Answers have a ring of their own because consuming an answer
+//! never needs room to produce one: so no two processes can wait for each other's room.
 
 use crate::errno::Result;
 use crate::shm::ring::{CELL, Store};
@@ -13,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 const CONTROL: usize = 4096;
-/// Cells of the request ring: so many records at most.
+/// Cells of the request ring, and so its largest number of records.
 pub const REQUEST_CELLS: usize = 4096;
 const ANSWER_CELLS: usize = 2048;
 const REQUEST_HEAD: usize = 0;
@@ -24,7 +25,7 @@ const RESPONDER_SECTIONS_AT: usize = REQUESTER_SECTIONS_AT + REQUESTER_SECTIONS 
 const RESPONDER_SECTIONS: usize = 2;
 const _: () = assert!(RESPONDER_SECTIONS_AT + RESPONDER_SECTIONS * CELL <= CONTROL);
 const LENGTH: usize = CONTROL + (REQUEST_CELLS + ANSWER_CELLS) * CELL;
-/// Most payload of one record. Several fit in either ring at once.
+/// Largest payload of one record in bytes. Several fit in either ring at once.
 pub const MAX_PAYLOAD: usize = 16 * 1024;
 
 /// The shared memory of one channel.
@@ -34,7 +35,10 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A new channel and the file to hand to the responder.
+    /// Creates a channel and the file to hand to the responder.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn create() -> Result<(Channel, Memfd)> {
         let memfd = Memfd::create(c"verbena-channel", LENGTH)?;
         Ok((
@@ -45,7 +49,10 @@ impl Channel {
         ))
     }
 
-    /// The channel that a requester handed over.
+    /// Maps the channel that a requester handed over.
+    ///
+    /// # Errors
+    /// EPROTO when the file is not sealed or has another length; the system's.
     pub fn of_peer(fd: OwnedFd) -> Result<Channel> {
         let memfd = Memfd::adopt(fd, LENGTH)?;
         Ok(Channel {
@@ -53,27 +60,29 @@ impl Channel {
         })
     }
 
-    /// Address and length of the mapping.
+    /// Returns address and length of the mapping.
     pub fn range(&self) -> (usize, usize) {
         (self.mapping.base() as usize, self.mapping.length())
     }
 
-    /// The ring that carries requests.
+    /// Returns the ring that carries requests.
     pub fn requests(&self) -> Requests<'_> {
         Requests(&self.mapping)
     }
 
-    /// The ring that carries answers.
+    /// Returns the ring that carries answers.
     pub fn answers(&self) -> Answers<'_> {
         Answers(&self.mapping)
     }
 
-    /// Where the requester marks what of the responder's memory, and of its own for this channel, it touches.
+    /// Returns the marks of the requester, for access to the responder's memory and, on behalf of
+    /// this channel, to its own.
     pub fn requester_sections(&self) -> Sections<'_> {
         Sections::in_mapping(&self.mapping, REQUESTER_SECTIONS_AT, REQUESTER_SECTIONS)
     }
 
-    /// Where the responder marks what of the requester's memory, and of its own for this channel, it touches.
+    /// Returns the marks of the responder, for access to the requester's memory and, on behalf of
+    /// this channel, to its own.
     pub fn responder_sections(&self) -> Sections<'_> {
         Sections::in_mapping(&self.mapping, RESPONDER_SECTIONS_AT, RESPONDER_SECTIONS)
     }

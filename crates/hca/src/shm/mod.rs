@@ -1,14 +1,14 @@
-//! What processes of one host share, and the law of sharing it.
+//! Objects shared by the processes of a host, and the rules for sharing them.
 //!
 //! | object | made by | written by | read by |
 //! |---|---|---|---|
 //! | [`registry`] | the first process | all, by compare-and-swap on slots and blocks | all |
 //! | [`context_table`] | its process | its process alone (sealed against others) | every peer |
 //! | [`channel`] | the requesting process | each word by exactly one side | the other side |
-//! | arena ([`crate::memory::arena`]) | its process | its process and every peer with a valid key | the same |
+//! | arena ([`crate::memory::arena`]) | its process | itself, peers with a valid key | the same |
 //!
-//! Nothing that is read here is trusted: positions are masked, lengths are checked against private bounds, and a value
-//! that makes no sense ends the connection with the peer that wrote it, as its death would.
+//! Nothing read here is trusted: positions are masked, lengths are checked against private bounds,
+//! and an invalid value ends the connection with the peer that wrote it, as its death would.
 
 pub mod access;
 pub mod channel;

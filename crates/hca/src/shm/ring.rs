@@ -1,22 +1,26 @@
-//! A queue of variable-length records in shared memory, one producer and one consumer.
+//! A queue of variable-length records in shared memory, with one producer and one consumer.
 //!
-//! The ring is an array of 64-byte cells. A record takes one or more neighbouring cells; its first cell starts with a
-//! 32-bit *stamp* that says in which lap over the ring it was written. The consumer looks at one cell only, so a short
-//! record costs a single cache-line transfer between the two cores.
+//! The ring is an array of 64-byte cells. A record takes one or more neighbouring cells; its first
+//! cell starts with a 32-bit *stamp* of the lap over the ring in which it was written. The consumer
+//! looks at one cell only, so a short record costs a single cache-line transfer between the two
+//! cores.
 //!
-//! The law:
-//! - The producer alone writes cells between `head` and `head + CELLS`; the consumer alone advances `head`.
-//! - Before a record is published, the stamp of the cell *behind* it is zeroed (the guard), so that old payload can
-//!   never be taken for a record. Therefore a record of `k` cells needs `k + 1` free ones.
-//! - SYNC POINT publish: the stamp is stored with Release after everything else of the record; the consumer loads it
-//!   with Acquire before it reads anything else.
-//! - SYNC POINT release: the consumer stores `head` with Release after its last read of a record; the producer loads
-//!   it with Acquire before it writes into the cells.
-//! - What is said to the cache (`prefetch`) is no part of this: it only saves the wait for a line that the other side has.
-//!   A store to such a line is not waited for by itself, but by the next locked instruction, and there always is one.
-//! - Records do not wrap. What is left at the end of a lap is filled by a padding record.
-//! - `head` is also the acknowledgement: a record before it has been dealt with. An answer other than "done" has been
-//!   published on the answering ring before `head` passes the record.
+//! The protocol:
+//! - Only the producer writes cells between `head` and `head + CELLS`; only the consumer advances
+//!   `head`.
+//! - Before a record is published, the stamp of the cell *behind* it is zeroed (the guard), so that
+//!   old payload can never be taken for a record. Therefore a record of `k` cells needs `k + 1`
+//!   free ones.
+//! - SYNC POINT publish: the stamp is stored with Release after the rest of the record; the
+//!   consumer loads it with Acquire before it reads anything else.
+//! - SYNC POINT release: the consumer stores `head` with Release after its last read of a record;
+//!   the producer loads it with Acquire before it writes into the cells.
+//! - Cache hints (`prefetch`) are no part of the protocol: they only save the wait for a line that
+//!   the other side has. A store to such a line does not wait by itself; the next locked
+//!   instruction waits for it, and there always is one.
+//! - Records do not wrap. A padding record fills the rest of a lap.
+//! - `head` is also the acknowledgement: records before it have been consumed. An answer other than
+//!   "done" is published on the ring of answers before `head` passes the record.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, prefetch_to_write};
 
@@ -24,27 +28,28 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, prefetch_to_write};
 pub const CELL: usize = 64;
 /// Bytes of a record's header.
 pub const HEADER: usize = 48;
-/// The kind of a record that only fills up a lap.
+/// Kind of a record that only fills up a lap.
 pub const PADDING: u8 = 0;
 
-/// What a record says, apart from its payload. Fields mean what `kind` makes them mean
+/// Contents of a record, apart from its payload. The meaning of the fields depends on `kind`
 /// ([`crate::qp::message`] is the one place that reads and writes them).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, packed(4))]
 pub struct Header {
-    /// What the record is.
+    /// Kind of the record.
     pub kind: u8,
     /// Modifiers of the kind.
     pub flags: u8,
-    /// Bytes of payload in this record, filled in by the ring; of padding the cells that it takes.
+    /// Bytes of payload in this record, filled in by the ring; for padding, the number of its
+    /// cells.
     pub length: u16,
-    /// Queue pair that it is for.
+    /// Destination queue pair.
     pub destination: u32,
-    /// Which life of that queue pair it is for.
+    /// Incarnation of the destination queue pair.
     pub destination_incarnation: u32,
-    /// Queue pair that it is from.
+    /// Source queue pair.
     pub source: u32,
-    /// Which life of that queue pair it is from.
+    /// Incarnation of the source queue pair.
     pub source_incarnation: u32,
     /// Packet sequence number of the message's first packet.
     pub psn: u32,
@@ -56,47 +61,49 @@ pub struct Header {
     pub word: u64,
 }
 
-/// Where in a cell the header lies: behind the stamp.
+/// Offset of the header in a cell: behind the stamp.
 pub(super) const HEADER_AT: usize = 4;
 const _: () = assert!(HEADER_AT + std::mem::size_of::<Header>() == HEADER);
 
-/// The memory that a ring lives in. `index` is always below `cells()`; `offset + bytes` may run over into the cells
-/// behind it, but never past the last.
+/// The memory of a ring. `index` is always below `cells()`; `offset + bytes` may extend into the
+/// following cells, but never past the last.
 ///
 /// # Safety
-/// `cells()` must be a power of two that never changes, and the accessors must stay inside memory of that many cells.
+/// `cells()` must be a power of two that never changes, and the accessors must stay inside memory
+/// of that many cells.
 pub unsafe trait Store {
-    /// Number of cells, a power of two.
+    /// Returns the number of cells, a power of two.
     fn cells(&self) -> u64;
-    /// The first word of a cell.
+    /// Returns the first word of a cell.
     fn stamp(&self, index: u64) -> &AtomicU32;
-    /// The consumer's position.
+    /// Returns the consumer's position.
     fn head(&self) -> &AtomicU64;
-    /// First byte of a cell that is about to be read.
+    /// Returns the first byte of a cell that is about to be read.
     fn readable(&self, index: u64) -> *const u8;
-    /// First byte of a cell that is about to be written.
+    /// Returns the first byte of a cell that is about to be written.
     fn writable(&self, index: u64) -> *mut u8;
 }
 
-/// The producer's private side.
+/// The producer's private state.
 #[derive(Debug, Default)]
 pub struct Producer {
     tail: u64,
     head_seen: u64,
 }
 
-/// The consumer's private side.
+/// The consumer's private state.
 #[derive(Debug, Default)]
 pub struct Consumer {
     head: u64,
     published: u64,
 }
 
-/// Why a ring cannot be read any more: the producer wrote what no correct producer writes.
+/// Error for an unreadable ring: the contents cannot come from a correct producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
-/// A record found by the consumer. The header is a private copy; the payload lies in shared memory and may change.
+/// A record found by the consumer. The header is a private copy; the payload lies in shared memory
+/// and may change.
 #[derive(Debug)]
 pub struct Record {
     /// Copy of the header, with `length` checked.
@@ -110,29 +117,29 @@ fn stamp_of(position: u64, cells: u64) -> u32 {
     ((position / cells) as u32).wrapping_mul(2).wrapping_add(1)
 }
 
-/// Cells that a record with `length` bytes of payload takes.
+/// Returns the number of cells of a record with `length` bytes of payload.
 pub fn cells_for(length: usize) -> u64 {
     (HEADER + length).div_ceil(CELL) as u64
 }
 
-/// Has a cell that the producer is about to write brought into the cache.
+/// Prefetches a cell that the producer is about to write.
 #[inline]
 pub fn prefetch(store: &impl Store, position: u64) {
     prefetch_to_write(store.stamp(position & (store.cells() - 1)));
 }
 
 impl Producer {
-    /// Position behind everything published so far.
+    /// Returns the position behind everything published so far.
     pub fn tail(&self) -> u64 {
         self.tail
     }
 
-    /// Whether nothing published is still unread, as far as the consumer has told.
+    /// Returns whether the consumer has consumed everything published.
     pub fn is_drained(&self, store: &impl Store) -> bool {
         store.head().load(Ordering::Acquire) == self.tail
     }
 
-    /// Whether a record of `length` bytes of payload fits now.
+    /// Returns whether a record with `length` bytes of payload fits now.
     pub fn has_room(&mut self, store: &impl Store, length: usize) -> bool {
         let cells = cells_for(length);
         let need = cells + self.padding(store, cells) + 1;
@@ -140,21 +147,23 @@ impl Producer {
             return true;
         }
         let head = store.head().load(Ordering::Acquire);
-        // A head that goes backwards or past the tail is nonsense; believing it could overwrite unread records.
+        // A head that goes backwards or past the tail is invalid; using it could overwrite unread
+        // records.
         if head.wrapping_sub(self.head_seen) <= self.tail - self.head_seen {
             self.head_seen = head;
         }
         self.free(store) >= need
     }
 
-    /// Where the next record of `length` bytes of payload will end.
+    /// Returns the end position of the next record if it has `length` bytes of payload.
     pub fn end_of(&self, store: &impl Store, length: usize) -> u64 {
         let cells = cells_for(length);
         self.tail + self.padding(store, cells) + cells
     }
 
-    /// Publishes a record whose payload `fill` writes (it gets the address of `length` writable bytes). Returns the
-    /// position behind the record, or None, with nothing done, when there is no room.
+    /// Publishes a record; `fill` writes the payload (it gets the address of `length` writable
+    /// bytes). Returns the position behind the record, or None, with nothing done, when there is no
+    /// room.
     pub fn push(
         &mut self,
         store: &impl Store,
@@ -172,10 +181,10 @@ impl Producer {
         }
     }
 
-    /// As [`Producer::push`], for a payload that may turn out not to be had: then nothing is published.
+    /// As [`Producer::push`], for a payload that may be unreadable: then nothing is published.
     ///
     /// # Errors
-    /// What `fill` says.
+    /// The error of `fill`.
     pub fn try_push<E>(
         &mut self,
         store: &impl Store,
@@ -204,19 +213,21 @@ impl Producer {
         let payload = self.write(store, header, cells);
         fill(payload)?;
         self.publish(store, cells);
-        // The guard of the next record, if it is short.
+        // The guard of the next record, if that is short.
         prefetch(store, self.tail + 1);
         Ok(Some(self.tail))
     }
 
-    /// Guard and header of a record of so many cells at the tail; gives where its payload goes.
+    /// Writes guard and header of a record of so many cells at the tail. Returns the address of its
+    /// payload.
     #[inline]
     fn write(&mut self, store: &impl Store, header: Header, cells: u64) -> *mut u8 {
         let mask = store.cells() - 1;
         let guard = (self.tail + cells) & mask;
         store.stamp(guard).store(0, Ordering::Relaxed);
         let cell = store.writable(self.tail & mask);
-        // SAFETY: the record's cells are free (checked by the caller), in bounds, and ours until the stamp is published.
+        // SAFETY: the record's cells are free (checked by the caller), in bounds, and the
+        // producer's until the stamp is published.
         unsafe {
             cell.add(HEADER_AT).cast::<Header>().write_unaligned(header);
             cell.add(HEADER)
@@ -231,7 +242,7 @@ impl Producer {
         self.tail += cells;
     }
 
-    /// Cells that must be skipped so that a record of `cells` does not wrap.
+    /// Returns the number of cells to skip so that a record of `cells` does not wrap.
     fn padding(&self, store: &impl Store, cells: u64) -> u64 {
         let left = store.cells() - (self.tail & (store.cells() - 1));
         if cells <= left { 0 } else { left }
@@ -243,11 +254,11 @@ impl Producer {
 }
 
 impl Consumer {
-    /// The next record, if one is published. It stays the next until [`Consumer::advance`].
+    /// Returns the next record, if one is published. It stays the next until [`Consumer::advance`].
     ///
     /// # Errors
-    /// [`Corrupt`] for what no producer writes. However the producer writes, this ends: at most one padding record lies
-    /// between two others, and it ends its lap.
+    /// [`Corrupt`] for contents that no correct producer writes. This ends for any contents: at
+    /// most one padding record lies between two others, and it ends its lap.
     pub fn peek(&mut self, store: &impl Store) -> Result<Option<Record>, Corrupt> {
         match self.published_cell(store) {
             Some((_, header)) if header.kind == PADDING => self.skip_padding(store, header)?,
@@ -261,14 +272,15 @@ impl Consumer {
         }
     }
 
-    /// Whether a record is published, by one look at the cell that it would be in.
+    /// Returns whether a record is published, by one look at its cell.
     #[inline]
     pub fn has_record(&self, store: &impl Store) -> bool {
         let (stamp, published) = self.next(store);
         stamp.load(Ordering::Acquire) == published
     }
 
-    /// The stamp of the next record, and what it says when the record is published.
+    /// Returns the stamp of the next record, and the value that it has once the record is
+    /// published.
     #[inline]
     pub fn next<'a>(&self, store: &'a impl Store) -> (&'a AtomicU32, u32) {
         let cells = store.cells();
@@ -278,7 +290,7 @@ impl Consumer {
         )
     }
 
-    /// Index and header of the record at our position, if it is published.
+    /// Returns index and header of the record at the consumer's position, if it is published.
     #[inline]
     fn published_cell(&self, store: &impl Store) -> Option<(u64, Header)> {
         if !self.has_record(store) {
@@ -286,7 +298,8 @@ impl Consumer {
         }
         let index = self.head & (store.cells() - 1);
         let cell = store.readable(index);
-        // SAFETY: the cell is in bounds, and the Acquire above makes the header readable; we look at the copy only.
+        // SAFETY: the cell is in bounds, and the Acquire load in `has_record` makes the header
+        // readable; only the copy is used.
         let header = unsafe { cell.add(HEADER_AT).cast::<Header>().read_unaligned() };
         Some((index, header))
     }
@@ -311,18 +324,18 @@ impl Consumer {
         Ok(Record { header, payload })
     }
 
-    /// Has our position, which the producer watches, brought into the cache while a record is dealt with.
+    /// Prefetches `head`, which the producer reads, for writing while a record is processed.
     #[inline]
     pub fn prefetch(&self, store: &impl Store) {
         prefetch_to_write(store.head());
     }
 
-    /// Is done with the record that [`Consumer::peek`] returned.
+    /// Consumes the record that [`Consumer::peek`] returned.
     pub fn advance(&mut self, record: &Record) {
         self.head += cells_for(record.header.length.into());
     }
 
-    /// Tells the producer how far we are. Returns whether that was news.
+    /// Stores the position for the producer. Returns whether it has changed.
     pub fn publish(&mut self, store: &impl Store) -> bool {
         if self.head == self.published {
             return false;

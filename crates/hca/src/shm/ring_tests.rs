@@ -17,13 +17,15 @@ impl Local {
     }
 }
 
-// SAFETY: the cells are one contiguous boxed slice whose length never changes; index is below cells() by contract.
+// SAFETY: the cells are one contiguous boxed slice whose length never changes; index is below
+// cells() by contract.
 unsafe impl Store for Local {
     fn cells(&self) -> u64 {
         self.cells.len() as u64
     }
     fn stamp(&self, index: u64) -> &AtomicU32 {
-        // SAFETY: a cell starts 64-byte-multiple into a slice of bytes that the allocator aligned to at least 4.
+        // SAFETY: a cell's offset is a multiple of 64 in a slice of bytes that the allocator
+        // aligned to at least 4.
         unsafe { &*self.writable(index).cast::<AtomicU32>() }
     }
     fn head(&self) -> &AtomicU64 {
@@ -54,7 +56,7 @@ fn push(producer: &mut Producer, store: &Local, kind: u8, bytes: &[u8]) -> Optio
         },
         bytes.len(),
         |to| {
-            // SAFETY: the ring hands out room for exactly the length asked for.
+            // SAFETY: the ring gives room for exactly the requested length.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
         },
     )
@@ -118,7 +120,7 @@ fn nonsense_in_a_header_is_reported_not_followed() {
             length,
             ..Header::default()
         };
-        // SAFETY: cell 0 exists and nobody else looks at it now.
+        // SAFETY: cell 0 exists, and no other thread uses it.
         unsafe {
             store
                 .writable(0)
@@ -138,7 +140,7 @@ fn padding_behind_padding_ends_the_search() {
         length: 8,
         ..Header::default()
     };
-    // SAFETY: cell 0 exists and nobody else looks at it now.
+    // SAFETY: cell 0 exists, and no other thread uses it.
     unsafe {
         store
             .writable(0)
@@ -147,7 +149,8 @@ fn padding_behind_padding_ends_the_search() {
             .write_unaligned(padding)
     };
     let mut consumer = Consumer::default();
-    // The same cell says of this lap and of the next that it is padding: a producer that follows the reader around.
+    // The same cell is padding in this lap and in the next: a producer that follows the reader
+    // around.
     store.stamp(0).store(1, Ordering::Relaxed);
     assert!(consumer.peek(&store).unwrap().is_none());
     for lap in 1..50u32 {
@@ -177,7 +180,7 @@ proptest! {
         steps in 1usize..50,
     ) {
         let store = Local::new(8);
-        // SAFETY: eight cells, and nobody else looks at them now.
+        // SAFETY: eight cells, and no other thread uses them.
         unsafe { store.writable(0).copy_from_nonoverlapping(garbage.as_ptr(), garbage.len()) };
         let first = store.writable(0) as usize;
         store.stamp(0).store(1, Ordering::Relaxed);

@@ -1,13 +1,16 @@
-//! Sections: what a thread may touch of registered memory, its own process's or a peer's, it touches inside one.
+//! Access sections: a thread touches registered memory, of its own process or a peer, only inside a
+//! section.
 //!
-//! A section is a mark in memory that the owner of what is touched can see. Who ends a right (deregisters, invalidates,
-//! moves a queue pair out of a state that receives) first makes the right invalid and then waits for the sections that
-//! were open before ([`crate::process::Process::fence`]); who touches first opens a section and then looks at the right.
-//! The law of the mark itself is in [`super::access`], which the model checker compiles.
+//! A section is a mark in memory that the owner of the touched memory can see. To end a right
+//! (deregister, invalidate, move a queue pair out of a receiving state), a thread first makes the
+//! right invalid and then waits for the sections that were open before
+//! ([`crate::process::Process::fence`]); to touch memory, a thread first opens a section and then
+//! checks the right. The protocol of the mark itself is in [`super::access`], which the model
+//! checker compiles.
 //!
-//! A [`Section`] is also the proof that the compiler asks for: a [`crate::memory::place::Place`] borrows from the section
-//! that it was granted in, so no address outlives it. Nobody waits for anything inside a section but for a channel's
-//! producer lock, whose holders never fence.
+//! A [`Section`] is also a lifetime proof for the compiler: a [`crate::memory::place::Place`]
+//! borrows from the section that it was granted in, so no address outlives it. Inside a section a
+//! thread waits only for a channel's producer lock, whose holders never fence.
 
 use crate::shm::ring::CELL;
 use crate::shm::{access, tombstone};
@@ -17,8 +20,8 @@ use crate::thread_number;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The mark of one thread at a time: a counter that is odd inside a section, the key of the memory it is about, and what an
-/// atomic on a word of it needs ([`super::tombstone`]).
+/// The mark of one thread at a time: a counter that is odd inside a section, the key of the memory
+/// that the section touches, and the words for an atomic on it ([`super::tombstone`]).
 #[repr(C, align(64))]
 pub struct Mark {
     counter: AtomicU64,
@@ -29,7 +32,7 @@ pub struct Mark {
 
 const _: () = assert!(size_of::<Mark>() == CELL);
 
-/// Marks of this process alone, for what it touches of its own memory without any channel.
+/// Private marks of this process, for access to its own memory outside a channel.
 #[derive(Default)]
 pub struct OwnMarks([Mark; 8]);
 
@@ -45,7 +48,8 @@ impl Default for Mark {
 }
 
 impl OwnMarks {
-    /// Opens a section. Nobody but threads of this process takes these marks, and they give them back.
+    /// Opens a section. Only threads of this process take these marks, and they release them, so
+    /// this ends.
     #[inline]
     pub fn enter(&self, key: u32) -> Section<'_> {
         loop {
@@ -55,7 +59,7 @@ impl OwnMarks {
         }
     }
 
-    /// Waits until every section that was open when this was called has ended.
+    /// Waits until every section that was open at the call has ended.
     pub fn wait(&self) {
         while !self.sections().wait_for_own() {}
     }
@@ -65,34 +69,36 @@ impl OwnMarks {
     }
 }
 
-/// Where sections are opened.
+/// A set of marks in which sections are opened.
 #[derive(Clone, Copy)]
 pub struct Sections<'a> {
     marks: &'a [Mark],
 }
 
-/// An open section. It ends when dropped.
+/// An open section. Dropping it ends it.
 pub struct Section<'a> {
     mark: &'a Mark,
     entered: u64,
 }
 
-/// A section that was still open when patience ended: its thread is stopped, or its process does not keep the protocol.
+/// A section that was still open after `patience`: its thread is stopped, or its process breaks the
+/// protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// Which mark.
+    /// Index of its mark.
     pub mark: usize,
-    /// What its counter says while that section is open.
+    /// Value of the mark's counter while that section is open.
     pub entered: u64,
-    /// Key of the memory that the section is about, as its process says.
+    /// Key of the memory that the section touches, as its process wrote it.
     pub key: u32,
 }
 
-/// How often a thread looks whether others of its process have got on, resting in between, before it believes that it is
-/// not they who hold it up. Counted in rests and not in time, so that being stopped is no reason to believe it.
+/// Looks, with a rest after each, after which a thread concludes that other threads of its process
+/// are not the ones that hold it up. Counted in rests and not in time, so that being stopped does
+/// not lead to that conclusion.
 const ATTEMPTS: u32 = 3000;
 
-/// Gives others time, more of it the longer it takes: some seconds in all.
+/// Lets other threads run, longer with each attempt: some seconds in all.
 #[cold]
 fn rest(attempt: u32) {
     match attempt {
@@ -104,14 +110,16 @@ fn rest(attempt: u32) {
 impl<'a> Sections<'a> {
     pub(super) fn in_mapping(mapping: &'a Mapping, offset: usize, count: usize) -> Sections<'a> {
         assert!(offset.is_multiple_of(CELL) && offset + count * CELL <= mapping.length());
-        // SAFETY: in bounds and aligned (just checked; the base is page aligned); marks consist of atomics only.
+        // SAFETY: in bounds and aligned (just checked; the base is page aligned); marks consist of
+        // atomics only.
         let marks =
             unsafe { std::slice::from_raw_parts(mapping.base().add(offset).cast::<Mark>(), count) };
         Sections { marks }
     }
 
-    /// Opens a section to touch memory of the given key. None when every mark stays taken for so long that it is not
-    /// threads of this process that have them: the other process may write to marks that it shares.
+    /// Opens a section for memory of the given key. None when every mark stays taken for so long
+    /// that threads of this process cannot be the cause: the peer may write to marks that it
+    /// shares.
     #[inline]
     pub fn enter(&self, key: u32) -> Option<Section<'a>> {
         let first = thread_number::current() as usize;
@@ -126,8 +134,8 @@ impl<'a> Sections<'a> {
         None
     }
 
-    /// Waits until every section that was open when this was called has ended; gives those that were still open after
-    /// `patience`, unless `is_over` says that their process is gone.
+    /// Waits until every section that was open at the call has ended. Returns those still open
+    /// after `patience`, or none if `is_over` says that their process has ended.
     pub fn wait(&self, patience: Duration, is_over: impl Fn() -> bool) -> Vec<Stuck> {
         let mut deadline = None;
         let mut stuck = Vec::new();
@@ -160,8 +168,9 @@ impl<'a> Sections<'a> {
         stuck
     }
 
-    /// Waits until every section of this process that was open when this was called has ended: its threads run whenever
-    /// the caller does. False when one does not end, which no thread of this process can be the reason of.
+    /// Waits until every section of this process that was open at the call has ended: its threads
+    /// run whenever the caller does. Returns false when one does not end, which no thread of this
+    /// process can cause.
     #[must_use]
     pub fn wait_for_own(&self) -> bool {
         self.marks.iter().all(|mark| {
@@ -175,7 +184,7 @@ impl<'a> Sections<'a> {
         })
     }
 
-    /// Whether a section that was stuck is still open.
+    /// Returns whether a section that was stuck is still open.
     pub fn is_open(&self, stuck: &Stuck) -> bool {
         self.marks
             .get(stuck.mark)
@@ -183,22 +192,23 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// A word on which an atomic is being done, by its mark.
+/// A word on which an atomic is in progress, by its mark.
 pub struct WordUnderWay<'a> {
     mark: &'a Mark,
-    /// Its offset in the arena, as the other process says.
+    /// Its offset in the arena, as the other process wrote it.
     pub offset: u64,
 }
 
 impl WordUnderWay<'_> {
-    /// Says what the word's tombstone will be.
+    /// Announces the word's tombstone.
     pub fn engrave(&self, nonce: u64) {
         tombstone::engrave(&self.mark.tombstone, nonce);
     }
 }
 
 impl<'a> Sections<'a> {
-    /// The words on which atomics are being done in open sections. A fence lies between hiding their places and this.
+    /// Returns the words on which atomics are in progress in open sections. The caller passes a
+    /// fence after hiding their arena offsets and before this call.
     pub fn words_under_way(&self) -> impl Iterator<Item = WordUnderWay<'a>> + use<'a> {
         self.marks.iter().filter_map(|mark| {
             access::open_section(&mark.counter)?;
@@ -209,19 +219,19 @@ impl<'a> Sections<'a> {
 }
 
 impl Section<'_> {
-    /// An atomic is about to be done on the word at this offset of the owner's arena. The right to it must be looked at
-    /// again now, and [`Section::withdraw`] called when all is done.
+    /// Announces an atomic on the word at this offset of the owner's arena. The caller must then
+    /// check its right again, and call [`Section::withdraw`] when the atomic is done.
     #[inline]
     pub fn announce(&self, offset: u64) {
         tombstone::announce(&self.mark.word, &self.mark.tombstone, offset);
     }
 
-    /// Whether an atomic that found this was done on a word that had been moved away.
+    /// Returns whether an atomic that read `found` was done on a word that had been moved away.
     pub fn was_void(&self, found: u64) -> bool {
         tombstone::was_void(&self.mark.tombstone, found)
     }
 
-    /// The announced atomic is done.
+    /// Ends the announced atomic.
     #[inline]
     pub fn withdraw(&self) {
         tombstone::withdraw(&self.mark.word);

@@ -2,22 +2,22 @@
 
 use std::mem;
 
-/// Bytes of control messages: of those that come, addresses, type of service, time to live, segment length.
+/// Bytes of control messages; the received ones have addresses, type of service, time to live and
+/// segment length.
 pub(super) const ROOM: usize = 192;
 
-/// Room for control messages, aligned as they must be.
+/// Room for control messages, with the required alignment.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(super) struct Room(pub [u8; ROOM]);
 
-/// Control messages that are being put together.
+/// Control messages under construction.
 pub(super) struct Ancillary {
     room: Room,
     used: usize,
 }
 
 impl Ancillary {
-    /// None yet.
     pub(super) fn new() -> Ancillary {
         Ancillary {
             room: Room([0; ROOM]),
@@ -25,7 +25,7 @@ impl Ancillary {
         }
     }
 
-    /// Adds one. `T` is what the kernel takes for it, plain data.
+    /// Adds one. `T` is the plain data that the kernel takes for it.
     pub(super) fn add<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, value: T) {
         let payload = mem::size_of::<T>() as u32;
         // SAFETY: plain arithmetic.
@@ -34,7 +34,8 @@ impl Ancillary {
             unreachable!("{ROOM} bytes are room for all that one call has")
         };
         let header = place.as_mut_ptr().cast::<libc::cmsghdr>();
-        // SAFETY: `place` is as long as header and value with their padding, and aligned, as the room and CMSG_SPACE are.
+        // SAFETY: `place` is as long as header and value with their padding, and aligned, as the
+        // room and CMSG_SPACE are.
         unsafe {
             (*header).cmsg_level = level;
             (*header).cmsg_type = kind;
@@ -45,7 +46,7 @@ impl Ancillary {
         self.used += space as usize;
     }
 
-    /// Puts them into a message, which must not outlive them.
+    /// Attaches them to a message, which must not outlive them.
     pub(super) fn attach(&mut self, message: &mut libc::msghdr) {
         if self.used > 0 {
             message.msg_control = self.room.0.as_mut_ptr().cast();

@@ -1,13 +1,13 @@
-//! A value in pages of its own, where nothing of the program lies beside it.
+//! A value in pages of its own, without any of the program's data beside it.
 //!
-//! Whoever registers or protects whole pages of the heap does not meet it there.
+//! So it is not affected when the program registers or protects whole pages of the heap.
 
 use crate::errno::Result;
 use crate::sys::mm;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// As a `Box`, but not in the heap.
+/// As a `Box`, but not on the heap.
 pub struct Apart<T> {
     value: NonNull<T>,
 }
@@ -24,7 +24,8 @@ impl<T> Apart<T> {
         // SAFETY: a fresh mapping at an address of the kernel's choice.
         let at = unsafe { mm::map(0, size_of::<T>() as u64, rights, flags, -1, 0) }?;
         let place: *mut T = std::ptr::with_exposed_provenance_mut(at as usize);
-        // SAFETY: the mapping was just made for a value of this size, and pages are aligned enough.
+        // SAFETY: the mapping was just made for a value of this size, and pages are sufficiently
+        // aligned.
         unsafe {
             place.write(value);
             Ok(Apart {
@@ -38,14 +39,15 @@ impl<T> Deref for Apart<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: written by `new`, and there until this is dropped.
+        // SAFETY: written by `new`, and valid until `self` is dropped.
         unsafe { self.value.as_ref() }
     }
 }
 
 impl<T> Drop for Apart<T> {
     fn drop(&mut self) {
-        // SAFETY: the value was written by `new` and is dropped here alone; its pages are ours.
+        // SAFETY: the value was written by `new` and is dropped only here; its pages belong to
+        // `self`.
         unsafe {
             self.value.drop_in_place();
             let _ = mm::unmap(self.value.as_ptr() as u64, size_of::<T>() as u64);

@@ -1,4 +1,5 @@
-//! A fence that other threads of the process pass (membarrier(2)), so that they need none where they do not expect it.
+//! A fence that all other threads of the process pass (membarrier(2)), so that they need none on
+//! their fast path.
 
 use crate::sys::start::start;
 use crate::sys::threads;
@@ -16,32 +17,35 @@ fn membarrier(command: c_long) -> bool {
 
 static IS_THERE: AtomicBool = AtomicBool::new(false);
 
-/// Has the barrier made ready, if the kernel has it. In a process of several threads that takes the kernel until every
-/// processor has been through its scheduler, some tens of milliseconds: a thread of its own waits for it.
+/// Registers for the barrier, if the kernel has it. In a process of several threads that takes
+/// until every processor has been through the scheduler, some tens of milliseconds: a separate
+/// thread waits for it.
 pub fn prepare() {
     let register = || IS_THERE.store(membarrier(REGISTER_PRIVATE_EXPEDITED), Ordering::Release);
     if threads::is_alone() {
         register();
         return;
     }
-    // Without the thread there is no barrier, which only takes time.
+    // Without the thread there is no barrier, which only costs time.
     let _ = start(c"verbena barrier", 64 << 10, register);
 }
 
-/// Whether it can be passed now.
+/// Returns whether the barrier can be used now.
 pub fn is_there() -> bool {
     IS_THERE.load(Ordering::Acquire)
 }
 
-/// Every thread of this process passes a full fence between the call and its return. Only where [`is_there`].
+/// Makes every thread of this process pass a full fence between call and return. Only where
+/// [`is_there`] is true.
 pub fn pass_by_all() {
-    // A forked child is a process of its own, and may have to say again that it wants this.
+    // A forked child is a new process, and may have to register again.
     if membarrier(PRIVATE_EXPEDITED)
         || membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED)
     {
         return;
     }
-    // Forbidden since. What a thread has stored is seen by all when it is switched, or long before.
+    // Forbidden in the meantime. Stores of a thread are visible to all when it is switched, or long
+    // before.
     std::thread::sleep(Duration::from_millis(20));
 }
 

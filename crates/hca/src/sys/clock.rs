@@ -1,12 +1,12 @@
-//! Clocks in nanoseconds (clock_gettime(2)): CLOCK_MONOTONIC, which retry and RNR timers run on, and CLOCK_REALTIME, by
-//! which packets are told that are captured.
+//! Clocks in nanoseconds (clock_gettime(2)): CLOCK_MONOTONIC for retry and RNR timers, and
+//! CLOCK_REALTIME for the times of captured packets.
 
-/// Nanoseconds since an arbitrary start, never going back.
+/// Returns nanoseconds since an arbitrary start, never going back.
 pub fn now() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since 1970, as the system has its time set.
+/// Returns nanoseconds since 1970 by the system's clock.
 pub fn wall() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
@@ -16,7 +16,7 @@ fn read(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid, writable timespec for the length of the call.
+    // SAFETY: `time` is a valid, writable timespec for the duration of the call.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

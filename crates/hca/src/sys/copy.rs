@@ -2,15 +2,16 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Copies so that the last bytes are stored last.
+/// Ordered copy: stores the last bytes last.
 ///
-/// Programs poll on the last byte of an RDMA write, because adapters place a message in order of address; a plain
-/// memory copy may store its end first. So the last (at most 8, aligned) bytes are stored by one instruction after a
-/// release fence. Messages of 1, 2, 4 and 8 aligned bytes are stored whole.
+/// Programs poll on the last byte of an RDMA write, because adapters place a message in order of
+/// address; a plain memory copy may store its end first. So the last (at most 8, aligned) bytes are
+/// stored by one instruction after a release fence. Messages of 1, 2, 4 and 8 aligned bytes are
+/// stored atomically.
 ///
 /// # Safety
-/// `source` must be readable and `target` writable for `length` bytes, and they must not overlap unless equal in
-/// effect to what racing DMA does anyway (the application's own contract).
+/// `source` must be readable and `target` writable for `length` bytes, and they must not overlap
+/// unless equal in effect to a racing DMA (the application's own contract).
 #[inline]
 pub unsafe fn deposit(source: *const u8, target: *mut u8, length: usize) {
     if length == 0 {
@@ -25,7 +26,8 @@ pub unsafe fn deposit(source: *const u8, target: *mut u8, length: usize) {
         _ => 1,
     };
     let body = length - tail;
-    // SAFETY: `body + tail == length`, so all ranges are inside the caller's; the tail is aligned as computed.
+    // SAFETY: `body + tail == length`, so all ranges are inside the caller's; the tail is aligned
+    // as computed.
     unsafe {
         if body > 0 {
             std::ptr::copy(source, target, body);
@@ -44,16 +46,18 @@ pub unsafe fn deposit(source: *const u8, target: *mut u8, length: usize) {
     }
 }
 
-/// Copies without regard to order, for memory that nobody polls.
+/// Copies without regard to order, for memory that no program polls.
 ///
 /// # Safety
 /// As [`deposit`].
 #[inline]
 pub unsafe fn copy(source: *const u8, target: *mut u8, length: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises `length` readable bytes at `source` and writable ones at
+    // `target`.
     unsafe {
         if length == size_of::<u64>() {
-            // The smallest messages are many, and take longer to call the copy for than to copy.
+            // The smallest messages are frequent, and a call of the copy function takes longer than
+            // the copy.
             let word = source.cast::<u64>().read_unaligned();
             target.cast::<u64>().write_unaligned(word);
         } else {

@@ -1,5 +1,5 @@
-//! A UDP socket that asks and waits for the answer, and one that answers from the address that was asked: udp(7), ip(7),
-//! ipv6(7).
+//! UDP sockets for question and answer: waiting for an answer, and answering from the address that
+//! was asked: udp(7), ip(7), ipv6(7).
 
 use super::ancillary::Ancillary;
 use super::udp::{Arrived, Name, Udp};
@@ -9,12 +9,12 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 impl Udp {
-    /// Waits for a datagram, or for the network's word that one did not arrive, no longer than `patience`; then one of
-    /// either is taken: its length is the answer, or the error.
+    /// Waits for a datagram, or for the network's error for a sent one, no longer than `patience`.
+    /// Takes one of either and returns the datagram's length, or the error.
     ///
     /// # Errors
-    /// EAGAIN when nothing came; ECONNREFUSED when nobody has the port that was asked ([`Udp::keep_failures`]), and the
-    /// network's others.
+    /// EAGAIN when nothing arrived; ECONNREFUSED when no socket has the port that was asked
+    /// ([`Udp::keep_failures`]), and the network's others.
     pub fn hear(&self, buffer: &mut [u8], patience: Duration) -> Result<usize> {
         let mut wanted = libc::pollfd {
             fd: self.as_fd().as_raw_fd(),
@@ -36,10 +36,11 @@ impl Udp {
         usize::try_from(n).map_err(|_| Errno::last())
     }
 
-    /// Sends to whom something came from, from the address and the interface that it came to.
+    /// Answers a datagram: sends to its source, from the address and the interface that it arrived
+    /// at.
     ///
     /// # Errors
-    /// The system's, when it cannot leave.
+    /// The system's, when it cannot be sent.
     pub fn answer(&self, arrived: &Arrived<'_>, bytes: &[u8]) -> Result<()> {
         let name = Name::of(arrived.source);
         let mut vector = libc::iovec {

@@ -14,7 +14,7 @@ const SYNC: u64 = 0x4008_6200;
 const SYNC_RW: u64 = 3;
 const SYNC_END: u64 = 1 << 2;
 
-/// What a descriptor is.
+/// The kind of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nature {
     /// No open descriptor.
@@ -25,11 +25,11 @@ pub enum Nature {
     Other,
 }
 
-/// Looks what a descriptor is.
+/// Returns the kind of a descriptor.
 pub fn nature(fd: RawFd) -> Nature {
     // SAFETY: an all-zero statfs is a valid out-parameter.
     let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `stat` is writable for the length of the call.
+    // SAFETY: `stat` is writable for the duration of the call.
     if unsafe { libc::fstatfs(fd, &mut stat) } != 0 {
         return match Errno::last() {
             Errno(libc::EBADF) => Nature::Closed,
@@ -41,24 +41,24 @@ pub fn nature(fd: RawFd) -> Nature {
         return Nature::Other;
     }
     // A dma-buf has no position that this could move.
-    // SAFETY: plain system call.
+    // SAFETY: the call takes no pointers.
     match unsafe { libc::lseek(fd, 0, libc::SEEK_END) } {
         size if size >= 0 => Nature::DmaBuf(size as u64),
         _ => Nature::Other,
     }
 }
 
-/// Maps the first `length` bytes. Not others: graphics drivers (`drm_gem_shmem_fault` of Linux
-/// 6.12) map the beginning of a buffer whatever the offset.
+/// Maps the first `length` bytes. An offset is not supported: graphics drivers
+/// (`drm_gem_shmem_fault` of Linux 6.12) ignore it and map the beginning of a buffer.
 ///
 /// # Errors
 /// EACCES for rights that the descriptor does not have; EINVAL for a buffer that the processor
-/// cannot reach.
+/// cannot access.
 pub fn map(fd: BorrowedFd<'_>, length: usize, rights: Rights) -> Result<Mapping> {
     let mapping = Mapping::of_fd(fd, length, rights)?;
-    // Waits for devices that still write to the buffer, and brings it where the processor sees it.
-    // It stays there where processors and devices see the same memory; a driver that has nothing to
-    // do may refuse.
+    // Waits for devices that still write to the buffer, and makes their data visible to the
+    // processor. It stays visible where processors and devices share a coherent memory; a driver
+    // without work to do here may refuse the call.
     for end in [0, SYNC_END] {
         let flags = SYNC_RW | end;
         // SAFETY: the request is paired with its structure (linux/dma-buf.h, struct dma_buf_sync).

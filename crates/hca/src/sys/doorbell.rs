@@ -1,42 +1,48 @@
-//! A descriptor that threads of this process ring and one of them waits on: eventfd(2). Never handed to another process.
+//! A doorbell between threads of this process: eventfd(2). Never handed to another process.
 
 use crate::errno::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// An eventfd that adds up rings until it is read.
+/// An eventfd that counts rings until it is read.
 #[derive(Debug)]
 pub struct Doorbell {
     fd: OwnedFd,
 }
 
 impl Doorbell {
-    /// A doorbell whose rings are answered all at once by [`Doorbell::clear`].
+    /// Returns a doorbell. [`Doorbell::clear`] takes all rings at once.
+    ///
+    /// # Errors
+    /// The system's, when it has no descriptors left.
     pub fn new() -> Result<Doorbell> {
         // SAFETY: eventfd takes no pointers; the result is checked before it is owned.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
             return Err(Errno::last());
         }
-        // SAFETY: `fd` was just made by eventfd and nobody else owns it.
+        // SAFETY: eventfd just returned `fd`, and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Doorbell { fd })
     }
 
-    /// Another handle of the same doorbell.
+    /// Returns another handle of the same doorbell.
+    ///
+    /// # Errors
+    /// The system's, when it has no descriptors left.
     pub fn share(&self) -> Result<Doorbell> {
         Ok(Doorbell {
             fd: self.fd.try_clone()?,
         })
     }
 
-    /// Rings. A counter that is full is as good as rung, so no failure matters.
+    /// Rings. A full counter counts as rung, so failure does not matter.
     pub fn ring(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: `one` is 8 readable bytes.
         unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Forgets all rings so far.
+    /// Takes all rings so far.
     pub fn clear(&self) {
         let mut count = [0u8; 8];
         // SAFETY: `count` is 8 writable bytes.

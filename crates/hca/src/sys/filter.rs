@@ -1,29 +1,31 @@
-//! Programs that the kernel runs over datagrams: classic BPF (packet(7)), as far as choosing a socket needs it.
+//! Programs that the kernel runs over datagrams: classic BPF (packet(7)), as far as choosing a
+//! socket needs it.
 
-/// An instruction of a program that the kernel runs over a datagram's data, with one register. A jump passes over so many
-/// of the instructions that follow it. What loads beyond the data's end ends the program with 0.
+/// An instruction of a program that the kernel runs over a datagram's data, with one register. A
+/// jump skips so many of the following instructions. A load beyond the data's end ends the program
+/// with 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instruction {
-    /// Loads 32 bits in network order, from there on.
+    /// Loads 32 bits in network order from this offset.
     LoadWord(u32),
-    /// Loads 16.
+    /// Loads 16 bits in network order from this offset.
     LoadHalf(u32),
-    /// Leaves these bits.
+    /// Masks the register with these bits.
     And(u32),
-    /// Shifts to the right.
+    /// Shifts the register to the right.
     ShiftRight(u32),
-    /// Jumps if this is in the register.
+    /// Jumps if the register has this value.
     IfEqual(u32, u8),
     /// Jumps.
     Goto(u32),
-    /// Ends with what is in the register.
+    /// Returns the register.
     GiveLoaded,
-    /// Ends with this.
+    /// Returns this value.
     Give(u32),
 }
 
 impl Instruction {
-    /// As the kernel has it.
+    /// Returns the instruction in the kernel's form.
     pub(super) fn of_the_kernel(&self) -> libc::sock_filter {
         use libc::{BPF_A, BPF_ABS, BPF_ALU, BPF_AND, BPF_H, BPF_JA, BPF_JEQ, BPF_JMP, BPF_K};
         use libc::{BPF_LD, BPF_RET, BPF_RSH, BPF_W};

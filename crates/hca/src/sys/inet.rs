@@ -1,23 +1,23 @@
-//! What sockets of UDP and TCP are opened, set, bound and asked by: socket(2), setsockopt(2), bind(2), getsockname(2).
+//! Operations common to UDP and TCP sockets: socket(2), setsockopt(2), bind(2), getsockname(2).
 
 use super::udp::{Address, Name};
 use crate::errno::{Errno, Result};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// A socket of a family and type, which does not block and is not inherited by another program.
+/// Opens a non-blocking, close-on-exec socket of a family and type.
 pub(super) fn open(family: libc::c_int, kind: libc::c_int) -> Result<OwnedFd> {
     let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no pointers; the result is checked before it is owned.
+    // SAFETY: the call takes no pointers; the result is checked before it is owned.
     let fd = unsafe { libc::socket(family, kind, 0) };
     if fd < 0 {
         return Err(Errno::last());
     }
-    // SAFETY: `fd` was just made and nobody else owns it.
+    // SAFETY: socket(2) just returned `fd`, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sets an option. `T` is what the kernel takes for it, plain data.
+/// Sets an option. `T` is the plain data that the kernel takes for it.
 pub(super) fn set<T: Copy>(
     socket: &OwnedFd,
     level: libc::c_int,
@@ -40,7 +40,6 @@ pub(super) fn set<T: Copy>(
     }
 }
 
-/// Binds it to an address.
 pub(super) fn bind(socket: &OwnedFd, address: Address) -> Result<()> {
     let name = Name::of(address);
     // SAFETY: `name` holds a socket address of the length that it says.
@@ -50,7 +49,6 @@ pub(super) fn bind(socket: &OwnedFd, address: Address) -> Result<()> {
     }
 }
 
-/// The port that a socket is bound to.
 pub(super) fn port(socket: &OwnedFd) -> Result<u16> {
     // SAFETY: an all-zero sockaddr_storage is valid.
     let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };

@@ -1,6 +1,7 @@
-//! The network interfaces of this network namespace and their addresses: getifaddrs(3), netdevice(7).
+//! The network interfaces of this network namespace and their addresses: getifaddrs(3),
+//! netdevice(7).
 //!
-//! Asked of the kernel and not read from sysfs, which shows the namespace that it was mounted in.
+//! By system calls and not from sysfs, which shows the namespace in which it was mounted.
 
 use crate::errno::{Errno, Result};
 use std::ffi::CStr;
@@ -13,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 pub struct Description {
     /// Its name.
     pub name: String,
-    /// The number by which the kernel knows it.
+    /// The kernel's index of it.
     pub index: u32,
     /// Whether it is up.
     pub is_up: bool,
@@ -29,22 +30,22 @@ pub struct Description {
     pub addresses: Vec<IpAddr>,
 }
 
-/// All interfaces, in the kernel's order.
+/// Returns all interfaces, in the kernel's order.
 ///
 /// # Errors
 /// The system's, when it has no descriptors or memory left.
 pub fn all() -> Result<Vec<Description>> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: `first` is valid for writing; the list is given back below.
+    // SAFETY: `first` is valid for writing; the list is freed below.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {
         return Err(Errno::last());
     }
     let mut found: Vec<Description> = Vec::new();
     let mut at = first;
-    // SAFETY: the list is the C library's, well formed, and not given back yet.
+    // SAFETY: the list is the C library's, well formed, and not freed yet.
     while let Some(entry) = unsafe { at.as_ref() } {
         at = entry.ifa_next;
-        // SAFETY: every entry has a name that ends with a zero byte.
+        // SAFETY: every entry has a terminated name.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) };
         let text = name.to_string_lossy().into_owned();
         let place = found.iter().position(|interface| interface.name == text);
@@ -52,7 +53,7 @@ pub fn all() -> Result<Vec<Description>> {
             let has = |flag: libc::c_int| entry.ifa_flags & flag as libc::c_uint != 0;
             found.push(Description {
                 name: text,
-                // SAFETY: a valid name.
+                // SAFETY: a terminated name.
                 index: unsafe { libc::if_nametoindex(name.as_ptr()) },
                 is_up: has(libc::IFF_UP),
                 is_running: has(libc::IFF_UP) && has(libc::IFF_RUNNING),
@@ -71,10 +72,12 @@ pub fn all() -> Result<Vec<Description>> {
     Ok(found)
 }
 
+/// Adds an address to the description.
+///
 /// # Safety
 /// `address` is null or a socket address of the family that it says.
 unsafe fn note(interface: &mut Description, address: *const libc::sockaddr) {
-    // SAFETY: as promised to us; the family says which structure it is.
+    // SAFETY: the caller promises null or a socket address; its family determines the structure.
     unsafe {
         let Some(generic) = address.as_ref() else {
             return;
@@ -102,12 +105,12 @@ unsafe fn note(interface: &mut Description, address: *const libc::sockaddr) {
 }
 
 fn mtu(name: &CStr) -> Option<u32> {
-    // SAFETY: no pointers; the result is checked before it is owned.
+    // SAFETY: the call takes no pointers; the result is checked before it is owned.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return None;
     }
-    // SAFETY: just made, owned by nobody else.
+    // SAFETY: socket(2) just returned this descriptor, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: an all-zero ifreq is valid.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
@@ -118,7 +121,7 @@ fn mtu(name: &CStr) -> Option<u32> {
     for (place, byte) in request.ifr_name.iter_mut().zip(bytes) {
         *place = *byte as libc::c_char;
     }
-    // SAFETY: `request` is a valid ifreq with a name that ends with a zero byte.
+    // SAFETY: `request` is a valid ifreq with a terminated name.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &mut request) };
     // SAFETY: SIOCGIFMTU fills this field.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };

@@ -1,7 +1,7 @@
-//! A range of shared memory in our address space (mmap(2)).
+//! Shared memory mapped into the local address space (mmap(2)).
 //!
-//! The law: nobody holds a Rust reference into a mapping except to atomics, because the other end may write at any
-//! time. Everything else is copied in or out through raw pointers, and the copy is what is looked at.
+//! Only atomics in a mapping are ever referenced by Rust references, because the peer may write at
+//! any time. Everything else is copied in or out through raw pointers, and only the copy is used.
 
 use crate::errno::{Errno, Result};
 use crate::sys::memfd::Memfd;
@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What may be done through a mapping.
+/// Access rights of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
     /// Loads only.
@@ -26,24 +26,32 @@ pub struct Mapping {
     length: usize,
 }
 
-// SAFETY: a mapping is plain memory; all access to it goes through atomics or volatile-like raw copies.
+// SAFETY: a mapping is plain memory; all access to it goes through atomics or volatile-like raw
+// copies.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: a mapping is plain memory; all access to it goes through atomics or volatile-like raw
+// copies.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps all of a memory file.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn of(memfd: &Memfd, rights: Rights) -> Result<Mapping> {
         Mapping::of_fd(memfd.as_fd(), memfd.length(), rights)
     }
 
     /// Maps the first `length` bytes of a file.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn of_fd(fd: BorrowedFd<'_>, length: usize, rights: Rights) -> Result<Mapping> {
         let protection = match rights {
             Rights::Read => libc::PROT_READ,
             Rights::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
         };
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+        // SAFETY: a fresh mapping at an address of the kernel's choice replaces no other mapping.
         let base = unsafe {
             mm::map(
                 0,
@@ -54,47 +62,50 @@ impl Mapping {
                 0,
             )
         }?;
-        // A child that forks must neither keep our shared state alive nor write to it.
-        // SAFETY: the range was just mapped by us.
+        // A forked child must neither keep the shared state alive nor write to it.
+        // SAFETY: the range was just mapped here.
         let _ = unsafe { mm::advise(base, length as u64, mm::Advice::LinuxDontFork) };
         let base = NonNull::new(base as *mut u8).ok_or(Errno::EIO)?;
         Ok(Mapping { base, length })
     }
 
-    /// First byte. Valid for `len()` bytes as long as the mapping lives.
+    /// Returns the first byte. Valid for `length()` bytes as long as the mapping lives.
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// The 32-bit word at `offset`.
+    /// Returns the 32-bit word at `offset`.
     ///
     /// # Panics
-    /// If the word is not aligned or not inside: offsets come from our own layout, never from the peer.
+    /// If the word is not aligned or not inside: offsets come from local layouts, never from the
+    /// peer.
     pub fn word32(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.length);
-        // SAFETY: in bounds and aligned (just checked; the base is page aligned); only ever accessed atomically.
+        // SAFETY: in bounds and aligned (just checked; the base is page aligned); only ever
+        // accessed atomically.
         unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU32>() }
     }
 
-    /// The 64-bit word at `offset`.
+    /// Returns the 64-bit word at `offset`.
     ///
     /// # Panics
     /// As [`Mapping::word32`].
     pub fn word64(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.length);
-        // SAFETY: in bounds and aligned (just checked; the base is page aligned); only ever accessed atomically.
+        // SAFETY: in bounds and aligned (just checked; the base is page aligned); only ever
+        // accessed atomically.
         unsafe { &*self.base.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is ours and nobody can hold a reference past the mapping's life.
+        // SAFETY: the range belongs to this value, and no reference outlives it.
         let _ = unsafe { mm::unmap(self.base.as_ptr() as u64, self.length as u64) };
     }
 }

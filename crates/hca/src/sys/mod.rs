@@ -1,4 +1,5 @@
-//! The operating system, a safe type for each thing asked of it. System calls and raw copies of this crate live here.
+//! The operating system's interfaces, each behind a safe type. System calls and raw copies of this
+//! crate live here.
 
 mod ancillary;
 pub mod apart;

@@ -1,29 +1,30 @@
-//! When an interface of this network namespace, or an address of one, has changed: rtnetlink(7).
+//! Notification of changes to the interfaces of this network namespace and their addresses:
+//! rtnetlink(7).
 
 use crate::errno::{Errno, Result};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// How often one looks where the kernel does not tell.
+/// Polling period where the kernel does not notify.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Waits for changes.
 #[derive(Debug)]
 pub struct Monitor {
-    /// None where netlink is forbidden: then every now and then could be a change.
+    /// None where netlink is forbidden: then every period counts as a change.
     socket: Option<OwnedFd>,
 }
 
 impl Monitor {
-    /// Of whatever changes from now on.
+    /// Starts monitoring.
     pub fn start() -> Monitor {
         Monitor {
             socket: subscribed().ok(),
         }
     }
 
-    /// Returns when something may have changed since it was called last.
+    /// Returns when something may have changed since the last call.
     pub fn wait(&self) {
         let Some(socket) = &self.socket else {
             return std::thread::sleep(PERIOD);
@@ -36,10 +37,11 @@ impl Monitor {
         // SAFETY: one valid pollfd.
         let answer = unsafe { libc::poll(&mut wanted, 1, -1) };
         if answer < 0 || wanted.revents & libc::POLLIN == 0 {
-            // Interrupted, or somebody closed what is ours.
+            // Interrupted, or other code of this process closed the descriptor.
             return std::thread::sleep(PERIOD);
         }
-        // What it is does not matter: the whole is looked at. Nor does what there was no room for (ENOBUFS).
+        // The contents do not matter, because callers read the whole state. Nor do messages lost
+        // for want of room (ENOBUFS).
         let mut message = [0u8; 8192];
         loop {
             // SAFETY: `message` is writable for its length.
@@ -60,19 +62,19 @@ impl Monitor {
 
 fn subscribed() -> Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers; the result is checked before it is owned.
+    // SAFETY: the call takes no pointers; the result is checked before it is owned.
     let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
     if fd < 0 {
         return Err(Errno::last());
     }
-    // SAFETY: just made, owned by nobody else.
+    // SAFETY: socket(2) just returned this descriptor, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: an all-zero sockaddr_nl is valid.
     let mut name: libc::sockaddr_nl = unsafe { mem::zeroed() };
     name.nl_family = libc::AF_NETLINK as libc::sa_family_t;
     name.nl_groups =
         (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
-    // SAFETY: `name` is a valid address of the length that is said.
+    // SAFETY: `name` is a valid address of the stated length.
     let answer = unsafe {
         libc::bind(
             socket.as_raw_fd(),

@@ -1,5 +1,5 @@
-//! IP multicast on UDP sockets: ip(7), ipv6(7). The kernel tells routers and switches who has joined (IGMP, RFC 3376; MLD,
-//! RFC 3810); a membership ends with its socket.
+//! IP multicast on UDP sockets: ip(7), ipv6(7). The kernel announces memberships to routers and
+//! switches (IGMP, RFC 3376; MLD, RFC 3810); a membership ends with its socket.
 
 use super::udp::{Address, Sharing, Udp};
 use crate::errno::Result;
@@ -8,12 +8,12 @@ use std::net::Ipv6Addr;
 const IPV6_MULTICAST_ALL: libc::c_int = 29;
 
 impl Udp {
-    /// A socket that receives what comes to `port` of a group through an interface, and nothing else. So may others of
-    /// this user: each gets everything.
+    /// Returns a socket that receives only datagrams to `port` of a group through an interface.
+    /// Other sockets of this user may do the same: each receives everything.
     ///
     /// # Errors
-    /// ENODEV for an interface that there is not; EADDRINUSE when somebody has the port who does not share it with us;
-    /// the system's, when it has no descriptors or memory left.
+    /// ENODEV for an interface that does not exist; EADDRINUSE when another socket has the port and
+    /// does not share it; the system's, when it has no descriptors or memory left.
     pub fn member(group: Ipv6Addr, port: u16, interface: u32) -> Result<Udp> {
         let at = Address {
             ip: group,
@@ -53,19 +53,21 @@ impl Udp {
         Ok(socket)
     }
 
-    /// Of groups that other sockets of this host have joined nothing comes here, as it would on Linux by default.
+    /// Restricts the socket to its own groups. By default, Linux also delivers datagrams to groups
+    /// that other sockets of this host have joined.
     pub(super) fn hear_of_own_groups_alone(&self, family: libc::c_int) -> Result<()> {
         if family == libc::AF_INET6 {
-            // Linux before 4.20 cannot. What comes then was sent to no address of ours, and is dropped for that.
+            // Linux before 4.20 lacks this option. Such datagrams are dropped later, because their
+            // destination is no local address.
             let _ = self.set(libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
         }
         self.set(libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0)
     }
 
-    /// From now on what is sent to single hosts leaves through an interface, whichever way the routing table would choose.
+    /// Sends unicast datagrams through an interface, regardless of the routing table.
     ///
     /// # Errors
-    /// EINVAL for an interface that there is not.
+    /// EINVAL for an interface that does not exist.
     pub fn send_to_hosts(&self, from: Ipv6Addr, interface: u32) -> Result<()> {
         let interface = interface.to_be();
         match from.to_ipv4_mapped() {
@@ -74,11 +76,11 @@ impl Udp {
         }
     }
 
-    /// From now on what is sent to groups leaves through an interface, goes as many hops, and does not come back to
+    /// Sends datagrams to groups through an interface, with a hop limit, and without copies to
     /// members on this host.
     ///
     /// # Errors
-    /// ENODEV for an interface that there is not.
+    /// ENODEV for an interface that does not exist.
     pub fn send_to_groups(&self, from: Ipv6Addr, interface: u32, hops: u8) -> Result<()> {
         let hops = libc::c_int::from(hops);
         match from.to_ipv4_mapped() {
@@ -115,7 +117,7 @@ mod tests {
         Ipv4Addr::from(octets).to_ipv6_mapped()
     }
 
-    /// Datagrams that come within a while.
+    /// Counts the datagrams that arrive within 5 s at each socket.
     fn count(sockets: &[&Udp], expected: usize) -> Vec<usize> {
         let mut inbox = Inbox::default();
         let mut counts = vec![0; sockets.len()];
@@ -128,7 +130,7 @@ mod tests {
         counts
     }
 
-    /// Over loopback, which brings back what is sent to it.
+    /// Through the loopback interface, which delivers the datagrams sent to it.
     #[test]
     fn every_member_hears_of_its_group_and_nobody_else() {
         let group = mapped([239, 1, 2, 3]);
@@ -141,7 +143,7 @@ mod tests {
         let sender = Udp::sender(at(from, 0)).unwrap();
         sender.send_to_groups(from, LOOPBACK, 1).unwrap();
         sender.send(&at(group, port), b"to all", 6, 0).unwrap();
-        // What comes after it, so that nothing is still on its way.
+        // A second datagram, so that the first is no longer in flight when it arrives.
         sender.send(&at(from, port), b"to one", 6, 0).unwrap();
         let [first, second] = &members;
         let counts = count(&[first, second, &of_another, &everything], 3);

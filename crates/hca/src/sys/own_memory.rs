@@ -1,9 +1,9 @@
-//! Reading and writing our own memory where it may not be there: the application may have unmapped what it registered,
-//! and that must give an error instead of a signal.
+//! Reads and writes memory of this process that may be unmapped: the application may have unmapped
+//! registered memory, and that must give an error instead of a signal.
 //!
-//! The kernel looks for us: process_vm_readv(2) on this very process, or, where a container's seccomp profile refuses
-//! that, `/proc/self/mem` (proc(5)). The file is opened each time, because a descriptor goes on meaning the memory of
-//! the process that opened it, after a fork that of the parent.
+//! The kernel checks the address: process_vm_readv(2) on this very process, or, where a container's
+//! seccomp profile refuses that, `/proc/self/mem` (proc(5)). The file is opened each time, because
+//! a descriptor stays bound to the process that opened it, which after a fork is the parent.
 
 use crate::errno::{Errno, Result};
 use crate::sync::wait_a_little;
@@ -18,17 +18,18 @@ const MEMORY: &str = "/proc/self/mem";
 /// Copies `length` bytes at `address` to `target`.
 ///
 /// # Errors
-/// EFAULT when something of the range is not mapped.
+/// EFAULT when part of the range is not mapped.
 ///
 /// # Safety
 /// `target` must be valid for writes of `length` bytes.
 pub unsafe fn load(address: u64, target: *mut u8, length: usize) -> Result<()> {
     let is_refused = |answer: &Result<()>| *answer == Err(Errno::EFAULT);
     beside_holds(is_refused, || {
-        // SAFETY: as the caller vouches; the kernel checks the other side.
+        // SAFETY: the caller promises `length` writable bytes at `target`; the kernel checks the
+        // other side.
         match unsafe { process_vm::read(std::process::id() as i32, address, target, length) } {
             Err(error) if is_refusal(error) => {
-                // SAFETY: the caller vouches for `length` bytes.
+                // SAFETY: the caller promises `length` writable bytes at `target`.
                 let target = unsafe { std::slice::from_raw_parts_mut(target, length) };
                 let memory = File::open(MEMORY)?;
                 memory
@@ -43,19 +44,21 @@ pub unsafe fn load(address: u64, target: *mut u8, length: usize) -> Result<()> {
 /// Copies `length` bytes at `source` to `address`.
 ///
 /// # Errors
-/// EFAULT when something of the range is not mapped.
+/// EFAULT when part of the range is not mapped.
 ///
 /// # Safety
-/// `source` must be valid for reads of `length` bytes; nothing but the registered memory that the application lets peers
-/// write may lie at `address`.
+/// `source` must be valid for reads of `length` bytes; only registered memory that the application
+/// lets peers write may lie at `address`.
 pub unsafe fn store(address: u64, source: *const u8, length: usize) -> Result<()> {
-    // Pages that the kernel has already looked up are written to although they have been held, and copied, since.
+    // The kernel may have looked up the pages before they were held and copied; a write to them is
+    // then lost.
     let is_lost = |_: &Result<()>| true;
     beside_holds(is_lost, || {
-        // SAFETY: as the caller vouches; the kernel checks the other side.
+        // SAFETY: the caller promises `length` readable bytes at `source`; the kernel checks the
+        // other side.
         match unsafe { process_vm::write(std::process::id() as i32, address, source, length) } {
             Err(error) if is_refusal(error) => {
-                // SAFETY: the caller vouches for `length` bytes.
+                // SAFETY: the caller promises `length` readable bytes at `source`.
                 let source = unsafe { std::slice::from_raw_parts(source, length) };
                 let memory = OpenOptions::new().write(true).open(MEMORY)?;
                 memory
@@ -67,8 +70,8 @@ pub unsafe fn store(address: u64, source: *const u8, length: usize) -> Result<()
     })
 }
 
-/// Tries again what was in vain because a range of this process was held meanwhile: the pages may be there, and the kernel
-/// was only not allowed to wait for them.
+/// Repeats an attempt that may have failed because a range of this process was held meanwhile: the
+/// pages may be mapped, and the kernel was only not allowed to wait for them.
 fn beside_holds(
     may_be_in_vain: impl Fn(&Result<()>) -> bool,
     attempt: impl Fn() -> Result<()>,
@@ -85,12 +88,12 @@ fn beside_holds(
     }
 }
 
-/// The call itself is not to be had, whatever the range.
+/// Returns whether the call itself is unavailable, for any range.
 fn is_refusal(error: Errno) -> bool {
     matches!(error, Errno(libc::EPERM | libc::EACCES | libc::ENOSYS))
 }
 
-/// The file answers EIO, or nothing at all, where a page is not mapped.
+/// Returns the error for an unmapped page, where the file returns EIO or end of file.
 fn not_there(error: &std::io::Error) -> Errno {
     match error.raw_os_error() {
         None | Some(libc::EIO) => Errno::EFAULT,

@@ -1,11 +1,11 @@
-//! Bringing pages in before they are needed: madvise(2) with MADV_POPULATE_READ and _WRITE (Linux 5.14).
+//! Paging in before use: madvise(2) with MADV_POPULATE_READ and _WRITE (Linux 5.14).
 
 use crate::errno::{Errno, Result};
 use crate::sys::mm;
 
 const PAGE: u64 = 4096;
 
-/// What the pages will be used for.
+/// Intended use of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Reading.
@@ -14,8 +14,8 @@ pub enum Use {
     Write,
 }
 
-/// Brings in the pages of `[address, address + length)`. A kernel that cannot do it is no failure: the pages come in
-/// when they are touched.
+/// Pages in `[address, address + length)`. A kernel without support is no failure: then the pages
+/// fault in at the first access.
 ///
 /// # Errors
 /// EFAULT when part of the range is not mapped, or not for this use.

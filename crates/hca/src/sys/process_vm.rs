@@ -1,8 +1,12 @@
-//! Reading and writing another process's memory: process_vm_readv(2), process_vm_writev(2).
+//! Reads and writes another process's memory: process_vm_readv(2), process_vm_writev(2).
 
 use crate::errno::{Errno, Result};
 
 /// Copies `length` bytes at `remote` in process `pid` to `local`.
+///
+/// # Errors
+/// EFAULT when part of the remote range is not mapped; ESRCH when the process has ended; the
+/// system's.
 ///
 /// # Safety
 /// `local` must be valid for writes of `length` bytes.
@@ -19,7 +23,7 @@ pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, length: usize) -> Resu
             iov_base: (remote + done as u64) as *mut _,
             iov_len: length - done,
         };
-        // SAFETY: `here` describes memory that the caller vouches for; the kernel checks `there`.
+        // SAFETY: the caller promises that `here` is writable; the kernel checks `there`.
         let n = unsafe { libc::process_vm_readv(pid, &here, 1, &there, 1, 0) };
         done += progress(n)?;
     }
@@ -27,6 +31,9 @@ pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, length: usize) -> Resu
 }
 
 /// Copies `length` bytes at `local` to `remote` in process `pid`.
+///
+/// # Errors
+/// As [`read`].
 ///
 /// # Safety
 /// `local` must be valid for reads of `length` bytes.
@@ -43,14 +50,15 @@ pub unsafe fn write(pid: i32, remote: u64, local: *const u8, length: usize) -> R
             iov_base: (remote + done as u64) as *mut _,
             iov_len: length - done,
         };
-        // SAFETY: `here` describes memory that the caller vouches for; the kernel checks `there`.
+        // SAFETY: the caller promises that `here` is readable; the kernel checks `there`.
         let n = unsafe { libc::process_vm_writev(pid, &here, 1, &there, 1, 0) };
         done += progress(n)?;
     }
     Ok(())
 }
 
-/// A short copy means that a later page of the range is not there; a copy of nothing means so at once.
+/// Returns the number of bytes copied. A short copy means that a later page of the range is not
+/// mapped, and the next call fails; a copy of nothing means that the first is not.
 fn progress(n: libc::ssize_t) -> Result<usize> {
     match n {
         n if n > 0 => Ok(n as usize),
@@ -80,7 +88,7 @@ mod tests {
     #[test]
     fn answers_efault_for_memory_that_is_not_there() {
         let mut target = [0u8; 8];
-        // SAFETY: the local side is valid; the remote side is the kernel's to refuse.
+        // SAFETY: the local side is valid; the kernel refuses the remote side.
         let answer = unsafe { read(std::process::id() as i32, 8, target.as_mut_ptr(), 8) };
         assert_eq!(answer, Err(Errno::EFAULT));
     }

@@ -1,20 +1,22 @@
-//! A thread that sleeps much, works for moments and should begin soon: what it asks of the scheduler.
+//! Scheduler settings for a thread that sleeps much, works briefly and should start soon after a
+//! wake-up.
 
-/// The kernel adds 50 us to every sleep of a thread that does not ask for less (PR_SET_TIMERSLACK).
+/// Timer slack in nanoseconds. By default the kernel adds 50 us to every sleep (PR_SET_TIMERSLACK).
 const SLACK_NANOSECONDS: libc::c_ulong = 1000;
-/// The time slice, in nanoseconds: the least that there is. Among threads that compute, the one with the shortest slice gets
-/// a processor first when it wakes up, and gives it back the sooner (Linux 6.12, sched(7); older ones take no notice).
+/// Time slice in nanoseconds: the shortest there is. Among threads that compute, the one with the
+/// shortest slice gets a processor first when it wakes up, and yields it sooner (Linux 6.12,
+/// sched(7); older kernels ignore it).
 const SLICE_NANOSECONDS: u64 = 100_000;
 
-/// Asks for it for the calling thread. What is refused, by a filter of system calls say, is not needed.
+/// Applies the settings to the calling thread. A refusal, by a system call filter say, is ignored.
 pub fn be_punctual() {
     let (option, slack, none) = (
         libc::PR_SET_TIMERSLACK,
         SLACK_NANOSECONDS,
         0 as libc::c_ulong,
     );
-    // With all arguments that the system call has: valgrind reports those that are not set.
-    // SAFETY: no pointers; it concerns the calling thread alone.
+    // All arguments of the system call are passed, because valgrind reports missing ones.
+    // SAFETY: the call takes no pointers and concerns the calling thread alone.
     unsafe { libc::prctl(option, slack, none, none, none) };
     if let Some(mut attributes) = attributes()
         && attributes.sched_policy == libc::SCHED_OTHER as u32
@@ -25,7 +27,7 @@ pub fn be_punctual() {
     }
 }
 
-/// How the calling thread is scheduled.
+/// Returns the scheduling attributes of the calling thread.
 fn attributes() -> Option<libc::sched_attr> {
     // SAFETY: plain numbers, for which zero is a value.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
@@ -48,7 +50,7 @@ mod tests {
         };
         assert_eq!(after.sched_policy, before.sched_policy);
         assert_eq!(after.sched_nice, before.sched_nice);
-        // Kernels that have no slice of a thread's own say 0.
+        // Kernels without slices per thread report 0.
         assert!([0, SLICE_NANOSECONDS].contains(&after.sched_runtime));
     }
 }

@@ -1,9 +1,10 @@
-//! Which of many descriptors can be read: epoll(7), itself a descriptor that can be read while one of them can.
+//! Readiness of many descriptors: epoll(7), itself a descriptor that is readable while one of them
+//! is.
 
 use crate::errno::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Whether one of two descriptors can be read now.
+/// Returns whether one of two descriptors is readable now.
 pub fn is_ready(descriptors: [BorrowedFd<'_>; 2]) -> bool {
     let mut wanted = descriptors.map(|descriptor| libc::pollfd {
         fd: descriptor.as_raw_fd(),
@@ -14,22 +15,22 @@ pub fn is_ready(descriptors: [BorrowedFd<'_>; 2]) -> bool {
     unsafe { libc::poll(wanted.as_mut_ptr(), wanted.len() as libc::nfds_t, 0) > 0 }
 }
 
-/// What a descriptor is waited for.
+/// The condition that a descriptor is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// That it can be read.
+    /// Readable.
     Reading,
-    /// That it can be written to.
+    /// Writable.
     Writing,
     /// Either.
     Both,
 }
 
-/// Waits until one of the descriptors is ready, `milliseconds` at most, for ever below 0: which of them are, in their order.
-/// None stands for a place at which there is nothing to wait for.
+/// Waits until one of the descriptors is ready, `milliseconds` at most (no limit below 0). Returns
+/// whether each is, in their order. None stands for a position without a descriptor.
 pub fn wait(wanted: &[Option<(BorrowedFd<'_>, Interest)>], milliseconds: i32) -> Vec<bool> {
     let entry = |one: &Option<(BorrowedFd<'_>, Interest)>| libc::pollfd {
-        // Those below 0 are passed over.
+        // Negative descriptors are ignored.
         fd: one.map_or(-1, |(fd, _)| fd.as_raw_fd()),
         events: match one {
             None => 0,
@@ -41,38 +42,38 @@ pub fn wait(wanted: &[Option<(BorrowedFd<'_>, Interest)>], milliseconds: i32) ->
     };
     let mut entries: Vec<libc::pollfd> = wanted.iter().map(entry).collect();
     let count = entries.len() as libc::nfds_t;
-    // SAFETY: as many valid pollfds as are said.
+    // SAFETY: `entries` has `count` valid pollfds.
     let ready = unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) };
-    // When it could not wait, nothing is known of any.
+    // After a failure nothing is known of any descriptor.
     entries
         .iter()
         .map(|one| ready > 0 && one.revents != 0)
         .collect()
 }
 
-/// Descriptors that are looked at together, each by a number.
+/// A set of descriptors, each with a number.
 #[derive(Debug)]
 pub struct Readiness {
     epoll: OwnedFd,
 }
 
 impl Readiness {
-    /// Of none.
+    /// Returns an empty set.
     ///
     /// # Errors
     /// The system's, when it has no descriptors or memory left.
     pub fn new() -> Result<Readiness> {
-        // SAFETY: no pointers; the result is checked before it is owned.
+        // SAFETY: the call takes no pointers; the result is checked before it is owned.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
             return Err(Errno::last());
         }
-        // SAFETY: just made, owned by nobody else.
+        // SAFETY: epoll_create1 just returned this descriptor, and nothing else owns it.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Readiness { epoll })
     }
 
-    /// From now on `descriptor` is looked at, by `number`.
+    /// Adds `descriptor` under `number`.
     ///
     /// # Errors
     /// The system's, when it has no memory left.
@@ -80,9 +81,10 @@ impl Readiness {
         self.change(libc::EPOLL_CTL_ADD, descriptor, number)
     }
 
-    /// Not any more. To be said before it is closed, for a child may have a copy of it, and then it would stay.
+    /// Removes a descriptor. Must precede its closing: if a child has a copy of it, it would
+    /// otherwise stay in the set.
     pub fn remove(&self, descriptor: &impl AsFd) {
-        // It was added; nothing else can be wrong.
+        // The descriptor was added, so this cannot fail.
         let _ = self.change(libc::EPOLL_CTL_DEL, descriptor, 0);
     }
 
@@ -99,7 +101,8 @@ impl Readiness {
         }
     }
 
-    /// The numbers of some that can be read now: others the next time, so that all have their turn.
+    /// Returns the numbers of some readable descriptors, 16 at most: later calls return others, so
+    /// that all get their turn.
     pub fn now(&self) -> impl Iterator<Item = u64> {
         const MOST: usize = 16;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];

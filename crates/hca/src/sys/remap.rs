@@ -6,8 +6,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 const HUGE: u64 = 2 << 20;
 
-/// Addresses for `length` bytes that nothing else is put at, as far into a huge page as `like` is, so that huge pages
-/// can be moved there whole.
+/// Reserves `length` bytes of address space, with the same offset in a huge page as `like`, so that
+/// whole huge pages can be moved there.
+///
+/// # Errors
+/// The system's.
 pub fn reserve(length: u64, like: u64) -> Result<u64> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a fresh mapping at an address of the kernel's choice.
@@ -18,26 +21,33 @@ pub fn reserve(length: u64, like: u64) -> Result<u64> {
     Ok(start)
 }
 
-/// Private memory of our own, without pages yet, as far into a huge page as `like` is.
+/// Maps private memory without pages, with the same offset in a huge page as `like`.
+///
+/// # Errors
+/// The system's.
 pub fn private(length: u64, like: u64) -> Result<u64> {
     let start = reserve(length, like)?;
     protect(start, length, libc::PROT_READ | libc::PROT_WRITE)?;
     Ok(start)
 }
 
-/// Takes away what is mapped in a range that is ours.
+/// Unmaps a range of the caller.
 pub fn unmap(start: u64, length: u64) {
     if length > 0 {
-        // SAFETY: the caller's own range.
+        // SAFETY: the range belongs to the caller.
         let _ = unsafe { mm::unmap(start, length) };
     }
 }
 
-/// Moves the pages of `[from, from + length)` elsewhere, with everything that the kernel knows of the mapping; at `from`
-/// stays an equal mapping without pages (MREMAP_DONTUNMAP, Linux 5.7). Goes to `target`, or where there is room.
+/// Moves the pages of `[from, from + length)` to `target`, or to an address of the kernel's choice,
+/// with all attributes of the mapping. An equal mapping without pages stays at `from`
+/// (MREMAP_DONTUNMAP, Linux 5.7). Returns the new address.
+///
+/// # Errors
+/// The system's.
 pub fn move_pages_out(from: u64, length: u64, target: Option<u64>) -> Result<u64> {
     const OUT: libc::c_int = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
-    // SAFETY: the target was reserved by us; that the pages leave `from` is what the caller wants.
+    // SAFETY: the caller reserved the target, and wants the pages to leave `from`.
     unsafe {
         match target {
             Some(target) => mm::remap(from, length, OUT | libc::MREMAP_FIXED, target),
@@ -46,14 +56,22 @@ pub fn move_pages_out(from: u64, length: u64, target: Option<u64>) -> Result<u64
     }
 }
 
-/// Moves a mapping of ours over what is at `target`, at once for all threads.
+/// Moves a mapping of the caller over `target`, atomically for all threads.
+///
+/// # Errors
+/// The system's.
 pub fn move_over(from: u64, length: u64, target: u64) -> Result<()> {
     const OVER: libc::c_int = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-    // SAFETY: the caller has made sure that what is at `target` may be replaced by what is at `from`. Async-signal-safe.
+    // SAFETY: the caller makes sure that the mapping at `target` may be replaced by the one at
+    // `from`. Async-signal-safe.
     unsafe { mm::remap(from, length, OVER, target) }.map(drop)
 }
 
-/// Maps a part of a file over `[at, at + length)`, shared, at once for all threads. A forked child does not get it.
+/// Maps a part of a file over `[at, at + length)`, shared, atomically for all threads. A forked
+/// child does not inherit it.
+///
+/// # Errors
+/// The system's.
 pub fn map_over(
     file: BorrowedFd<'_>,
     offset: u64,
@@ -63,22 +81,25 @@ pub fn map_over(
 ) -> Result<()> {
     const OVER: libc::c_int =
         libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE | libc::MAP_POPULATE;
-    // SAFETY: the caller has made sure that the file's bytes are those of the range.
+    // SAFETY: the caller makes sure that the file has the bytes of the range.
     unsafe { mm::map(at, length, protection, OVER, file.as_raw_fd(), offset) }?;
-    // SAFETY: the range was just mapped by us.
+    // SAFETY: the range was just mapped here.
     let _ = unsafe { mm::advise(at, length, mm::Advice::LinuxDontFork) };
     Ok(())
 }
 
-/// Changes what may be done with a range.
+/// Changes the access rights of a range.
+///
+/// # Errors
+/// The system's.
 pub fn protect(start: u64, length: u64, protection: libc::c_int) -> Result<()> {
     // SAFETY: the caller's own range, or one whose rights the application chose. Async-signal-safe.
     unsafe { mm::protect(start, length, protection) }
 }
 
-/// Frees the pages of a private range of ours, locked ones too.
+/// Frees the pages of a private range of the caller, locked ones too.
 pub fn drop_pages(start: u64, length: u64) {
-    // SAFETY: the pages of our own range, which nobody reads again.
+    // SAFETY: the caller's own range, whose contents are not read again.
     unsafe {
         let _ = mm::advise(start, length, mm::Advice::LinuxDontNeed)
             .or_else(|_| mm::advise(start, length, mm::Advice::LinuxDontneedLocked));

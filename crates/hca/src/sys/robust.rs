@@ -1,10 +1,11 @@
-//! A word that the kernel marks when the thread that holds it ends, however it ends (robust futexes,
-//! set_robust_list(2)). The mark is there before anybody can have waited for the process.
+//! A word that the kernel marks when the thread that holds it ends in any way (robust futexes,
+//! set_robust_list(2)). The mark is set before a wait for the process can return.
 
 use std::ffi::c_long;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One lock of the list: the kernel follows `next`, and finds the word at [`Head::offset`] from here.
+/// One lock of the list: the kernel follows `next`, and finds the word at [`Head::offset`] from
+/// here.
 #[repr(C)]
 struct Lock {
     next: *const Lock,
@@ -18,8 +19,9 @@ struct Head {
     pending: *const Lock,
 }
 
-/// The calling thread holds the word until it ends. Returns whether the kernel knows: where it does not, the word is 0
-/// and stays so. For a thread that takes no robust mutex of the C library, whose list this replaces.
+/// Makes the calling thread hold the word until it ends. Returns whether the kernel accepted that:
+/// otherwise the word is 0 and stays so. For a thread that takes no robust mutex of the C library,
+/// whose list this replaces.
 pub fn hold(word: &'static AtomicU32) -> bool {
     let lock = Box::leak(Box::new(Lock {
         next: std::ptr::null(),
@@ -32,8 +34,8 @@ pub fn hold(word: &'static AtomicU32) -> bool {
     }));
     // The list is a ring.
     lock.next = &head.list;
-    // SAFETY: gettid takes nothing. The kernel keeps the address of the list, which lives for ever, and reads it when
-    // the thread ends; the word that it leads to lives for ever too.
+    // SAFETY: gettid takes no arguments. The kernel keeps the address of the list, which is leaked,
+    // and reads it when the thread ends; the word that it leads to is static.
     let is_known = unsafe {
         word.store(libc::gettid() as u32, Ordering::SeqCst);
         libc::syscall(libc::SYS_set_robust_list, head, size_of::<Head>()) == 0
@@ -44,7 +46,7 @@ pub fn hold(word: &'static AtomicU32) -> bool {
     is_known
 }
 
-/// Whether the thread that held a word has ended.
+/// Returns whether the thread that held a word has ended.
 #[inline]
 pub fn was_left(word: u32) -> bool {
     word & libc::FUTEX_OWNER_DIED != 0
@@ -63,7 +65,8 @@ mod tests {
         });
         let (is_known, was_left_then) = holder.join().unwrap();
         assert!(!was_left_then);
-        // The C library joins when the kernel clears the thread's number, which it does after it has marked the word.
+        // The C library joins when the kernel clears the thread's number, which it does after it
+        // has marked the word.
         assert_eq!(was_left(word.load(Ordering::SeqCst)), is_known);
     }
 }

@@ -1,6 +1,7 @@
-//! Sequenced-packet Unix sockets that carry descriptors, ring, and tell of the other end's death (unix(7), SCM_RIGHTS).
+//! Sequenced-packet Unix sockets: they pass descriptors, carry doorbell rings and report the peer's
+//! death (unix(7), SCM_RIGHTS).
 //!
-//! No call here waits for the other end, except [`Socket::wait_readable`], and that not for ever.
+//! No call here waits for the peer, except [`Socket::wait_readable`], which has a timeout.
 
 use crate::errno::{Errno, Result};
 use std::ffi::OsStr;
@@ -10,7 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Most descriptors in one message: the slots of a UDP port, and two listeners (`roce/pool.rs`).
+/// Largest number of descriptors in one message: the slots of a UDP port and two listeners
+/// (`roce/pool.rs`).
 pub const MAX_DESCRIPTORS: usize = 66;
 
 /// One end of a connection, or a listener.
@@ -19,54 +21,66 @@ pub struct Socket {
     fd: OwnedFd,
 }
 
-/// A message as received: how many bytes, and the descriptors with it.
+/// A received message: its length and its descriptors.
 pub struct Received {
-    /// Bytes filled in the caller's buffer; 0 when the other end is gone.
+    /// Bytes filled in the caller's buffer; 0 when the peer has closed the connection.
     pub length: usize,
     /// Descriptors that came along, at most [`MAX_DESCRIPTORS`].
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// What [`Socket::take_rings`] found.
+/// Result of [`Socket::take_rings`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rings {
-    /// Rings or none; the other end lives.
+    /// The peer lives; it may have rung or not.
     Taken,
-    /// The other end is gone.
+    /// The peer has closed the connection.
     Ended,
 }
 
 impl Socket {
     fn new() -> Result<Socket> {
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no pointers; the result is checked before it is owned.
+        // SAFETY: the call takes no pointers; the result is checked before it is owned.
         let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
         if fd < 0 {
             return Err(Errno::last());
         }
-        // SAFETY: `fd` was just made and nobody else owns it.
+        // SAFETY: socket(2) just returned `fd`, and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Socket { fd })
     }
 
     /// Listens at `path`, which must not exist.
+    ///
+    /// # Errors
+    /// EADDRINUSE when `path` exists; ENAMETOOLONG; the system's.
     pub fn listen(path: &Path) -> Result<Socket> {
         Socket::listen_at(&address(path)?)
     }
 
-    /// Connects to the listener at `path`. ECONNREFUSED or ENOENT mean that its process is gone, EAGAIN that too many wait
-    /// for it to accept them.
+    /// Connects to the listener at `path`.
+    ///
+    /// # Errors
+    /// ECONNREFUSED or ENOENT when the listener's process has ended; EAGAIN when its accept queue
+    /// is full; ENAMETOOLONG; the system's.
     pub fn connect(path: &Path) -> Result<Socket> {
         Socket::connect_to(&address(path)?)
     }
 
-    /// Listens under an abstract name, which is free again when the last descriptor of the listener is closed; EADDRINUSE
-    /// when somebody in this network namespace has it.
+    /// Listens under an abstract name, which is free again when the listener's last descriptor is
+    /// closed.
+    ///
+    /// # Errors
+    /// EADDRINUSE when the name is taken in this network namespace; ENAMETOOLONG; the system's.
     pub fn listen_abstract(name: &[u8]) -> Result<Socket> {
         Socket::listen_at(&abstract_address(name)?)
     }
 
-    /// Connects to the listener of an abstract name, as [`Socket::connect`] does.
+    /// Connects to the listener of an abstract name.
+    ///
+    /// # Errors
+    /// As [`Socket::connect`].
     pub fn connect_abstract(name: &[u8]) -> Result<Socket> {
         Socket::connect_to(&abstract_address(name)?)
     }
@@ -78,7 +92,7 @@ impl Socket {
         if unsafe { libc::bind(socket.fd.as_raw_fd(), pointer, *length) } != 0 {
             return Err(Errno::last());
         }
-        // SAFETY: plain system call.
+        // SAFETY: the call takes no pointers.
         if unsafe { libc::listen(socket.fd.as_raw_fd(), 512) } != 0 {
             return Err(Errno::last());
         }
@@ -95,12 +109,15 @@ impl Socket {
         Ok(socket)
     }
 
-    /// One that was handed over.
+    /// Wraps a socket that was handed over.
     pub fn of(fd: OwnedFd) -> Socket {
         Socket { fd }
     }
 
-    /// Takes the next connection of a listener; EAGAIN when there is none.
+    /// Accepts the next connection of a listener.
+    ///
+    /// # Errors
+    /// EAGAIN when there is none; the system's.
     pub fn accept(&self) -> Result<Socket> {
         // SAFETY: the address out-parameters may be null.
         let fd = unsafe {
@@ -114,12 +131,15 @@ impl Socket {
         if fd < 0 {
             return Err(Errno::last());
         }
-        // SAFETY: `fd` was just made and nobody else owns it.
+        // SAFETY: accept4 just returned `fd`, and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Socket { fd })
     }
 
-    /// Waits until there is something to receive, or the other end is gone; EAGAIN after `timeout`.
+    /// Waits until there is something to receive, or the peer has closed the connection.
+    ///
+    /// # Errors
+    /// EAGAIN after `timeout`; the system's.
     pub fn wait_readable(&self, timeout: Duration) -> Result<()> {
         let mut wanted = libc::pollfd {
             fd: self.fd.as_raw_fd(),
@@ -135,23 +155,26 @@ impl Socket {
         }
     }
 
-    /// Makes the other end readable. Returns whether it is: a full buffer is as good as rung. One that is gone needs no
-    /// ring, and nothing that the other end does can block or kill us.
+    /// Rings the peer's doorbell: makes its socket readable. Returns whether it is; a full buffer
+    /// counts. A peer that has ended needs no ring, and no action of the peer can block or kill
+    /// this process.
     #[inline]
     pub fn ring(&self) -> bool {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: one readable byte.
+        // SAFETY: the pointer leads to one readable byte.
         let sent = unsafe { libc::send(self.fd.as_raw_fd(), [1u8].as_ptr().cast(), 1, flags) };
         sent == 1 || Errno::last() == Errno::EAGAIN
     }
 
-    /// Takes the rings so far. What comes with them, descriptors too, is dropped by the kernel.
+    /// Takes the doorbell rings so far. Anything that comes with them, descriptors included, is
+    /// dropped by the kernel.
     pub fn take_rings(&self) -> Rings {
-        // One that rings without end must not keep us here; what is left keeps the socket readable.
+        // A peer that rings without end must not keep the caller here; remaining rings keep the
+        // socket readable.
         const MOST: usize = 64;
         let mut byte = [0u8; 1];
         for _ in 0..MOST {
-            // SAFETY: one writable byte.
+            // SAFETY: the pointer leads to one writable byte.
             let n = unsafe {
                 libc::recv(
                     self.fd.as_raw_fd(),
@@ -173,7 +196,11 @@ impl Socket {
         Rings::Taken
     }
 
-    /// Process id (in our namespace) and user id of the other end, as the kernel knows them (SO_PEERCRED).
+    /// Returns the peer's process id (in this PID namespace) and user id, as the kernel knows them
+    /// (SO_PEERCRED).
+    ///
+    /// # Errors
+    /// The system's.
     pub fn peer(&self) -> Result<(i32, u32)> {
         let mut credentials = libc::ucred {
             pid: 0,
@@ -197,8 +224,14 @@ impl Socket {
         Ok((credentials.pid, credentials.uid))
     }
 
-    /// Sends one message with descriptors; EAGAIN when the other end has not taken earlier ones, ETOOMANYREFS when too
-    /// many descriptors of this user are on their way.
+    /// Sends one message with descriptors.
+    ///
+    /// # Errors
+    /// EAGAIN when the peer has not taken earlier messages; ETOOMANYREFS when too many descriptors
+    /// of this user are in flight; the system's.
+    ///
+    /// # Panics
+    /// With more than [`MAX_DESCRIPTORS`] descriptors.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
         assert!(descriptors.len() <= MAX_DESCRIPTORS);
         let mut iov = libc::iovec {
@@ -215,7 +248,8 @@ impl Socket {
             message.msg_control = control.0.as_mut_ptr().cast();
             // SAFETY: CMSG_SPACE is plain arithmetic.
             message.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as _;
-            // SAFETY: `control` is large enough for one header with MAX_DESCRIPTORS descriptors and aligned for it.
+            // SAFETY: `control` is large enough for one header with MAX_DESCRIPTORS descriptors and
+            // aligned for it.
             unsafe {
                 let header = libc::CMSG_FIRSTHDR(&message);
                 (*header).cmsg_level = libc::SOL_SOCKET;
@@ -232,8 +266,11 @@ impl Socket {
         if n < 0 { Err(Errno::last()) } else { Ok(()) }
     }
 
-    /// Receives one message; EAGAIN when there is none. A message longer than `buffer` is refused with EPROTO, as is one
-    /// whose descriptors found no room.
+    /// Receives one message.
+    ///
+    /// # Errors
+    /// EAGAIN when there is none; EPROTO when the message is longer than `buffer` or its
+    /// descriptors found no room; the system's.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Received> {
         let mut iov = libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
@@ -252,8 +289,8 @@ impl Socket {
             return Err(Errno::last());
         }
         let mut descriptors = Vec::new();
-        // SAFETY: the kernel filled `control` with well-formed headers up to msg_controllen, and every descriptor in
-        // an SCM_RIGHTS header is now ours alone.
+        // SAFETY: the kernel filled `control` with well-formed headers up to msg_controllen, and
+        // every descriptor in an SCM_RIGHTS header now belongs to this process alone.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(&message);
             while !header.is_null() {
@@ -313,7 +350,7 @@ fn address(path: &Path) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
     Ok((address, length as libc::socklen_t))
 }
 
-/// An abstract name begins with a zero byte and has no end but its length (unix(7)).
+/// An abstract name begins with a zero byte and is ended only by its length (unix(7)).
 fn abstract_address(name: &[u8]) -> Result<(libc::sockaddr_un, libc::socklen_t)> {
     // SAFETY: an all-zero sockaddr_un is valid.
     let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };

@@ -1,4 +1,4 @@
-//! Starting the adapter's threads in programs that change their own code meanwhile.
+//! Starts the adapter's threads in programs that change their own code meanwhile.
 //!
 //! A new thread calls mmap(2) and munmap(2) for its heap. Open MPI and UCX overwrite the first
 //! instructions of these functions ("memory hooks") while other threads may be running them; a
@@ -19,8 +19,8 @@ use std::ptr;
 
 type Body = Box<dyn FnOnce() + Send>;
 
-/// What the maker and the new thread share until the thread has its heap. It lies on the maker's
-/// stack, so the thread must not touch it after the post.
+/// State shared by the creating and the new thread until the new one has its heap. It lies on the
+/// creator's stack, so the new thread must not touch it after the post.
 struct Beginning {
     has_heap: UnsafeCell<libc::sem_t>,
     name: &'static CStr,
@@ -28,27 +28,27 @@ struct Beginning {
 }
 
 extern "C" fn enter(beginning: *mut c_void) -> *mut c_void {
-    // SAFETY: malloc(3) and free(3) of a byte, and the maker's `Beginning`, which is there and not
-    // touched by the maker until the post; its semaphore was made.
+    // SAFETY: malloc(3) and free(3) of a byte, and the creator's `Beginning`, which the creator
+    // keeps and does not touch until the post; its semaphore is initialised.
     let (name, body) = unsafe {
-        // Seen by nobody, or the compiler would leave both out.
+        // black_box, or the compiler would remove both calls.
         libc::free(std::hint::black_box(libc::malloc(1)));
         let beginning: *mut Beginning = beginning.cast();
         let taken = ((*beginning).name, (*beginning).body.take());
         libc::sem_post((*beginning).has_heap.get());
         taken
     };
-    // SAFETY: this thread's number, and a string with its end.
+    // SAFETY: this thread's number, and a terminated string.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr()) };
     if let Some(body) = body {
-        // What panicked has said so on standard error; the program's threads go on.
+        // A panic has been reported on standard error; the program's threads go on.
         let _ = catch_unwind(AssertUnwindSafe(body));
     }
     ptr::null_mut()
 }
 
-/// What a thread needs besides the stack that its body uses: the program's variables that each
-/// thread has (`__thread`) lie on it in glibc, however large they are. As `std::thread` asks.
+/// Returns the stack that a thread needs besides that of its body: in glibc the program's
+/// thread-local variables (`__thread`) lie on it, however large they are. As `std::thread` does.
 fn least(attributes: &libc::pthread_attr_t) -> usize {
     type Least = extern "C" fn(*const libc::pthread_attr_t) -> usize;
     // SAFETY: a C string; glibc's function of this name takes the attributes, and no other library
@@ -62,8 +62,8 @@ fn least(attributes: &libc::pthread_attr_t) -> usize {
     }
 }
 
-/// Starts a detached thread with none of the program's signals; returns when it has its heap.
-/// The body has `stack` bytes of stack; a `name` of more than 15 bytes is not set.
+/// Starts a detached thread with all signals blocked; returns when it has its heap. The body has
+/// `stack` bytes of stack; a `name` of more than 15 bytes is not set.
 ///
 /// # Errors
 /// The system's (pthread_create(3)), when it has no threads or memory left.
@@ -73,7 +73,7 @@ pub fn start(
     body: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     let mut beginning = Beginning {
-        // SAFETY: a semaphore is plain data, made by sem_init below before anybody uses it.
+        // SAFETY: a semaphore is plain data, initialised by sem_init below before its first use.
         has_heap: UnsafeCell::new(unsafe { std::mem::zeroed() }),
         name,
         body: Some(Box::new(body)),
@@ -82,9 +82,9 @@ pub fn start(
     let _signals = SignalsBlocked::new();
     let mut attributes = MaybeUninit::uninit();
     let mut thread = MaybeUninit::uninit();
-    // SAFETY: the semaphore and the attributes are made before they are used and destroyed after
-    // their last use. The new thread has `beginning` until its post, for which this one waits: a
-    // wait fails only when a signal handler has run, and none does here.
+    // SAFETY: the semaphore and the attributes are initialised before they are used and destroyed
+    // after their last use. The new thread has `beginning` until its post, for which this one
+    // waits: a wait fails only when a signal handler has run, and none does here.
     unsafe {
         libc::sem_init(has_heap, 0, 0);
         libc::pthread_attr_init(attributes.as_mut_ptr());
@@ -104,7 +104,7 @@ pub fn start(
         }
         while libc::sem_wait(has_heap) != 0 {}
         libc::sem_destroy(has_heap);
-        // It may have ended by now: only the thread itself may use its number.
+        // The thread may have ended by now: only the thread itself may use its number.
     }
     Ok(())
 }

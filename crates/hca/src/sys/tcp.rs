@@ -1,5 +1,5 @@
-//! TCP sockets as a tunnel needs them (tcp(7)): no call waits for the other end, but [`Tcp::wait_for_room`], and that not
-//! for long.
+//! TCP sockets for the TCP fallback (tcp(7)). No call waits for the peer, except
+//! [`Tcp::wait_for_room`], which has a timeout.
 
 use super::inet;
 use super::udp::{Address, Name};
@@ -9,15 +9,15 @@ use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// One end of a connection, one that is being made, or a listener.
+/// One end of a connection, a connection being made, or a listener.
 #[derive(Debug)]
 pub struct Tcp {
     fd: OwnedFd,
 }
 
-/// Bytes that the kernel is asked to keep for us each way: a queue pair's window, twice.
+/// Kernel buffer size for each direction in bytes: twice a queue pair's window.
 const BUFFER: libc::c_int = 2 << 20;
-/// Connections that wait for somebody to take them.
+/// Connections that may wait to be accepted.
 const BACKLOG: libc::c_int = 128;
 
 impl Tcp {
@@ -25,15 +25,16 @@ impl Tcp {
         inet::open(family, libc::SOCK_STREAM).map(Tcp::of)
     }
 
-    /// One that was handed over.
+    /// Wraps a socket that was handed over.
     pub fn of(fd: OwnedFd) -> Tcp {
         Tcp { fd }
     }
 
-    /// Listens at a port of all addresses, of IPv4 and IPv6, or of IPv4 alone where the system has no IPv6.
+    /// Listens at a port of all addresses, of IPv4 and IPv6, or of IPv4 alone where the system has
+    /// no IPv6.
     ///
     /// # Errors
-    /// EADDRINUSE when somebody listens there.
+    /// EADDRINUSE when another socket listens there; the system's.
     pub fn listen(port: u16) -> Result<Tcp> {
         let any = |ip| Address { ip, port, scope: 0 };
         match Tcp::listen_at(libc::AF_INET6, any(Ipv6Addr::UNSPECIFIED)) {
@@ -50,20 +51,21 @@ impl Tcp {
         if family == libc::AF_INET6 {
             socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
         }
-        // Connections of those who had the port before us are still ending.
+        // Connections of the port's previous owner may still be closing.
         socket.set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
         inet::bind(&socket.fd, at)?;
-        // SAFETY: plain system call.
+        // SAFETY: the call takes no pointers.
         match unsafe { libc::listen(socket.fd.as_raw_fd(), BACKLOG) } {
             0 => Ok(socket),
             _ => Err(Errno::last()),
         }
     }
 
-    /// Begins to connect from an address of ours. When it can be written to, [`Tcp::outcome`] says what came of it.
+    /// Begins to connect from a local address. When the socket becomes writable, [`Tcp::outcome`]
+    /// returns the result.
     ///
     /// # Errors
-    /// What is known at once: EADDRNOTAVAIL, ENETUNREACH, ECONNREFUSED of this host itself...
+    /// Those known at once: EADDRNOTAVAIL, ENETUNREACH, ECONNREFUSED from this host itself...
     pub fn connect(from: Ipv6Addr, to: Address) -> Result<Tcp> {
         let family = match to.ip.to_ipv4_mapped() {
             Some(_) => libc::AF_INET,
@@ -89,7 +91,7 @@ impl Tcp {
         }
     }
 
-    /// What came of connecting.
+    /// Returns the result of connecting.
     ///
     /// # Errors
     /// The network's.
@@ -113,7 +115,7 @@ impl Tcp {
         }
     }
 
-    /// Takes the next connection of a listener.
+    /// Accepts the next connection of a listener.
     ///
     /// # Errors
     /// EAGAIN when there is none; the system's, when it has no descriptors or memory left.
@@ -130,16 +132,16 @@ impl Tcp {
         if fd < 0 {
             return Err(Errno::last());
         }
-        // SAFETY: `fd` was just made and nobody else owns it.
+        // SAFETY: accept4 just returned `fd`, and nothing else owns it.
         let taken = Tcp::of(unsafe { OwnedFd::from_raw_fd(fd) });
         taken.prepare()?;
         Ok(taken)
     }
 
-    /// Who is at the other end.
+    /// Returns the peer's address.
     ///
     /// # Errors
-    /// ENOTCONN when nobody is any more.
+    /// ENOTCONN when the connection has ended.
     pub fn peer(&self) -> Result<Address> {
         // SAFETY: an all-zero sockaddr_storage is valid.
         let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
@@ -154,7 +156,7 @@ impl Tcp {
         }
     }
 
-    /// The port of ours.
+    /// Returns the local port.
     ///
     /// # Errors
     /// The system's.
@@ -163,8 +165,9 @@ impl Tcp {
         inet::port(&self.fd)
     }
 
-    /// Messages leave at once, there is room for them, and an end that is gone without a word is missed: after half a minute
-    /// of silence, or ten seconds without an acknowledgement.
+    /// Sets the options of a connection: messages leave at once, buffers are large, and a peer that
+    /// has vanished is detected after half a minute of silence or ten seconds without an
+    /// acknowledgement.
     fn prepare(&self) -> Result<()> {
         const SILENCE_S: libc::c_int = 15;
         const BETWEEN_S: libc::c_int = 5;
@@ -184,10 +187,10 @@ impl Tcp {
         inet::set(&self.fd, level, option, value)
     }
 
-    /// Takes what has come; 0 when nothing will any more.
+    /// Reads the bytes that have arrived; 0 at the end of the stream.
     ///
     /// # Errors
-    /// EAGAIN when nothing has come; the network's.
+    /// EAGAIN when none have; the network's.
     pub fn read(&self, into: &mut [u8]) -> Result<usize> {
         // SAFETY: `into` is writable for its length.
         let count = unsafe {
@@ -201,14 +204,16 @@ impl Tcp {
         usize::try_from(count).map_err(|_| Errno::last())
     }
 
-    /// Gives the kernel as much of `parts`, one after another, as it has room for.
+    /// Writes as many bytes of `parts`, one after another, as the kernel has room for. Returns
+    /// their number.
     ///
     /// # Errors
-    /// EAGAIN when it has none; the network's.
+    /// EAGAIN when it has no room; the network's.
     pub fn write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         // SAFETY: an all-zero msghdr is valid.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        // IoSlice is an iovec, as its documentation promises; sendmsg does not write to it.
+        // IoSlice has the layout of iovec, as its documentation guarantees; sendmsg does not write
+        // to it.
         message.msg_iov = parts.as_ptr().cast_mut().cast();
         message.msg_iovlen = parts.len() as _;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -228,9 +233,9 @@ impl Tcp {
         unsafe { libc::poll(&mut wanted, 1, milliseconds) };
     }
 
-    /// Ends the connection for both ends, whoever has a descriptor of it.
+    /// Shuts the connection down in both directions, also for other holders of its descriptor.
     pub fn end(&self) {
-        // SAFETY: plain system call; one that is not connected any more says so.
+        // SAFETY: the call takes no pointers; on an unconnected socket it fails without effect.
         unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
     }
 }

@@ -1,4 +1,4 @@
-//! The threads of this process, and keeping signal handlers from running on the calling one.
+//! The threads of this process, and blocking of signals on the calling one.
 
 use crate::errno::Result;
 use rustix::fs::{Stat, fstat, stat};
@@ -8,12 +8,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 const TASKS: &str = "/proc/self/task";
 
-/// Whether the calling thread is the only one.
+/// Returns whether the calling thread is the only one.
 pub fn is_alone() -> bool {
     count() == 1
 }
 
-/// The threads of the process that opened it, for who asks often; a forked child opens its own.
+/// The threads of the process that opened it, for frequent queries; a forked child opens its own.
 #[derive(Debug)]
 pub struct Threads(File);
 
@@ -24,12 +24,15 @@ impl AsFd for Threads {
 }
 
 impl Threads {
-    /// Opens the directory of them.
+    /// Opens the directory of threads.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn open() -> Result<Threads> {
         Ok(Threads(File::open(TASKS)?))
     }
 
-    /// Whether the calling thread is the only one.
+    /// Returns whether the calling thread is the only one.
     pub fn are_one(&self) -> bool {
         count_by(fstat(&self.0)) == 1
     }
@@ -39,8 +42,8 @@ fn count() -> usize {
     count_by(stat(TASKS))
 }
 
-/// Threads of this process. The directory of them has a link for each, and two of its own (proc(5)); where it has not,
-/// they are counted.
+/// Returns the number of threads. Their directory has a link for each, and two of its own
+/// (proc(5)); where it has not, they are counted.
 fn count_by(directory: rustix::io::Result<Stat>) -> usize {
     match directory.map(|tasks| tasks.st_nlink) {
         Ok(links) if links > 2 => links as usize - 2,
@@ -48,7 +51,7 @@ fn count_by(directory: rustix::io::Result<Stat>) -> usize {
     }
 }
 
-/// No signal handler runs on this thread until this is dropped.
+/// Keeps signal handlers from running on this thread until it is dropped.
 pub struct SignalsBlocked {
     before: libc::sigset_t,
 }

@@ -1,12 +1,12 @@
-//! UDP sockets as RoCEv2 needs them: udp(7), ip(7), ipv6(7), socket(7).
+//! UDP sockets for RoCEv2: udp(7), ip(7), ipv6(7), socket(7).
 //!
-//! - What is received says for which of our addresses it was, and comes several datagrams a call; equal ones that came
-//!   one after another may come as one buffer (UDP_GRO).
-//! - What is sent leaves from an *unconnected* socket that must not fragment: over IPv4 such datagrams have the
-//!   identification 0, and those of one call with UDP_SEGMENT count up from 0. A connected socket would choose another,
-//!   and the ICRC covers it.
+//! - Received datagrams carry their local destination address. One call returns several, and
+//!   equal-sized ones that arrived one after another may share a buffer (UDP_GRO).
+//! - Datagrams are sent from an *unconnected* socket that must not fragment: over IPv4 such
+//!   datagrams have the identification 0, and those of one call with UDP_SEGMENT count up from 0. A
+//!   connected socket would choose another identification, and the ICRC covers it.
 //!
-//! An IPv4 address is written as an IPv6 address, mapped.
+//! IPv4 addresses are represented as IPv4-mapped IPv6 addresses.
 
 use super::ancillary::{Ancillary, ROOM, Room};
 use super::filter::Instruction;
@@ -16,14 +16,14 @@ use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Where a datagram is from or goes to.
+/// Source or destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// IPv6, or IPv4 mapped.
+    /// IPv6 address, or IPv4-mapped.
     pub ip: Ipv6Addr,
     /// The port.
     pub port: u16,
-    /// Interface of a link-local address, by its number; else 0.
+    /// Interface index of a link-local address; otherwise 0.
     pub scope: u32,
 }
 
@@ -33,28 +33,28 @@ pub struct Udp {
     fd: OwnedFd,
 }
 
-/// Whether others of this user may bind the same port.
+/// Whether other sockets of this user may bind the same port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// They may: SO_REUSEPORT.
     Shared,
-    /// They may from now on, but nobody has it yet.
+    /// They may from now on, but the port must be free now.
     SharedByUs,
     /// They may not.
     Alone,
 }
 
-/// Bytes that a receiver asks the kernel to keep room for. It gives as much as `net.core.rmem_max` allows.
+/// Receive buffer size requested from the kernel, in bytes; `net.core.rmem_max` limits it.
 const RECEIVE_BUFFER: libc::c_int = 16 << 20;
-/// The same for a sender.
+/// Send buffer size requested from the kernel, in bytes.
 const SEND_BUFFER: libc::c_int = 4 << 20;
 
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 const UDP_NO_CHECK6_RX: libc::c_int = 102;
 
-/// `struct sock_fprog`, with a value for its padding: the kernel copies that, too, and valgrind
-/// reports bytes without a value.
+/// `struct sock_fprog` with a value for its padding: the kernel copies the padding too, and
+/// valgrind reports uninitialised bytes.
 #[repr(C)]
 struct Program {
     length: u16,
@@ -70,16 +70,16 @@ impl Udp {
         inet::open(family, libc::SOCK_DGRAM).map(Udp::of)
     }
 
-    /// A socket that was handed over.
+    /// Wraps a socket that was handed over.
     pub fn of(fd: OwnedFd) -> Udp {
         Udp { fd }
     }
 
-    /// A socket that receives what comes to `port` of any address of this host, of IPv4 and IPv6, or of IPv4 alone
-    /// where the system has no IPv6.
+    /// Returns a socket that receives datagrams to `port` of any address of this host, of IPv4 and
+    /// IPv6, or of IPv4 alone where the system has no IPv6.
     ///
     /// # Errors
-    /// EADDRINUSE when somebody has the port who does not share it with us, or whom we do not share it with.
+    /// EADDRINUSE when another socket has the port and either side does not share it; the system's.
     pub fn receiver(port: u16, sharing: Sharing) -> Result<Udp> {
         let any = |ip| Address { ip, port, scope: 0 };
         match Udp::receiver_at(any(Ipv6Addr::UNSPECIFIED), libc::AF_INET6, sharing) {
@@ -91,7 +91,7 @@ impl Udp {
         }
     }
 
-    /// A socket that receives what comes to an address and port.
+    /// Returns a socket that receives datagrams to an address and port.
     pub(super) fn receiver_at(at: Address, family: libc::c_int, sharing: Sharing) -> Result<Udp> {
         let socket = Udp::new(family)?;
         if family == libc::AF_INET6 {
@@ -99,7 +99,8 @@ impl Udp {
             socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
             socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1)?;
             socket.set(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
-            // What rxe sends over IPv6. The ICRC says more than the checksum would.
+            // rxe sends IPv6 datagrams without a checksum. The ICRC covers more than the checksum
+            // would.
             let _ = socket.set(libc::IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
         }
         if sharing == Sharing::Shared {
@@ -119,10 +120,11 @@ impl Udp {
         Ok(socket)
     }
 
-    /// A socket that sends from an address of this host.
+    /// Returns a socket that sends from an address of this host.
     ///
     /// # Errors
-    /// EADDRNOTAVAIL when the address is not this host's, EADDRINUSE when the port is taken.
+    /// EADDRNOTAVAIL when the address is not local; EADDRINUSE when the port is taken; the
+    /// system's.
     pub fn sender(local: Address) -> Result<Udp> {
         let socket = match local.ip.to_ipv4_mapped() {
             Some(_) => {
@@ -144,7 +146,7 @@ impl Udp {
         Ok(socket)
     }
 
-    /// `T` is what the kernel takes for the option, plain data.
+    /// Sets a socket option. `T` is the plain data that the kernel takes for it.
     pub(super) fn set<T: Copy>(
         &self,
         level: libc::c_int,
@@ -158,9 +160,12 @@ impl Udp {
         inet::bind(&self.fd, address)
     }
 
-    /// Has a datagram for the sockets that share our port go to the one whose place among them, in the order in which
-    /// they were bound, is what a program gives that reads its data (SO_ATTACH_REUSEPORT_CBPF). Said to one of them, it
-    /// holds for all.
+    /// Attaches a program that chooses, by a datagram's data, the receiving socket among those that
+    /// share the port (SO_ATTACH_REUSEPORT_CBPF). The program returns the socket's index in the
+    /// order of binding. Set on one socket, it holds for all.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn choose_by(&self, program: &[Instruction]) -> Result<()> {
         let mut program: Vec<libc::sock_filter> =
             program.iter().map(Instruction::of_the_kernel).collect();
@@ -169,7 +174,8 @@ impl Udp {
             padding: [0; PROGRAM_PADDING],
             instructions: program.as_mut_ptr(),
         };
-        // SAFETY: `filter` names a program of the length that it says, for the call.
+        // SAFETY: `filter` names a program of the stated length, which lives until the call
+        // returns.
         let answer = unsafe {
             libc::setsockopt(
                 self.fd.as_raw_fd(),
@@ -186,22 +192,25 @@ impl Udp {
         }
     }
 
-    /// The port that it is bound to.
+    /// Returns the port that the socket is bound to.
     ///
     /// # Errors
-    /// EBADF when somebody closed it.
+    /// EBADF when the descriptor was closed.
     pub fn port(&self) -> Result<u16> {
         inet::port(&self.fd)
     }
 
-    /// From now on the kernel keeps what the network says of datagrams that it did not deliver, for
+    /// Has the kernel keep the network's errors for datagrams that it did not deliver, for
     /// [`Udp::take_failure`].
+    ///
+    /// # Errors
+    /// The system's, when neither family supports it.
     pub fn keep_failures(&self) -> Result<()> {
         self.set(libc::IPPROTO_IP, libc::IP_RECVERR, 1)
             .or_else(|_| self.set(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1))
     }
 
-    /// Whom a datagram did not reach, and why.
+    /// Returns the destination of a datagram that was not delivered, and the reason.
     pub fn take_failure(&self) -> Option<(Address, Errno)> {
         // SAFETY: all-zero structures of these types are valid.
         let (mut name, mut message): (libc::sockaddr_storage, libc::msghdr) =
@@ -212,12 +221,14 @@ impl Udp {
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = ROOM as _;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: `message` points to live buffers of the stated lengths; the datagram itself is not wanted.
+        // SAFETY: `message` points to live buffers of the stated lengths; no data buffer is given,
+        // so the datagram itself is dropped.
         if unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags) } < 0 {
             return None;
         }
         let mut reason = None;
-        // SAFETY: the kernel filled the control buffer with well-formed headers up to msg_controllen.
+        // SAFETY: the kernel filled the control buffer with well-formed headers up to
+        // msg_controllen.
         unsafe {
             let mut at = libc::CMSG_FIRSTHDR(&message);
             while let Some(header) = at.as_ref() {
@@ -234,11 +245,12 @@ impl Udp {
         Some((Name::read(&name)?, reason?))
     }
 
-    /// Sends `bytes`, cut into datagrams of `segment` bytes, of which the last may be shorter, with a type of service (IPv4)
-    /// or traffic class (IPv6). Waits for nothing.
+    /// Sends `bytes`, cut into datagrams of `segment` bytes (the last may be shorter), with a type
+    /// of service (IPv4) or traffic class (IPv6). Does not block.
     ///
     /// # Errors
-    /// EAGAIN when the kernel has no room; EMSGSIZE when the way does not carry datagrams of that length; the network's.
+    /// EAGAIN when the kernel has no room; EMSGSIZE when the path does not carry datagrams of that
+    /// length; the network's.
     pub fn send(
         &self,
         to: &Address,
@@ -293,7 +305,7 @@ impl AsFd for Udp {
     }
 }
 
-/// A socket address as the kernel takes it.
+/// A socket address in the kernel's form.
 pub(super) struct Name {
     storage: libc::sockaddr_storage,
     pub(super) length: libc::socklen_t,
@@ -327,7 +339,7 @@ impl Name {
                     },
                     sin6_scope_id: address.scope,
                 };
-                // SAFETY: as above.
+                // SAFETY: a sockaddr_storage has room for every socket address.
                 unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(name) };
                 mem::size_of_val(&name)
             }
@@ -346,7 +358,7 @@ impl Name {
         let pointer: *const libc::sockaddr_storage = storage;
         match i32::from(storage.ss_family) {
             libc::AF_INET => {
-                // SAFETY: the family says that it is one.
+                // SAFETY: the family says that the storage holds a sockaddr_in.
                 let name = unsafe { pointer.cast::<libc::sockaddr_in>().read() };
                 let ip = Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes());
                 Some(Address {
@@ -356,7 +368,7 @@ impl Name {
                 })
             }
             libc::AF_INET6 => {
-                // SAFETY: the family says that it is one.
+                // SAFETY: the family says that the storage holds a sockaddr_in6.
                 let name = unsafe { pointer.cast::<libc::sockaddr_in6>().read() };
                 Some(Address {
                     ip: Ipv6Addr::from(name.sin6_addr.s6_addr),
@@ -369,39 +381,39 @@ impl Name {
     }
 }
 
-/// Bytes of one buffer: the longest datagram, or as much of coalesced ones.
+/// Size of one buffer in bytes: the longest datagram, or as many coalesced ones as fit.
 const BUFFER: usize = 1 << 16;
-/// Buffers that a call to receive fills at most.
+/// Largest number of buffers that one receive call fills.
 pub const BUFFERS: usize = 8;
 
-/// What a call to receive has brought. Made once and used again.
+/// Buffers for received datagrams, allocated once and reused.
 pub struct Inbox {
     bytes: Vec<u8>,
     names: Vec<libc::sockaddr_storage>,
     controls: Vec<Room>,
     vectors: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
-    /// How many buffers the next call asks for.
+    /// Number of buffers that the next call asks for.
     wanted: usize,
 }
 
-// SAFETY: the pointers inside lead to its own vectors, which are never grown.
+// SAFETY: the pointers inside lead to the `Inbox`'s own vectors, which never grow.
 unsafe impl Send for Inbox {}
 
-/// Datagrams that came from one sender one after another.
+/// Datagrams that arrived from one sender one after another.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {
-    /// Who sent them.
+    /// Their source.
     pub source: Address,
-    /// To which of our addresses.
+    /// Their local destination address.
     pub destination: Ipv6Addr,
-    /// Through which interface they came, by its number.
+    /// Index of the interface that received them.
     pub interface: u32,
     /// Type of service, or traffic class.
     pub traffic_class: u8,
     /// Time to live, or hop limit.
     pub hop_limit: u8,
-    /// All of them, one behind another.
+    /// The datagrams, concatenated.
     pub bytes: &'a [u8],
     /// Bytes of each; the last may be shorter.
     pub segment: usize,
@@ -442,16 +454,19 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    /// Takes what has come to a socket; how many buffers that filled, 0 for nothing there.
+    /// Receives the datagrams that wait at a socket. Returns the number of buffers filled, 0 for
+    /// none.
     ///
-    /// After a look in vain it takes one buffer, and then as many as there is room for: behind a lone message, which somebody
-    /// waits for, the kernel would look for another one first.
+    /// After an empty call it asks for one buffer, and then for as many as there are: with more
+    /// than one buffer the kernel would look for a second datagram before it returned a single
+    /// latency-critical message.
     pub fn receive(&mut self, socket: &Udp) -> usize {
         for message in self.messages.iter_mut().take(self.wanted) {
             message.msg_hdr.msg_namelen = mem::size_of::<libc::sockaddr_storage>() as u32;
             message.msg_hdr.msg_controllen = ROOM as _;
         }
-        // SAFETY: every header points to buffers of ours of the stated lengths, which nobody else uses meanwhile.
+        // SAFETY: every header points to buffers of `self` of the stated lengths, which `&mut self`
+        // keeps from others.
         let n = unsafe {
             libc::recvmmsg(
                 socket.fd.as_raw_fd(),
@@ -461,13 +476,14 @@ impl Inbox {
                 std::ptr::null_mut(),
             )
         };
-        // What cannot be received now is asked for again, or lost as packets are.
+        // A failed receive is tried again, or its datagrams are lost as packets are.
         let count = usize::try_from(n).unwrap_or(0);
         self.wanted = if count == 0 { 1 } else { BUFFERS };
         count
     }
 
-    /// What is in a buffer that was filled by the last call. None for what does not say all that it must.
+    /// Returns the contents of a buffer that the last call filled, or None if it was truncated or
+    /// lacks a destination address.
     pub fn arrived(&self, index: usize) -> Option<Arrived<'_>> {
         let message = self.messages.get(index)?;
         let length = message.msg_len as usize;
@@ -485,7 +501,8 @@ impl Inbox {
             bytes,
             segment: length.max(1),
         };
-        // SAFETY: the kernel filled the control buffer with well-formed headers up to msg_controllen.
+        // SAFETY: the kernel filled the control buffer with well-formed headers up to
+        // msg_controllen.
         unsafe {
             let mut at = libc::CMSG_FIRSTHDR(header);
             while let Some(control) = at.as_ref() {
@@ -497,12 +514,12 @@ impl Inbox {
     }
 }
 
-/// Notes what a control message says.
+/// Copies the contents of a control message to `arrived`.
 ///
 /// # Safety
 /// `data` is the data of `control`, as the kernel made it.
 unsafe fn note(control: &libc::cmsghdr, data: *const u8, arrived: &mut Arrived<'_>) {
-    // SAFETY: level and type say which structure it is.
+    // SAFETY: level and type determine the structure at `data`.
     unsafe {
         match (control.cmsg_level, control.cmsg_type) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {

@@ -2,7 +2,7 @@
 //! held ([`crate::memory::quiet`]).
 //!
 //! Such an allocation deadlocks only sometimes: when another thread waits for a held page with the
-//! heap's lock, or when a held page is the heap's. The allocation itself can be seen every time.
+//! heap's lock, or when a held page is the heap's. This allocator detects every one.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -16,12 +16,12 @@ struct Watched;
 #[global_allocator]
 static WATCHED: Watched = Watched;
 
-/// From here on this thread may not allocate.
+/// Forbids this thread to allocate.
 pub fn begin() {
     HOLDS.set(HOLDS.get() + 1);
 }
 
-/// From here on it may.
+/// Ends the effect of one [`begin`].
 pub fn end() {
     HOLDS.set(HOLDS.get() - 1);
 }
@@ -29,7 +29,7 @@ pub fn end() {
 fn check() {
     if HOLDS.get() > 0 {
         const WORDS: &str = "memory is allocated or freed while pages are held\n";
-        // SAFETY: a buffer of its length, and an end without unwinding.
+        // SAFETY: a buffer with its length, and an abort without unwinding.
         unsafe {
             libc::write(libc::STDERR_FILENO, WORDS.as_ptr().cast(), WORDS.len());
             libc::abort();
@@ -37,23 +37,23 @@ fn check() {
     }
 }
 
-// SAFETY: the system's allocator, asked after a look at a number.
+// SAFETY: forwards to the system's allocator after a check of a number.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         check();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises a valid layout.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         check();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises a block of this allocator with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         check();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises a block of this allocator with this layout, and a valid size.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

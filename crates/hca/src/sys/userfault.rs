@@ -1,8 +1,9 @@
-//! Holding other threads' accesses to a range while its pages are replaced (userfaultfd(2)).
+//! Holds other threads' accesses to a range while its pages are replaced (userfaultfd(2)).
 //!
-//! A thread that is held waits inside its access until the range is released, and then makes it on what is there. With
-//! full rights (root, or vm.unprivileged_userfaultfd) the kernel's own accesses, say read(2) into the range, wait too;
-//! without, they fail with EFAULT, which is why [`HOLDS`] tells our own kernel copies to try again.
+//! A held thread waits inside its access until the range is released, and then repeats it on the
+//! new pages. With full rights (root, or vm.unprivileged_userfaultfd) the kernel's own accesses,
+//! such as read(2) into the range, wait too; without, they fail with EFAULT, which is why [`HOLDS`]
+//! makes the adapter's kernel copies try again.
 
 use crate::errno::{Errno, Result};
 #[cfg(test)]
@@ -55,14 +56,15 @@ struct WriteProtect {
     mode: u64,
 }
 
-/// A userfaultfd. It means the memory of the process that opened it: a forked child opens its own.
+/// A userfaultfd. It acts on the memory of the process that opened it: a forked child opens its
+/// own.
 pub struct UserFault {
     fd: OwnedFd,
     protects_shared: bool,
     rights: Rights,
 }
 
-/// Whose accesses it can hold.
+/// The accesses that it can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// Those of threads, and those that the kernel makes for them.
@@ -71,14 +73,14 @@ pub enum Rights {
     UserModeOnly,
 }
 
-/// What is held.
+/// The kind of access that is held.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Everything,
     Writes,
 }
 
-/// A range whose accesses wait. Dropping it lets them go on, with what is mapped there then.
+/// A range whose accesses wait. Dropping it lets them continue with the present mapping.
 pub struct Held<'a> {
     fault: &'a UserFault,
     range: Range,
@@ -87,13 +89,19 @@ pub struct Held<'a> {
 }
 
 impl UserFault {
-    /// Opens one. Fails where the kernel or a seccomp profile refuses (EPERM, ENOSYS, EINVAL).
+    /// Opens a userfaultfd.
+    ///
+    /// # Errors
+    /// EPERM, ENOSYS or EINVAL where the kernel or a seccomp profile refuses.
     pub fn open() -> Result<UserFault> {
         UserFault::with_rights(Rights::Full)
             .or_else(|_| UserFault::with_rights(Rights::UserModeOnly))
     }
 
-    /// As [`UserFault::open`], with these rights.
+    /// As [`UserFault::open`], with the given rights.
+    ///
+    /// # Errors
+    /// As [`UserFault::open`].
     pub fn with_rights(rights: Rights) -> Result<UserFault> {
         let protect = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
         UserFault::with_features(rights, protect, true)
@@ -120,36 +128,40 @@ impl UserFault {
     }
 
     fn descriptor(mode: libc::c_int) -> Result<OwnedFd> {
-        // SAFETY: no pointers; the result is checked before it is owned.
+        // SAFETY: the call takes no pointers; the result is checked before it is owned.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | mode) };
         if fd < 0 {
             return Err(Errno::last());
         }
-        // SAFETY: `fd` was just made and nobody else owns it.
+        // SAFETY: userfaultfd just returned `fd`, and nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
     }
 
-    /// Whether [`UserFault::hold_writes`] works (for shared memory, Linux 5.19).
+    /// Returns whether [`UserFault::hold_writes`] works (for shared memory, Linux 5.19).
     pub fn protects_shared(&self) -> bool {
         self.protects_shared
     }
 
-    /// Whose accesses it holds.
+    /// Returns its rights.
     pub fn rights(&self) -> Rights {
         self.rights
     }
 
-    /// From now on whoever touches a page of `[start, start + length)` that is not there waits. The range is private
-    /// anonymous memory, from which the caller then takes the pages away.
+    /// Holds accesses to missing pages of `[start, start + length)` from now on. The range is
+    /// private anonymous memory, from which the caller then moves the pages away.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn hold_missing(&self, start: u64, length: u64) -> Result<Held<'_>> {
         self.register(start, length, Kind::Everything)
     }
 
-    /// From now on whoever writes to `[start, start + length)` waits. The range is shared memory, or private memory whose
-    /// pages are there (MADV_POPULATE_READ): one that is missing cannot be protected.
+    /// Holds writes to `[start, start + length)` from now on. The range is shared memory, or
+    /// private memory with all its pages present (MADV_POPULATE_READ): a missing page cannot be
+    /// protected.
     ///
     /// # Errors
-    /// EOPNOTSUPP before Linux 5.19.
+    /// EOPNOTSUPP before Linux 5.19; the system's.
     pub fn hold_writes(&self, start: u64, length: u64) -> Result<Held<'_>> {
         if !self.protects_shared {
             return Err(Errno::EOPNOTSUPP);
@@ -193,7 +205,8 @@ impl UserFault {
     }
 
     fn ioctl<T>(&self, request: u64, argument: &mut T) -> Result<()> {
-        // SAFETY: every request above is paired with the structure that linux/userfaultfd.h defines for it.
+        // SAFETY: every request above is paired with the structure that linux/userfaultfd.h defines
+        // for it.
         let answer = unsafe {
             libc::ioctl(
                 self.fd.as_raw_fd(),
@@ -216,7 +229,8 @@ impl AsFd for UserFault {
 }
 
 impl Held<'_> {
-    /// Another mapping lies there now, which the kernel does not hold accesses to: waiting threads only need waking.
+    /// Notes that another mapping lies there now, which the kernel does not hold accesses to:
+    /// waiting threads only need waking.
     pub fn replaced(mut self) {
         self.replaced = true;
     }

@@ -1,5 +1,5 @@
-//! What lies at an address of our own process: the PROCMAP_QUERY request of /proc/self/maps (Linux 6.11), and the text
-//! of that file where the kernel has no such request (proc_pid_maps(5)).
+//! Mappings of this process: the PROCMAP_QUERY request of /proc/self/maps (Linux 6.11), and the
+//! text of that file where the kernel has no such request (proc_pid_maps(5)).
 
 use crate::errno::{Errno, Result};
 use std::fs::File;
@@ -16,11 +16,11 @@ pub struct Vma {
     pub start: u64,
     /// One past the last address.
     pub end: u64,
-    /// May be loaded from.
+    /// Readable.
     pub readable: bool,
-    /// May be stored to.
+    /// Writable.
     pub writable: bool,
-    /// May be executed.
+    /// Executable.
     pub executable: bool,
     /// MAP_SHARED.
     pub shared: bool,
@@ -31,13 +31,13 @@ pub struct Vma {
 }
 
 impl Vma {
-    /// Private anonymous memory that may be written: what can be moved into shared pages unnoticed. The main thread's
-    /// stack is none, because it grows.
+    /// Returns whether it is writable private anonymous memory, which can be moved into shared
+    /// pages unnoticed. The main thread's stack does not count, because it grows.
     pub fn is_private_anonymous(&self) -> bool {
         self.readable && self.writable && !self.shared && self.inode == 0 && !self.is_main_stack()
     }
 
-    /// PROT_* of mmap(2).
+    /// Returns the PROT_* flags of mmap(2).
     pub fn protection(&self) -> libc::c_int {
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         flag(self.readable, libc::PROT_READ)
@@ -46,7 +46,7 @@ impl Vma {
     }
 
     fn is_main_stack(&self) -> bool {
-        // SAFETY: looks up a number that the kernel handed over at the start of the program.
+        // SAFETY: reads a value that the kernel passed at the start of the program.
         let on_the_stack = unsafe { libc::getauxval(libc::AT_RANDOM) };
         self.start <= on_the_stack && on_the_stack < self.end
     }
@@ -58,7 +58,8 @@ pub struct Maps {
     file: File,
 }
 
-/// Whether a kernel says so that does not know the question, or what stands between it and us (QEMU's user mode: ENOSYS).
+/// Returns whether the error comes from a kernel without this request, or from a layer above it
+/// (QEMU's user mode: ENOSYS).
 fn unknown(error: Errno) -> bool {
     matches!(
         error.0,
@@ -74,12 +75,18 @@ impl AsFd for Maps {
 
 impl Maps {
     /// Opens the table of this process's mappings.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn open() -> Result<Maps> {
         let file = File::open(MAPS)?;
         Ok(Maps { file })
     }
 
-    /// All mappings that overlap `[start, end)`, in order.
+    /// Returns all mappings that overlap `[start, end)`, in order.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn overlapping(&self, start: u64, end: u64) -> Result<Vec<Vma>> {
         match self.query_all(start, end, COVERING_OR_NEXT) {
             Err(error) if unknown(error) => overlapping(start, end),
@@ -87,7 +94,10 @@ impl Maps {
         }
     }
 
-    /// All shared mappings of files, in order.
+    /// Returns all shared mappings of files, in order.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn shared_files(&self) -> Result<Vec<Vma>> {
         let flags = COVERING_OR_NEXT | FILE_BACKED | SHARED;
         match self.query_all(0, u64::MAX, flags) {
@@ -100,8 +110,11 @@ impl Maps {
         }
     }
 
-    /// Whether a shared mapping of a file has a name that begins so; those of the file with inode
-    /// `except` are passed over. Allocates nothing.
+    /// Returns whether a shared mapping of a file has a name that begins with `name`; those of the
+    /// file with inode `except` are skipped. Allocates nothing.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn has_shared(&self, name: &str, except: u64) -> Result<bool> {
         let mut at = 0;
         loop {
@@ -116,12 +129,15 @@ impl Maps {
         }
     }
 
-    /// As [`Maps::has_shared`], from the text of the file, for kernels that do not know the
-    /// question. A name with a space before `name` in it counts, too. Allocates nothing.
+    /// As [`Maps::has_shared`], from the text of the file, for kernels without the request. A name
+    /// that contains `name` after a space counts, too. Allocates nothing.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn text_has(&self, name: &str) -> Result<bool> {
         let mut text = [0; 4096];
         let mut at = 0;
-        // What a piece ends with may be the beginning of the name, and is kept for the next.
+        // The end of a piece may be the beginning of the name, and is kept for the next.
         let mut kept = 0;
         loop {
             let read = match self.file.read_at(&mut text[kept..], at) {
@@ -141,7 +157,7 @@ impl Maps {
         }
     }
 
-    /// Whether the name of a mapping begins with these bytes.
+    /// Returns whether the name of a mapping begins with these bytes.
     fn is_named(&self, vma: &Vma, name: &[u8]) -> Result<bool> {
         let mut room = [0u8; 256];
         let mut query = Query {
@@ -154,7 +170,7 @@ impl Maps {
         };
         match self.ask(&mut query) {
             Ok(()) => Ok(room.starts_with(name)),
-            // Longer than any that is looked for, or gone meanwhile.
+            // Longer than any name searched for, or unmapped meanwhile.
             Err(Errno(libc::ENAMETOOLONG | libc::ENOENT)) => Ok(false),
             Err(error) => Err(error),
         }
@@ -176,7 +192,7 @@ impl Maps {
         Ok(found)
     }
 
-    /// The mapping at an address, or the next one above, of those that `flags` ask for.
+    /// Returns the mapping at an address, or the next one above, among those that `flags` select.
     fn query(&self, address: u64, flags: u64) -> Result<Vma> {
         let mut query = Query {
             size: size_of::<Query>() as u64,
@@ -199,8 +215,7 @@ impl Maps {
 
     fn ask(&self, query: &mut Query) -> Result<()> {
         // SAFETY: the request is paired with its structure (linux/fs.h, struct procmap_query); a
-        // name goes to where the
-        // caller has as much room as it says.
+        // name is written to a buffer of the stated size.
         let answer = unsafe {
             libc::ioctl(
                 self.file.as_raw_fd(),
@@ -245,7 +260,10 @@ struct Query {
 
 const _: () = assert!(size_of::<Query>() == 0x68);
 
-/// All mappings that overlap `[start, end)`, in order, from the text of the file.
+/// Returns all mappings that overlap `[start, end)`, in order, from the text of the file.
+///
+/// # Errors
+/// The system's; EIO for a line that cannot be parsed.
 pub fn overlapping(start: u64, end: u64) -> Result<Vec<Vma>> {
     let mut found = Vec::new();
     for line in BufReader::with_capacity(64 * 1024, File::open(MAPS)?).lines() {
@@ -304,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_main_stack_cannot_be_moved() {
-        // SAFETY: as in `is_main_stack`.
+        // SAFETY: reads a value that the kernel passed at the start of the program.
         let there = unsafe { libc::getauxval(libc::AT_RANDOM) };
         let stack = overlapping(there, there + 1).unwrap();
         assert!(stack.len() == 1 && stack[0].writable && !stack[0].is_private_anonymous());
@@ -337,7 +355,8 @@ mod tests {
         let found = maps.overlapping(address, address + 1).unwrap();
         assert_eq!(found.len(), 1);
         assert!(found[0].writable);
-        // Memory of this test's own, in three mappings, with a hole after it: other tests change the rest.
+        // Memory of this test's own, in three mappings, with a hole after it: other tests change
+        // the rest.
         // SAFETY: a fresh mapping.
         let base = unsafe {
             libc::mmap(

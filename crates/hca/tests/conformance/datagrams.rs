@@ -32,7 +32,7 @@ fn case_a_datagram_lands_behind_forty_bytes() {
     let received = b.wait_ok();
     assert_eq!((received.byte_len, received.src_qp), (4136, a.qp.number()));
     assert_eq!(a.buffer[..4096], b.buffer[40..4136]);
-    // A wrong key, or nothing posted, and it is dropped without a word.
+    // With a wrong key, or without a posted receive, the datagram is dropped silently.
     a.post(&SendRequest {
         remote_qkey: QKEY + 1,
         ..send

@@ -10,7 +10,7 @@ use verbena_hca::memory::region::{Change, Region};
 use verbena_hca::process::Process;
 use verbena_hca::qp::SendRequest;
 
-/// Two of these at once would move pages faster than the arena gets them back.
+/// Two of these tests at once would move pages faster than the arena recovers them.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn release_when(word: &Arc<AtomicBool>) -> Release {
@@ -18,7 +18,7 @@ fn release_when(word: &Arc<AtomicBool>) -> Release {
     Arc::new(move || word.load(Ordering::SeqCst))
 }
 
-/// Pieces of the arena that wait for this release, and for nobody else's.
+/// Returns the number of pieces of the arena that wait for this release.
 fn kept_by(release: &Release) -> usize {
     Arc::strong_count(release) - 1
 }
@@ -76,8 +76,8 @@ fn case_pages_move_under_their_keys_while_peers_write() {
     let moved = mover.join().unwrap();
     assert!(moved > 0);
     let pages = (BUFFER as u64 / 4096) * 4096;
-    // Other cases beside this one may keep pages out of use too: on a busy machine their threads are overtaken inside
-    // a section.
+    // Other tests running beside this one may keep pages in quarantine too: on a busy machine their
+    // threads are preempted inside a section.
     assert!(quarantined(&process) >= moved * pages);
     assert!(kept_by(&release) as u64 >= moved);
     let kept = b.buffer[..8192].to_vec();
@@ -146,7 +146,7 @@ fn case_messages_arrive_whole_from_pages_that_move() {
     process.arena.as_ref().unwrap().sweep();
 }
 
-/// Requests to one place.
+/// Builds requests to one remote address.
 struct SendRequestTo(u64, u32);
 
 impl SendRequestTo {
@@ -184,7 +184,7 @@ fn case_what_a_region_no_longer_covers_is_out_of_reach_and_private() {
         ..Change::default()
     };
     region.reregister(half).unwrap();
-    // SAFETY: memory of this test; what is dropped is written before it is read again.
+    // SAFETY: memory of this test; dropped pages are written before they are read again.
     let dropped = unsafe { libc::madvise(address as *mut _, 2 * 4096, libc::MADV_DONTNEED) };
     assert_eq!(dropped, 0);
     assert!(

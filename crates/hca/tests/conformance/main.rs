@@ -1,5 +1,6 @@
-//! What every path must do alike: the same tests, run once a path in a process of its own (`VERBENA_PATH` is read once
-//! a process). Both ends are in one process here; `tests/` at the top has them in two.
+//! Conformance tests that hold for every path: the same tests, run once for each path in a process
+//! of its own (`VERBENA_PATH` is read once a process). Both ends are in one process here; `tests/`
+//! at the top has them in two.
 
 mod atomics;
 mod datagrams;
@@ -12,7 +13,7 @@ mod windows;
 
 use std::process::Command;
 
-/// The path under test, when this process is one of the children.
+/// Returns the path under test, when this process is one of the children.
 fn path_under_test() -> Option<String> {
     std::env::var("VERBENA_CONFORMANCE").ok()
 }

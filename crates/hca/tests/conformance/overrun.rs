@@ -28,7 +28,7 @@ fn overrun(side: &Side, by: impl Fn()) {
     assert!(side.cq.take().is_none(), "nothing comes after the overrun");
 }
 
-/// The other side finds nobody who answers.
+/// Checks that requests to the failed queue pair get no answer.
 fn is_lost(side: &Side, other: &Side) {
     let sges = [side.sge(0, 8)];
     let mut write = request(IBV_WR_RDMA_WRITE, &sges);
@@ -48,7 +48,7 @@ fn case_sends_that_nobody_polls_end_their_queue_pair() {
         write.remote_address = b.address(0);
         write.rkey = b.region.key();
         a.post(&write);
-        // On the slow paths a write needs somebody who serves it, and whose queue stays empty.
+        // On the slow paths a write needs a process that serves it, and whose queue stays empty.
         let patience = Instant::now() + Duration::from_millis(20);
         while Instant::now() < patience {
             assert!(b.cq.take().is_none());

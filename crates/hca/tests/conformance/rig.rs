@@ -10,7 +10,7 @@ use verbena_hca::memory::region::Region;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 
-/// Every right there is.
+/// All access rights.
 pub const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
@@ -28,7 +28,7 @@ pub struct Side {
 
 pub const BUFFER: usize = 1 << 20;
 
-/// Page-aligned, zeroed memory that lives for ever.
+/// Returns page-aligned, zeroed memory that lives for ever.
 pub fn pages(length: usize) -> &'static mut [u8] {
     let layout = std::alloc::Layout::from_size_align(length, 4096).unwrap();
     // SAFETY: the layout has a size; the memory is never freed.
@@ -93,7 +93,7 @@ impl Side {
             .unwrap();
     }
 
-    /// The next completion; panics when none comes.
+    /// Returns the next completion; panics when none comes within 20 s.
     pub fn wait(&self) -> ibv_wc {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
@@ -170,7 +170,7 @@ impl Side {
 
 pub const QKEY: u32 = 0x1111;
 
-/// Two sides, connected.
+/// Returns two connected sides.
 pub fn pair(kind: ibv_qp_type) -> (Side, Side) {
     pair_with(kind, ALL, 14, 7)
 }
@@ -184,7 +184,7 @@ pub fn pair_with(kind: ibv_qp_type, access: u32, timeout: u8, rnr_retry: u8) -> 
     (a, b)
 }
 
-/// A signalled request without operands.
+/// Returns a signalled request without operands.
 pub fn request<'a>(opcode: ibv_wr_opcode, sges: &'a [ibv_sge]) -> SendRequest<'a> {
     SendRequest {
         wr_id: 7,
@@ -204,7 +204,7 @@ pub fn request<'a>(opcode: ibv_wr_opcode, sges: &'a [ibv_sge]) -> SendRequest<'a
     }
 }
 
-/// Bytes that differ from place to place.
+/// Fills the buffer with bytes that differ from place to place.
 pub fn pattern(buffer: &mut [u8], seed: u8) {
     for (index, byte) in buffer.iter_mut().enumerate() {
         *byte = (index as u8)

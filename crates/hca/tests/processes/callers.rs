@@ -1,5 +1,5 @@
-//! A process that is called by those who say nothing, half of something, or nonsense, and one that has no descriptor left:
-//! whoever means it gets through.
+//! A process with callers that send nothing, half a message, or invalid ones, and one without free
+//! descriptors: legitimate callers get through.
 
 use crate::rig::{Adapter, Running, connect, heard, message, say, scratch};
 use std::fs::File;
@@ -11,7 +11,7 @@ use verbena_hca::qp::Qp;
 use verbena_hca::shm::registry::{self, SLOTS};
 use verbena_hca::sys::socket::Socket;
 
-/// Callers that say nothing: more than are heard at once.
+/// Callers that send nothing: more than are accepted at once.
 const SILENT: usize = SLOTS + 200;
 
 #[test]
@@ -21,7 +21,8 @@ fn who_means_it_gets_through() {
     assert!(!directory.exists(), "the last one out removes the registry");
 }
 
-/// A guest, and the queue pair that is to hear from it. It has not called yet.
+/// Starts a guest and returns it with the queue pair that is to receive from it. It has not
+/// connected yet.
 fn invite(adapter: &Adapter) -> (Running, Arc<Qp>) {
     let mut guest = Running::start(&registry::directory(), "callers::guest");
     let number = guest.hear("number").parse().unwrap();
@@ -52,14 +53,14 @@ fn host() {
     let identity = member.identity;
     let path = registry::directory().join(format!("{}.{}", identity.slot, identity.generation));
 
-    // Those who talk nonsense are hung up on.
+    // Connections with invalid messages are closed.
     let hello = |slot: u32, generation: u32| words(*b"verbena2", 1, slot, generation);
     let nonsense: [Vec<u8>; 6] = [
         vec![7; 10],
         vec![7; 72],
         vec![7; 4096],
         words(*b"verbena2", 99, 0, 0),
-        // Of ourselves, and of a process that does not exist.
+        // With the identity of the process itself, and of a process that does not exist.
         hello(identity.slot, identity.generation),
         hello(identity.slot + 1, 1),
     ];
@@ -69,7 +70,7 @@ fn host() {
         hung_up_on(&caller);
     }
 
-    // Those who say nothing are too many, and the first of them are hung up on.
+    // Callers that send nothing are too many, and the first of them are dropped.
     let silent: Vec<Socket> = (0..SILENT).map(|_| call(&path)).collect();
     let (mut guest, queue_pair) = invite(&adapter);
     guest.tell(&queue_pair.number().to_string());
@@ -78,18 +79,18 @@ fn host() {
     hung_up_on(&silent[0]);
     drop(silent);
 
-    // No descriptor is left when the guest calls; it gets through when there is one again.
+    // No descriptor is left when the guest connects; it gets through when there is one again.
     let (mut guest, queue_pair) = invite(&adapter);
     let taken: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     guest.tell(&queue_pair.number().to_string());
-    // Time for it to call in vain; nothing depends on it.
+    // Time for a vain attempt to connect; nothing depends on it.
     std::thread::sleep(Duration::from_millis(100));
     drop(taken);
     adapter.complete(1);
     guest.wait();
 }
 
-/// Connects, as soon as the queue of callers has room.
+/// Connects, as soon as the accept queue has room.
 fn call(path: &Path) -> Socket {
     loop {
         match Socket::connect(path) {
@@ -108,7 +109,7 @@ fn hung_up_on(caller: &Socket) {
     }
 }
 
-/// A message as `process/message.rs` has it, all else 0.
+/// Returns a message in the format of `process/message.rs`, with all other words 0.
 fn words(magic: [u8; 8], kind: u64, slot: u32, generation: u32) -> Vec<u8> {
     let mut bytes = magic.to_vec();
     for word in [kind, slot.into(), generation.into(), 0, 0, 0, 0, 0] {

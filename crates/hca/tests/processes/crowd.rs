@@ -1,15 +1,14 @@
-//! 64 processes on one host, of which one is stopped: nobody but those who talk to it may notice.
+//! 64 processes on one host, one of them stopped: only processes that communicate with it may be
+//! affected.
 
 use crate::rig::{Adapter, Running, connect, heard, message, say, scratch};
 use std::sync::Arc;
 use std::time::Instant;
 use verbena_hca::qp::Qp;
 
-/// Processes.
 const CROWD: usize = 64;
-/// Which of them is stopped.
 const STOPPED: usize = 13;
-/// Processes that come and go meanwhile.
+/// Number of short-lived processes meanwhile.
 const SHORT: usize = 200;
 #[test]
 fn one_that_is_stopped_holds_nobody_up() {
@@ -51,14 +50,14 @@ fn one_that_is_stopped_holds_nobody_up() {
     assert!(!directory.exists(), "the last one out removes the registry");
 }
 
-/// Comes, makes a queue pair, and goes.
+/// A process that makes a queue pair and exits.
 #[test]
 #[ignore = "a child of the test above"]
 fn short() {
     Adapter::open().queue_pair();
 }
 
-/// A queue pair for each other process, by its number; one message each way.
+/// A process with a queue pair for each other process, by its number; one message each way.
 #[test]
 #[ignore = "a child of the test above"]
 fn member() {

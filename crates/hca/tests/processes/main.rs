@@ -1,4 +1,5 @@
-//! The adapter as processes of a host see each other: who is stopped, who talks nonsense, and who has nothing left.
+//! Tests of the adapter with several processes on one host: stopped processes, invalid messages,
+//! and exhausted resources.
 
 mod callers;
 mod crowd;

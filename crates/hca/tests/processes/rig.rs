@@ -1,6 +1,7 @@
-//! Children of a test, which are this program again with one of its ignored tests, and what they have of the adapter.
+//! Child processes of a test and their use of the adapter. A child is this test program again,
+//! running one of its ignored tests.
 //!
-//! They say on standard output how far they are, and are told on standard input how to go on.
+//! Children report their progress on standard output, and get instructions on standard input.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -15,16 +16,16 @@ use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca::shm::registry::{self, Registry};
 
-/// What nothing here may take, even on a machine that gives a crowd a hundredth of a processor. A process that is held up
-/// is held up for ever.
+/// Time limit that no step here may reach, even on a machine that gives a crowd a hundredth of a
+/// processor: a process that takes longer is blocked for ever.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
-/// A runtime directory of the test's own, which the last process removes.
+/// Returns a runtime directory for this test, which the last process removes.
 pub fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("verbena-{name}-{}", std::process::id()))
 }
 
-/// A child.
+/// A running child.
 pub struct Running {
     child: Child,
     input: ChildStdin,
@@ -48,7 +49,7 @@ impl Running {
     }
 
     pub fn signal(&self, number: i32) {
-        // SAFETY: our own child, not waited for yet.
+        // SAFETY: the test's own child, not waited for yet.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, number) }, 0);
     }
 
@@ -56,7 +57,8 @@ impl Running {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// What follows `word` on the next line that begins with it. Lines of the test harness are passed over.
+    /// Returns the rest of the next line that begins with `word`. Lines of the test harness are
+    /// skipped.
     pub fn hear(&mut self, word: &str) -> String {
         let mut line = String::new();
         loop {
@@ -86,7 +88,7 @@ impl Running {
     }
 }
 
-/// What a child has of the adapter.
+/// A child's objects on the adapter.
 pub struct Adapter {
     pub context: Arc<Context>,
     pub pd: Arc<Pd>,
@@ -125,7 +127,7 @@ impl Adapter {
         Qp::create(&self.context, init).unwrap()
     }
 
-    /// Takes `count` completions, all of success.
+    /// Takes `count` completions, all successful.
     pub fn complete(&self, count: usize) {
         let deadline = Instant::now() + LIMIT;
         for done in 0..count {
@@ -146,8 +148,8 @@ impl Adapter {
 }
 
 impl Adapter {
-    /// What can be said of this process when it is held up: its peers and queue pairs, how it is seen in the registry, and
-    /// where its threads are and how long they have run.
+    /// Describes this process when it is blocked: its peers and queue pairs, its registry entry,
+    /// and where its threads are and how long they have run.
     fn situation(&self) -> String {
         let own = verbena_hca::describe::process(&self.context.process);
         let all = Registry::open_existing(&registry::directory())
@@ -164,19 +166,19 @@ impl Adapter {
     }
 }
 
-/// Says something to the parent.
+/// Sends a line to the parent.
 pub fn say(line: &str) {
     println!("> {line}");
 }
 
-/// What the parent says next.
+/// Returns the parent's next line.
 pub fn heard() -> String {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     line
 }
 
-/// A send of nothing.
+/// Returns a send request without data.
 pub fn message() -> SendRequest<'static> {
     SendRequest {
         wr_id: 2,
@@ -196,7 +198,7 @@ pub fn message() -> SendRequest<'static> {
     }
 }
 
-/// Both sides wait for each other for ever: timeout 0, and RNR retries without end.
+/// Connects the queue pair with waits that never end: timeout 0, and unlimited RNR retries.
 pub fn connect(qp: &Arc<Qp>, destination: u32) {
     let mut attributes = ibv_qp_attr {
         qp_state: IBV_QPS_INIT,

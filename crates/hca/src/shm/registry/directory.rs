@@ -1,4 +1,5 @@
-//! The directory that everything of a user's host lies in: made with the registry, removed by the last process out.
+//! The runtime directory with all files of a user's host: made with the registry, removed by the
+//! last process to leave.
 
 use super::Identity;
 use crate::errno::{Errno, Result};
@@ -11,20 +12,21 @@ use std::path::{Path, PathBuf};
 /// Name of the registry file.
 pub(super) const FILE: &str = "registry";
 
-/// Name of the directory of what processes leave to be said to other hosts if they are killed.
+/// Name of the directory of death records: messages to be sent to other hosts if a process is
+/// killed.
 const WILLS: &str = "wills";
 
-/// What the names of directories with the device's files begin with, for programs that read sysfs.
+/// Prefix of the names of directories with the device's files, for programs that read sysfs.
 /// Processes hold shared locks on them.
 pub const TREE: &str = "sysfs-";
 
-/// Name of the socket of whoever captures all processes.
+/// Name of the socket of a capturer of all processes.
 const CAPTURE: &str = "capture";
 
-/// Makes the runtime directory if it is not there.
+/// Makes the runtime directory if it does not exist.
 ///
 /// # Errors
-/// EPERM when another user owns it or may enter it.
+/// EPERM when another user owns it or may enter it; the system's.
 pub fn prepare() -> Result<PathBuf> {
     let path = super::directory();
     make(&path)?;
@@ -36,38 +38,39 @@ pub fn prepare() -> Result<PathBuf> {
 pub fn remove_tree(path: &Path) {
     remove_if_unused(path);
     if let Some(directory) = path.parent() {
-        // Not empty where a process uses the adapter.
+        // Fails as long as a process uses the adapter, because the directory is not empty.
         let _ = fs::remove_dir(directory);
     }
 }
 
 fn remove_if_unused(tree: &Path) {
     let Ok(lock) = File::open(tree) else { return };
-    // SAFETY: plain system call on a descriptor that we own.
+    // SAFETY: the call takes no pointers, and `lock` owns the descriptor.
     if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
         let _ = fs::remove_dir_all(tree);
     }
 }
 
-/// Where processes leave what is to be said if they are killed, in the directory of a registry. The connection manager makes
-/// it, and knows what is in it.
+/// Returns the directory of death records in the directory of a registry. The connection manager
+/// creates it and defines its contents.
 pub fn wills(directory: &Path) -> PathBuf {
     directory.join(WILLS)
 }
 
-/// The directory, by name and by a descriptor: what is done in it is done through the descriptor, so that all of it is
-/// of one directory even when another of the same name takes its place. And a long name overflows no socket address.
+/// The directory, by name and by a descriptor. All operations go through the descriptor, so that
+/// they concern one directory even when another takes its name. A long name then cannot overflow a
+/// socket address either.
 pub(super) struct Directory {
     pub(super) path: PathBuf,
     handle: File,
 }
 
 impl Directory {
-    /// Opens the directory and the registry file in it, making what is missing. None when the last process out has
-    /// removed one of them meanwhile.
+    /// Opens the directory and the registry file in it, creating missing parts. None when the last
+    /// leaving process has removed one of them meanwhile.
     ///
     /// # Errors
-    /// EPERM when the directory belongs to somebody else or is open to others.
+    /// EPERM when the directory belongs to another user or is open to others; the system's.
     pub(super) fn open(path: &Path) -> Result<Option<(Directory, File)>> {
         make(path)?;
         match open_file(path) {
@@ -80,23 +83,23 @@ impl Directory {
         }
     }
 
-    /// Where the socket of a process is.
+    /// Returns the path of a process's socket.
     pub(super) fn socket(&self, identity: Identity) -> PathBuf {
         self.within(&format!("{}.{}", identity.slot, identity.generation))
     }
 
-    /// Where whoever captures all processes is called.
+    /// Returns the path of the socket of a capturer of all processes.
     pub(super) fn capture_socket(&self) -> PathBuf {
         self.within(CAPTURE)
     }
 
-    /// Removes everything, the directory too. Nobody lives here; but somebody may wait for processes to capture, and with
-    /// him the directory stays.
+    /// Removes everything, the directory too. No process lives here; but a capturer may wait for
+    /// processes, and then its socket and the directory stay.
     pub(super) fn remove(&self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            // Domains, ports and sockets of processes that were killed.
+            // XRC domains, ports and sockets of processes that were killed.
             if name.starts_with("xrcd-") || name.starts_with("cm-") || is_socket(&name) {
                 let _ = fs::remove_file(self.within(&name));
             }
@@ -155,7 +158,7 @@ fn make(path: &Path) -> Result<()> {
             Err(error) => return Err(error.into()),
         }
     };
-    // SAFETY: geteuid cannot fail and touches nothing.
+    // SAFETY: geteuid cannot fail and touches no memory.
     let me = unsafe { libc::geteuid() };
     if !metadata.is_dir() || metadata.uid() != me || metadata.mode() & 0o077 != 0 {
         return Err(Errno::EPERM);

@@ -1,10 +1,11 @@
-//! What the registry file says, and where.
+//! Layout of the registry file.
 //!
-//! All words are changed by compare-and-swap or by their owner alone, so there is no lock that a process could be
-//! stopped with. The law:
-//! - a slot's `life` is written by who holds the slot's byte ([`super::presence`]), except that anybody who has seen
-//!   that nobody holds the byte may end that very life;
-//! - a block belongs to the life that it names, so what a dead process had is free as soon as its life has ended.
+//! All words are changed by compare-and-swap or by their owner alone, so there is no lock that a
+//! stopped process could hold. The rules:
+//! - a slot's `life` is written by the process that holds the slot's byte lock
+//!   ([`super::presence`]); any process that has seen the byte unlocked may end that very life;
+//! - a block belongs to the life that it names, so the blocks of a dead process are free as soon as
+//!   its life has ended.
 
 use crate::errno::{Errno, Result};
 use crate::sys::mapping::{Mapping, Rights};
@@ -13,39 +14,39 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Processes that a host can have at once.
+/// Largest number of processes of a host.
 pub const SLOTS: usize = 1024;
-/// Queue pair numbers that a process takes at a time.
+/// Queue pair numbers in a block, the unit of allocation.
 pub const BLOCK: u32 = 256;
-/// Blocks that there are.
+/// Number of blocks.
 pub const BLOCKS: u32 = (1 << 24) / BLOCK;
 
 const MAGIC: u64 = 0x5665_7262;
-/// Changes with whatever is said below; 1 was the layout of version 0.1.
+/// Changes with every change of the layout; 1 was the layout of version 0.1.
 const LAYOUT: u64 = 3;
 
 const MAGIC_AT: usize = 0;
-/// Where to look first for a free block.
+/// Hint: the block to try first.
 const BLOCK_HINT: usize = 8;
-/// Where to look first for a free slot.
+/// Hint: the slot to try first.
 const SLOT_HINT: usize = 12;
-/// Behind the last slot that was ever used, so that nobody need look at all of them.
+/// One past the last slot ever used; limits scans.
 const SLOTS_USED: usize = 16;
 /// The InfiniBand ports that were taken down, a bit each.
 const PORTS_DOWN: usize = 24;
 const HEADER: usize = 64;
 
 const SLOT: usize = 64;
-/// Words of a slot.
+/// Offsets of the words of a slot.
 const LIFE: usize = 0;
 const PID: usize = 8;
 const FLAGS: usize = 12;
 
 const BLOCKS_AT: usize = HEADER + SLOTS * SLOT;
-/// Length of the file.
+/// Length of the file in bytes.
 pub(super) const LENGTH: usize = BLOCKS_AT + BLOCKS as usize * 8;
 
-/// Which life of a slot, and whether it lasts.
+/// A life of a slot: its generation, and whether it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life {
     pub(super) generation: u32,
@@ -65,7 +66,7 @@ impl Life {
     }
 }
 
-/// Whether a file is a registry, of whichever version: version 0.1 had the magic number first.
+/// Returns whether a file is a registry of any version: version 0.1 had the magic number first.
 pub(super) fn is_a_registry(file: &File) -> bool {
     let mut word = [0; 8];
     let read = file.read_exact_at(&mut word, 0);
@@ -79,13 +80,14 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Maps the file; makes its content if it has none yet.
+    /// Maps the file; initialises an empty one.
     ///
     /// # Errors
-    /// EPROTO for a file that is no registry, or one of another version; ENOSPC when the file system has no room for it.
+    /// EPROTO for a file that is not a registry of this version; ENOSPC when the file system has no
+    /// room for it; the system's.
     pub(super) fn of(file: &File) -> Result<Table> {
         match file.metadata()?.len() {
-            // Whoever else does this now does the same.
+            // Concurrent processes do the same, which is harmless.
             0 => make_room(file)?,
             length if length != LENGTH as u64 => return Err(Errno::EPROTO),
             _ => (),
@@ -110,12 +112,11 @@ impl Table {
             .word32(HEADER + slot as usize % SLOTS * SLOT + field)
     }
 
-    /// The InfiniBand ports that were taken down ([`crate::link::bit`]).
+    /// Returns the word of InfiniBand ports that were taken down ([`crate::link::bit`]).
     pub(super) fn ports_down(&self) -> &AtomicU64 {
         self.mapping.word64(PORTS_DOWN)
     }
 
-    /// The life of a slot.
     pub(super) fn life(&self, slot: u32) -> Life {
         Life::of(self.life_word(slot).load(Ordering::Acquire))
     }
@@ -134,7 +135,8 @@ impl Table {
         self.life_word(slot).store(life.word(), Ordering::Release);
     }
 
-    /// Ends a life, if it lasts still. The caller holds the slot, or has seen that nobody does.
+    /// Ends a life, if it still lasts. The caller holds the slot, or has seen it unlocked. Returns
+    /// whether this call ended it.
     pub(super) fn end_life(&self, slot: u32, generation: u32) -> bool {
         let lasting = Life {
             generation,
@@ -159,12 +161,11 @@ impl Table {
         ended
     }
 
-    /// The process id that a slot's process gave.
+    /// Returns the process id that a slot's process wrote.
     pub(super) fn pid(&self, slot: u32) -> u32 {
         self.word(slot, PID).load(Ordering::Relaxed)
     }
 
-    /// The flags of a slot.
     pub(super) fn flags(&self, slot: u32) -> &AtomicU32 {
         self.word(slot, FLAGS)
     }
@@ -177,20 +178,21 @@ impl Table {
         self.mapping.word32(SLOTS_USED)
     }
 
-    /// All slots, the one that is most likely free first.
+    /// Returns all slots, the one most likely to be free first.
     pub(super) fn slots_to_try(&self) -> impl Iterator<Item = u32> + use<> {
         let first = self.slot_hint().load(Ordering::Relaxed);
         let count = SLOTS as u32;
         (0..count).map(move |step| (first % count + step) % count)
     }
 
-    /// The slots that were ever used.
+    /// Returns the slots that were ever used.
     pub(super) fn used_slots(&self) -> std::ops::Range<u32> {
         0..self.slots_used().load(Ordering::Acquire).min(SLOTS as u32)
     }
 
-    /// The block to look at next: each call gives another, in turn, so that numbers are used again late. Never block 0,
-    /// which holds the management queue pairs 0 and 1 of the architecture.
+    /// Returns the block to try next: each call returns the next one in turn, so that numbers are
+    /// reused late. Never block 0, which contains the architecture's management queue pairs 0 and
+    /// 1.
     pub(super) fn next_block(&self) -> u32 {
         let hint = self.mapping.word32(BLOCK_HINT);
         1 + hint.fetch_add(1, Ordering::Relaxed) % (BLOCKS - 1)
@@ -201,12 +203,12 @@ impl Table {
         self.mapping.word64(BLOCKS_AT + index as usize * 8)
     }
 
-    /// Slot and generation of the life that a block belongs to, which may be over.
+    /// Returns slot and generation of the life that a block belongs to. That life may be over.
     pub(super) fn holder(&self, block: u32) -> Option<(u32, u32)> {
         holder_of(self.block(block).load(Ordering::Acquire))
     }
 
-    /// Gives a block to a life if it belongs to none that lasts.
+    /// Assigns a block to a life unless it belongs to one that lasts. Returns whether it did.
     pub(super) fn take_block(&self, block: u32, slot: u32, generation: u32) -> bool {
         let word = self.block(block);
         let before = word.load(Ordering::Acquire);
@@ -222,14 +224,16 @@ impl Table {
     }
 }
 
-/// Gives the file its length and its pages: a process that touches a page for which there is no room dies of SIGBUS.
+/// Gives the file its length and its pages: a process that touches a page for which there is no
+/// room dies of SIGBUS.
 fn make_room(file: &File) -> Result<()> {
-    // Not posix_fallocate, which writes where it finds zeros, over what another process may have put there meanwhile.
-    // SAFETY: plain system call on a descriptor that is open during it.
+    // Not posix_fallocate, whose fallback writes where it reads zeros, and so over words that
+    // another process may have written meanwhile.
+    // SAFETY: the call takes no pointers, and the descriptor is open during it.
     while unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, LENGTH as libc::off_t) } != 0 {
         match Errno::last() {
             Errno(libc::EINTR) => (),
-            // Where nothing can be kept free it has to do without.
+            // A file system that cannot reserve space is used without a reservation.
             Errno(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(file.set_len(LENGTH as u64)?),
             error => return Err(error),
         }

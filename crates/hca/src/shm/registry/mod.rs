@@ -1,11 +1,14 @@
-//! Who is on this host: one small file and one socket a process, in a directory that the user alone can open.
+//! Registry of the processes on this host: one small file, and one socket a process, in a directory
+//! that only the user can open.
 //!
-//! The file holds a slot for each process and says which process owns which block of queue pair numbers. A process is
-//! alive exactly as long as it holds the lock on its slot's byte ([`presence`]): nothing else is believed, and nothing
-//! has to be asked of the process itself. No lock is held over anything that another process could wait for: a process
-//! that is stopped, wherever, keeps nobody from entering, taking numbers or leaving.
+//! The file has a slot for each process and records the owner of each block of queue pair numbers.
+//! A process is alive exactly as long as it holds the lock on its slot's byte ([`presence`]): no
+//! other sign counts, and the process itself need not be asked. No lock is held across anything
+//! that can wait for another process: a stopped process, wherever it stopped, keeps no other from
+//! entering, allocating numbers or leaving.
 //!
-//! What a process that was killed has left is taken back when its peers notice, or when slots or blocks run short.
+//! The remains of a killed process are reclaimed when its peers notice, or when slots or blocks run
+//! short.
 
 mod directory;
 mod layout;
@@ -29,19 +32,19 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// In a slot's flags: the process has queue pairs attached to multicast groups.
+/// Slot flag: the process has queue pairs attached to multicast groups.
 pub const MULTICAST: u32 = 1;
 
-/// How long whoever enters waits for the last process out to finish removing the registry: some hundred microseconds,
-/// unless just that process is stopped just then.
+/// Time that an entering process waits for the last leaving process to finish removing the
+/// registry: some hundred microseconds, unless that process is stopped just then.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A process as the registry knows it.
+/// Identity of a process in the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// Index of its slot.
     pub slot: u32,
-    /// How often the slot had been used before, so that a successor is not taken for it.
+    /// Number of earlier uses of the slot; distinguishes a process from its successors.
     pub generation: u32,
 }
 
@@ -50,20 +53,20 @@ pub struct Registry {
     directory: Directory,
     file: File,
     table: Table,
-    /// Our slot: the kernel does not tell us of our own lock.
+    /// The slot of this process: the kernel does not report a process's own lock.
     own: OnceLock<u32>,
 }
 
-/// Where the registry lies: `VERBENA_RUNTIME_DIR`, or `/dev/shm/verbena-<uid>`.
+/// Returns the registry's directory: `VERBENA_RUNTIME_DIR`, or `/dev/shm/verbena-<uid>`.
 pub fn directory() -> PathBuf {
     match std::env::var_os("VERBENA_RUNTIME_DIR") {
         Some(path) if !path.is_empty() => PathBuf::from(path),
-        // SAFETY: geteuid cannot fail and touches nothing.
+        // SAFETY: geteuid cannot fail and touches no memory.
         _ => PathBuf::from(format!("/dev/shm/verbena-{}", unsafe { libc::geteuid() })),
     }
 }
 
-/// What an error of the registry's says of its directory, for whoever has to do something about it.
+/// Describes a registry error for the user.
 pub fn obstacle(error: Errno) -> String {
     match error {
         Errno::EPROTO => "it is of another version, whose processes must end first".to_owned(),
@@ -83,16 +86,16 @@ pub fn obstacle(error: Errno) -> String {
 }
 
 impl Registry {
-    /// Opens the registry in `directory`, making what is missing.
+    /// Opens the registry in `directory`; creates missing parts.
     ///
     /// # Errors
-    /// EPERM when the directory belongs to somebody else or is open to others; EPROTO when the file is not a registry
-    /// of this version; ENOSPC when there is no room for it.
+    /// EPERM when the directory belongs to another user or is open to others; EPROTO when the file
+    /// is not a registry of this version; ENOSPC when there is no room for it.
     pub fn open(directory: &Path) -> Result<Registry> {
         loop {
             if let Some((directory, file)) = Directory::open(directory)? {
                 let table = match Table::of(&file) {
-                    // Of another version, whose processes may all be dead.
+                    // A registry of another version is removed if all its processes are dead.
                     Err(Errno::EPROTO)
                         if layout::is_a_registry(&file) && presence::nobody_lives(&file) =>
                     {
@@ -111,22 +114,23 @@ impl Registry {
         }
     }
 
-    /// Opens the registry and takes a slot in it.
+    /// Opens the registry, takes a slot in it and listens for peers.
     ///
     /// # Errors
-    /// As [`Registry::open`]; ENOMEM when every slot is taken; EBUSY when the last process out does not finish removing
-    /// the registry.
+    /// As [`Registry::open`]; ENOMEM when every slot is taken; EBUSY when the last leaving process
+    /// does not finish removing the registry within 10 s.
     pub fn enter(directory: &Path) -> Result<(Registry, Identity, Socket)> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let registry = Registry::open(directory)?;
             if registry.ports_down().load(Ordering::SeqCst) != 0 {
-                // Of processes that live; those of the dead end with the registry.
+                // Only live processes may keep ports down; bits left by dead ones end with the
+                // registry.
                 registry.sweep();
             }
             match registry.join() {
                 Ok((identity, listener)) => return Ok((registry, identity, listener)),
-                // The last process out removed it after we had opened it, or is about to.
+                // The last leaving process removed it after this one had opened it, or is about to.
                 Err(Errno::ESTALE) if Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_micros(200));
                 }
@@ -136,10 +140,10 @@ impl Registry {
         }
     }
 
-    /// Opens the registry only if there is one.
+    /// Opens the registry only if it exists.
     ///
     /// # Errors
-    /// ENOENT; as [`Registry::open`].
+    /// ENOENT when it does not exist; as [`Registry::open`].
     pub fn open_existing(directory: &Path) -> Result<Registry> {
         if !directory.join(FILE).exists() {
             return Err(Errno::ENOENT);
@@ -147,7 +151,8 @@ impl Registry {
         Registry::open(directory)
     }
 
-    /// Takes a slot for this process and listens for its peers. ESTALE when the registry is removed meanwhile.
+    /// Takes a slot for this process and listens for its peers. ESTALE when the registry is removed
+    /// meanwhile.
     fn join(&self) -> Result<(Identity, Socket)> {
         let slot = self.claim_slot()?;
         let entered = self.occupy(slot);
@@ -157,7 +162,8 @@ impl Registry {
         entered
     }
 
-    /// Holds a slot in which nobody lives: one that was given back if there is any, else one whose process has died.
+    /// Locks a slot without a live process: a released one if possible, otherwise that of a dead
+    /// process.
     fn claim_slot(&self) -> Result<u32> {
         for only_given_back in [true, false] {
             for slot in self.table.slots_to_try() {
@@ -174,9 +180,9 @@ impl Registry {
         Err(Errno::ENOMEM)
     }
 
-    /// Begins to live in a slot that is held.
+    /// Begins a life in a locked slot.
     fn occupy(&self, slot: u32) -> Result<(Identity, Socket)> {
-        // What lies under the file's name now is another's, if the last process out has been here.
+        // If the last leaving process was here, the file's name now belongs to another file.
         if self.file.metadata()?.nlink() == 0 {
             return Err(Errno::ESTALE);
         }
@@ -192,7 +198,8 @@ impl Registry {
         let path = self.directory.socket(identity);
         let listener = match Socket::listen(&path) {
             Err(Errno(libc::EADDRINUSE)) => {
-                // Nobody else is of this identity: somebody scribbled over the file, and a number came again.
+                // No other process has this identity: the file was overwritten, and a generation
+                // came again.
                 fs::remove_file(&path)?;
                 Socket::listen(&path)?
             }
@@ -203,27 +210,28 @@ impl Registry {
         Ok((identity, listener))
     }
 
-    /// Gives the slot and all its numbers back. The last one out removes the registry.
+    /// Releases the slot and all its numbers. The last process to leave removes the registry.
     pub fn leave(&self, identity: Identity) {
         self.bury(identity);
         presence::release(&self.file, identity.slot);
         self.remove_if_empty();
     }
 
-    /// Takes back what dead processes left, and removes the registry itself if nobody is left.
+    /// Reclaims the remains of dead processes, and removes the registry itself if no process is
+    /// left.
     pub fn sweep(&self) {
         self.bury_all_dead();
         self.remove_if_empty();
     }
 
-    /// Takes back what a process has left that seems to be dead, if it is.
+    /// Reclaims the remains of a process if it is dead.
     pub fn reclaim(&self, identity: Identity) {
         if self.lasts(identity) && !self.is_held(identity.slot) {
             self.bury(identity);
         }
     }
 
-    /// Whether a process lives: the kernel's answer, whatever the process itself is doing.
+    /// Returns whether a process lives, by the kernel's lock and without its cooperation.
     pub fn is_alive(&self, identity: Identity) -> bool {
         self.lasts(identity) && self.is_held(identity.slot)
     }
@@ -232,27 +240,30 @@ impl Registry {
         self.own.get() == Some(&slot) || presence::is_held(&self.file, slot)
     }
 
-    /// Connects to a process, without waiting.
+    /// Connects to a process without blocking.
     ///
     /// # Errors
-    /// EAGAIN while too many others wait to be heard by it; ECONNREFUSED or ENOENT when it is gone; EMFILE and its like.
+    /// EAGAIN while the process's accept queue is full; ECONNREFUSED or ENOENT when the process has
+    /// ended; EMFILE and other resource limits.
     pub fn connect(&self, identity: Identity) -> Result<Socket> {
         Socket::connect(&self.directory.socket(identity))
     }
 
-    /// Takes a block of queue pair numbers, each time another, so that numbers are used again late; returns its first number.
+    /// Allocates a block of queue pair numbers, each time the next one, so that numbers are reused
+    /// late. Returns its first number.
     ///
     /// # Errors
-    /// ENOMEM when live processes have them all.
+    /// ENOMEM when live processes own all blocks.
     pub fn allocate_block(&self, identity: Identity) -> Result<u32> {
         let in_turn = || (1..BLOCKS).map(|_| self.table.next_block());
         self.allocate_first(identity, in_turn)
     }
 
-    /// Takes the first that is free of some blocks of queue pair numbers; returns its first number.
+    /// Allocates the first free one of the given blocks of queue pair numbers. Returns its first
+    /// number.
     ///
     /// # Errors
-    /// ENOMEM when live processes have them all.
+    /// ENOMEM when live processes own all of them.
     pub fn allocate_block_of(
         &self,
         identity: Identity,
@@ -261,7 +272,7 @@ impl Registry {
         self.allocate_first(identity, || blocks.clone())
     }
 
-    /// What dead processes have left is taken back when there is no other.
+    /// Allocates the first free block; reclaims the blocks of dead processes if there is none.
     fn allocate_first<I: Iterator<Item = u32>>(
         &self,
         identity: Identity,
@@ -279,7 +290,7 @@ impl Registry {
         Ok(block * BLOCK)
     }
 
-    /// Who owns a queue pair number.
+    /// Returns the owner of a queue pair number.
     #[inline]
     pub fn owner(&self, number: u32) -> Option<Identity> {
         let (slot, generation) = self.table.holder(number / BLOCK)?;
@@ -287,42 +298,44 @@ impl Registry {
         self.lasts(identity).then_some(identity)
     }
 
-    /// All processes that have not left: identity and process id. Some may have been killed.
+    /// Returns identity and process id of all processes that have not left. Some may have been
+    /// killed.
     pub fn processes(&self) -> Vec<(Identity, u32)> {
         self.lives()
             .map(|identity| (identity, self.table.pid(identity.slot)))
             .collect()
     }
 
-    /// Processes that have queue pairs attached to multicast groups.
+    /// Returns the processes that have queue pairs attached to multicast groups.
     pub fn multicast_members(&self) -> impl Iterator<Item = Identity> + '_ {
         self.lives()
             .filter(|identity| self.flags(*identity) & MULTICAST != 0)
     }
 
-    /// Sets or clears flags of our own slot.
+    /// Sets the flags of this process's slot.
     pub fn set_flags(&self, identity: Identity, flags: u32) {
         self.table
             .flags(identity.slot)
             .store(flags, Ordering::Release);
     }
 
-    /// Flags of a process.
+    /// Returns the flags of a process.
     pub fn flags(&self, identity: Identity) -> u32 {
         self.table.flags(identity.slot).load(Ordering::Acquire)
     }
 
-    /// The InfiniBand ports that were taken down, a bit each ([`crate::link::bit`]).
+    /// Returns the word of InfiniBand ports that were taken down, a bit each
+    /// ([`crate::link::bit`]).
     pub fn ports_down(&self) -> &AtomicU64 {
         self.table.ports_down()
     }
 
-    /// Where whoever captures all processes is called.
+    /// Returns the socket path at which a capturer of all processes listens.
     pub fn capture_socket(&self) -> PathBuf {
         self.directory.capture_socket()
     }
 
-    /// The directory that everything lies in.
+    /// Returns the registry's directory.
     pub fn path(&self) -> &Path {
         &self.directory.path
     }
@@ -334,7 +347,7 @@ impl Registry {
         })
     }
 
-    /// Whether a process has neither left nor been found dead.
+    /// Returns whether a process has neither left nor been found dead.
     fn lasts(&self, identity: Identity) -> bool {
         self.table.life(identity.slot)
             == Life {
@@ -356,8 +369,8 @@ impl Registry {
         }
     }
 
-    /// The lock that shuts everybody out is taken without waiting, and only when nobody lives: then only those who are
-    /// about to enter can meet it.
+    /// Removes the registry if no process lives. The exclusive lock is taken without waiting, and
+    /// only when no process lives: so only entering processes can meet it.
     fn remove_if_empty(&self) {
         let Some(_alone) = Alone::claim(&self.file) else {
             return;
@@ -369,7 +382,8 @@ impl Registry {
 }
 
 impl AsFd for Registry {
-    /// The file whose locks tell that we live: a forked child must give its copy up.
+    /// Returns the file whose locks show that this process lives: a forked child must close its
+    /// copy.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

@@ -1,22 +1,23 @@
-//! Who lives, as the kernel knows it: every process holds a lock on a byte of its own (fcntl(2), open file description
-//! locks), which goes when the process does.
+//! Presence of live processes, as the kernel knows it: every process holds a lock on a byte of its
+//! own (fcntl(2), open file description locks), which ends with the process.
 //!
-//! To ask costs one system call that is answered at once, whatever the other process is doing: it may be stopped, and
-//! no queue of its can be full. The bytes lie behind the end of the registry file; locks need no bytes to be there.
+//! A query costs one system call that returns at once in any state of the other process: it
+//! may be stopped, and there is no queue that could be full. The bytes lie behind the end of the
+//! registry file; locks need no bytes there.
 
 use super::layout::{LENGTH, SLOTS};
 use crate::errno::{Errno, Result};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// What became of an attempt to hold a slot's byte.
+/// Result of an attempt to lock a slot's byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// It is ours.
+    /// The caller holds it.
     Held,
-    /// A live process has it.
+    /// A live process holds it.
     Taken,
-    /// The last process out has all of them, and is removing the registry.
+    /// The last process to leave holds all of them and is removing the registry.
     Closing,
 }
 
@@ -38,7 +39,7 @@ fn range(kind: Kind, first: u32, count: usize) -> libc::flock {
 
 fn control(file: &File, command: libc::c_int, lock: &mut libc::flock) -> Result<()> {
     loop {
-        // SAFETY: `lock` is valid and writable for the call, as these commands want it.
+        // SAFETY: `lock` is valid and writable for the call, as these commands require.
         if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut *lock) } == 0 {
             return Ok(());
         }
@@ -49,7 +50,7 @@ fn control(file: &File, command: libc::c_int, lock: &mut libc::flock) -> Result<
     }
 }
 
-/// The lock of another open file that is in the way of holding these bytes, if there is one.
+/// Returns the lock of another open file that conflicts with these bytes, if there is one.
 fn obstacle(file: &File, first: u32, count: usize) -> Result<Option<libc::flock>> {
     let mut lock = range(Kind::Exclusive, first, count);
     control(file, libc::F_OFD_GETLK, &mut lock)?;
@@ -65,7 +66,7 @@ fn try_hold(file: &File, first: u32, count: usize) -> Result<bool> {
     }
 }
 
-/// Tries to hold the byte of a slot.
+/// Tries to lock the byte of a slot.
 pub(super) fn claim(file: &File, slot: u32) -> Result<Claim> {
     if try_hold(file, slot, 1)? {
         return Ok(Claim::Held);
@@ -76,27 +77,27 @@ pub(super) fn claim(file: &File, slot: u32) -> Result<Claim> {
     })
 }
 
-/// Lets the byte of a slot go.
 pub(super) fn release(file: &File, slot: u32) {
     let _ = control(file, libc::F_OFD_SETLK, &mut range(Kind::None, slot, 1));
 }
 
-/// Whether a process lives in a slot. Asked through the file that holds the slot itself, the answer is no.
+/// Returns whether a process lives in a slot. Through the file that holds the slot itself, the
+/// answer is no.
 pub(super) fn is_held(file: &File, slot: u32) -> bool {
-    // What cannot be asked is taken for alive: to take the slot of a live process would break it.
+    // An error counts as alive: taking the slot of a live process would break it.
     obstacle(file, slot, 1).map_or(true, |lock| lock.is_some())
 }
 
-/// Whether no process holds anything of a registry, whatever its layout. Nobody can enter meanwhile
-/// who does not find it removed afterwards: he waits for the lock, or sees that the file has no
-/// name.
+/// Returns whether no process holds a lock on a registry of any layout. A process that enters
+/// meanwhile finds the registry removed afterwards: it waits for the lock, or sees that the file
+/// has no name.
 pub(super) fn nobody_lives(file: &File) -> bool {
     let mut everything = range(Kind::Exclusive, 0, 0);
     everything.l_start = 0;
     control(file, libc::F_OFD_SETLK, &mut everything).is_ok()
 }
 
-/// All slots, held so that nobody else can enter; None while anybody lives.
+/// All slots, locked so that no other process can enter; None while a process lives.
 pub(super) struct Alone<'a>(&'a File);
 
 impl<'a> Alone<'a> {

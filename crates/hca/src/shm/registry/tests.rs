@@ -1,5 +1,5 @@
-//! Each registry here is opened by itself, as another process would open it: the locks are of open files, not of
-//! processes.
+//! Each registry here is opened separately, as another process would open it: the locks belong to
+//! open files, not to processes.
 
 use super::*;
 use std::fs::DirBuilder;
@@ -9,7 +9,7 @@ fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("verbena-registry-{}-{name}", std::process::id()))
 }
 
-/// As many descriptors as this process may have: a registry takes three.
+/// Raises the limit of descriptors to the maximum: a registry takes three.
 fn allow_many_descriptors() {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -23,7 +23,7 @@ fn allow_many_descriptors() {
     }
 }
 
-/// A process: its end is that of its open file and listener, as when it is killed.
+/// A process: dropping it closes its file and listener, as when it is killed.
 struct Member {
     registry: Registry,
     identity: Identity,
@@ -235,7 +235,7 @@ fn a_directory_open_to_others_is_refused() {
 fn what_is_mapped_is_there() {
     let path = scratch("room");
     let me = enter(&path);
-    // In units of 512 bytes (stat(2)), whatever those of the file system are.
+    // In units of 512 bytes (stat(2)), regardless of the file system's block size.
     let allocated = fs::metadata(path.join(FILE)).unwrap().blocks() * 512;
     assert!(allocated >= layout::LENGTH as u64, "{allocated} bytes");
     me.leave();
@@ -272,7 +272,7 @@ fn a_registry_of_another_version_stays_while_its_processes_live() {
         .unwrap();
     file.write_all_at(&old, 0).unwrap();
     assert_eq!(Registry::open(&path).err(), Some(Errno::EPROTO));
-    // Killed: its locks end with it, and what it has left is in nobody's way.
+    // Killed: its locks end with it, and its remains block no process.
     drop(member);
     enter(&path).leave();
 }

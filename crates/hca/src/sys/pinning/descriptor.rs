@@ -1,4 +1,5 @@
-//! What one descriptor may hold, with as few system calls as it takes: most need one or two.
+//! Checks whether a descriptor may hold pages, with few system calls: most descriptors need one or
+//! two.
 
 use super::ring;
 use rustix::fs::{Stat, major, minor};
@@ -11,50 +12,51 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 pub enum Verdict {
     /// There is no such descriptor.
     Closed,
-    /// No pages.
+    /// It holds no pages.
     Harmless,
-    /// It may hold some.
+    /// It may hold pages.
     Holds,
 }
 
-/// What a descriptor is, as far as the next question depends on it.
+/// The type of a descriptor, as far as the next question depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nature {
     /// Known to hold none.
     Harmless,
-    /// A file that is read into pages where they are.
+    /// A file whose reads go directly into user pages.
     Direct,
     Socket,
-    /// A device file, or a thing that only has a name.
+    /// A device file, or an anonymous inode known only by name.
     Named,
 }
 
 /// One question about a descriptor, each a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// How it was opened: fcntl(2).
+    /// Its open flags: fcntl(2).
     Flags,
-    /// What it is: fstat(2).
+    /// Its type: fstat(2).
     Status,
-    /// The protocol of a socket: getsockopt(2).
+    /// The domain of a socket: getsockopt(2).
     Domain,
 }
 
-/// Asks about descriptors of this process.
+/// Context for questions about descriptors of this process.
 #[derive(Debug)]
 pub struct Looks {
-    /// The directory of all, opened.
+    /// Descriptor of the directory of all descriptors.
     pub list: RawFd,
-    /// The inode that rings never have.
+    /// The inode that io_uring rings never have.
     pub nameless: u64,
 }
 
 impl Looks {
-    /// Whether one question suffices to say that the descriptor is open and holds no pages.
+    /// Returns whether one question suffices to tell that the descriptor is open and holds no
+    /// pages.
     pub fn settles(&self, question: Question, number: RawFd) -> bool {
         match question {
             Question::Flags => flags(number).is_some_and(is_harmless_as_opened),
-            // Whether it was opened with O_DIRECT does not matter then.
+            // In this case O_DIRECT makes no difference.
             Question::Status => {
                 status(number).is_some_and(|status| self.nature(&status, true) == Nature::Harmless)
             }
@@ -62,8 +64,8 @@ impl Looks {
         }
     }
 
-    /// All that there is to know about a descriptor, and the question that would have settled it,
-    /// if one would have.
+    /// Returns the verdict on a descriptor, and the single question that would have decided it, if
+    /// there is one.
     pub fn verdict(&self, number: RawFd) -> (Verdict, Option<Question>) {
         let Some(flags) = flags(number) else {
             return (Verdict::Closed, None);
@@ -107,35 +109,35 @@ impl Looks {
     }
 }
 
-/// A descriptor that may be closed: the calls below answer EBADF then.
+/// Borrows a descriptor that may be closed: the calls below return EBADF then.
 fn borrowed<'a>(number: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: it is handed to system calls that only read what it is, and is not -1, since numbers
-    // come from the list of descriptors.
+    // SAFETY: the descriptor is passed only to system calls that query it, and is not -1, since
+    // numbers come from the list of descriptors.
     unsafe { BorrowedFd::borrow_raw(number) }
 }
 
-/// How a descriptor was opened: F_GETFL.
+/// Returns a descriptor's open flags: F_GETFL.
 fn flags(number: RawFd) -> Option<c_int> {
     let flags = rustix::fs::fcntl_getfl(borrowed(number)).ok()?;
     Some(flags.bits() as c_int)
 }
 
-/// Whatever hands pages to a device is asked by ioctl(2) or mmap(2) on a descriptor for reading and
-/// writing.
+/// Returns whether the open flags alone exclude pages: handing pages to a device takes ioctl(2) or
+/// mmap(2) on a descriptor for reading and writing.
 fn is_harmless_as_opened(flags: c_int) -> bool {
     let is_direct = flags & libc::O_DIRECT != 0;
     flags & libc::O_PATH != 0 || (flags & libc::O_ACCMODE != libc::O_RDWR && !is_direct)
 }
 
-/// fstat(2). By the system call of that name: the C library's function asks newfstatat(2), which
-/// takes longer.
+/// Calls fstat(2) by the system call of that name: the C library's function uses newfstatat(2),
+/// which takes longer.
 fn status(number: RawFd) -> Option<Stat> {
     rustix::fs::fstat(borrowed(number)).ok()
 }
 
 fn nature(mode: libc::mode_t, device: (u32, u32), is_direct: bool, is_nameless: bool) -> Nature {
     match mode & libc::S_IFMT {
-        // O_DIRECT of a pipe is about its packets.
+        // O_DIRECT of a pipe sets packet mode.
         libc::S_IFIFO => Nature::Harmless,
         libc::S_IFSOCK => Nature::Socket,
         libc::S_IFCHR if is_harmless_device(device) => Nature::Harmless,
@@ -147,8 +149,8 @@ fn nature(mode: libc::mode_t, device: (u32, u32), is_direct: bool, is_nameless: 
     }
 }
 
-/// Device files whose drivers copy (Documentation/admin-guide/devices.txt of Linux): memory,
-/// terminals, tun, fuse.
+/// Returns whether a device's driver copies data (Documentation/admin-guide/devices.txt of Linux):
+/// memory, terminals, tun, fuse.
 fn is_harmless_device((major, minor): (u32, u32)) -> bool {
     match major {
         // null, zero, full, random, urandom, kmsg.
@@ -161,12 +163,12 @@ fn is_harmless_device((major, minor): (u32, u32)) -> bool {
 
 const TUN: u32 = 200;
 const FUSE: u32 = 229;
-/// Follows what is mapped where (MMU notifiers).
+/// Follows changes of mappings (MMU notifiers).
 const KVM: u32 = 232;
 
 const RING: &[u8] = b"anon_inode:[io_uring]";
 
-/// Anonymous inodes that hold no pages of their owner.
+/// Returns whether a name belongs to an anonymous inode that holds no pages of its owner.
 fn is_harmless_name(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 8] = [
         b"/dev/userfaultfd",
@@ -185,17 +187,17 @@ fn is_harmless_name(name: &[u8]) -> bool {
             .any(|beginning| name.starts_with(beginning))
 }
 
-/// A socket's SO_DOMAIN; None of what is no socket.
+/// Returns a socket's SO_DOMAIN; None if the descriptor is not a socket.
 fn domain(number: RawFd) -> Option<AddressFamily> {
     rustix::net::sockopt::socket_domain(borrowed(number)).ok()
 }
 
-/// All but the express data path.
+/// Returns whether sockets of this domain hold no pages: all but the express data path.
 fn is_harmless_domain(domain: AddressFamily) -> bool {
     domain != AddressFamily::XDP
 }
 
-/// What the link in the directory of descriptors says, if it is short enough to matter.
+/// Reads the link in the directory of descriptors, if it is short enough to matter.
 fn name(number: RawFd, list: RawFd) -> Option<Name> {
     let mut bytes = [0; 64];
     let link = rustix::path::DecInt::new(number);
@@ -214,19 +216,18 @@ impl Name {
     }
 }
 
-/// The inode that descriptors share which the kernel makes without one of their own; 0 where rings
-/// may have it too, which
-/// was so before Linux 5.12.
+/// Returns the inode that is shared by descriptors without an inode of their own; 0 where rings may
+/// have it too, which was so before Linux 5.12.
 pub fn nameless_inode() -> u64 {
     if !rings_have_inodes() {
         return 0;
     }
-    // SAFETY: no pointers; the result is checked before it is owned.
+    // SAFETY: the call takes no pointers; the result is checked before it is owned.
     let made = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
     if made < 0 {
         return 0;
     }
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: eventfd just returned this descriptor, and nothing else owns it.
     let made = unsafe { OwnedFd::from_raw_fd(made) };
     status(made.as_raw_fd()).map_or(0, |status| status.st_ino)
 }
@@ -236,7 +237,7 @@ fn rings_have_inodes() -> bool {
     is_at_least(&release, (5, 12))
 }
 
-/// Whether a kernel's release ("6.1.0-18-amd64") is not before this version.
+/// Returns whether a kernel's release ("6.1.0-18-amd64") is at least this version.
 fn is_at_least(release: &str, version: (u32, u32)) -> bool {
     let mut parts = release.split(|part: char| !part.is_ascii_digit());
     let mut next = || parts.next()?.parse::<u32>().ok();
@@ -327,7 +328,7 @@ mod tests {
         let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let (pipe, _end) = std::io::pipe().unwrap();
         let made = || -> [RawFd; 2] {
-            // SAFETY: no pointers.
+            // SAFETY: the calls take no pointers.
             unsafe { [libc::eventfd(0, 0), libc::epoll_create1(0)] }
         };
         let path = std::env::temp_dir().join(format!("verbena-direct-{}", std::process::id()));
@@ -352,8 +353,8 @@ mod tests {
             assert_eq!(question.is_none(), is_file, "{number}");
             assert!(question.is_none_or(|question| looks.settles(question, number)));
         }
-        // Of a file that may have been opened with O_DIRECT the status alone settles nothing, and
-        // no question settles a number that is closed, or of another kind now.
+        // For a file that may have been opened with O_DIRECT the status alone decides nothing, and
+        // no question decides a number that is closed or now of another type.
         for question in [Question::Flags, Question::Status, Question::Domain] {
             assert!(!looks.settles(question, file.as_raw_fd()));
             assert!(!looks.settles(question, 1 << 20));

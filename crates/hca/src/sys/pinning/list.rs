@@ -1,11 +1,15 @@
-//! The numbers of all descriptors of the process, from an opened /proc/self/fd (getdents64(2)).
+//! Lists the numbers of all descriptors of the process, from an opened /proc/self/fd
+//! (getdents64(2)).
 
 use crate::errno::Result;
 use rustix::fs::{RawDir, SeekFrom, seek};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
 
-/// Calls `each` with every one of them: the entries whose names are numbers. Allocates nothing.
+/// Calls `each` with every descriptor: the entries whose names are numbers. Allocates nothing.
+///
+/// # Errors
+/// The system's.
 pub fn each(directory: BorrowedFd<'_>, mut each: impl FnMut(RawFd)) -> Result<()> {
     seek(directory, SeekFrom::Start(0))?;
     let mut room = [MaybeUninit::uninit(); 4096];

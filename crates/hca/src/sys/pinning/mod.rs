@@ -1,30 +1,26 @@
-//! Whether something besides page tables may hold on to pages of this process.
+//! Detection of holders other than page tables that may refer to pages of this process.
 //!
-//! A driver that is given an address once and from then on uses the pages that were behind it
-//! (get_user_pages) does not
-//! notice when other pages are mapped there. The kernel does not tell a process which of its pages
-//! are used like that, but it
-//! can only be asked for such use through a descriptor, or by the calls of libaio. So the
-//! descriptors are looked at:
+//! A driver that is given an address once and then uses the pages behind it (get_user_pages) does
+//! not notice when other pages are mapped there. The kernel does not report which pages of a
+//! process are used like that, but such use can only be requested through a descriptor, or by the
+//! calls of libaio. So the descriptors are checked:
 //!
 //! | descriptor | pages it holds |
 //! |---|---|
-//! | file or block device opened with O_DIRECT | those of transfers under way |
-//! | io_uring with registered buffers, or files | the buffers; those of transfers under way |
+//! | file or block device opened with O_DIRECT | those of transfers in progress |
+//! | io_uring with registered buffers, or files | the buffers; those of transfers in progress |
 //! | socket of AF_XDP | its frames |
-//! | device file that is not known to copy | GPU, vfio, RDMA adapter: what its driver was told to register |
-//! | context of io_setup(2), no descriptor | those of transfers under way, of files closed meanwhile too |
-//! | vmsplice(2), seen by the shim | what lies in pipes |
+//! | device file that is not known to copy | GPU, vfio, RDMA adapter: pages registered there |
+//! | context of io_setup(2), no descriptor | those of transfers in progress, also of closed files |
+//! | vmsplice(2), seen by the shim | pages in pipes |
 //!
-//! The question is asked while other threads may not touch pages of this process
-//! ([`crate::sys::userfault::Held`]), among them the heap's. So the answer needs the stack and what
-//! lies in a [`Pinning`], which does not lie in the heap either ([`crate::sys::apart`]). It
-//! allocates
-//! and frees nothing, and takes no lock that a thread may hold which waits for such a page.
+//! The check runs while other threads may not touch pages of this process
+//! ([`crate::sys::userfault::Held`]), among them the heap's. So it uses only the stack and the
+//! contents of a [`Pinning`], which is not on the heap either ([`crate::sys::apart`]). It allocates
+//! and frees nothing, and takes no lock whose holder may be waiting for such a page.
 //!
-//! Not seen: a ring or device whose descriptor this process has handed over and closed, and the
-//! table of descriptors of a
-//! thread that has one of its own (unshare(2) with CLONE_FILES).
+//! Not detected: a ring or device whose descriptor this process has handed over and closed, and the
+//! descriptor table of a thread that has one of its own (unshare(2) with CLONE_FILES).
 
 mod descriptor;
 mod list;
@@ -41,25 +37,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 const DESCRIPTORS: &str = "/proc/self/fd";
-/// What the mapping of a context is called.
+/// Name of the mapping of a context.
 const CONTEXT: &str = "/[aio]";
 const CONTEXTS: &str = "/proc/sys/fs/aio-nr";
-/// Of so many descriptors the numbers are kept. Of more all are listed each time.
+/// Largest number of descriptors that are remembered. If there are more, all are listed each time.
 const KEPT: usize = 4096;
-/// The most that are known to be ours; more are looked at as all others are.
+/// Largest number of known harmless descriptors; more are checked like all others.
 const KNOWN: usize = 16;
 
-/// The descriptors of the process that opened it; a forked child opens its own. Asked by one thread
+/// The descriptors of the process that opened it; a forked child opens its own. Used by one thread
 /// at a time.
 #[derive(Debug)]
 pub struct Pinning {
     descriptors: File,
-    /// Events of all contexts of this machine (proc_sys_fs(5)); None where the kernel has no
-    /// contexts.
+    /// Number of events of all contexts of this machine (proc_sys_fs(5)); None where the kernel has
+    /// no contexts.
     contexts: Option<File>,
-    /// What that number was when this process had no context.
+    /// That number when this process was last seen without a context.
     without_context: AtomicU64,
-    /// Asks about one.
+    /// Checks one descriptor.
     looks: Looks,
     numbers: Mutex<Numbers>,
 }
@@ -67,9 +63,9 @@ pub struct Pinning {
 /// The numbers of descriptors.
 #[derive(Debug)]
 struct Numbers {
-    /// Those that were open at the last look, each with the question that settled it then.
+    /// Those open at the last check, each with the question that decided it then.
     open: List<(RawFd, Option<Question>), KEPT>,
-    /// Those of them that are ours for as long as this process lives, and hold no pages.
+    /// Descriptors of the adapter that stay open as long as this process lives and hold no pages.
     known: List<RawFd, KNOWN>,
 }
 
@@ -110,6 +106,9 @@ impl<T: Copy, const ROOM: usize> List<T, ROOM> {
 
 impl Pinning {
     /// Opens the list of this process's descriptors.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn open() -> Result<Pinning> {
         let descriptors = File::open(DESCRIPTORS)?;
         let contexts = File::open(CONTEXTS).ok();
@@ -126,7 +125,7 @@ impl Pinning {
             descriptors,
             contexts,
         };
-        // It is looked up at the first call, which is not to be later.
+        // Its symbol is looked up at the first call, which must not happen during a check.
         spliced::has_spliced();
         pinning.is_harmless(pinning.descriptors.as_fd());
         if let Some(contexts) = &pinning.contexts {
@@ -135,8 +134,8 @@ impl Pinning {
         Ok(pinning)
     }
 
-    /// A descriptor that holds no pages and is not closed before the process ends: no look at it is
-    /// needed.
+    /// Notes a descriptor that holds no pages and is not closed before the process ends: it is not
+    /// checked.
     pub fn is_harmless(&self, descriptor: BorrowedFd<'_>) {
         let number = descriptor.as_raw_fd();
         let mut numbers = self.numbers();
@@ -144,12 +143,12 @@ impl Pinning {
         numbers.open.clear();
     }
 
-    /// How many descriptors are open; 0 before Linux 6.2, which does not say so.
+    /// Returns the number of open descriptors; 0 before Linux 6.2, which does not report it.
     fn count(&self) -> usize {
         rustix::fs::fstat(&self.descriptors).map_or(0, |all| all.st_size as usize)
     }
 
-    /// Whether pages of this process may be held now. What cannot be found out counts as held.
+    /// Returns whether pages of this process may be held now. A failed check counts as held.
     /// `except` is the inode of a file that is mapped in many places and is no context.
     pub fn is_possible(&self, maps: &Maps, except: u64) -> bool {
         spliced::has_spliced() || self.by_descriptor() || self.by_context(maps, except)
@@ -183,7 +182,7 @@ impl Pinning {
         is_held || listed.is_err()
     }
 
-    /// None if one of them is not open any more.
+    /// Returns whether any of them holds pages; None if one of them is not open any more.
     fn any_holds(&self, numbers: &[(RawFd, Option<Question>)]) -> Option<bool> {
         for &(number, question) in numbers {
             if question.is_some_and(|question| self.looks.settles(question, number)) {
@@ -202,9 +201,8 @@ impl Pinning {
         self.numbers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Whether this process has a context of io_setup(2): one is a mapping. They are looked for
-    /// only when the number of
-    /// events of all processes has changed.
+    /// Returns whether this process has a context of io_setup(2), which is a mapping. The mappings
+    /// are searched only when the number of events of all processes has changed.
     fn by_context(&self, maps: &Maps, except: u64) -> bool {
         let Some(contexts) = &self.contexts else {
             return false;

@@ -1,13 +1,12 @@
-//! What an io_uring holds, by what the kernel says of its descriptor (proc_pid_fdinfo(5)).
+//! Pages held by an io_uring, from the kernel's information on its descriptor (proc_pid_fdinfo(5)).
 
 use std::os::fd::RawFd;
 
-/// While another thread submits, the kernel says nothing of a ring; so it is asked again.
+/// Number of attempts: while another thread submits, the kernel gives no information on a ring.
 const ATTEMPTS: u32 = 64;
 
-/// Whether a ring may hold pages: registered buffers, and what transfers of registered files are
-/// under way to, which may
-/// have been opened with O_DIRECT. True if it cannot be found out.
+/// Returns whether a ring may hold pages: registered buffers, and targets of transfers in progress
+/// on registered files, which may have been opened with O_DIRECT. True if it cannot be found out.
 pub fn holds(number: RawFd) -> bool {
     let path = format!("/proc/self/fdinfo/{number}");
     for _ in 0..ATTEMPTS {
@@ -22,7 +21,7 @@ pub fn holds(number: RawFd) -> bool {
     true
 }
 
-/// None if the text does not say.
+/// Parses the text; None if it lacks the information.
 fn says(text: &str) -> Option<bool> {
     let count = |name: &str| {
         let mut lines = text.lines();
