@@ -1,4 +1,4 @@
-//! `verbena completions SHELL`: what a shell needs to complete the command line, on standard output.
+//! `verbena completions SHELL`: prints the completion script of a shell.
 
 use clap_complete::Shell;
 
