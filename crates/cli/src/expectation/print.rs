@@ -1,4 +1,4 @@
-//! The checks on a terminal: the outcome first, then each figure with its range and its source.
+//! Prints the checks: the outcome first, then each figure with its range and source.
 
 use crate::output::outln;
 use crate::style::{Style, styled};
