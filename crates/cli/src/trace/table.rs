@@ -1,11 +1,11 @@
-//! The calls as a table: how often, how many failed, how much, how long.
+//! Summarises calls in a table: number, failures, bytes and time.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::record::Record;
 
-/// The calls of one name.
+/// The calls of one function.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Row {
     calls: u64,
@@ -18,12 +18,12 @@ struct Row {
 #[derive(Debug, Default)]
 pub struct Table {
     rows: BTreeMap<String, Row>,
-    /// Calls that failed: by name and reason.
+    /// Failed calls by name and reason.
     failures: BTreeMap<(String, String), u64>,
 }
 
 impl Table {
-    /// Adds what is told.
+    /// Adds a record.
     pub fn add(&mut self, record: &Record) {
         let row = self.rows.entry(record.name.clone()).or_default();
         row.calls = row.calls.saturating_add(record.calls);
@@ -39,7 +39,7 @@ impl Table {
         }
     }
 
-    /// Whether nothing was told.
+    /// Returns whether there are no calls.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
