@@ -74,7 +74,7 @@ fn port() -> Result<Finding, Failure> {
     })
 }
 
-/// Tests what docs/hosts.md uses to simulate two hosts on one machine.
+/// Tests the namespaces with which docs/hosts.md simulates two hosts on one machine.
 fn namespaces() -> Finding {
     let subject = "user namespaces";
     let tried = Command::new("unshare")

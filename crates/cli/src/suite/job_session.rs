@@ -113,8 +113,8 @@ impl Session<'_> {
                         left_behind(job);
                         break 'all;
                     }
-                    // A hung process costs its part of the measurement; the others agree on who is
-                    // present and continue.
+                    // A hung process costs its part of the measurement; the others agree on the
+                    // processes present and continue.
                     Err(error @ Error::PeerLost { .. }) => {
                         given_up = true;
                         tell(failure(benchmark, number, error.to_string()));
