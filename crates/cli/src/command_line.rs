@@ -127,7 +127,6 @@ pub fn bare() -> clap::Command {
     Arguments::command()
 }
 
-/// Returns the examples of a subcommand.
 pub fn examples(command: &str) -> &'static [&'static str] {
     let found = EXAMPLES.iter().find(|(name, _)| *name == command);
     found.map_or(&[], |(_, examples)| examples)

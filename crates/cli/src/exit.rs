@@ -20,13 +20,11 @@ Exit codes:
   128 + n  `run`, `trace`, `capture`, `record`: the command ended by signal n
 Otherwise `run`, `trace`, `capture` and `record` return the exit code of the command.";
 
-/// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Success,
     /// The work was done and its answer is no.
     AnswerIsNo,
-    /// The input was wrong.
     WrongInput,
     /// The machine lacks something.
     Environment,

@@ -34,23 +34,18 @@ pub enum Failure {
     UnknownOption {
         /// The subcommand of `verbena`.
         subcommand: &'static str,
-        /// As typed.
         option: String,
     },
 
-    /// Packets cannot be captured.
     #[error(transparent)]
     Capture(#[from] crate::capture::Failure),
 
-    /// An MPI program cannot be recorded.
     #[error(transparent)]
     Recorder(#[from] crate::record::Failure),
 
-    /// Another tracer's trace cannot be imported.
     #[error(transparent)]
     Import(#[from] crate::import::Failure),
 
-    /// A trace cannot be used.
     #[error(transparent)]
     Trace(#[from] verbena_trace::Error),
 
@@ -88,12 +83,12 @@ pub enum Failure {
     #[error("cannot use the directory {path}: {source}")]
     Directory {
         path: PathBuf,
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Failure {
-    /// Returns the exit code.
     pub fn exit(&self) -> Exit {
         match self {
             // A full file system is not an input error.

@@ -33,14 +33,12 @@ pub fn end_leaves(launcher: u32) {
     all.iter().filter(is_leaf).for_each(|leaf| end(*leaf));
 }
 
-/// Kills one process.
 pub fn end(process: u32) {
     if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// Returns the descendants of `process`.
 fn below(process: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
     let mut found = vec![process];
     let mut next = 0;

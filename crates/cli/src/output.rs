@@ -43,7 +43,6 @@ pub fn write(text: Arguments<'_>) {
     put(&painted(&text, terminal::has_colour()));
 }
 
-/// Writes data for programs.
 pub fn write_data(text: Arguments<'_>) {
     put(&harmless(&text.to_string()));
 }
@@ -74,7 +73,6 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     text.chars().map(letter).collect()
 }
 
-/// Returns whether output was lost.
 pub fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }

@@ -26,7 +26,6 @@ use verbena_workloads::{Benchmark, Group, Processes};
 /// The profile that the fit starts from.
 const BASE: &str = "software";
 
-/// The parameters of a calibration.
 pub struct Order<'a> {
     /// Existing measurements; if empty, the adapter is measured.
     pub runs: &'a [PathBuf],
@@ -36,11 +35,8 @@ pub struct Order<'a> {
     pub launches: u32,
     /// Expected relative noise of a measurement.
     pub noise: f64,
-    /// Maximum steps of the search.
     pub steps: usize,
-    /// Threads for computing.
     pub threads: usize,
-    /// Directory for results, profile and report.
     pub out: Option<&'a Path>,
     /// Profiles to start from.
     pub profiles: &'a ProfileOptions,
@@ -155,7 +151,6 @@ fn source(order: &Order<'_>) -> String {
     }
 }
 
-/// Returns the report's section.
 fn section(closed: &Closed) -> ClosedLoop {
     let values = closed.free.iter().enumerate().map(|(at, free)| {
         let unit = &closed.units[at];

@@ -13,7 +13,6 @@ const TICK: Duration = Duration::from_millis(500);
 /// Terminal width in columns from which a bar is shown.
 const ROOM_FOR_A_BAR: usize = 60;
 
-/// Returns whether progress is shown.
 pub fn is_shown() -> bool {
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     std::io::stderr().is_terminal() && !is_dumb
@@ -84,12 +83,10 @@ impl Bar {
         }
     }
 
-    /// Shows a message.
     pub fn say(&self, words: impl Into<String>) {
         self.bar.set_message(words.into());
     }
 
-    /// Counts a step.
     pub fn advance(&self) {
         self.bar.inc(1);
     }
@@ -111,7 +108,6 @@ impl Drop for Bar {
     }
 }
 
-/// Formats the time left.
 pub fn time_left(seconds: f64) -> String {
     let left = indicatif::HumanDuration(Duration::from_secs_f64(seconds.max(0.0).round()));
     format!("about {left:#} left")

@@ -79,9 +79,7 @@ const BESIDE: &[Row] = &[
     },
 ];
 
-/// A published figure and its claim.
 pub struct Known {
-    /// The claim's name.
     pub claim: &'static str,
     pub figure: Published,
 }

@@ -5,15 +5,11 @@
 /// Kinds of emphasis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Headings.
     Bold,
-    /// Good results.
     Good,
-    /// Bad results.
     Bad,
     /// A doubtful figure or result.
     Doubt,
-    /// Less important text.
     Faint,
 }
 
@@ -27,7 +23,6 @@ const ALL: [(Style, char, &str); 5] = [
     (Style::Faint, '\u{e005}', "\x1b[2m"),
 ];
 
-/// Encloses words in marks.
 pub fn styled(style: Style, words: &str) -> String {
     let mark = ALL.iter().find(|(one, ..)| *one == style);
     let mark = mark.map_or(END, |(_, mark, _)| *mark);

@@ -17,7 +17,6 @@ enum Scope {
     Internal,
 }
 
-/// A variable.
 struct Variable {
     name: &'static str,
     scope: Scope,
@@ -68,7 +67,6 @@ pub fn of_programs() -> String {
     lines(Adapter)
 }
 
-/// Returns all variables, by section.
 pub fn all() -> String {
     let section = |(title, scope)| format!("{title}:\n{}", lines(scope));
     SECTIONS.map(section).join("\n")

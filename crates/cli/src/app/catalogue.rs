@@ -26,7 +26,6 @@ pub struct Application {
     pub read: fn(&Path) -> Result<Outcome, String>,
 }
 
-/// The source of a program.
 enum Origin {
     /// Searched in PATH, or below the directory of programs if the name contains a slash.
     Installed(&'static str),

@@ -177,7 +177,6 @@ impl Applications {
     }
 }
 
-/// An application to run.
 struct Job<'a> {
     ready: &'a Ready,
     application: &'a Application,

@@ -10,10 +10,8 @@ use std::io;
 use std::path::PathBuf;
 use verbena_hca::errno::Errno;
 
-/// An error of the capture.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Another capture is active.
     #[error(
         "the processes of {0} are captured already; end that `verbena capture` first, or capture \
          one program: `verbena capture -- CMD`"
@@ -28,7 +26,6 @@ pub enum Failure {
         source: Errno,
     },
 
-    /// The file cannot be written.
     #[error("cannot write {path}: {source}")]
     File {
         /// The path as typed.

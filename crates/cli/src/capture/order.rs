@@ -9,7 +9,6 @@ use verbena_hca::capture::collect::Packet;
 /// Time packets are held back, in nanoseconds.
 const HELD_BACK: u64 = 20_000_000;
 
-/// Packets held back.
 #[derive(Default)]
 pub struct Waiting(Vec<Packet>);
 
@@ -24,7 +23,6 @@ impl Waiting {
         self.before(now.saturating_sub(HELD_BACK))
     }
 
-    /// Takes all packets, in order.
     pub fn all(&mut self) -> Vec<Packet> {
         self.before(u64::MAX)
     }

@@ -15,7 +15,6 @@ use verbena_hca::capture::collect::{Collector, Packet, Source};
 /// Longest wait for packets. Shorter than the time in which a process can fill its buffer.
 const NAP: Duration = Duration::from_millis(2);
 
-/// The destination of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination(PathBuf);
 
@@ -41,7 +40,6 @@ impl Destination {
     }
 }
 
-/// A capture in progress.
 pub struct Writer {
     collector: Collector,
     destination: Destination,

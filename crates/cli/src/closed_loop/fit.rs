@@ -15,13 +15,11 @@ use verbena_report::run_directory::Loaded;
 
 const LATENCY: &str = "mpi.latency";
 const BANDWIDTH: &str = "mpi.bandwidth";
-/// Message sizes in bytes.
 const SIZES: [usize; 8] = [1, 64, 512, 4096, 16_384, 65_536, 262_144, 1 << 20];
 
 /// The measured costs of a transport.
 #[derive(Debug, Clone, Serialize)]
 pub struct Fitted {
-    /// Name of the transport.
     pub way: String,
     /// Largest message in bytes that does not wait for its receiver (eager limit).
     pub eager: u64,

@@ -30,14 +30,11 @@ use verbena_predict::host::{self, Machine};
 use verbena_predict::recorded::programs as programs_of;
 use verbena_trace::{Summary, Trace};
 
-/// The requested validation.
 pub struct Plan {
     pub programs: Vec<Program>,
     /// Transport to record over.
     pub record_on: Target,
-    /// Transports to predict and measure.
     pub targets: Vec<Target>,
-    /// Numbers of processes.
     pub processes: Vec<usize>,
     /// Runs of each program; the median counts.
     pub launches: usize,
@@ -45,12 +42,9 @@ pub struct Plan {
     pub mpi: Option<Kind>,
 }
 
-/// The results of a validation.
 #[derive(Debug, Serialize)]
 pub struct Told {
-    /// The library's version string.
     pub library: String,
-    /// Processors of the machine.
     pub processors: usize,
     /// Transport that programs were recorded over.
     pub recorded_on: String,
@@ -61,7 +55,6 @@ pub struct Told {
     pub turns: Option<[f64; 3]>,
     /// Each prediction beside its measurement.
     pub rows: Vec<Row>,
-    /// Failed launches and their reasons.
     pub failures: Vec<String>,
     /// Mean absolute error in per cent.
     pub mean_error: f64,
@@ -73,15 +66,12 @@ pub struct Told {
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub program: String,
-    /// Number of processes.
     pub processes: usize,
-    /// Transport.
     pub on: String,
     /// Time from `MPI_Init` to `MPI_Finalize`.
     pub predicted: f64,
     /// Median over the launches.
     pub measured: f64,
-    /// All launches.
     pub launches: Vec<f64>,
     /// Relative error of the prediction, signed, in per cent.
     pub error: f64,
@@ -177,7 +167,6 @@ fn progress(plan: &Plan, ways: &[(Ready, Fitted)]) -> Progress {
     Progress::new(steps.iter().map(String::as_str), 1, "")
 }
 
-/// Prints the results.
 pub fn show(told: &Told) {
     print(told);
 }

@@ -15,7 +15,6 @@ use verbena_trace::{recorder, stopwatch};
 
 const SOURCE: &str = include_str!("probe.c");
 
-/// The results of the probe.
 #[derive(Debug, PartialEq)]
 pub struct Answer {
     /// By size in bytes, nanoseconds of an exchange between processes that have just computed, and

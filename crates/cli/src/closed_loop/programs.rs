@@ -7,7 +7,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub enum Program {
-    /// An application of the suite.
     Application(&'static Application, Found),
     /// A user's program, with its arguments.
     Own(PathBuf, Vec<OsString>),
@@ -46,7 +45,6 @@ impl Program {
         }
     }
 
-    /// Returns the display name.
     pub fn name(&self) -> String {
         match self {
             Program::Application(application, _) => application.benchmark.name.to_owned(),

@@ -125,7 +125,6 @@ fn table(compared: &Compared, shown: &[&Change]) {
     summary::compared::print(compared);
 }
 
-/// Returns the colour of a verdict.
 fn style(verdict: Verdict) -> Style {
     match verdict {
         Verdict::Improved => Style::Good,

@@ -13,7 +13,6 @@ pub struct Arguments {
     shell: Shell,
 }
 
-/// Prints the script.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut text = Vec::new();
     let mut command = crate::command_line::complete();

@@ -9,7 +9,6 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {}
 
-/// Runs the demonstration.
 pub fn run(_arguments: Arguments) -> Result<Exit, Failure> {
     demo::show()
 }

@@ -173,7 +173,6 @@ pub fn read_foreign(path: &Path, foreign: &Foreign) -> Result<Loaded, Failure> {
 /// Computed results for the report, beside the runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Computed<'a> {
-    /// Published claims about real adapters.
     pub reproduction: Option<&'a Reproduction>,
     /// Predictions of a profile fitted to part of the first run, for the rest of it.
     pub closed_loop: Option<&'a ClosedLoop>,

@@ -39,13 +39,11 @@ pub struct Figures {
     pub size: usize,
 }
 
-/// Times of an operation.
 pub struct Latency {
     /// Median in nanoseconds.
     pub median: f64,
     /// 99th percentile in nanoseconds, if enough operations were timed.
     pub slow: Option<f64>,
-    /// Number of operations timed.
     pub operations: u64,
 }
 
@@ -83,11 +81,9 @@ impl Figures {
     }
 }
 
-/// Figures computed by a model.
 pub struct Model {
     /// One-way latency of the same small write, in nanoseconds.
     pub latency: f64,
-    /// The adapter's name.
     pub name: String,
 }
 

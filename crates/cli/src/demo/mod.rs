@@ -121,7 +121,6 @@ fn call(operation: Operation) -> &'static str {
     }
 }
 
-/// Describes a path.
 fn words(path: &str) -> String {
     let means = match path {
         "mapped" => "a copy in shared memory",

@@ -20,13 +20,9 @@ use crate::launch::libraries::Libraries;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
-    /// A message.
     Send,
-    /// An RDMA write.
     Write,
-    /// An RDMA read.
     Read,
-    /// A fetch-and-add.
     Atomic,
 }
 
@@ -116,7 +112,6 @@ pub fn play() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the operation of this name.
 fn operation(name: &str) -> Result<Operation, String> {
     let known = Operation::ALL.into_iter().find(|one| one.name() == name);
     known.ok_or_else(|| format!("no operation {name:?}"))

@@ -26,7 +26,6 @@ impl fmt::Display for State {
     }
 }
 
-/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The feature; the same word on every machine.
@@ -34,7 +33,6 @@ pub struct Finding {
     pub state: State,
     /// The observation.
     pub found: String,
-    /// Advice, if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -64,14 +62,12 @@ impl Finding {
         }
     }
 
-    /// Returns the finding with advice.
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 }
 
-/// The results of all checks.
 #[derive(Debug, Serialize)]
 pub struct Examination {
     /// Whether two processes exchanged data on the adapter.

@@ -10,7 +10,6 @@ use super::finding::Finding;
 
 const ADAPTERS: &str = "/sys/class/infiniband";
 
-/// Checks adapters, libraries and programs.
 pub fn findings() -> Vec<Finding> {
     vec![
         adapters(Path::new(ADAPTERS)),

@@ -5,7 +5,6 @@ use verbena_measure::processors;
 
 use super::finding::Finding;
 
-/// Checks processors, pinning and clock.
 pub fn findings() -> Vec<Finding> {
     vec![processor_count(), pinning(), clock()]
 }

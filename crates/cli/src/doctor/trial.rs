@@ -68,7 +68,6 @@ impl Trial {
         })
     }
 
-    /// Returns the process ids.
     pub fn pids(&self) -> [u32; 2] {
         self.ends.each_ref().map(|end| end.child.id())
     }

@@ -4,7 +4,6 @@ use crate::output::outln;
 use crate::style::{Style, styled};
 use verbena_report::expectation::{Check, Checks, Verdict};
 
-/// Prints the checks of each run.
 pub fn print(checks: &[Option<Checks>]) {
     for one in checks.iter().flatten() {
         outln!("\n{}", text(one));

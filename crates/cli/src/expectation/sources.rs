@@ -45,7 +45,6 @@ impl<'a> Sources<'a> {
         })
     }
 
-    /// Returns the system's description.
     pub fn about(&self) -> &str {
         &self.system.about
     }

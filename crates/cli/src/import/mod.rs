@@ -10,22 +10,18 @@ use std::thread;
 
 use verbena_trace::otf2::{self, Definitions, Imported};
 
-/// An error of the import.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// There is no archive.
     #[error(
         "{0} is no OTF2 archive: name its anchor file, which ends in .otf2, or the directory that holds traces.otf2"
     )]
     NoArchive(PathBuf),
 
-    /// `otf2-print` is not installed.
     #[error(
         "cannot find otf2-print, which reads OTF2: install it (Debian: otf2-tools; Score-P has it as well)"
     )]
     NoPrinter,
 
-    /// `otf2-print` cannot be run.
     #[error("cannot run otf2-print: {0}")]
     Unrunnable(io::Error),
 

@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A process on the adapter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
-    /// Process id.
     pub pid: u32,
-    /// Command name.
     pub command: String,
     /// Connected processes.
     pub peers: Vec<Peer>,
@@ -24,7 +22,6 @@ pub struct Description {
     /// Addresses of hosts reached over TCP, because UDP packets do not arrive there.
     #[serde(default)]
     pub tunnels: Vec<IpAddr>,
-    /// Its counters.
     pub counters: BTreeMap<String, u64>,
 }
 
@@ -36,17 +33,14 @@ pub struct Peer {
     pub path: String,
 }
 
-/// A queue pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuePair {
     pub number: u32,
-    /// Transport type.
     #[serde(rename = "type")]
     pub transport: String,
     pub state: String,
     /// Number of the connected queue pair; 0 if there is none.
     pub destination: u32,
-    /// Posted receives.
     pub receives: u64,
     /// Sends not yet complete.
     #[serde(default)]
@@ -62,7 +56,6 @@ pub struct QueuePair {
 pub enum Answer {
     /// A valid answer.
     Said(Description),
-    /// No answer, or an invalid one.
     Silent {
         pid: u32,
         reason: String,

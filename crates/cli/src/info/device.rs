@@ -31,7 +31,6 @@ pub struct Port {
     pub gids: Vec<Identifier>,
 }
 
-/// The adapter and its ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Device {
     pub name: String,

@@ -10,11 +10,9 @@ use super::device::{Device, Identifier, Port};
 
 /// Displays the devices, then the processes on them.
 pub struct Table<'a> {
-    /// The adapter's devices.
     pub devices: &'a [Device],
     /// The directory of the registry.
     pub registry: &'a Path,
-    /// The processes' answers.
     pub processes: &'a [Answer],
 }
 

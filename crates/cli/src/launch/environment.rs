@@ -192,7 +192,6 @@ impl Environment {
         self
     }
 
-    /// Returns the variables by name.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
         self.0
             .iter()

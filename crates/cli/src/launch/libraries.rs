@@ -25,7 +25,6 @@ pub struct Libraries {
     directory: PathBuf,
 }
 
-/// Why the libraries cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The kernel does not report the path of this executable.

@@ -29,7 +29,6 @@ pub const QUICK: [&str; 5] = [
     "mpi.halo",
 ];
 
-/// Returns all benchmarks.
 pub fn all() -> impl Iterator<Item = &'static Benchmark> {
     messages::ALL.iter().map(|entry| &entry.benchmark)
 }

@@ -42,7 +42,6 @@ impl Kind {
     }
 }
 
-/// An installed library.
 #[derive(Debug, Clone)]
 pub struct Library {
     pub kind: Kind,
@@ -52,7 +51,6 @@ pub struct Library {
     pub mpicc: PathBuf,
     /// The command that the compiler wrapper runs: headers, libraries, options.
     pub runs: String,
-    /// The launcher.
     pub mpirun: PathBuf,
 }
 

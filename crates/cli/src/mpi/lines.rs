@@ -34,7 +34,6 @@ const LONGEST: f64 = 86_400e9;
 /// Nanoseconds by process.
 pub type ByRank = Vec<Vec<f64>>;
 
-/// Blocks of messages.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rates {
     /// `in-turn` or `cached`.
@@ -64,7 +63,6 @@ pub struct Told {
     pub wrong: Option<String>,
 }
 
-/// A complete fact.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
     /// Number of processes, and the library's version string.
@@ -76,7 +74,6 @@ pub enum Fact {
     Moved(u64),
 }
 
-/// Parses the output line by line.
 #[derive(Debug, Default)]
 pub struct Reader {
     ranks: usize,
@@ -206,7 +203,6 @@ impl Told {
     }
 }
 
-/// The words of a line.
 struct Words<'a>(std::str::SplitAsciiWhitespace<'a>);
 
 impl<'a> Words<'a> {

@@ -46,7 +46,6 @@ use way::{Settings, Way};
 pub struct Launch<'a> {
     /// Sizes, budget, floors.
     pub task: &'a Task,
-    /// The benchmark to run.
     pub benchmark: &'a Benchmark,
     /// Number of the launch, from 0.
     pub number: u32,
@@ -116,12 +115,10 @@ impl Ready {
         })
     }
 
-    /// Returns the compiler.
     pub fn compiler(&self) -> &Path {
         &self.library.mpicc
     }
 
-    /// Returns the library.
     pub fn library(&self) -> &Library {
         &self.library
     }
@@ -149,7 +146,6 @@ impl Ready {
         settings
     }
 
-    /// Returns the launcher.
     pub fn launcher(&self) -> &Path {
         &self.library.mpirun
     }

@@ -16,7 +16,6 @@ const GRACE: Duration = Duration::from_secs(8);
 /// Most bytes kept of its standard error.
 const SAID: u64 = 1 << 14;
 
-/// A running launcher.
 pub struct Mpirun {
     child: Child,
     said: JoinHandle<String>,

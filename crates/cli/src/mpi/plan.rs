@@ -56,7 +56,6 @@ pub fn sizes(task: &Task, benchmark: &Benchmark) -> Vec<usize> {
     sizes.into_iter().filter(|size| *size <= largest).collect()
 }
 
-/// Returns the program's arguments.
 pub fn arguments(
     task: &Task,
     benchmark: &Benchmark,

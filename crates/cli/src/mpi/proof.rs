@@ -64,7 +64,6 @@ fn sent(ports: &[Port]) -> Option<u64> {
         .map(|words| words.saturating_mul(4))
 }
 
-/// Counts during a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
     /// Payload moved by the program, a lower bound.

@@ -29,7 +29,6 @@ impl Way {
         }
     }
 
-    /// Returns the name of its target.
     pub fn name(self) -> &'static str {
         match self {
             Way::Software => "software",
@@ -48,9 +47,7 @@ impl Way {
 /// Arguments of the launcher and environment variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Arguments of the launcher.
     pub arguments: Vec<&'static str>,
-    /// Names and values.
     pub variables: Vec<(&'static str, String)>,
 }
 

@@ -14,7 +14,6 @@ use verbena_trace::recorder::{FLAGS, SOURCES};
 /// Launchers, whose names may have a suffix shared with their compilers.
 const LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];
 
-/// A compiler of MPI programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiler {
     path: PathBuf,

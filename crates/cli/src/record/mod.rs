@@ -13,17 +13,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An error of recording.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The compiler is not installed.
     #[error(
         "cannot find {0}, which makes the recorder for the program's MPI library: install what has it (Debian: \
          libopenmpi-dev or libmpich-dev), or name another with --mpicc"
     )]
     NoCompiler(String),
 
-    /// The compiler failed.
     #[error("{compiler} cannot make the recorder:\n{words}")]
     Refused {
         compiler: String,
@@ -35,6 +32,7 @@ pub enum Failure {
     #[error("cannot use {path}: {source}")]
     Unusable {
         path: PathBuf,
+        /// The system's error.
         source: io::Error,
     },
 
@@ -49,11 +47,9 @@ pub enum Failure {
     )]
     Splits(PathBuf),
 
-    /// The directory is not empty.
     #[error("{0} has a trace already; name a directory that is new or empty")]
     Taken(PathBuf),
 
-    /// Nothing was recorded.
     #[error(
         "no process has recorded anything: the program must be linked with an MPI library dynamically and call MPI_Init; \
          on other hosts its launcher must pass on LD_PRELOAD and VERBENA_RECORD (Open MPI: -x LD_PRELOAD -x VERBENA_RECORD)"

@@ -16,7 +16,6 @@ use crate::suite::virtual_session::ModelTarget;
 use verbena_measure::unit;
 use verbena_predict::goal::{Failure as Refusal, Outcome, Schedule, run as replay};
 
-/// The results of a replay.
 #[derive(Serialize)]
 struct Told {
     system: String,

@@ -47,7 +47,6 @@ impl Source {
         })
     }
 
-    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }

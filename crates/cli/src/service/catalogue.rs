@@ -11,7 +11,6 @@ pub enum Subject {
     Unfilled,
     /// A file in the server's cache.
     Cached,
-    /// A file being written.
     Written,
     /// One cached file, to many readers at once.
     Readers,

@@ -13,13 +13,11 @@ use verbena_rfio_protocol::request::OpenFlags;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// The operation on the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Read the file and discard the data.
     Read,
-    /// Write the file.
     Write,
 }
 
@@ -33,12 +31,10 @@ pub enum Sessions {
     One,
 }
 
-/// A job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
     /// Location of the file.
     pub place: String,
-    /// The operation.
     pub action: Action,
     /// Bytes per transfer.
     pub size: u64,
@@ -50,10 +46,8 @@ pub struct Job {
     pub end: u64,
 }
 
-/// The result of a job.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// The error, if it failed.
     pub error: Option<String>,
     /// Bytes transferred before the end.
     pub bytes: u64,

@@ -16,7 +16,6 @@ use crate::suite::target::Resolved;
 
 /// Size in bytes of the file to read.
 pub const FILE: u64 = 1 << 30;
-/// Its name.
 pub const HOT: &str = "hot";
 /// The file without storage.
 pub const UNFILLED: &str = ".rfio-unfilled";

@@ -28,14 +28,12 @@ pub struct Team {
 
 /// The results of one job.
 pub struct Result {
-    /// Each client's answer.
     pub answers: Vec<Answer>,
     /// The server's processor time during the job, in seconds.
     pub server_cpu: f64,
 }
 
 impl Team {
-    /// Returns a team without processes.
     pub fn new() -> Team {
         Team {
             members: Vec::new(),
@@ -138,7 +136,6 @@ impl Drop for Team {
 }
 
 impl Result {
-    /// Returns the total number of bytes.
     pub fn bytes(&self) -> u64 {
         self.answers.iter().map(|answer| answer.bytes).sum()
     }

@@ -10,14 +10,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// The counters of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Process {
-    /// Process id.
     pub pid: u32,
-    /// Command name.
     pub command: String,
-    /// Its counters by name.
     pub counters: BTreeMap<String, u64>,
 }
 

@@ -52,7 +52,6 @@ impl Directory {
         }
     }
 
-    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }

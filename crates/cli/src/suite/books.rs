@@ -8,7 +8,6 @@ use verbena_report::schema::{Line, Run};
 
 /// All records of a session, in the form in which they would be loaded.
 pub struct Books {
-    /// The records so far.
     pub loaded: Loaded,
     writer: Option<Writer>,
 }

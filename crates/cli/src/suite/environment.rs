@@ -6,7 +6,6 @@ use verbena_measure::clock::Clock;
 use verbena_measure::processors;
 use verbena_measure::warning::Warning;
 
-/// Describes this host.
 pub fn describe() -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     let mut put = |name: &str, value: Option<String>| {

@@ -10,7 +10,6 @@ pub const SECRET: &str = "VERBENA_EXCHANGE_SECRET";
 /// Open MPI's random key of a job, meant for transports that need one.
 const KEY_OF_OPEN_MPI: &str = "OMPI_MCA_orte_precondition_transports";
 
-/// A job started by a launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// `mpi` or `slurm`.
@@ -55,7 +54,6 @@ impl Job {
     }
 }
 
-/// The environment variables.
 struct Variables<F>(F);
 
 impl<F: Fn(&str) -> Option<String>> Variables<F> {

@@ -22,14 +22,10 @@ const GRACE: Duration = Duration::from_secs(8);
 /// Time for processes to end after the user's interrupt: their results so far have already arrived.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// How a launch ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// All processes succeeded.
     Well,
-    /// The user interrupted it.
     Interrupted,
-    /// A process failed.
     Failed(String),
 }
 
@@ -174,7 +170,6 @@ fn listen(output: impl Read + Send + 'static) -> Receiver<Line> {
     receiver
 }
 
-/// Why a launch fails.
 struct Trouble {
     reason: String,
     signalled: bool,

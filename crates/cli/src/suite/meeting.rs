@@ -305,7 +305,6 @@ fn everywhere(ports: impl IntoIterator<Item = u16>) -> Vec<SocketAddr> {
     ports.into_iter().flat_map(both).collect()
 }
 
-/// Returns the ports of a job.
 fn ports(job: &str) -> [u16; PORTS as usize] {
     // FNV-1a, the same in every build.
     let hash = job.bytes().fold(0x811c_9dc5_u32, |hash, byte| {

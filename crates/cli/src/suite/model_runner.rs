@@ -26,12 +26,9 @@ const STOP_GRACE: Duration = Duration::from_millis(300);
 /// A benchmark's position and its result.
 type Ended = (usize, Result<Ran>);
 
-/// Runs benchmarks on a model.
 #[derive(Clone)]
 pub struct Runner {
-    /// The model.
     pub target: ModelTarget,
-    /// The user's options.
     pub options: MeasureOptions,
 }
 

@@ -203,7 +203,6 @@ impl MeasureOptions {
         }
     }
 
-    /// Returns the launches of each benchmark.
     pub fn launches(&self) -> u32 {
         self.launches.unwrap_or(if self.quick { 1 } else { 5 })
     }

@@ -18,11 +18,9 @@ pub const LOCAL_JOB: &str = "local";
 /// The measurement, the same for all processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// The target.
     pub target: Resolved,
     /// GID index, if the user gave one.
     pub gid_index: Option<u8>,
-    /// Packet marks.
     pub route: RouteOptions,
     /// Whether peers' writes may reach memory in relaxed order.
     pub relaxed_ordering: bool,
@@ -32,15 +30,12 @@ pub struct Task {
     pub effort: String,
     /// Message sizes in bytes.
     pub sizes: Option<Vec<usize>>,
-    /// Numbers of pairs.
     pub pairs: Option<Vec<usize>>,
     /// `free` or `lockstep`.
     pub mode: Option<String>,
-    /// Transports.
     pub transports: Option<Vec<String>>,
     /// Largest message posted inline, in bytes.
     pub inline: Option<u32>,
-    /// Seed.
     pub seed: u64,
     /// Length of the counter's tick in nanoseconds, calibrated by the launcher; `None` for the
     /// system clock.
@@ -57,11 +52,9 @@ pub struct Task {
     pub cores: usize,
 }
 
-/// The plan of one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub benchmark: String,
-    /// The launch.
     pub launch: u32,
     pub task: Task,
     /// Rank of this process.
@@ -72,7 +65,6 @@ pub struct Plan {
     pub hub: String,
     /// Secret for the exchange. Only the process's user can read its environment.
     pub secret: String,
-    /// The page for barriers.
     pub page: PathBuf,
 }
 

@@ -32,7 +32,6 @@ impl Board {
         Ok(board)
     }
 
-    /// Returns the job's name.
     pub fn job(&self) -> &str {
         &self.space
     }

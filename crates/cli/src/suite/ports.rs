@@ -9,7 +9,6 @@ use std::str::FromStr;
 use verbena_fabric::verbs::Rail;
 use verbena_verbs::Library;
 
-/// A port of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     pub device: String,
@@ -17,7 +16,6 @@ pub struct Port {
 }
 
 impl Port {
-    /// Returns the port for the fabric.
     pub fn rail(&self) -> Rail {
         Rail {
             device: Some(self.device.clone()),

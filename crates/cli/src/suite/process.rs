@@ -27,7 +27,6 @@ pub struct Standing<'a> {
     pub rank: usize,
     /// Number of processes.
     pub size: usize,
-    /// The job's name.
     pub job: &'a str,
     /// Returns the possible addresses of the exchange and the secret, or why they are not known
     /// yet.

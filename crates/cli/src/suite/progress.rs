@@ -34,7 +34,6 @@ impl Progress {
         }
     }
 
-    /// Begins a step.
     pub fn begin(&mut self, name: &str) {
         name.clone_into(&mut self.running);
         let left = self
@@ -49,7 +48,6 @@ impl Progress {
         self.bar.say(format!("{name}{on}{left}"));
     }
 
-    /// Ends a step.
     pub fn end(&mut self) {
         self.rest
             .done(&self.running, self.since.elapsed().as_secs_f64());

@@ -44,12 +44,10 @@ fn key(text: &str) -> Result<u16, String> {
 }
 
 impl RouteOptions {
-    /// Returns whether any option was given.
     pub fn is_given(&self) -> bool {
         *self != RouteOptions::default()
     }
 
-    /// Returns the marks for a fabric.
     pub fn marks(&self) -> Marks {
         Marks {
             traffic_class: self.traffic_class,

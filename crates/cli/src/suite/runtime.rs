@@ -61,7 +61,6 @@ impl RuntimeDirectory {
         }
     }
 
-    /// Returns the path of a file.
     pub fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

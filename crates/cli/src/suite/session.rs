@@ -41,16 +41,12 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 /// Sizes in bytes of the copies that give the bound of streams over buffers in rotation.
 const IN_TURN: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
 
-/// Returns the entry for the record.
 fn relaxed() -> (String, String) {
     ("ordering of writes".to_owned(), "relaxed".to_owned())
 }
 
-/// The session's parameters.
 pub struct Session<'a> {
-    /// The benchmarks, in order.
     pub benchmarks: Vec<&'static Benchmark>,
-    /// The target.
     pub target: Resolved,
     pub options: &'a MeasureOptions,
     /// The run directory, if requested.

@@ -13,7 +13,6 @@ const LABEL: usize = 44;
 /// Terminal width from which figures are printed beside the parameters.
 const WIDE: usize = 118;
 
-/// Prints points, findings and failures.
 pub fn print(run: &Loaded) {
     let is_wide = terminal::columns().is_none_or(|columns| columns >= WIDE);
     let mut last = String::new();

@@ -16,7 +16,6 @@ use verbena_hca::describe;
 use verbena_hca::shm::registry::{self, Registry};
 use verbena_verbs::Library;
 
-/// A target of benchmarks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// Verbena's adapter.
@@ -31,9 +30,7 @@ pub enum Target {
     Tcp,
     /// Shared memory of an MPI library.
     SharedMemory,
-    /// A timing model.
     Model {
-        /// The system's profile.
         profile: String,
         /// Whether packets or whole messages are simulated.
         fidelity: Fidelity,
@@ -174,7 +171,6 @@ impl Resolved {
 pub enum Found {
     /// An adapter behind the C ABI.
     Adapter(Resolved),
-    /// A timing model.
     Model(Box<ModelTarget>),
 }
 

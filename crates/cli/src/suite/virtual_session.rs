@@ -30,7 +30,6 @@ pub struct ModelTarget {
 }
 
 impl ModelTarget {
-    /// Returns the label for legends.
     pub fn label(&self) -> String {
         match self.fidelity {
             Fidelity::Packet => format!("{} (model)", self.machine.name()),
@@ -99,9 +98,7 @@ fn word(fidelity: Fidelity) -> &'static str {
     }
 }
 
-/// The parameters of the session.
 pub struct VirtualSession<'a> {
-    /// The benchmarks, in order.
     pub benchmarks: Vec<&'static Benchmark>,
     pub target: &'a ModelTarget,
     pub options: &'a MeasureOptions,

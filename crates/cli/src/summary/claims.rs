@@ -10,7 +10,6 @@ use verbena_predict::claims::{Evaluated, Verdict};
 use verbena_predict::table;
 use verbena_predict::validation::{self, Validated};
 
-/// Prints the summary.
 pub fn print(library: &Library, results: &[Evaluated], validated: Option<&[Validated]>) {
     let mut lines = vec![papers(results, terminal::shows_blocks()), String::new()];
     let ids = |is_one: fn(&Evaluated) -> bool| {

@@ -12,7 +12,6 @@ use verbena_report::outcome::word;
 /// Number of changes to name.
 const NAMED: usize = 3;
 
-/// Prints the summary.
 pub fn print(compared: &Compared) {
     let all = compared.changes.len();
     let points = match all {

@@ -11,7 +11,6 @@ use verbena_report::html::Spent;
 /// A replay on a model.
 #[derive(Debug)]
 pub struct OnModel<'a> {
-    /// The model's name.
     pub system: &'a str,
     /// The time of the replay in nanoseconds.
     pub took: f64,

@@ -6,22 +6,17 @@
 
 use std::path::Path;
 
-/// An array of tasks.
 pub struct Script<'a> {
     /// The command that computes the whole study, by words.
     pub command: Vec<String>,
     /// The study's file, for a comment in the script.
     pub file: &'a Path,
-    /// Number of points.
     pub points: usize,
-    /// Number of tasks.
     pub tasks: usize,
-    /// Threads per task.
     pub threads: usize,
 }
 
 impl Script<'_> {
-    /// Returns the script.
     pub fn text(&self) -> String {
         let words: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
         let command = words.join(" ");
@@ -47,7 +42,6 @@ impl Script<'_> {
     }
 }
 
-/// Quotes a word for the shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

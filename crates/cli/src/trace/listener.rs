@@ -23,13 +23,10 @@ pub struct Listener {
     nonsense: Option<String>,
 }
 
-/// How calls are printed.
 pub struct Lines {
-    /// The destination.
     pub to: Box<dyn Write + Send>,
     /// Print only calls whose name contains one of these words; all if empty.
     pub only: Vec<String>,
-    /// Print start times and durations.
     pub times: bool,
     /// Start time of the first call, in nanoseconds.
     pub began: Option<u64>,
@@ -52,9 +49,7 @@ impl Lines {
     }
 }
 
-/// The received calls.
 pub struct Heard {
-    /// The summary table.
     pub table: Table,
     /// The first malformed record.
     pub nonsense: Option<String>,

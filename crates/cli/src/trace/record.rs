@@ -9,9 +9,7 @@ const MARK: &str = "verbena-trace-1";
 /// A call, or several calls that found nothing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Process id.
     pub process: u32,
-    /// Thread id.
     pub thread: u32,
     /// Start time in nanoseconds.
     pub start: u64,
@@ -25,9 +23,7 @@ pub struct Record {
     pub errno: i32,
     /// Name of the function.
     pub name: String,
-    /// Its arguments, as text.
     pub arguments: String,
-    /// Its result, as text.
     pub result: String,
 }
 
@@ -72,7 +68,6 @@ fn read(text: &str) -> Option<Record> {
     next().is_none().then_some(record)
 }
 
-/// Formats the record as a line.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}", self.process)?;

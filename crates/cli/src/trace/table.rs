@@ -5,7 +5,6 @@ use std::fmt;
 
 use super::record::Record;
 
-/// The calls of one function.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Row {
     calls: u64,
@@ -14,7 +13,6 @@ struct Row {
     duration: u64,
 }
 
-/// All calls.
 #[derive(Debug, Default)]
 pub struct Table {
     rows: BTreeMap<String, Row>,
@@ -23,7 +21,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Adds a record.
     pub fn add(&mut self, record: &Record) {
         let row = self.rows.entry(record.name.clone()).or_default();
         row.calls = row.calls.saturating_add(record.calls);
@@ -39,7 +36,6 @@ impl Table {
         }
     }
 
-    /// Returns whether there are no calls.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -169,7 +169,6 @@ struct ToldChain {
     crossings: usize,
 }
 
-/// A replay and its results.
 struct Replayed {
     told: Told,
     outcome: Outcome,

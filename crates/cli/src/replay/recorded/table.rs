@@ -209,9 +209,7 @@ fn beside(all: &[Replayed]) {
 pub struct Means {
     computing: f64,
     overhead: f64,
-    /// Waiting for messages on the wire.
     wire: f64,
-    /// Waiting for other ranks.
     waiting: f64,
     end: f64,
 }
