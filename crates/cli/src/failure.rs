@@ -15,7 +15,6 @@ pub enum Failure {
     #[error(transparent)]
     Libraries(#[from] libraries::Failure),
 
-    /// A results file or directory cannot be used.
     #[error(transparent)]
     Results(#[from] verbena_report::Error),
 
@@ -69,7 +68,6 @@ pub enum Failure {
         source: io::Error,
     },
 
-    /// The registry of processes cannot be used.
     #[error(
         "cannot use the registry in {path}: {}; set VERBENA_RUNTIME_DIR to a directory of your own",
         registry::obstacle(*.source)

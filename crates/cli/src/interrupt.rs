@@ -101,7 +101,6 @@ pub fn flag() -> Arc<AtomicBool> {
     Arc::clone(&STOP)
 }
 
-/// Returns whether the user requested a stop.
 pub fn is_wanted() -> bool {
     STOP.load(Ordering::Acquire)
 }

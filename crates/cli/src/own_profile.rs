@@ -72,7 +72,6 @@ pub fn run(order: &Order<'_>) -> Result<Exit, Failure> {
     }
 }
 
-/// Reads the given runs, or measures one.
 fn measured(order: &Order<'_>) -> Result<Vec<Loaded>, Failure> {
     if !order.runs.is_empty() {
         return order.runs.iter().map(|path| report::read(path)).collect();

@@ -152,7 +152,6 @@ pub const ALL: &[Application] = &[
     },
 ];
 
-/// Returns the application with this benchmark name.
 pub fn find(name: &str) -> Option<&'static Application> {
     ALL.iter().find(|one| one.benchmark.name == name)
 }

@@ -77,7 +77,6 @@ pub struct Row {
     pub error: f64,
     /// Computing time, averaged over the processes.
     pub computing: f64,
-    /// Number of messages sent by the program.
     pub messages: u64,
 }
 
@@ -147,7 +146,6 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
 
 const RECORDED: &str = "recorded";
 
-/// Returns the progress line of a step.
 fn step(program: &Program, processes: usize, on: &str) -> String {
     format!("{}, {processes} processes, {on}", program.name())
 }

@@ -38,17 +38,14 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns a finding for a feature that works fully.
     pub fn ok(subject: &'static str, found: impl Into<String>) -> Self {
         Self::of(subject, State::Ok, found)
     }
 
-    /// Returns a finding for a feature that works in part.
     pub fn limited(subject: &'static str, found: impl Into<String>) -> Self {
         Self::of(subject, State::Limited, found)
     }
 
-    /// Returns a finding for an absent feature.
     pub fn missing(subject: &'static str, found: impl Into<String>) -> Self {
         Self::of(subject, State::Missing, found)
     }

@@ -117,7 +117,6 @@ fn held() -> String {
     }
 }
 
-/// Returns whether a write took this path.
 fn one_sided(taken: &Taken, path: Path) -> bool {
     taken
         .get("write")

@@ -71,7 +71,6 @@ impl ExpectOptions {
     }
 }
 
-/// Returns the names of the systems, for messages.
 fn names(library: &Library) -> String {
     let all: Vec<&str> = library.systems().collect();
     all.join(", ")

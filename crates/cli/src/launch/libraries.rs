@@ -91,7 +91,6 @@ impl Libraries {
         &self.directory
     }
 
-    /// Returns the path of the C library.
     pub fn ibverbs(&self) -> PathBuf {
         self.directory.join(IBVERBS)
     }

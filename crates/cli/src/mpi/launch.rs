@@ -125,7 +125,6 @@ fn line(job: &Job<'_>, told: &Told) -> Line {
 }
 
 impl Ready {
-    /// Returns the command of the measuring program.
     fn measuring(
         &self,
         task: &Task,

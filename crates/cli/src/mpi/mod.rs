@@ -137,7 +137,6 @@ impl Ready {
         proof::Before::of(ports)
     }
 
-    /// Returns the library's settings for a transport.
     fn settings(&self, way: Way) -> Settings {
         let mut settings = Settings::of(self.library.kind, way);
         if way.is_adapter() {
@@ -195,7 +194,6 @@ pub fn runs_under_mpirun(benchmark: &Benchmark) -> bool {
     is_of_library(benchmark) || app::catalogue::find(benchmark.name).is_some()
 }
 
-/// Returns whether a benchmark is an MPI benchmark.
 pub fn is_of_library(benchmark: &Benchmark) -> bool {
     catalogue::quantity(benchmark.name).is_some()
 }

@@ -38,7 +38,6 @@ impl Way {
         }
     }
 
-    /// Returns whether messages go through an adapter.
     pub fn is_adapter(self) -> bool {
         matches!(self, Way::Software | Way::Hardware)
     }
@@ -52,7 +51,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings of a library for a transport.
     pub fn of(kind: Kind, way: Way) -> Settings {
         let mut settings = match kind {
             Kind::Openmpi => of_openmpi(way),

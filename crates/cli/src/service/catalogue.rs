@@ -59,7 +59,6 @@ pub const ALL: &[Benchmark] = &[
     ),
 ];
 
-/// Returns the numbers of readers of `rfio.readers`.
 pub fn readers(quick: bool) -> &'static [usize] {
     match quick {
         true => &[1, 3, 12, 24],

@@ -129,7 +129,6 @@ impl Daemon {
         Err(Failure::Suite("rfiod does not serve".to_owned()))
     }
 
-    /// Returns the location of a file on the server.
     pub fn place(&self, name: &str) -> String {
         format!("rfio://127.0.0.1:{}/{name}", self.port)
     }

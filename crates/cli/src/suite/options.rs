@@ -114,7 +114,6 @@ pub struct MeasureOptions {
 }
 
 impl MeasureOptions {
-    /// Returns the default options for a target, in quick mode.
     pub fn quick_on(target: Target) -> MeasureOptions {
         MeasureOptions {
             quick: true,
@@ -194,7 +193,6 @@ impl MeasureOptions {
         }
     }
 
-    /// Returns the label of a run on a target.
     pub fn label_of(&self, target: String) -> String {
         match (&self.label, self.targets.len()) {
             (None, _) => target,
@@ -239,7 +237,6 @@ fn minutes(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Returns the mode that a word names.
 pub fn mode(word: &str) -> Mode {
     match word {
         "lockstep" => Mode::Lockstep,

@@ -82,7 +82,6 @@ pub struct Floors {
 }
 
 impl Task {
-    /// Returns the task for the given options.
     pub fn new(
         target: Resolved,
         options: &MeasureOptions,
@@ -111,7 +110,6 @@ impl Task {
         }
     }
 
-    /// Returns the time budget of a point.
     pub fn budget(&self) -> Budget {
         let budget = match self.effort.as_str() {
             "quick" => Budget::quick(),

@@ -4,7 +4,6 @@ use crate::progress::{Bar, time_left};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Progress over steps, each of which runs a benchmark.
 pub struct Progress {
     bar: Bar,
     rest: Rest,

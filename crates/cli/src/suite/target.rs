@@ -112,12 +112,10 @@ impl Resolved {
         })
     }
 
-    /// Returns the device of the first port.
     pub fn device(&self) -> &str {
         self.ports.first().map_or("", |port| &port.device)
     }
 
-    /// Returns the number of the first port.
     pub fn port(&self) -> u8 {
         self.ports.first().map_or(0, |port| port.number)
     }
@@ -157,7 +155,6 @@ impl Resolved {
         Ok(())
     }
 
-    /// Returns the label for legends and directories.
     pub fn label(&self) -> String {
         match self.kind.as_str() {
             "hardware" => self.device().to_owned(),
@@ -175,7 +172,6 @@ pub enum Found {
 }
 
 impl Found {
-    /// Returns the name of the results directory.
     pub fn directory(&self) -> String {
         match self {
             Found::Adapter(resolved) => resolved.label(),

@@ -37,7 +37,6 @@ impl ModelTarget {
         }
     }
 
-    /// Returns the name of the results directory.
     pub fn directory(&self) -> String {
         match self.fidelity {
             Fidelity::Packet => format!("model-{}", self.machine.name()),

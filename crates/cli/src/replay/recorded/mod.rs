@@ -174,7 +174,6 @@ struct Replayed {
     outcome: Outcome,
 }
 
-/// The replays of a trace on each model.
 type OnEach = Vec<Replayed>;
 
 /// Replays each trace on each model and prints the times.
