@@ -6,8 +6,7 @@
 //! | `unbound` | a process has no exclusive processor |
 //! | `point SIZE [ROWS COLUMNS]` | a point begins |
 //! | `warmup OPERATIONS FIRST` | operations before counting; the first one in nanoseconds |
-//! | `sampled BATCH SHARE SKEW` | operations per batch, the clock's share of one, skew between
-//! first and last start |
+//! | `sampled BATCH SHARE SKEW` | operations per batch, the clock's share of one, start skew |
 //! | `batches RANK COUNT NANOS...` | means of batches by a process |
 //! | `singles RANK COUNT NANOS...` | single operations by a process |
 //! | `rates NAME MESSAGES WARMUP` | messages per process in each block that follows |
