@@ -1,5 +1,5 @@
-//! The command line as its users see it: the subcommands in groups, an example for each, the
-//! environment variables, the exit codes. What the subcommands take is in `command`, a file each.
+//! The command line: subcommands in groups with examples, environment variables, exit codes. The
+//! arguments of the subcommands are in `command`, one file each.
 
 use clap::CommandFactory;
 use clap::builder::StyledStr;
@@ -7,13 +7,13 @@ use std::fmt::Write;
 
 use crate::{Arguments, exit, variables};
 
-/// Subcommands that belong together.
+/// A group of related subcommands.
 struct Group {
     title: &'static str,
     commands: &'static [&'static str],
 }
 
-/// All that `verbena --help` lists. A test holds it against the subcommands that there are.
+/// The subcommands listed by `verbena --help`. A test compares them with the existing ones.
 const GROUPS: [Group; 5] = [
     Group {
         title: "Run",
@@ -46,7 +46,7 @@ const GROUPS: [Group; 5] = [
     },
 ];
 
-/// The file service has programs of its own.
+/// The file service consists of separate programs.
 const SERVE: &str = "  rfiod, rfcp, rfdir, rfcat, ...: serve and copy files; see `rfiod --help`";
 
 /// Examples of each subcommand. A test parses them.
@@ -91,13 +91,13 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
     ("help", &["verbena help run", "verbena help environment"]),
 ];
 
-/// Examples of the whole.
+/// Examples for the main help page.
 const FIRST: &str = "  verbena demo\n  verbena run -- ./my_program\n  verbena evaluate --quick";
 
-/// Subcommands that start programs, which then read the adapter's variables.
+/// Subcommands that start programs, which read the adapter's variables.
 const STARTERS: [&str; 3] = ["run", "trace", "capture"];
 
-/// The command line with all of its help.
+/// Returns the command line with its full help.
 pub fn complete() -> clap::Command {
     let all = bare().mut_subcommands(|command| {
         let mut help = command
@@ -121,13 +121,12 @@ pub fn complete() -> clap::Command {
     ))
 }
 
-/// The command line without what is about it as a whole: for manual pages, which have sections for
-/// that.
+/// Returns the command line without the general sections, for manual pages, which have sections of
+/// their own for them.
 pub fn bare() -> clap::Command {
     Arguments::command()
 }
 
-/// The examples of a subcommand.
 pub fn examples(command: &str) -> &'static [&'static str] {
     let found = EXAMPLES.iter().find(|(name, _)| *name == command);
     found.map_or(&[], |(_, examples)| examples)
@@ -138,7 +137,7 @@ fn indented(lines: &[&str]) -> String {
     lines.join("\n")
 }
 
-/// The page of the whole, with the subcommands by group.
+/// Returns the template of the main help page, with the subcommands by group.
 fn template(all: &clap::Command) -> StyledStr {
     let header = *all.get_styles().get_header();
     let mut text = StyledStr::new();

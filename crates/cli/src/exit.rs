@@ -1,11 +1,11 @@
-//! The exit codes of `verbena`, all in one table.
+//! The exit codes of `verbena`.
 //!
-//! `run` returns what the command returned, so its codes overlap with the command's own; the
-//! codes for "cannot execute" and "not found" are those of `env(1)` and of the shell.
+//! `run` returns the exit code of its command, so the two ranges overlap; the codes for "cannot
+//! execute" and "not found" are those of `env(1)` and the shell.
 
 use std::process::{ExitCode, ExitStatus};
 
-/// The table as `verbena --help` prints it.
+/// The table printed by `verbena --help`.
 pub const TABLE: &str = "\
 Exit codes:
   0        success
@@ -20,14 +20,11 @@ Exit codes:
   128 + n  `run`, `trace`, `capture`, `record`: the command ended by signal n
 Otherwise `run`, `trace`, `capture` and `record` return the exit code of the command.";
 
-/// What `verbena` returns to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Everything asked for was done.
     Success,
     /// The work was done and its answer is no.
     AnswerIsNo,
-    /// The input was wrong.
     WrongInput,
     /// The machine lacks something.
     Environment,
@@ -35,22 +32,22 @@ pub enum Exit {
     Undecided,
     /// `run`: the command exists and cannot be executed.
     NotExecutable,
-    /// `run`: there is no such command.
+    /// `run`: the command does not exist.
     NotFound,
-    /// SIGINT ended a measurement: 128 + 2, as shells have it.
+    /// SIGINT ended a measurement: 128 + 2, as in shells.
     Interrupted,
     /// SIGTERM ended a measurement: 128 + 15.
     Terminated,
-    /// `run`: what the command itself returned.
+    /// `run`: the exit code of the command.
     OfCommand(u8),
 }
 
 impl Exit {
-    /// The exit code for how a child process ended.
+    /// Returns the exit code for a child's wait status.
     pub fn of_child(status: ExitStatus) -> Self {
         use std::os::unix::process::ExitStatusExt;
-        // A wait status holds a code of eight bits or a signal number below 128: both casts keep
-        // the value.
+        // A wait status holds an eight-bit code or a signal number below 128, so both casts
+        // preserve the value.
         match (status.code(), status.signal()) {
             (Some(code), _) => Exit::OfCommand(code as u8),
             (None, Some(signal)) => Exit::OfCommand(128 + signal as u8),
@@ -80,10 +77,10 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Prints what the argument parser has to say and gives the code for it: help and version are
-/// answers, everything else is wrong input.
+/// Prints the argument parser's message and returns its exit code: success for help and version,
+/// otherwise wrong input.
 pub fn of_arguments(message: &clap::Error) -> ExitCode {
-    // A closed standard output (`verbena --help | head -1`) is no reason to fail.
+    // A closed standard output (`verbena --help | head -1`) is not an error.
     let _ = message.print();
     if message.use_stderr() {
         Exit::WrongInput.into()

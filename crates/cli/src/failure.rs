@@ -1,4 +1,4 @@
-//! Why a command of `verbena` could not do its work: whose fault, where, and what to do.
+//! Errors of `verbena`, with their messages and exit codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,58 +8,51 @@ use verbena_hca::shm::registry;
 use crate::exit::Exit;
 use crate::launch::libraries;
 
-/// A failure of `verbena` itself, as opposed to one of the program that it runs.
+/// An error of `verbena` itself, as opposed to one of the program that it runs.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The adapter's libraries are not where this executable expects them.
     #[error(transparent)]
     Libraries(#[from] libraries::Failure),
 
-    /// A results file or directory cannot be used.
     #[error(transparent)]
     Results(#[from] verbena_report::Error),
 
-    /// What a benchmark was asked for has no meaning or does not exist.
+    /// Invalid or unknown input.
     #[error("{0}")]
     Input(String),
 
-    /// A benchmark could not be run here.
+    /// A benchmark cannot run here.
     #[error("{0}")]
     Suite(String),
 
-    /// What should be a command looks like an option.
+    /// An option in place of the command.
     #[error(
         "`{subcommand}` has no option {option:?}; `verbena {subcommand} --help` lists those it has"
     )]
     UnknownOption {
-        /// Of which command of ours.
+        /// The subcommand of `verbena`.
         subcommand: &'static str,
-        /// As typed.
         option: String,
     },
 
-    /// Packets cannot be captured.
     #[error(transparent)]
     Capture(#[from] crate::capture::Failure),
 
-    /// An MPI program cannot be recorded.
     #[error(transparent)]
     Recorder(#[from] crate::record::Failure),
 
-    /// Another tracer's trace cannot be imported.
     #[error(transparent)]
     Import(#[from] crate::import::Failure),
 
-    /// A trace cannot be used.
     #[error(transparent)]
     Trace(#[from] verbena_trace::Error),
 
-    /// The command exists and the kernel will not execute it.
+    /// The command exists, but the kernel does not execute it.
     #[error("cannot execute {command:?}: {source}")]
     NotExecutable {
         /// The command as typed.
         command: String,
-        /// What the kernel said.
         source: io::Error,
     },
 
@@ -67,42 +60,36 @@ pub enum Failure {
     #[error("cannot find the command {0:?}; give its path, or check PATH")]
     NotFound(String),
 
-    /// A system call that this program depends on was refused.
+    /// A system call that this program depends on failed.
     #[error("cannot {doing}: {source}")]
     System {
-        /// What was being done, as a verb phrase.
+        /// The attempted action, as a verb phrase.
         doing: &'static str,
-        /// What the kernel said.
         source: io::Error,
     },
 
-    /// The registry of processes is not one that we can use.
     #[error(
         "cannot use the registry in {path}: {}; set VERBENA_RUNTIME_DIR to a directory of your own",
         registry::obstacle(*.source)
     )]
     Registry {
-        /// The directory.
         path: PathBuf,
-        /// Why not.
         source: verbena_hca::errno::Errno,
     },
 
-    /// A directory could not be made or read.
+    /// A directory cannot be created or read.
     #[error("cannot use the directory {path}: {source}")]
     Directory {
-        /// The directory.
         path: PathBuf,
-        /// What the kernel said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Failure {
-    /// The exit code for this failure.
     pub fn exit(&self) -> Exit {
         match self {
-            // Nothing that was typed is wrong.
+            // A full file system is not an input error.
             Failure::Results(verbena_report::Error::Io { source, .. })
                 if matches!(
                     source.kind(),
@@ -132,7 +119,7 @@ impl Failure {
         }
     }
 
-    /// Sorts an error of `exec` into the shell's two kinds.
+    /// Converts an error of `exec` to the shell's two categories.
     pub fn of_exec(command: String, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::NotFound => Failure::NotFound(command),

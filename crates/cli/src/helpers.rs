@@ -1,14 +1,16 @@
-//! The processes that this one has started, directly or through a launcher such as `mpirun`.
+//! Finds and ends the descendants of this process, including those started by a launcher such as
+//! `mpirun`.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long killed processes have to go: the kernel takes back their memory first.
+/// Time for killed processes to disappear: the kernel first releases their memory.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Ends every process below this one, and returns when all are gone.
+/// Kills all descendants of this process and returns when they have ended, at the latest after
+/// [`GRACE`].
 pub fn end_all() {
     let begun = Instant::now();
     // A process may start another one before it ends.
@@ -22,8 +24,8 @@ pub fn end_all() {
     }
 }
 
-/// Ends the processes that a launcher's own helpers have started, and no launcher: it sees the end
-/// of its job and tidies up.
+/// Kills the descendants of a launcher that have no children, but not the launcher itself, which
+/// then notices the end of its job and cleans up.
 pub fn end_leaves(launcher: u32) {
     let parents = parents();
     let all = below(launcher, &parents);
@@ -31,14 +33,12 @@ pub fn end_leaves(launcher: u32) {
     all.iter().filter(is_leaf).for_each(|leaf| end(*leaf));
 }
 
-/// Ends one process.
 pub fn end(process: u32) {
     if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// The processes whose chain of parents leads to `process`.
 fn below(process: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
     let mut found = vec![process];
     let mut next = 0;
@@ -50,13 +50,13 @@ fn below(process: u32, parents: &BTreeMap<u32, u32>) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Every running process with its parent, by proc(5): fields 3 and 4 of `stat`.
+/// Returns the parent of each running process, by proc(5): fields 3 and 4 of `stat`.
 fn parents() -> BTreeMap<u32, u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let running = numbers.filter_map(|process: u32| {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // The name in parentheses may hold anything.
+        // The name in parentheses may contain any character.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;

@@ -1,9 +1,9 @@
-//! SIGINT and SIGTERM during a measurement: the first one asks everything to stop, so that what was
-//! measured is saved; a second one ends this process and its helpers at once.
+//! Handles SIGINT and SIGTERM during a measurement. The first signal requests a stop, so that the
+//! measured points are saved; a second one ends this process and its helpers at once.
 //!
-//! Sessions look at [`flag`] between steps. What waits for a helper process registers it as a
-//! [`Helper`], which the first signal ends. A computation that cannot be stopped runs by
-//! [`unless_interrupted`], which leaves it behind.
+//! Sessions check [`flag`] between steps. A function that waits for a helper process registers it
+//! as a [`Helper`], which the first signal kills. A computation that cannot be stopped runs in
+//! [`unless_interrupted`], which abandons it.
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -27,16 +27,16 @@ static WATCHED: Mutex<bool> = Mutex::new(false);
 static HELPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 static SCRATCH: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A signal so soon after the first one repeats it.
+/// A signal within this time of the first one counts as the same.
 const REPEATED: Duration = Duration::from_millis(250);
-/// How often a computation's end and the user's wish are looked at.
+/// Interval at which the end of a computation and the stop flag are checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Catches SIGINT and SIGTERM from now on.
+/// Starts catching SIGINT and SIGTERM.
 ///
 /// # Errors
 ///
-/// The kernel or the system's limits refuse the signal handler or its thread.
+/// Fails if the system refuses the signal handler or its thread.
 pub fn watch() -> Result<(), Failure> {
     let system = |source| Failure::System {
         doing: "catch signals",
@@ -59,8 +59,8 @@ pub fn watch() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Acts on a signal. One that comes right behind the first is the same wish: a terminal tells the
-/// processes of a job, and so does their launcher.
+/// Handles a signal. One directly after the first is the same request: both the terminal and the
+/// launcher of a job may signal its processes.
 fn hear(signal: i32, first: &mut Option<Instant>) {
     if first.is_some_and(|first| first.elapsed() < REPEATED) {
         return;
@@ -68,7 +68,7 @@ fn hear(signal: i32, first: &mut Option<Instant>) {
     if first.is_some() {
         helpers::end_all();
         if progress::is_shown() {
-            // The line of progress is in the way of the shell's prompt.
+            // Clears the progress line before the shell's prompt.
             eprint!("\r\x1b[K");
         }
         remove_scratch();
@@ -81,7 +81,7 @@ fn hear(signal: i32, first: &mut Option<Instant>) {
     registered.iter().for_each(|process| helpers::end(*process));
 }
 
-/// Removes what nobody is left to remove.
+/// Removes temporary files, which no other process would remove.
 fn remove_scratch() {
     for path in SCRATCH
         .lock()
@@ -96,17 +96,16 @@ fn remove_scratch() {
     describe::sweep(&registry::directory());
 }
 
-/// What is set when the user wishes to stop.
+/// Returns the flag that is set when the user requests a stop.
 pub fn flag() -> Arc<AtomicBool> {
     Arc::clone(&STOP)
 }
 
-/// Whether the user wishes to stop.
 pub fn is_wanted() -> bool {
     STOP.load(Ordering::Acquire)
 }
 
-/// The exit code of an interrupted measurement: 128 and the number of the signal.
+/// Returns the exit code of an interrupted measurement: 128 plus the signal number.
 pub fn exit() -> Exit {
     match SIGNAL.load(Ordering::Relaxed) {
         SIGTERM => Exit::Terminated,
@@ -114,7 +113,8 @@ pub fn exit() -> Exit {
     }
 }
 
-/// Says in one line on standard error that a measurement was interrupted, and what is left of it.
+/// Reports on standard error that a measurement was interrupted; `left` describes the remaining
+/// results.
 pub fn tell(left: &str) {
     let word = match exit() {
         Exit::Terminated => "terminated",
@@ -124,12 +124,12 @@ pub fn tell(left: &str) {
     eprintln!("verbena: {word}: {left}");
 }
 
-/// A helper process that the first signal ends, until this is dropped. It must be dropped before
-/// the process is waited for: afterwards its number may be another process's.
+/// A helper process that the first signal kills, until this is dropped. Drop it before waiting for
+/// the process: afterwards its process id may be reused.
 pub struct Helper(u32);
 
 impl Helper {
-    /// For a child that has not been waited for.
+    /// Registers a child that has not been waited for.
     pub fn new(process: u32) -> Helper {
         let mut registered = HELPERS.lock().expect("nothing panics under this lock");
         registered.insert(process);
@@ -152,7 +152,7 @@ impl Drop for Helper {
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// For a path whose owner removes it otherwise.
+    /// Registers a path; otherwise its owner removes it.
     pub fn new(path: &Path) -> Scratch {
         let mut registered = SCRATCH.lock().expect("nothing panics under this lock");
         registered.insert(path.to_owned());
@@ -167,14 +167,14 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a computation on a thread of its own and gives what it returns, or nothing when the user
-/// interrupts it: then its thread goes on until this process ends.
+/// Runs a computation on a separate thread and returns its result, or `None` when the user
+/// interrupts it: the thread then continues until this process ends.
 pub fn unless_interrupted<T: Send + 'static>(
     compute: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = channel();
     let thread = std::thread::spawn(move || {
-        // Nobody receives it if the user has interrupted.
+        // Fails if the user has interrupted, which drops the receiver.
         let _ = sender.send(compute());
     });
     loop {

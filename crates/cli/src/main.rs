@@ -1,8 +1,7 @@
 //! The `verbena` program: runs unmodified verbs programs on the software adapter.
 //!
-//! `main` reads as the pipeline: arguments as typed, a plan in which everything is known, the
-//! command itself, and one exit code from the table in [`exit`]. A subcommand is one file under
-//! [`command`]; adding one means that file and a line in [`command::Command`].
+//! `main` parses the arguments, runs the subcommand, and returns one exit code from the table in
+//! [`exit`]. Each subcommand is a file under [`command`] and a variant of [`command::Command`].
 
 #![forbid(unsafe_code)]
 

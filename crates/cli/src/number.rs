@@ -1,13 +1,13 @@
-//! Numbers on command lines: sizes with their units and whole numbers within limits, each with one
-//! error text that names the value, its form and its limits.
+//! Parsers for numbers on the command line: sizes with units and whole numbers with limits. Their
+//! errors name the value, its form and its limits.
 
 use std::ops::RangeInclusive;
 use verbena_measure::unit;
 
-/// Largest message that a sweep may ask for.
+/// Largest message size of a sweep.
 const LARGEST_MESSAGE: usize = 1 << 30;
 
-/// Reads the size of a message: 1 byte to 1 GiB, as `8`, `4K` or `1M`.
+/// Parses a message size from 1 byte to 1 GiB, as in `8`, `4K` or `1M`.
 ///
 /// # Errors
 ///
@@ -18,7 +18,7 @@ pub fn message_size(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("{text:?} is not between 1 byte and 1 GiB"))
 }
 
-/// Reads the size up to which messages are posted inline; 0 for none.
+/// Parses the largest size posted inline; 0 for none.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub fn inline_size(text: &str) -> Result<u32, String> {
     u32::try_from(size).map_err(|_| format!("{text:?} is not below 4 GiB"))
 }
 
-/// Makes a parser of whole numbers within limits.
+/// Returns a parser of whole numbers within limits.
 pub fn between<T: TryFrom<u64>>(
     limits: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {

@@ -1,9 +1,9 @@
-//! Standard output. On a terminal, lines are wrapped at its width and emphasis becomes colour; data for
-//! programs are written as they are.
+//! Standard output. On a terminal, lines are wrapped at its width and emphasis becomes colour; data
+//! for programs is written unchanged.
 //!
-//! A reader may close standard output (`| head -1`) and a disk may fill. Neither ends the work at
-//! hand: files are still written; that a text was lost is told once, and the exit code is then that
-//! of a machine that lacks something.
+//! A reader may close standard output (`| head -1`), or a disk may fill. Neither ends the work:
+//! files are still written, a lost text is reported once, and the exit code is then that of an
+//! environment error.
 
 use crate::style::painted;
 use crate::terminal;
@@ -13,27 +13,27 @@ use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether something was lost.
+/// Whether output was lost.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// `print!` that does not panic.
+/// `print!` without panics.
 macro_rules! out {
     ($($words:tt)*) => { $crate::output::write(format_args!($($words)*)) };
 }
 
-/// `println!` that does not panic.
+/// `println!` without panics.
 macro_rules! outln {
     ($($words:tt)*) => { $crate::output::write(format_args!("{}\n", format_args!($($words)*))) };
 }
 
-/// The same for data, which programs read: neither wrapped nor coloured.
+/// `print!` for data that programs read: neither wrapped nor coloured.
 macro_rules! data {
     ($($words:tt)*) => { $crate::output::write_data(format_args!($($words)*)) };
 }
 
 pub(crate) use {data, out, outln};
 
-/// Writes a text for people: wrapped at the terminal's width, in colour where it shows colours.
+/// Writes text, wrapped at the terminal's width and coloured if supported.
 pub fn write(text: Arguments<'_>) {
     let text = text.to_string();
     let mut text = harmless(&text);
@@ -43,12 +43,11 @@ pub fn write(text: Arguments<'_>) {
     put(&painted(&text, terminal::has_colour()));
 }
 
-/// Writes data for programs.
 pub fn write_data(text: Arguments<'_>) {
     put(&harmless(&text.to_string()));
 }
 
-/// A reader that went away has seen enough.
+/// A closed pipe is not an error: the reader has finished.
 fn put(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes());
@@ -61,7 +60,7 @@ fn put(text: &str) {
     }
 }
 
-/// A text of which a terminal takes nothing for an order: names come from files, and files from anywhere.
+/// Escapes control characters, which a terminal would interpret: file names may contain any.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     let is_order = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
     if !text.contains(is_order) {
@@ -74,7 +73,6 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     text.chars().map(letter).collect()
 }
 
-/// Whether a text could not be written.
 pub fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }

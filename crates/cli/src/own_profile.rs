@@ -1,4 +1,5 @@
-//! The software adapter measured, its profile fitted to some of the benchmarks and asked for the others, in one command.
+//! Measures the software adapter, fits its profile to some of the benchmarks, and predicts the
+//! others.
 
 use crate::command::report::{self, Computed};
 use crate::exit::Exit;
@@ -22,30 +23,31 @@ use verbena_report::run_directory::Loaded;
 use verbena_workloads::registry::ALL;
 use verbena_workloads::{Benchmark, Group, Processes};
 
-/// The profile that the values are put into.
+/// The profile that the fit starts from.
 const BASE: &str = "software";
 
-/// What is to be done.
 pub struct Order<'a> {
-    /// Measurements; without any the adapter is measured.
+    /// Existing measurements; if empty, the adapter is measured.
     pub runs: &'a [PathBuf],
-    /// Values to fit; all without.
+    /// Values to fit; if empty, all.
     pub fit: &'a [String],
-    /// Launches of each benchmark, where it is measured.
+    /// Launches of each benchmark to measure.
     pub launches: u32,
     /// Expected relative noise of a measurement.
     pub noise: f64,
-    /// Steps of the search, at most.
     pub steps: usize,
-    /// Threads.
     pub threads: usize,
-    /// Where results, profile and report go.
     pub out: Option<&'a Path>,
-    /// Profiles to begin with.
+    /// Profiles to start from.
     pub profiles: &'a ProfileOptions,
 }
 
-/// Measures, fits, predicts, says how well. The answer is no if the predictions are further off than they should be.
+/// Measures, fits, predicts, and prints the errors. The answer is no if the mean error exceeds its
+/// target.
+///
+/// # Errors
+///
+/// Fails if the measurement cannot run, the fit is impossible, or a file cannot be written.
 pub fn run(order: &Order<'_>) -> Result<Exit, Failure> {
     let library = order.profiles.library()?;
     let measured = measured(order)?;
@@ -70,7 +72,6 @@ pub fn run(order: &Order<'_>) -> Result<Exit, Failure> {
     }
 }
 
-/// The runs that were named, or one that is made now.
 fn measured(order: &Order<'_>) -> Result<Vec<Loaded>, Failure> {
     if !order.runs.is_empty() {
         return order.runs.iter().map(|path| report::read(path)).collect();
@@ -87,7 +88,7 @@ fn measured(order: &Order<'_>) -> Result<Vec<Loaded>, Failure> {
     Ok(run.into_iter().collect())
 }
 
-/// What is between two processes and over the adapter.
+/// Returns the benchmarks between two processes over the adapter.
 fn benchmarks() -> Vec<&'static Benchmark> {
     let two = |one: &&Benchmark| {
         matches!(one.processes, Processes::Two | Processes::Pairs) && one.group != Group::Baseline
@@ -95,7 +96,7 @@ fn benchmarks() -> Vec<&'static Benchmark> {
     ALL.iter().filter(two).collect()
 }
 
-/// Writes profile, the model's own run, and the report over both.
+/// Writes the profile, the model's run, and the report on both.
 fn write(
     order: &Order<'_>,
     directory: &Path,
@@ -136,7 +137,7 @@ fn write(
     Ok(())
 }
 
-/// What the values were fitted to, for their record.
+/// Returns the command to record as the source of the fitted values.
 fn source(order: &Order<'_>) -> String {
     let runs = order.runs.iter();
     let names: Vec<String> = runs.map(|run| run.display().to_string()).collect();
@@ -149,7 +150,6 @@ fn source(order: &Order<'_>) -> String {
     }
 }
 
-/// The report's section.
 fn section(closed: &Closed) -> ClosedLoop {
     let values = closed.free.iter().enumerate().map(|(at, free)| {
         let unit = &closed.units[at];

@@ -1,4 +1,4 @@
-//! The models' profiles as the user wants them: the shipped ones, a directory of others, single values changed.
+//! The models' profiles: the shipped ones, further directories, and single changed values.
 
 use crate::failure::Failure;
 use std::path::PathBuf;
@@ -21,7 +21,11 @@ pub struct ProfileOptions {
 }
 
 impl ProfileOptions {
-    /// The profiles.
+    /// Returns the profiles.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a setting is malformed, or a profile cannot be read.
     pub fn library(&self) -> Result<Library, Failure> {
         let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
         let mut overrides = Overrides::none();

@@ -1,6 +1,6 @@
-//! Progress on standard error: one line, drawn over in place, with what runs, how many steps of how
-//! many are done and how long the rest takes. Only a terminal that can move its cursor gets it; a
-//! pipe and TERM=dumb get nothing.
+//! Progress on standard error: one line, redrawn in place, with the current step, the number of
+//! completed steps and the time left. Shown only on a terminal that can move its cursor, not on a
+//! pipe or with TERM=dumb.
 
 use crate::terminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, WeakProgressBar};
@@ -8,21 +8,20 @@ use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How often the line is drawn anew.
+/// Interval between redraws.
 const TICK: Duration = Duration::from_millis(500);
-/// Columns from which on there is room for a bar beside the words.
+/// Terminal width in columns from which a bar is shown.
 const ROOM_FOR_A_BAR: usize = 60;
 
-/// Whether progress is shown.
 pub fn is_shown() -> bool {
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     std::io::stderr().is_terminal() && !is_dumb
 }
 
-/// The lines that are drawn.
+/// The lines on the terminal.
 static DRAWN: Mutex<Vec<WeakProgressBar>> = Mutex::new(Vec::new());
 
-/// Takes all lines of progress away for good, also those of computations that are left behind.
+/// Removes all progress lines permanently, including those of abandoned computations.
 pub fn clear() {
     let drawn = DRAWN.lock().expect("nothing panics under this lock");
     for bar in drawn.iter().filter_map(WeakProgressBar::upgrade) {
@@ -31,7 +30,7 @@ pub fn clear() {
     }
 }
 
-/// A line of progress, which goes away when it is dropped.
+/// A progress line, removed when dropped.
 pub struct Bar {
     bar: ProgressBar,
     what: &'static str,
@@ -41,13 +40,13 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// For so many steps of one kind, each of which takes about as long as the others.
+    /// Returns a line for `steps` steps of similar duration.
     pub fn new(steps: usize, what: &'static str) -> Bar {
-        // Without steps there is nothing to do: of a job's processes only the first has some.
+        // No steps, no line: in a job only the first process has steps.
         Bar::drawn(Some(steps), what, steps > 0)
     }
 
-    /// For what has no steps: shows how long it has taken.
+    /// Returns a line without steps, which shows the elapsed time.
     pub fn of_unknown_length(what: &'static str) -> Bar {
         Bar::drawn(None, what, true)
     }
@@ -65,7 +64,7 @@ impl Bar {
             (_, false) => "{bar:24} {pos}/{len} {elapsed} {wide_msg}",
             (_, true) => "{pos}/{len} {wide_msg}",
         };
-        // A mistake in the template would be found by the first who sees it.
+        // A malformed template leaves the default style, which is noticed on first use.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -84,17 +83,15 @@ impl Bar {
         }
     }
 
-    /// Says what runs.
     pub fn say(&self, words: impl Into<String>) {
         self.bar.set_message(words.into());
     }
 
-    /// A step ended.
     pub fn advance(&self) {
         self.bar.inc(1);
     }
 
-    /// A step ended; estimates the time left from what the steps took until now.
+    /// Counts a step and estimates the time left from the steps so far.
     pub fn step(&self) {
         let mut done = self.done.lock().expect("nothing panics under this lock");
         *done += 1;
@@ -111,7 +108,6 @@ impl Drop for Bar {
     }
 }
 
-/// The time left in words.
 pub fn time_left(seconds: f64) -> String {
     let left = indicatif::HumanDuration(Duration::from_secs_f64(seconds.max(0.0).round()));
     format!("about {left:#} left")

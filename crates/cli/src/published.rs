@@ -1,24 +1,25 @@
-//! The published figures that a report's headlines stand beside: which claims they are, of which adapter, and on which modelled
-//! system.
+//! The published figures shown beside a report's headlines: their claims, adapters and modelled
+//! systems.
 
 use crate::failure::Failure;
 use verbena_predict::claims::{Claim, shipped};
 use verbena_report::headline::Subject;
 use verbena_report::summary::{Extent, Published};
 
-/// A claim that a headline stands beside.
+/// A claim shown beside a headline.
 struct Row {
     subject: Subject,
     claim: &'static str,
     adapter: &'static str,
-    /// The model of what it was measured on.
+    /// The model of the system it was measured on.
     system: &'static str,
-    /// What one of its unit is in the subject's.
+    /// Factor from its unit to the subject's.
     factor: f64,
 }
 
-/// Figures of adapters alone, without message passing. Those of `connectx_multicore` and `pci_express` are of short writes or sends;
-/// those of `qdr_evaluation` the least that was seen; the memory is that of 128 queue pairs.
+/// Figures of adapters alone, without MPI. Those of `connectx_multicore` and `pci_express` are for
+/// short writes or sends; those of `qdr_evaluation` are the smallest observed; the memory is that
+/// of 128 queue pairs.
 const BESIDE: &[Row] = &[
     Row {
         subject: Subject::Latency,
@@ -78,21 +79,26 @@ const BESIDE: &[Row] = &[
     },
 ];
 
-/// A figure with the claim that it is.
 pub struct Known {
-    /// The claim's name.
     pub claim: &'static str,
-    /// The figure.
     pub figure: Published,
 }
 
-/// The figures, from the claims as they are shipped.
+/// Returns all published figures from the shipped claims.
+///
+/// # Errors
+///
+/// Fails if the claims cannot be read.
 pub fn published() -> Result<Vec<Published>, Failure> {
     let known = found(|_| true)?.into_iter();
     Ok(known.map(|known| known.figure).collect())
 }
 
-/// Those of a modelled system.
+/// Returns those of a modelled system.
+///
+/// # Errors
+///
+/// Fails if the claims cannot be read.
 pub fn of_system(name: &str) -> Result<Vec<Known>, Failure> {
     found(|row| row.system == name)
 }

@@ -1,4 +1,4 @@
-//! What the models make of the published claims, in the terms of the report.
+//! Converts the models' results for the published claims to the report's terms.
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -17,7 +17,11 @@ use verbena_report::html::{
     Claim, Figure as Point, Fitted, Held, Paper, Plot, Predicted, Reproduction, Validation,
 };
 
-/// The claims alone: what stands beside an evaluation.
+/// Evaluates the claims alone, for an evaluation's report; `None` if the user interrupted.
+///
+/// # Errors
+///
+/// Fails if profiles or claims cannot be read.
 pub fn quick(profiles: &ProfileOptions, threads: usize) -> Result<Option<Reproduction>, Failure> {
     let library = profiles.library()?;
     let claims = shipped().map_err(|error| Failure::Input(error.to_string()))?;
@@ -28,7 +32,7 @@ pub fn quick(profiles: &ProfileOptions, threads: usize) -> Result<Option<Reprodu
     }))
 }
 
-/// Claims and figures by paper, and the fitted values with what they move.
+/// Returns claims and figures by paper, and the fitted values with the claims they affect.
 pub fn reproduction(
     library: &Library,
     results: &[Evaluated],
@@ -61,10 +65,10 @@ pub fn reproduction(
     }
 }
 
-/// A point of a validation curve should not be further off.
+/// Largest relative error of a point on a validation curve.
 const POINT: f64 = 0.25;
 
-/// Published curves that nothing was fitted to, beside the models'.
+/// Returns published curves that no value was fitted to, beside the models' curves.
 pub fn validation(validated: &[Validated]) -> Validation {
     Validation {
         verdict: validation::summary(validated),
@@ -161,7 +165,7 @@ fn fitted(library: &Library, sensitivity: Option<&[Sensitivity]>) -> Vec<Fitted>
     fitted.collect()
 }
 
-/// The unit in which the report draws, and how many of them make the claims' unit.
+/// Returns the report's unit, and the factor from the claims' unit.
 fn unit(axis: Axis) -> (&'static str, f64) {
     match axis.unit {
         "us" => ("ns", 1e3),

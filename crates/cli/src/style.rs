@@ -1,19 +1,15 @@
-//! Emphasis in texts for people: marks that [`crate::output`] turns into colours where standard
-//! output shows them, and removes elsewhere. The marks are characters of the private-use area, so
-//! that texts are wrapped and cut as if they had none.
+//! Emphasis in text: marks that [`crate::output`] replaces by colours on terminals that support
+//! them, and removes elsewhere. The marks are characters of the private-use area and do not affect
+//! wrapping or truncation.
 
-/// How words are emphasised.
+/// Kinds of emphasis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Headings.
     Bold,
-    /// Good news.
     Good,
-    /// Bad news.
     Bad,
-    /// A figure or result to distrust.
+    /// A doubtful figure or result.
     Doubt,
-    /// What matters less.
     Faint,
 }
 
@@ -27,19 +23,18 @@ const ALL: [(Style, char, &str); 5] = [
     (Style::Faint, '\u{e005}', "\x1b[2m"),
 ];
 
-/// Marks words.
 pub fn styled(style: Style, words: &str) -> String {
     let mark = ALL.iter().find(|(one, ..)| *one == style);
     let mark = mark.map_or(END, |(_, mark, _)| *mark);
     format!("{mark}{words}{END}")
 }
 
-/// Whether a character is a mark, which takes no room.
+/// Returns whether a character is a mark, which has no width.
 pub fn is_mark(letter: char) -> bool {
     letter == END || ALL.iter().any(|(_, mark, _)| *mark == letter)
 }
 
-/// The text with colours in place of marks, or without either.
+/// Replaces marks by colours, or removes them.
 pub fn painted(text: &str, in_colour: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

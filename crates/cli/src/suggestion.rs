@@ -1,9 +1,9 @@
-//! What was probably meant by a name that nobody has.
+//! Suggests a known name for an unknown one.
 
-/// Less alike than this is a different word.
+/// Similarity below which names count as different words.
 const ALIKE: f64 = 0.8;
 
-/// The known name that is most like the one given, where one is like it at all.
+/// Returns the known name most similar to `name`, if any is similar enough.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |known: &str| strsim::jaro_winkler(name, known);
     known
@@ -13,7 +13,8 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, known)| known)
 }
 
-/// The same as the end of a message: `; did you mean "latency.write"?`, or nothing.
+/// Returns the suggestion as the end of a message: `; did you mean "latency.write"?`, or an empty
+/// string.
 pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     nearest(name, known).map_or(String::new(), |known| format!("; did you mean {known:?}?"))
 }

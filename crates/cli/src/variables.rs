@@ -1,27 +1,26 @@
-//! The environment variables that anything of this project reads, all in one table. The help of
-//! commands that start programs, `verbena help environment` and the manual pages print it;
-//! `tests/docs` compares it with what the code reads.
+//! The environment variables that the project reads, in one table. It is printed by the help of
+//! commands that start programs, by `verbena help environment` and in the manual pages;
+//! `tests/docs` compares it with the code.
 
 use std::fmt::Write;
 
 use self::Scope::{Adapter, Command, Internal};
 
-/// Who sets a variable.
+/// The party that sets a variable, and its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// The user, for the adapter: each program on it reads the variable.
+    /// Set by the user for the adapter: read by each program on it.
     Adapter,
-    /// The user, for `verbena` itself.
+    /// Set by the user for `verbena` itself.
     Command,
-    /// `verbena`, for the processes that it starts.
+    /// Set by `verbena` for the processes it starts.
     Internal,
 }
 
-/// A variable.
 struct Variable {
     name: &'static str,
     scope: Scope,
-    /// In the imperative.
+    /// Its effect, in the imperative.
     means: &'static str,
 }
 
@@ -63,12 +62,11 @@ const SECTIONS: [(&str, Scope); 3] = [
     ("Set by `verbena` for its own processes", Internal),
 ];
 
-/// Those that a program on the adapter reads, a line each.
+/// Returns the variables read by a program on the adapter, one per line.
 pub fn of_programs() -> String {
     lines(Adapter)
 }
 
-/// All of them, by section.
 pub fn all() -> String {
     let section = |(title, scope)| format!("{title}:\n{}", lines(scope));
     SECTIONS.map(section).join("\n")

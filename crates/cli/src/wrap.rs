@@ -1,12 +1,11 @@
-//! Lines broken where a terminal's width ends: between words, and never between a number and its
-//! unit.
+//! Wraps lines at the terminal's width: between words, and never between a number and its unit.
 
 use crate::style::is_mark;
 
-/// Columns by which the continuation of a line is indented further than the line, by default.
+/// Default additional indentation of continuation lines.
 const HANGING: usize = 4;
 
-/// Breaks the lines of a text that are longer than `columns`. Lines that fit stay as they are.
+/// Wraps the lines of a text that are longer than `columns`; other lines are unchanged.
 pub fn wrapped(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -23,13 +22,13 @@ pub fn wrapped(text: &str, columns: usize) -> String {
     out
 }
 
-/// Columns that a text takes, of letters that take one each.
+/// Returns the width of a text whose characters each take one column.
 pub fn width(text: &str) -> usize {
     text.chars().filter(|letter| !is_mark(*letter)).count()
 }
 
-/// Where the continuation of a line begins: below the second column of a table where that leaves
-/// room, else a little further in than the line.
+/// Returns the column of continuation lines: that of the table's second column if there is room,
+/// otherwise slightly more than the line's indentation.
 fn continuation(line: &str, indent: usize, columns: usize) -> usize {
     let second = line[indent..].find("  ").map(|gap| {
         let gap = indent + gap;
@@ -62,8 +61,8 @@ fn fold(line: &str, columns: usize, out: &mut String) {
     }
 }
 
-/// What must stay together, each with the number of spaces before it: words, and a number with what
-/// follows it.
+/// Splits a line into units that must not be broken (words, and a number with the following word),
+/// each with the number of spaces before it.
 fn pieces(line: &str) -> Vec<(usize, &str)> {
     let mut found: Vec<(usize, usize, usize)> = Vec::new();
     let mut at = 0;
@@ -90,7 +89,7 @@ fn last_word(piece: &str) -> &str {
     piece.rsplit(' ').next().unwrap_or(piece)
 }
 
-/// Whether a word is a number whose unit, if it has one, is the next word.
+/// Returns whether a word is a number, so that the next word may be its unit.
 fn is_number(word: &str) -> bool {
     let word = word.trim_start_matches(|letter: char| "[(+-~".contains(letter) || is_mark(letter));
     let has_digit = word.starts_with(|letter: char| letter.is_ascii_digit());

@@ -1,18 +1,18 @@
-//! Upper bounds beside figures (rule 17).
+//! Upper bounds shown beside figures (rule 17).
 
 use serde::{Deserialize, Serialize};
 
-/// An upper (or, for times, lower) bound with its reason.
+/// An upper bound (for times, a lower one) with its reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// In the metric's unit.
     pub value: f64,
-    /// What sets it, for people.
+    /// The limiting resource, as text for the reader.
     pub reason: String,
 }
 
-/// Payload bytes a second that a link can carry: its data rate times the share of payload in packets. A message shorter
-/// than the MTU has one packet of its own size.
+/// Returns the payload a link can carry, in bytes per second: its data rate times the payload share
+/// of a packet. A message shorter than the MTU has one packet of its own size.
 pub fn link_payload(data_bits_per_second: f64, mtu: u32, overhead: u32, message: u64) -> Bound {
     let message = message.max(1) as f64;
     let packets = (message / f64::from(mtu.max(1))).ceil();
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn sdr_with_2048_byte_packets() {
-        // 8 Gbit/s of data; 30 bytes of headers and checks a packet.
+        // 8 Gbit/s of data; 30 bytes of headers and checksums per packet.
         let bound = link_payload(8e9, 2048, 30, 1 << 20);
         assert!((bound.value / 1e6 - 985.6).abs() < 0.2, "{}", bound.value);
         assert!(link_payload(8e9, 2048, 30, 0).value > 0.0);

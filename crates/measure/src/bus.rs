@@ -1,33 +1,35 @@
-//! The I/O bus that an adapter is on, as sysfs tells it: PCI Express of some generation and width, and what it can carry at best.
+//! The I/O bus of an adapter, read from sysfs: PCI Express generation, width and peak payload rate.
 
 use crate::bound::Bound;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes of payload in a packet of the bus (as many as the largest have that hosts commonly allow, for this is a bound), and
-/// around it: framing and sequence number 4, header with a 64-bit address 16, LCRC 4 (PCI Express Base Specification, 2.2, 3.6, 4.2).
+/// Bytes of payload in a bus packet (512 is the largest size that hosts commonly allow, because
+/// this is an upper bound) and of overhead: framing and sequence number 4, header with a 64-bit
+/// address 16, LCRC 4 (PCI Express Base Specification, 2.2, 3.6, 4.2).
 const PAYLOAD: f64 = 512.0;
 const OVERHEAD: f64 = 24.0;
 
-/// Where sysfs tells of an adapter of hardware.
+/// Returns the sysfs directory of a hardware adapter's device.
 pub fn directory_of(adapter: &str) -> PathBuf {
     Path::new("/sys/class/infiniband")
         .join(adapter)
         .join("device")
 }
 
-/// A bus.
+/// A PCI Express link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bus {
-    /// Transfers a second and lane, in thousands of millions.
+    /// Rate per lane in gigatransfers per second.
     pub gigatransfers: f64,
-    /// Lanes.
+    /// Number of lanes.
     pub lanes: u32,
 }
 
 impl Bus {
-    /// Of a device's directory in sysfs (`/sys/class/infiniband/DEVICE/device`); `None` where it is on no such bus.
+    /// Reads the bus from a device's sysfs directory (`/sys/class/infiniband/DEVICE/device`);
+    /// `None` if the device is not on PCI Express.
     pub fn of(directory: &Path) -> Option<Bus> {
         let read = |name: &str| fs::read_to_string(directory.join(name)).ok();
         let number = |text: String| text.split_whitespace().next()?.parse().ok();
@@ -40,19 +42,20 @@ impl Bus {
         })
     }
 
-    /// The generation of the specification that brought the rate.
+    /// Returns the generation of the specification that introduced this rate.
     pub fn generation(self) -> u32 {
         let rates = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0];
         let slower = rates.iter().filter(|rate| **rate < self.gigatransfers);
         1 + slower.count() as u32
     }
 
-    /// Payload that it carries in one direction, in bytes a second: what encoding and packets leave of its transfers.
+    /// Returns the peak payload rate in one direction, in bytes per second, after encoding and
+    /// packet overhead.
     pub fn bound(self) -> Bound {
         let encoding = match self.generation() {
             1 | 2 => 8.0 / 10.0,
             3..=5 => 128.0 / 130.0,
-            // Fixed units of 256 bytes, of which 236 are packets.
+            // Flits of 256 bytes, of which 236 carry packets.
             _ => 236.0 / 256.0,
         };
         let raw = self.gigatransfers * 1e9 * f64::from(self.lanes) / 8.0 * encoding;
@@ -75,9 +78,10 @@ impl fmt::Display for Bus {
     }
 }
 
-/// The NUMA node that a device of a directory in sysfs is nearest to; `None` where the host has but one.
+/// Returns the NUMA node nearest to a device, given its sysfs directory; `None` on a host with a
+/// single node.
 pub fn numa_node(directory: &Path) -> Option<u32> {
-    // -1 is none.
+    // The kernel writes -1 for "no node", which does not parse.
     let text = fs::read_to_string(directory.join("numa_node")).ok()?;
     text.trim().parse().ok()
 }
@@ -109,7 +113,7 @@ mod tests {
         with(&files, |directory| {
             let bus = Bus::of(directory).unwrap();
             assert_eq!(bus.to_string(), "PCI Express 3.0, 8 lanes of 8 GT/s");
-            // 64 Gb/s, 1.5 % to the encoding, 4.5 % to packets.
+            // 64 Gbit/s, less 1.5 % for encoding and 4.5 % for packet overhead.
             assert!(
                 (bus.bound().value / 1e9 - 7.52).abs() < 0.01,
                 "{:?}",
@@ -117,7 +121,7 @@ mod tests {
             );
             assert_eq!(numa_node(directory), Some(1));
         });
-        // As older kernels write it.
+        // The format of older kernels.
         let files = [
             ("current_link_speed", "2.5 GT/s"),
             ("current_link_width", "8"),

@@ -1,12 +1,13 @@
-//! When to stop (rule 9): the interval of the median is narrow enough, or the cap is reached; which of the two is kept.
+//! The stopping rule (rule 9): sampling ends when the interval of the median is narrow enough or
+//! the cap is reached; the result records which.
 
 use crate::sample::Sample;
 use crate::stats::interval;
 
-/// The relative half-width to reach.
+/// Target for the relative half-width.
 pub const TARGET: f64 = 0.02;
 
-/// How narrow the median is known.
+/// The precision of the median.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Convergence {
     /// Relative half-width of the 95 % interval; `None` for too few samples.

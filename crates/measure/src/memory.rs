@@ -1,11 +1,12 @@
-//! Memory that this process holds.
+//! The memory of this process.
 
-/// Bytes of this process that are in memory (proc_pid_status(5), `VmRSS`), without what it has freed: an allocator keeps that for
-/// later, and what is allocated next from it seems to cost nothing.
+/// Returns the resident set size in bytes (proc_pid_status(5), `VmRSS`) after trimming freed
+/// memory: the allocator keeps freed memory, and the next allocations from it would appear to cost
+/// nothing.
 pub fn resident() -> Option<u64> {
-    // Other allocators keep nothing that could be given back so.
+    // malloc_trim(3) is specific to glibc; other allocators keep nothing that it could release.
     #[cfg(target_env = "gnu")]
-    // SAFETY: the call only gives pages back that nobody uses.
+    // SAFETY: malloc_trim has no preconditions and releases only pages that hold no allocation.
     unsafe {
         libc::malloc_trim(0)
     };

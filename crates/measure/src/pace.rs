@@ -1,24 +1,26 @@
-//! How fast a processor runs at this moment (rule 5).
+//! Measures the current speed of a processor (rule 5).
 //!
-//! The other hardware thread of a core takes up to half of it. On a virtual machine that thread may be a neighbour's, and
-//! nothing in the guest tells of it; so a short computation, which needs nothing but the core, is timed beside what is
-//! measured. How often it was slow is said beside the figure; nothing is removed for it.
+//! The second hardware thread of a core can take up to half of its throughput. On a virtual machine
+//! that thread may belong to another guest, and no interface in this guest reports it. Therefore a
+//! short computation that depends on the core alone is timed between measurements. The report
+//! states how often it was slow; no sample is removed for it.
 
 use crate::clock::Clock;
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Slower than the undisturbed pace by more than this, a processor shares its core: the computation then takes 1.2 to 2 times
-/// as long, and on a core of its own within 3 %, at one clock rate.
+/// Ratio to the undisturbed pace above which a processor shares its core: the computation then
+/// takes 1.2 to 2 times as long, and within 3 % at one clock rate on an exclusive core.
 pub const DISTURBED: f64 = 1.08;
-/// About a third of a microsecond.
+/// Takes about a third of a microsecond.
 const ROUNDS: u64 = 320;
-/// Being put aside by the system for a moment is no change of pace.
+/// Several attempts, because a single preemption is no change of pace.
 const TRIES: usize = 3;
 
-/// Eight chains that do not depend on each other, more than a core can begin at once: what another thread begins is missed
-/// here. Rotations, for those of several chains are not made into one instruction.
+/// Computes eight independent chains, more than a core can issue at once, so that instructions of
+/// the other thread delay this one. The chains rotate because the compiler does not vectorise
+/// rotations.
 #[inline(never)]
 fn compute(seed: u64) -> u64 {
     let mut chains = [seed, 1, 2, 3, 4, 5, 6, 7];
@@ -30,21 +32,22 @@ fn compute(seed: u64) -> u64 {
     chains.iter().fold(0, |all, chain| all ^ chain)
 }
 
-/// Ticks of the computation now, by a clock that `now` reads.
+/// Returns the time of the computation in ticks of `now`.
 fn pace(now: impl Fn() -> u64) -> u64 {
     let start = now();
     black_box(compute(black_box(start)));
     now().saturating_sub(start)
 }
 
-/// Whether the computation takes more than `limit` ticks now, however often it is tried. On a processor at full speed
-/// that takes a third of a microsecond.
+/// Returns whether every attempt at the computation takes more than `limit` ticks. At full speed
+/// the first attempt decides, after a third of a microsecond.
 pub fn slower_than(limit: f64, now: impl Fn() -> u64) -> bool {
     (0..TRIES).all(|_| pace(&now) as f64 > limit)
 }
 
-/// Ticks of the computation on an undisturbed processor: what only one in a hundred tries during `spell` took less than.
-/// Single tries may be faster than a processor is for long.
+/// Returns the undisturbed time of the computation in ticks: the first percentile of the attempts
+/// during `spell`. The minimum is not used because single attempts may be faster than the
+/// processor's sustained speed.
 pub fn undisturbed(spell: Duration, now: impl Fn() -> u64) -> u64 {
     let start = Instant::now();
     let mut tries = vec![pace(&now)];
@@ -55,30 +58,31 @@ pub fn undisturbed(spell: Duration, now: impl Fn() -> u64) -> u64 {
     *tries.select_nth_unstable(hundredth).1
 }
 
-/// The undisturbed pace in nanoseconds by how many processors are at work: one that raises its clock rate does so less
-/// when others work, too.
+/// The undisturbed pace in nanoseconds by number of busy processors: frequency boost decreases as
+/// more processors are busy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Paces(Vec<(usize, f64)>);
 
 impl Paces {
-    /// The same whoever works.
+    /// Returns the same pace for any number of busy processors.
     pub fn constant(nanos: f64) -> Paces {
         Paces(vec![(1, nanos)])
     }
 
-    /// Measures with 1, 2, 4... up to `cores` processors at work, for `spell` each.
+    /// Measures with 1, 2, 4... up to `cores` busy processors, for `spell` each.
     pub fn measure(cores: usize, spell: Duration, clock: &Clock) -> Paces {
         let powers = std::iter::successors(Some(1usize), |number| number.checked_mul(2));
         let numbers = powers.take_while(|&number| number < cores).chain([cores]);
         let together = |number: usize| {
             let one = || undisturbed(spell, || clock.now());
             std::thread::scope(|scope| {
-                // Where the system gives no more threads, fewer are at work.
+                // If the system refuses more threads, fewer processors are busy.
                 let other = || std::thread::Builder::new().spawn_scoped(scope, one).ok();
                 let others: Vec<_> = (1..number).filter_map(|_| other()).collect();
                 let mine = one();
                 let others = others.into_iter().filter_map(|other| other.join().ok());
-                // The fastest: those that a neighbour disturbed all the time tell nothing.
+                // The fastest counts: threads on cores that are shared all the time show no
+                // undisturbed pace.
                 others.fold(mine, u64::min)
             })
         };
@@ -86,7 +90,8 @@ impl Paces {
         Paces(numbers.map(|number| (number, nanos(number))).collect())
     }
 
-    /// With so many at work; with more than were measured, as with the most.
+    /// Returns the pace with this many busy processors; above the largest number measured, the pace
+    /// at that number.
     pub fn of(&self, processors: usize) -> Option<f64> {
         let enough = self.0.iter().find(|(number, _)| *number >= processors);
         enough.or(self.0.last()).map(|(_, nanos)| *nanos)
@@ -100,7 +105,7 @@ mod tests {
 
     #[test]
     fn one_try_at_full_speed_is_enough() {
-        // Readings come in pairs; the second try takes least.
+        // Readings come in pairs; the second attempt is the fastest.
         let readings = [0, 50, 100, 130, 200, 290];
         let next = Cell::new(0);
         let now = || {

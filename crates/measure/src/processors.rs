@@ -1,9 +1,11 @@
-//! Which processors a process may use, and taking one of them for itself.
+//! The processors a process may use, and binding threads to them.
 
-/// The processors that the system and the launcher let this process use.
+/// Returns the processors that the system and the launcher allow this process to use; empty if the
+/// system does not say.
 pub fn allowed() -> Vec<usize> {
     let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: plain data that the call fills; the set is large enough for the kernel's mask of 1,024 processors.
+    // SAFETY: `cpu_set_t` is plain data, for which zero is a valid value, and the call writes at
+    // most `size` bytes of it. The set holds the kernel's mask of up to 1,024 processors.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         match libc::sched_getaffinity(0, size, &mut set) {
@@ -12,15 +14,16 @@ pub fn allowed() -> Vec<usize> {
         }
     };
     (0..libc::CPU_SETSIZE as usize)
-        // SAFETY: below the size of the set.
+        // SAFETY: `processor` is below CPU_SETSIZE, the number of bits in the set.
         .filter(|&processor| unsafe { libc::CPU_ISSET(processor, &set) })
         .collect()
 }
 
-/// Binds this thread to these processors; whether the system did so.
+/// Binds this thread to these processors; returns whether the system did so.
 #[must_use]
 pub fn bind(processors: &[usize]) -> bool {
-    // SAFETY: plain data, and numbers below the size of the set.
+    // SAFETY: `cpu_set_t` is plain data, for which zero is a valid value; each number is checked to
+    // be below CPU_SETSIZE, the number of bits in the set.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         for &processor in processors {
@@ -32,28 +35,29 @@ pub fn bind(processors: &[usize]) -> bool {
     }
 }
 
-/// Lets this thread run on every processor of the host, after it inherited a narrower choice.
+/// Lets this thread run on every processor of the host, after it inherited a narrower affinity.
 pub fn widen() -> bool {
     bind(&(0..libc::CPU_SETSIZE as usize).collect::<Vec<usize>>())
 }
 
-/// How many this process may use.
+/// Returns the number of processors this process may use, at least 1.
 pub fn count() -> usize {
     allowed().len().max(1)
 }
 
-/// How many there are for it, whatever its launcher left it: a launcher's choice is a process's own to leave, the system's is not.
+/// Returns the number of processors available regardless of the affinity set by the launcher: a
+/// process may widen that affinity, but not the system's limit (cpuset).
 pub fn at_most() -> usize {
     let widened = || {
         widen();
         count()
     };
-    // In a thread of its own, which ends with its choice.
+    // In a separate thread, so that the wider affinity ends with it.
     std::thread::scope(|scope| scope.spawn(widened).join()).unwrap_or(1)
 }
 
-/// Deals out processors, one to each of those that may use the ones listed, who take those first that come first in their lists.
-/// `None` where they are too few.
+/// Assigns a different processor to each list, from the processors it contains, preferring those
+/// listed first. `None` if there are too few.
 pub fn deal(choices: &[&[usize]]) -> Option<Vec<usize>> {
     let mut dealt = vec![None; choices.len()];
     for one in 0..choices.len() {
@@ -64,8 +68,8 @@ pub fn deal(choices: &[&[usize]]) -> Option<Vec<usize>> {
     dealt.into_iter().collect()
 }
 
-/// Gives `one` a processor that is free, or whose owner can take another (an augmenting path of a bipartite matching). Those in
-/// `asked` were asked for in vain.
+/// Assigns `one` a free processor, or one whose owner can take another (an augmenting path of a
+/// bipartite matching). `asked` holds the processors already tried without success.
 fn give(
     one: usize,
     choices: &[&[usize]],
@@ -99,19 +103,20 @@ mod tests {
     fn each_gets_one_of_its_own_or_nobody_does() {
         assert_eq!(deal(&[&[0, 1], &[0, 1]]), Some(vec![0, 1]));
         assert_eq!(deal(&[&[0, 1], &[0, 1], &[0, 1]]), None);
-        // As a launcher binds them, core by core: each has but one, and they are enough.
+        // Bound core by core by a launcher: each list has one processor, and they suffice.
         assert_eq!(deal(&[&[5], &[3]]), Some(vec![5, 3]));
         assert_eq!(deal(&[&[3], &[3]]), None);
-        // Who has no choice comes first.
+        // A list without alternatives takes precedence.
         assert_eq!(deal(&[&[0, 1], &[0]]), Some(vec![1, 0]));
         assert_eq!(deal(&[&[]]), None);
-        // The second must leave its first choice for the third to have one.
+        // The second must give up its first choice for the third to have one.
         assert_eq!(deal(&[&[0, 1], &[1, 2], &[0, 1]]), Some(vec![1, 2, 0]));
-        // Those that are taken first are those named first.
+        // Processors listed first are assigned first.
         assert_eq!(deal(&[&[6, 2, 0], &[6, 2, 0]]), Some(vec![6, 2]));
     }
 
-    /// Beside trying everything, for all that three processes may be allowed of three processors.
+    /// Compares with exhaustive search, for all lists that three processes may have of three
+    /// processors.
     #[test]
     fn whoever_can_be_dealt_one_is() {
         let sets: Vec<Vec<usize>> = (0..8_usize)

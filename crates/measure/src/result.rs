@@ -1,5 +1,5 @@
-//! What a measurement yields, as plain data: points with metrics, failures, findings. The report crate writes and reads
-//! them; `docs/results-schema.md` defines every field.
+//! The results of a measurement as plain data: points with metrics, failures, findings. The report
+//! crate reads and writes them; `docs/results-schema.md` defines every field.
 
 use crate::bound::Bound;
 use crate::compare::Better;
@@ -25,7 +25,7 @@ pub enum Value {
 impl std::fmt::Display for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            // Three hundred digits tell nobody more.
+            // Scientific notation instead of up to three hundred digits.
             Value::Number(number)
                 if number.abs() >= 1e16 || *number != 0.0 && number.abs() < 1e-4 =>
             {
@@ -64,13 +64,13 @@ pub type Parameters = BTreeMap<String, Value>;
 /// The distribution of a sample (rule 6).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Samples.
+    /// Number of samples.
     pub n: u64,
     /// Smallest.
     pub min: f64,
     /// Median.
     pub p50: f64,
-    /// 90th percentile, where ten samples lie beyond.
+    /// 90th percentile; like the others below, `None` if fewer than ten samples lie beyond it.
     pub p90: Option<f64>,
     /// 99th percentile.
     pub p99: Option<f64>,
@@ -86,18 +86,20 @@ pub struct Summary {
     pub median_interval: Option<Interval>,
     /// Outliers, counted and kept.
     pub outliers: Outliers,
-    /// Quantiles at evenly spaced shares, for drawing; the first is the smallest, the last the largest.
+    /// Quantiles at evenly spaced shares, for plotting; the first is the smallest sample, the last
+    /// the largest.
     pub quantiles: Vec<f64>,
-    /// The slowest tenth, as values and how many samples lie there (within 0.4 %), so that launches can be pooled.
+    /// The slowest tenth, as values and number of samples at each (within 0.4 %), so that launches
+    /// can be pooled.
     #[serde(default)]
     pub tail: Vec<(f64, u64)>,
 }
 
-/// Quantiles kept for drawing.
+/// Number of quantiles kept for plotting.
 const DRAWN: usize = 65;
 
 impl Summary {
-    /// Of a sample.
+    /// Summarises a sample.
     pub fn of(sample: &Sample) -> Summary {
         let drawn = if sample.count() < 2 {
             1
@@ -131,7 +133,7 @@ impl Summary {
     }
 }
 
-/// The slowest tenth in buckets, each as wide as a 128th of its value.
+/// Returns the slowest tenth in buckets, each as wide as 1/128 of its value.
 fn tail(sample: &Sample) -> Vec<(f64, u64)> {
     let values = sample.values();
     let mut tail: Vec<(f64, u64)> = Vec::new();
@@ -151,23 +153,23 @@ fn tail(sample: &Sample) -> Vec<(f64, u64)> {
     tail
 }
 
-/// Times of operations: each by itself, and, where the clock's own time is too large a part of that, the means of batches
-/// (rule 2).
+/// Times of operations: of each one and, if the clock's overhead is too large a part of it, the
+/// means of batches (rule 2).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Times {
-    /// Of single operations.
+    /// Times of single operations.
     pub singles: Sample,
-    /// An operation's, each of a batch.
+    /// Mean time per operation, one value per batch.
     pub batches: Option<Sample>,
 }
 
 impl Times {
-    /// What the median is of.
+    /// Returns the sample that the median is taken from.
     pub fn level(&self) -> &Sample {
         self.batches.as_ref().unwrap_or(&self.singles)
     }
 
-    /// The median.
+    /// Returns the median.
     pub fn median(&self) -> f64 {
         self.level().median()
     }
@@ -180,18 +182,18 @@ pub struct Metric {
     pub name: String,
     /// `ns`, `bytes/s`, `1/s`, `bytes`.
     pub unit: String,
-    /// Which way it gets better.
+    /// The direction of improvement.
     pub better: Better,
     /// The figure: the median of the samples, or a rate.
     pub value: f64,
-    /// Where it was sampled.
+    /// The distribution, if the metric was sampled.
     pub summary: Option<Summary>,
-    /// The bound beside it.
+    /// The bound shown beside it.
     pub bound: Option<Bound>,
 }
 
 impl Metric {
-    /// A time, lower is better; its figure is the median.
+    /// Returns a time; lower is better, and its figure is the median.
     pub fn time(name: &str, sample: &Sample) -> Metric {
         Metric {
             name: name.to_owned(),
@@ -203,8 +205,8 @@ impl Metric {
         }
     }
 
-    /// A time whose figure is the median of batches where there are any; its distribution is always that of single
-    /// operations.
+    /// Returns a time whose figure is the median of batches if there are any; its distribution is
+    /// always that of single operations.
     pub fn times(name: &str, times: &Times) -> Metric {
         let mut metric = Metric::time(name, &times.singles);
         metric.value = times.median();
@@ -214,12 +216,12 @@ impl Metric {
         metric
     }
 
-    /// A time of which only means over many operations are known: no distribution.
+    /// Returns a time known only as means over many operations, without a distribution.
     pub fn mean_time(name: &str, batches: &Sample) -> Metric {
         Metric::figure(name, "ns", Better::Lower, batches.median())
     }
 
-    /// A rate, higher is better; its figure is the median over blocks.
+    /// Returns a rate; higher is better, and its figure is the median over blocks.
     pub fn rate(name: &str, unit: &str, sample: &Sample) -> Metric {
         Metric {
             name: name.to_owned(),
@@ -231,7 +233,7 @@ impl Metric {
         }
     }
 
-    /// A single figure.
+    /// Returns a single figure.
     pub fn figure(name: &str, unit: &str, better: Better, value: f64) -> Metric {
         Metric {
             name: name.to_owned(),
@@ -243,13 +245,13 @@ impl Metric {
         }
     }
 
-    /// The same with a bound.
+    /// Returns the metric with this bound.
     pub fn bounded(mut self, bound: Option<Bound>) -> Metric {
         self.bound = bound;
         self
     }
 
-    /// The warning that its sample did not converge, if it is so.
+    /// Returns a warning if the sample did not converge.
     pub fn unconverged(sample: &Sample) -> Option<Warning> {
         let judged = converge::judge(sample, converge::TARGET);
         (!judged.converged).then_some(Warning::Unconverged {
@@ -269,7 +271,7 @@ pub struct PairResult {
     pub value: f64,
     /// Its smallest sample.
     pub min: f64,
-    /// Its largest.
+    /// Its largest sample.
     pub max: f64,
 }
 
@@ -278,33 +280,35 @@ pub struct PairResult {
 pub struct Conduct {
     /// Operations before counting began (rule 4).
     pub warmup: u64,
-    /// The very first operation, in nanoseconds.
+    /// Time of the first operation, in nanoseconds.
     pub first: Option<f64>,
     /// Operations timed together.
     pub batch: u32,
-    /// Between the first and the last start, in nanoseconds (rule 11).
+    /// Time between the first and the last start, in nanoseconds (rule 11).
     pub start_skew: Option<f64>,
-    /// By how many nanoseconds that may be wrong, where the processes have several clocks.
+    /// Error bound of that in nanoseconds, if the processes have several clocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_error: Option<f64>,
-    /// Share of the union interval in which all were active (rule 10).
+    /// Share of the union interval in which all pairs were active (rule 10).
     pub overlap: Option<f64>,
     /// `free` or `lockstep` (rule 11).
     pub mode: Option<String>,
     /// Whether the data was checked, in a pass that is not timed (rule 18).
     pub validated: bool,
-    /// Of the looks between blocks, the share that found a processor slower than it is alone (rule 5). Nothing is removed
-    /// for it. `None` where nobody looked.
+    /// Share of the pace checks between blocks that found a processor slower than its undisturbed
+    /// pace (rule 5). No sample is removed for it. `None` if there were no checks.
     #[serde(default)]
     pub disturbed: Option<f64>,
-    /// Bytes of the buffers that the headline's messages went over in turn (rule 16); `None` for one buffer that is used
-    /// again and again.
+    /// Total size in bytes of the buffers that the headline's messages used in rotation (rule 16);
+    /// `None` for a single reused buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub footprint: Option<u64>,
-    /// Who read what arrived, while the clock ran: `receiver`, `initiator` or `nobody`. `None` where nothing is said.
+    /// Which side read the received data while the clock ran: `receiver`, `initiator` or `nobody`.
+    /// `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<String>,
-    /// Whether it was measured on the way to a knee: where depends on what this launch saw, so no other need have it.
+    /// Whether the point was measured during a knee search: its position depends on this launch's
+    /// values, so other launches need not have it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub search: bool,
 }
@@ -320,18 +324,19 @@ pub struct Point {
     pub parameters: Parameters,
     /// Its metrics; the first is the headline.
     pub metrics: Vec<Metric>,
-    /// Per pair, where there are several.
+    /// Results per pair, if there are several.
     #[serde(default)]
     pub pairs: Vec<PairResult>,
     /// How it was measured.
     pub conduct: Conduct,
-    /// What to know about it.
+    /// Warnings about it.
     #[serde(default)]
     pub warnings: Vec<Warning>,
 }
 
 impl Point {
-    /// Why it cannot be kept: a figure that is no number, which JSON has no word for.
+    /// Returns why the point cannot be kept: a figure that is not finite, which JSON cannot
+    /// represent.
     pub fn unusable(&self) -> Option<String> {
         let found = self
             .metrics
@@ -350,29 +355,29 @@ pub struct Failure {
     pub launch: u32,
     /// Its parameters, as far as known.
     pub parameters: Parameters,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Whether the fabric simply has no such thing.
+    /// Whether the fabric does not support it.
     pub unsupported: bool,
 }
 
-/// Something the suite found by analysis: a knee, N½, a slope.
+/// A result of analysis: a knee, N½, a slope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The benchmark.
     pub benchmark: String,
     /// The launch.
     pub launch: u32,
-    /// What it is, a name in `docs/methods.md`.
+    /// Its kind, a name in `docs/methods.md`.
     pub name: String,
     /// Parameters that it holds for.
     pub parameters: Parameters,
-    /// The figure; `None` when there is none, e.g. no knee in the range.
+    /// The figure; `None` if there is none, e.g. no knee in the range.
     pub value: Option<f64>,
     /// Its unit.
     pub unit: String,
-    /// Not below and not above, where known.
+    /// Lower and upper limit, where known.
     pub range: Option<Interval>,
-    /// One sentence for people.
+    /// One sentence for the reader.
     pub text: String,
 }

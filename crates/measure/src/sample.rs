@@ -1,11 +1,11 @@
-//! Samples in order: the invariant that statistics rely on.
+//! Sorted samples, the invariant that the statistics rely on.
 
 /// At least one finite number, sorted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample(Vec<f64>);
 
 impl Sample {
-    /// From any order; `None` when empty or when a value is not finite.
+    /// Sorts values in any order; `None` if there are none or one is not finite.
     pub fn new(mut values: Vec<f64>) -> Option<Sample> {
         if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
             return None;
@@ -14,27 +14,28 @@ impl Sample {
         Some(Sample(values))
     }
 
-    /// The values, ascending.
+    /// Returns the values in ascending order.
     pub fn values(&self) -> &[f64] {
         &self.0
     }
 
-    /// How many.
+    /// Returns the number of values.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The smallest.
+    /// Returns the smallest value.
     pub fn min(&self) -> f64 {
         self.0[0]
     }
 
-    /// The largest.
+    /// Returns the largest value.
     pub fn max(&self) -> f64 {
         self.0[self.0.len() - 1]
     }
 
-    /// The mean; compensated, so that a long run of large values keeps deviations under a nanosecond (rule 23).
+    /// Returns the mean; summation is compensated, so that a long run of large values keeps
+    /// deviations under a nanosecond (rule 23).
     pub fn mean(&self) -> f64 {
         let first = self.0[0];
         let mut sum = 0.0;
@@ -48,7 +49,7 @@ impl Sample {
         first + sum / self.0.len() as f64
     }
 
-    /// The sample standard deviation; `None` for one value.
+    /// Returns the sample standard deviation; `None` for one value.
     pub fn standard_deviation(&self) -> Option<f64> {
         if self.0.len() < 2 {
             return None;
@@ -58,7 +59,7 @@ impl Sample {
         Some((squares / (self.0.len() - 1) as f64).sqrt())
     }
 
-    /// The middle value, or the mean of the two in the middle.
+    /// Returns the middle value, or the mean of the two in the middle.
     pub fn median(&self) -> f64 {
         let half = self.0.len() / 2;
         if self.0.len() % 2 == 1 {

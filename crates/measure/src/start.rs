@@ -1,8 +1,10 @@
-//! Starting together (rule 11): a page shared by the processes of a node, with barriers that cost a cache line.
+//! Synchronised starts (rule 11): a page shared by the processes of a node, with barriers that cost
+//! one cache line.
 //!
-//! The paper's authors used System V shared memory for the same purpose (connectx_multicore, section 3.1). The page is a
-//! file that all processes of the node map; every barrier has a counter of arrivals and is complete when a multiple of
-//! its members has arrived. Counters only grow, and each process knows how often it came, so there is nothing to reset.
+//! The paper's authors used System V shared memory for the same purpose (connectx_multicore,
+//! section 3.1). The page is a file mapped by all processes of the node. Every barrier has a
+//! counter of arrivals and is complete when a multiple of its members has arrived. Counters only
+//! grow, and each process counts its own arrivals, so a barrier needs no reset.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -11,7 +13,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters in a page, each on cache lines of its own.
+/// Number of counters in a page, each on its own cache lines.
 pub const COUNTERS: usize = 48;
 const SPACING: usize = 128;
 const LENGTH: usize = COUNTERS * SPACING;
@@ -20,13 +22,17 @@ const LENGTH: usize = COUNTERS * SPACING;
 pub struct SharedPage {
     start: NonNull<u8>,
 }
-// SAFETY: the mapping is only reached through atomics.
+// SAFETY: the mapping is accessed only through atomics and belongs to no thread.
 unsafe impl Send for SharedPage {}
-// SAFETY: as above.
+// SAFETY: the mapping is accessed only through atomics, which may be shared between threads.
 unsafe impl Sync for SharedPage {}
 
 impl SharedPage {
-    /// Maps the file at `path`, which is made and sized if need be.
+    /// Maps the file at `path`, creating and sizing it if necessary.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of opening, resizing or mapping the file.
     pub fn open(path: &Path) -> io::Result<SharedPage> {
         use std::os::unix::fs::OpenOptionsExt;
         let file = OpenOptions::new()
@@ -38,7 +44,8 @@ impl SharedPage {
             .open(path)?;
         file.set_len(LENGTH as u64)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping of a file of at least this length; it touches no memory of others.
+        // SAFETY: maps a file of at least LENGTH bytes at an address that the kernel chooses, so no
+        // existing memory is affected.
         let start = unsafe {
             let none = std::ptr::null_mut();
             libc::mmap(
@@ -56,20 +63,26 @@ impl SharedPage {
         }
     }
 
-    /// The counter at `index`, below [`COUNTERS`].
+    /// Returns the counter at `index`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `index` is not below [`COUNTERS`].
     pub fn counter(&self, index: usize) -> &AtomicU64 {
         assert!(index < COUNTERS, "counter {index} of {COUNTERS}");
-        // SAFETY: within the mapping and aligned; everybody reaches it atomically.
+        // SAFETY: the address is within the mapping (`index` is below COUNTERS) and aligned
+        // (SPACING is a multiple of 8), and all processes access it atomically.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(index * SPACING).cast()) }
     }
 
-    /// Arrives at a barrier for the `turn`-th time (from 1) and gives the count at which it is complete.
+    /// Arrives at a barrier for the `turn`-th time (from 1) and returns the count at which it is
+    /// complete.
     pub fn arrive(&self, index: usize, turn: u64, members: usize) -> u64 {
         self.counter(index).fetch_add(1, Ordering::AcqRel);
         turn * members as u64
     }
 
-    /// Whether a barrier is complete.
+    /// Returns whether a barrier is complete.
     #[inline]
     pub fn complete(&self, index: usize, count: u64) -> bool {
         self.counter(index).load(Ordering::Acquire) >= count
@@ -78,7 +91,8 @@ impl SharedPage {
 
 impl Drop for SharedPage {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and whole.
+        // SAFETY: `open` mapped exactly these LENGTH bytes, and references to the counters do not
+        // outlive `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), LENGTH) };
     }
 }

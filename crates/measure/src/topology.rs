@@ -1,15 +1,17 @@
-//! How the processors of a host lie to each other and to an adapter, as sysfs tells it (Linux' ABI/stable/sysfs-devices-system-cpu and
-//! sysfs-devices-node): which of them are threads of one core, and which are on the NUMA node of the adapter.
+//! Processor topology of a host from sysfs (Linux' ABI/stable/sysfs-devices-system-cpu and
+//! sysfs-devices-node): which processors are threads of one core, and which are on the NUMA node of
+//! the adapter.
 
 use std::fs;
 use std::path::Path;
 
-/// Where sysfs tells of processors and nodes.
+/// The sysfs directory of processors and nodes.
 pub const SYSTEM: &str = "/sys/devices/system";
 
-/// Processors in the order in which processes that measure should take them: one thread of each core before any core's second,
-/// for both spin and would halve each other; of either those on the node `near` the adapter first. Where sysfs says nothing the
-/// order stays as it is.
+/// Returns processors in the order in which measuring processes should use them: one thread of each
+/// core before the second thread of any, because both spin and would halve each other's speed;
+/// among those, processors on the adapter's node `near` first. Without data in sysfs the order is
+/// unchanged.
 pub fn in_order_of_use(processors: &[usize], near: Option<u32>, system: &Path) -> Vec<usize> {
     let node = near.map_or_else(Vec::new, |near| {
         list(&system.join(format!("node/node{near}/cpulist")))
@@ -18,7 +20,8 @@ pub fn in_order_of_use(processors: &[usize], near: Option<u32>, system: &Path) -
     ordered.sort_by_key(|processor| {
         let siblings =
             list(&system.join(format!("cpu/cpu{processor}/topology/thread_siblings_list")));
-        // Of a core that a launcher left us in part, the first thread that we have counts as its first.
+        // If the launcher left only some threads of a core, the first available one counts as the
+        // first.
         let mut ours = siblings
             .iter()
             .filter(|sibling| processors.contains(sibling));
@@ -28,7 +31,7 @@ pub fn in_order_of_use(processors: &[usize], near: Option<u32>, system: &Path) -
     ordered
 }
 
-/// A list of numbers and ranges, `0-3,8`; nothing where there is none, or it is not one.
+/// Reads a list of numbers and ranges, `0-3,8`; empty if the file is missing or malformed.
 fn list(path: &Path) -> Vec<usize> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let ranges = text.trim().split(',').map(range);
@@ -50,7 +53,8 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// A host of `nodes` nodes of so many cores of two threads each, numbered as Linux numbers them: first threads of all cores first.
+    /// A host with `nodes` nodes of `cores` cores with two threads each, in Linux's numbering: the
+    /// first threads of all cores first.
     fn host(nodes: usize, cores: usize) -> PathBuf {
         let name = format!("verbena-topology-{nodes}-{cores}-{}", std::process::id());
         let system = std::env::temp_dir().join(name);
@@ -83,7 +87,7 @@ mod tests {
         // A launcher left one core and the second thread of another.
         assert_eq!(of(&[0, 4, 7], None), [0, 7, 4]);
         assert_eq!(of(&[0, 4, 7], Some(1)), [7, 0, 4]);
-        // A node that is not there is nobody's.
+        // A missing node contains no processor.
         assert_eq!(of(&all, Some(9)), all);
         fs::remove_dir_all(system).unwrap();
     }

@@ -1,7 +1,8 @@
-//! How two threads take turns at one processor, as the system's scheduler lets them: what programs with more threads than processors
-//! live by, and what no word of the system's tells.
+//! Measures how the scheduler alternates two threads on one processor. Programs with more threads
+//! than processors depend on these times, and no system interface reports them.
 //!
-//! One thread looks at the clock over and over and sees when it was away. The other computes, or does nothing but give way.
+//! One thread polls the clock and detects when it was off the processor. The other computes, or
+//! only yields.
 
 use crate::processors;
 use std::hint;
@@ -9,25 +10,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What was seen, in nanoseconds.
+/// Observed times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Turns {
-    /// How long one of two that compute keeps the processor.
+    /// Time slice of one of two computing threads.
     pub turn: f64,
-    /// What one that computes loses for each of its turns to one that only looks and gives way again.
+    /// Time a computing thread loses per time slice to a thread that only polls and yields.
     pub look: f64,
-    /// From one that gives way to the other that gives way.
+    /// Time from one thread's yield to the other's, if both only yield.
     pub give_way: f64,
 }
 
-/// For so long each pair is watched.
+/// Observation time of each pair.
 const WATCHED: Duration = Duration::from_millis(200);
-/// Who is away for longer has lost its turn, and was not merely interrupted.
+/// Shortest gap that counts as a lost time slice rather than an interrupt, in nanoseconds.
 const TURN: f64 = 100_000.0;
-/// Between two looks at the clock nothing else lies where less than this passes.
+/// Shortest gap between two clock readings that counts as time off the processor, in nanoseconds.
 const AWAY: f64 = 400.0;
 
-/// Watches pairs of threads on one processor, 0.6 s; none if this process may not choose one, or has seen no turn.
+/// Observes pairs of threads on one processor for 0.6 s; `None` if this process may not bind
+/// threads, or no time slice was observed.
 pub fn watched() -> Option<Turns> {
     let processor = *processors::allowed().last()?;
     let of = |own: Way, other: Way| watch(processor, own, other);
@@ -40,7 +42,7 @@ pub fn watched() -> Option<Turns> {
     Some(Turns {
         turn,
         look: share * turn,
-        // Until this one has its turn again, both have given way.
+        // Both threads yield between two readings of this one.
         give_way: both / 2.0,
     })
 }
@@ -60,7 +62,7 @@ impl Way {
     }
 }
 
-/// What passed between the looks of one thread at the clock, beside another.
+/// Returns the gaps between one thread's clock readings, beside another thread.
 fn watch(processor: usize, own: Way, other: Way) -> Option<Vec<f64>> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -86,7 +88,7 @@ fn gaps(own: Way) -> Vec<f64> {
         own.moment();
         let now = Instant::now();
         let gap = now.duration_since(last).as_nanos() as f64;
-        // All of a thread that gives way; of one that computes only what is more than its own looking.
+        // All gaps of a yielding thread; of a computing one, only those longer than polling itself.
         if matches!(own, Way::GivesWay) || gap > AWAY {
             gaps.push(gap);
         }
@@ -104,7 +106,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Whatever else the machine does: a turn is longer than giving way.
+    /// Holds under any load: a time slice is longer than a yield.
     #[test]
     fn threads_at_one_processor_are_seen_to_take_turns() {
         let turns = watched().expect("a processor can be chosen, and 200 ms see a turn");

@@ -1,6 +1,6 @@
-//! One unit in files, people's units on display (rule 15).
+//! Formats values for display; files use one unit per quantity (rule 15).
 
-/// Nanoseconds for people.
+/// Formats nanoseconds.
 pub fn time(nanos: f64) -> String {
     match nanos.abs() {
         v if v < 1e3 => format!("{} ns", short(nanos)),
@@ -10,7 +10,7 @@ pub fn time(nanos: f64) -> String {
     }
 }
 
-/// Bytes a second for people; MB is 10^6 bytes.
+/// Formats bytes per second; MB is 10^6 bytes.
 pub fn rate(bytes_per_second: f64) -> String {
     match bytes_per_second.abs() {
         v if v < 1e6 => format!("{} kB/s", short(bytes_per_second / 1e3)),
@@ -19,7 +19,7 @@ pub fn rate(bytes_per_second: f64) -> String {
     }
 }
 
-/// A size for people; powers of two.
+/// Formats a size in bytes with binary prefixes.
 pub fn size(bytes: f64) -> String {
     match bytes {
         v if v < 1024.0 => format!("{} B", short(v)),
@@ -29,12 +29,12 @@ pub fn size(bytes: f64) -> String {
     }
 }
 
-/// Reads a size as people type it: bytes, or a number of KiB, MiB or GiB by the first letter of
-/// the unit, as `8`, `4K`, `4KiB` or `1M`.
+/// Parses a size: bytes, or a number of KiB, MiB or GiB by the first letter of the unit, as in `8`,
+/// `4K`, `4KiB` or `1M`.
 ///
 /// # Errors
 ///
-/// Says what the text should look like, or that the size is too large.
+/// Describes the expected format, or states that the size is too large.
 pub fn read_size(text: &str) -> Result<u64, String> {
     let unreadable = || format!("{text:?} is not a size such as 8, 4K or 1M");
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -54,7 +54,7 @@ pub fn read_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is too large for a size in bytes"))
 }
 
-/// A count or number for people.
+/// Formats a count or number.
 pub fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 1e9 => format!("{} G", short(value / 1e9)),
@@ -64,7 +64,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Formats a value of a unit as files name it.
+/// Formats a value by its unit's name in files.
 pub fn display(value: f64, unit: &str) -> String {
     match unit {
         "ns" => time(value),

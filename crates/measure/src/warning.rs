@@ -1,10 +1,10 @@
-//! Warnings as data, each with what to do about it.
+//! Warnings as data, each with advice.
 
 use crate::stats::launches::Levels;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A warning that belongs to a result or to a run.
+/// A warning about a result or a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum Warning {
@@ -22,7 +22,8 @@ pub enum Warning {
         /// Relative half-width reached; `None` for too few samples.
         half_width: Option<f64>,
     },
-    /// The pairs were all active for less than 0.9 of the union interval; the rate is refused (rule 10).
+    /// All pairs were active together for less than 0.9 of the union interval; the rate is rejected
+    /// (rule 10).
     LowOverlap {
         /// The share.
         fraction: f64,
@@ -31,12 +32,12 @@ pub enum Warning {
     TimerOverhead {
         /// Share of the median.
         fraction: f64,
-        /// Operations a batch.
+        /// Operations per batch.
         batch: u32,
     },
     /// The time-stamp counter is not used.
     SystemClock {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Processor frequency may change during the run.
@@ -44,20 +45,21 @@ pub enum Warning {
         /// The governor's name.
         name: String,
     },
-    /// The machine is a virtual one; its neighbours are in the figures.
+    /// The machine is virtual; other guests may affect the figures.
     Virtual,
     /// Fewer launches than a comparison needs (rule 8).
     FewLaunches {
-        /// How many there were.
+        /// Number of launches.
         launches: usize,
     },
-    /// Most looks found a processor slower than it is alone: something shared its core (rule 5).
+    /// Most pace checks found a processor slower than its undisturbed pace: its core was shared
+    /// (rule 5).
     Disturbed {
-        /// The share of the looks; of older files not known.
+        /// Share of the checks; 0 for older files, which lack it.
         #[serde(default)]
         share: f64,
     },
-    /// The launches lie at two levels, so that no one figure says what the adapter does.
+    /// The launches lie on two levels, so no single figure describes the adapter.
     TwoLevels(Levels),
     /// A pair is far slower than the median pair (rule 12).
     Straggler {
@@ -66,12 +68,13 @@ pub enum Warning {
         /// Its median over the median pair's.
         ratio: f64,
     },
-    /// The start was ragged compared with what was measured (rule 11).
+    /// The start skew was large compared with the measurement (rule 11).
     StartSkew {
         /// Nanoseconds between the first and the last start.
         nanos: f64,
     },
-    /// The clocks of the hosts could not be compared before a start, so the skew of the starts is unknown (rule 11).
+    /// The clocks of the hosts could not be compared before a start, so the start skew is unknown
+    /// (rule 11).
     UnknownStart,
 }
 
@@ -138,7 +141,7 @@ impl fmt::Display for Warning {
 }
 
 impl Warning {
-    /// A few words, for tables; [`fmt::Display`] says it in full.
+    /// Returns a short form for tables; [`fmt::Display`] gives the full text.
     pub fn brief(&self) -> String {
         match self {
             Warning::OversubscribedCores { processes, cores } => {
@@ -163,7 +166,7 @@ impl Warning {
         }
     }
 
-    /// What to do.
+    /// Returns advice on the warning.
     pub fn advice(&self) -> &'static str {
         match self {
             Warning::OversubscribedCores { .. } => "use fewer pairs, or a machine with more cores",

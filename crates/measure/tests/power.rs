@@ -1,11 +1,12 @@
-//! How much a comparison of two full evaluations sees, by simulation: as many benchmarks, points and launches as `verbena
-//! evaluate` has, with noise between launches as it was measured. `cargo test --release -p verbena-measure --test power -- --nocapture`
-//! prints the table of `docs/methods.md`.
+//! Statistical power of comparing two full evaluations, by simulation: as many benchmarks, points
+//! and launches as `verbena evaluate` has, with the measured noise between launches. `cargo test
+//! --release -p verbena-measure --test power -- --nocapture` prints the table of `docs/methods.md`.
 
 use verbena_measure::compare::{Better, Comparison, Paired, Verdict, compare};
 use verbena_measure::random::Random;
 
-/// Points of each curve: sizes, pairs, windows. 817 in all, of 41 benchmarks of one to four curves each.
+/// Points of each curve: sizes, pairs, windows. 817 in all, from 41 benchmarks of one to four
+/// curves each.
 const BENCHMARKS: &[(usize, &[usize])] = &[
     (1, &[1]),
     (4, &[23, 23, 23, 11]),
@@ -18,16 +19,16 @@ const BENCHMARKS: &[(usize, &[usize])] = &[
 ];
 const LAUNCHES: usize = 5;
 
-/// How launches differ.
+/// The noise between launches.
 #[derive(Debug, Clone, Copy)]
 struct Noise {
     /// Standard deviation of a figure over launches.
     deviation: f64,
-    /// The share of its variance that all points of a curve have in common.
+    /// Share of its variance common to all points of a curve.
     common: f64,
-    /// By how much that differs between curves: standard deviation of its logarithm.
+    /// Variation of the deviation between curves: standard deviation of its logarithm.
     unlike: f64,
-    /// The share of the launches of a point in which it is up to eight times as large.
+    /// Share of a point's launches in which the figure is up to eight times as large.
     wild: f64,
 }
 
@@ -70,7 +71,7 @@ fn keys(noise: Noise, random: &mut Random) -> Vec<Key> {
     keys
 }
 
-/// A figure a launch for each key; those of a benchmark a tenth slower.
+/// Simulates one figure per launch for each key; those of benchmark `slow` are a tenth slower.
 fn run(keys: &[Key], noise: Noise, slow: Option<usize>, random: &mut Random) -> Vec<Vec<f64>> {
     let curves = keys.last().map_or(0, |key| key.curve + 1);
     let common: Vec<Vec<f64>> = (0..curves)
@@ -117,8 +118,9 @@ fn compared(keys: &[Key], a: Vec<Vec<f64>>, b: Vec<Vec<f64>>) -> Comparison {
     compare(&pairs)
 }
 
-/// Of some comparisons, in how many equal runs were called different, the slowed benchmark was called worse, and something
-/// else was called different; and the share of the slowed points that were called worse.
+/// Counts of repetitions in which equal runs were reported as different, the slowed benchmark was
+/// reported as worse, and another one was reported as different; and the share of the slowed points
+/// that were reported as worse.
 #[derive(Debug, Default)]
 struct Power {
     repetitions: usize,
@@ -149,7 +151,7 @@ fn power(noise: Noise, repetitions: usize, seed: u64) -> Power {
             _ => change.key.split_once(' ').unwrap().0 == slow.to_string(),
         };
         let all = || planted.curves.iter().chain(&planted.points);
-        // All of its curves, and the points of curves that have but one.
+        // All of its curves, or its point if it has but one.
         let alone = keys.iter().filter(|key| key.benchmark == slow).count() == 1;
         let mut curves = planted
             .curves

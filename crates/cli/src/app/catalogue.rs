@@ -1,4 +1,4 @@
-//! The programs.
+//! The application benchmarks.
 
 use super::outcome::Outcome;
 use super::{hpcc, lammps, lattice, nas, rhodopsin};
@@ -10,35 +10,33 @@ use std::path::{Path, PathBuf};
 use verbena_workloads::registry::Group;
 use verbena_workloads::{Benchmark, Processes};
 
-/// A program that is run whole.
+/// An application benchmark: a program run as a whole.
 pub struct Application {
-    /// As it is listed.
+    /// Its entry in the list of benchmarks.
     pub benchmark: Benchmark,
-    /// The program.
     program: Origin,
-    /// A file that it reads and that comes with it, below the directory of programs unless it is absolute; none if it needs none.
+    /// A data file that the program reads, below the directory of programs unless absolute; `None`
+    /// if it needs none.
     data: Option<&'static str>,
-    /// Where to have what is not here.
+    /// Where to get the program or data if missing; part of the error message.
     from: &'static str,
-    /// Writes its input to the directory that it runs in, and gives its arguments.
+    /// Writes the program's input to its working directory and returns its arguments.
     pub prepare: fn(&Path, &Found, processes: usize) -> std::io::Result<Vec<String>>,
-    /// Reads what it left there.
+    /// Reads the program's output from there.
     pub read: fn(&Path) -> Result<Outcome, String>,
 }
 
-/// Where a program is from.
 enum Origin {
-    /// It is looked for in PATH, or below the directory of programs if its name has directories.
+    /// Searched in PATH, or below the directory of programs if the name contains a slash.
     Installed(&'static str),
-    /// It comes with Verbena, in C, and is compiled for the library that it is run over.
+    /// Shipped with Verbena as C source and compiled for the MPI library in use.
     Own(&'static Program),
 }
 
-/// Where a program is.
+/// Paths of a program and its data.
 pub struct Found {
-    /// To be started.
     pub program: PathBuf,
-    /// Its data; empty where it needs none.
+    /// Empty if the program needs no data.
     pub data: PathBuf,
 }
 
@@ -53,10 +51,8 @@ const fn listed(name: &'static str, answers: &'static str, source: &'static str)
     }
 }
 
-/// Of a program that comes with Verbena.
 const HERE: &str = "it comes with Verbena";
 
-/// All of them.
 pub const ALL: &[Application] = &[
     Application {
         benchmark: listed(
@@ -156,13 +152,17 @@ pub const ALL: &[Application] = &[
     },
 ];
 
-/// The program of a benchmark.
 pub fn find(name: &str) -> Option<&'static Application> {
     ALL.iter().find(|one| one.benchmark.name == name)
 }
 
 impl Application {
-    /// The program and its data. What is missing is the user's to get: bad input, which says where there is some.
+    /// Locates the program and its data.
+    ///
+    /// # Errors
+    ///
+    /// `Failure::Input` names a missing file and where to get it; compiling a shipped program may
+    /// fail too.
     pub fn found(&self, library: &Library) -> Result<Found, Failure> {
         let missing = |what: &str| Failure::Input(format!("{what} is not there; {}", self.from));
         let program = match self.program {
@@ -182,8 +182,8 @@ impl Application {
     }
 }
 
-/// The variable that names the directory of programs which no package has; otherwise it is `programs` beside the directory that this
-/// executable is in, where setup/programs puts them.
+/// Names the directory of programs that no package provides. By default it is `programs` beside
+/// this executable's directory, where setup/programs puts them.
 const PROGRAMS: &str = "VERBENA_PROGRAMS";
 
 fn below_programs(name: &str) -> Option<PathBuf> {

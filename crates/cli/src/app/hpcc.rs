@@ -1,4 +1,5 @@
-//! HPC Challenge: LINPACK, transposition, random access, Fourier transform, and rings of messages, in one program.
+//! HPC Challenge: LINPACK, transposition, random access, Fourier transform and message rings in one
+//! program.
 
 use super::catalogue::Found;
 use super::outcome::{Outcome, text};
@@ -10,11 +11,11 @@ use verbena_measure::compare::Better;
 use verbena_measure::result::Metric;
 
 const INPUT: &str = include_str!("hpcc/hpccinf.txt");
-/// Rows of the input that have the grid of processes.
+/// Placeholders for the process grid in the input.
 const ROWS: &str = "ROWS";
 const COLUMNS: &str = "COLUMNS";
 
-/// Name of a result, its own, unit, how many units one of its own is, and which way is better.
+/// Metric name, HPCC's name, unit, factor to that unit, and direction of improvement.
 const RESULTS: [(&str, &str, &str, f64, Better); 7] = [
     ("linpack-time", "HPL_time", "ns", 1e9, Better::Lower),
     ("linpack", "HPL_Tflops", "flop/s", 1e12, Better::Higher),
@@ -58,7 +59,7 @@ pub fn prepare(directory: &Path, _: &Found, processes: usize) -> io::Result<Vec<
     Ok(Vec::new())
 }
 
-/// As square as can be, no more rows than columns, as LINPACK likes it.
+/// Returns the most square grid with no more rows than columns, as recommended for LINPACK.
 fn grid(processes: usize) -> (usize, usize) {
     let rows = (1..=processes.isqrt()).rev();
     let rows = rows
@@ -71,7 +72,7 @@ pub fn read(directory: &Path) -> Result<Outcome, String> {
     parse(&text(&directory.join("hpccoutf.txt"))?)
 }
 
-/// The summary at the end: names and values.
+/// Parses the summary at the end of the output: names and values.
 fn parse(output: &str) -> Result<Outcome, String> {
     let summary = output
         .split_once("Begin of Summary section.")
@@ -87,7 +88,7 @@ fn parse(output: &str) -> Result<Outcome, String> {
     let processes = values
         .get("CommWorldProcs")
         .and_then(|word| word.parse().ok());
-    // What was not measured is -1: rings with one process.
+    // -1 marks a figure that was not measured, such as rings with one process.
     let figure = |(name, theirs, unit, scale, better): (&str, &str, &str, f64, Better)| {
         let value: f64 = values.get(theirs)?.parse().ok()?;
         (value > 0.0 && value.is_finite())

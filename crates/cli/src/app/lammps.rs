@@ -1,5 +1,6 @@
-//! LAMMPS: a solvated peptide with CHARMM's force field, electrostatics by particles and mesh, and rigid bonds, as in the
-//! rhodopsin benchmark of the paper (whose data is in no package), replicated to 16,032 atoms.
+//! LAMMPS: a solvated peptide with the CHARMM force field, particle-mesh electrostatics and rigid
+//! bonds, replicated to 16,032 atoms. It resembles the rhodopsin benchmark of the paper, whose data
+//! is in no package.
 
 use super::catalogue::Found;
 use super::outcome::{Outcome, text};
@@ -32,7 +33,7 @@ pub fn read(directory: &Path) -> Result<Outcome, String> {
     parse(&text(&directory.join(LOG))?)
 }
 
-/// The log: the state of the system at some steps, how long the loop took, and a table of where that went.
+/// Parses the log: the state of the system at some steps, the loop time, and its breakdown.
 fn parse(log: &str) -> Result<Outcome, String> {
     if let Some(error) = log.lines().find(|line| line.starts_with("ERROR")) {
         return Err(format!("LAMMPS: {error}"));
@@ -43,7 +44,7 @@ fn parse(log: &str) -> Result<Outcome, String> {
     let (_, states) = before
         .rsplit_once("\nStep")
         .ok_or("LAMMPS' log has no table of states")?;
-    // The heading's other words are of the same line.
+    // Skips the rest of the heading line.
     let states = states.split_once('\n').map_or("", |(_, rows)| rows);
     let words: Vec<&str> = after
         .lines()

@@ -1,5 +1,6 @@
-//! Lattice QCD: conjugate gradients for the Wilson Dirac operator on 16 x 16 x 16 x 32 sites, whose processes exchange faces in two dimensions.
-//! It was written here (`lattice/main.c`), as no package has one.
+//! Lattice QCD: conjugate gradients for the Wilson Dirac operator on 16 x 16 x 16 x 32 sites, whose
+//! processes exchange faces in two dimensions. Implemented here (`lattice/main.c`), because no
+//! package provides one.
 
 use super::catalogue::Found;
 use super::launch::OUTPUT;
@@ -9,7 +10,6 @@ use crate::mpi::program::{Program, sources};
 use std::io;
 use std::path::Path;
 
-/// The program.
 pub const SOLVER: Program = Program {
     name: "lattice-qcd",
     title: "lattice QCD",
@@ -19,7 +19,7 @@ pub const SOLVER: Program = Program {
     ),
 };
 
-/// What it computed: the same, however the lattice is dealt out.
+/// Output lines with the result, which does not depend on the distribution of the lattice.
 const COMPUTED: [&str; 3] = ["Iterations", "Plaquette", "Solution norm"];
 
 pub fn prepare(_: &Path, _: &Found, _: usize) -> io::Result<Vec<String>> {

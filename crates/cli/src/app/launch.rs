@@ -1,4 +1,4 @@
-//! A launch: the program with one process, two, four and so on, each time anew in a directory of its own.
+//! One launch of an application: runs it with 1, 2, 4... processes, each time in a new directory.
 
 use super::catalogue::{self, Application, Found};
 use super::outcome::Outcome;
@@ -27,19 +27,19 @@ use verbena_report::schema::Line;
 use verbena_trace::{Summary, Trace, recorder};
 use verbena_workloads::Sweep;
 
-/// A run that takes longer is ended: these take seconds to a minute.
+/// Time limit of a run. Usual runs take seconds to a minute.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// What the launches of a session have in common.
+/// State shared by the launches of a session.
 #[derive(Default)]
 pub struct Applications {
-    /// What came out over shared memory, by program and number of processes.
+    /// Results over shared memory, by program and number of processes.
     computed: BTreeMap<(&'static str, usize), String>,
-    /// Of which programs, over which way and with how many processes, it is known what they communicate.
+    /// Program, transport and number of processes whose communication was already recorded.
     recorded: BTreeSet<(&'static str, &'static str, usize)>,
 }
 
-/// How a run ended that did not fail as a whole.
+/// The end of a run that is not an error of the launch.
 enum Ran {
     To(Outcome, Counted),
     Badly(String),
@@ -47,7 +47,12 @@ enum Ran {
 }
 
 impl Applications {
-    /// Runs one launch; every point is handed on as it is there.
+    /// Runs one launch and passes each point to `take` as soon as it is measured.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a run cannot be started or `take` fails. A program that fails is reported as a
+    /// failed point instead.
     pub fn launch(
         &mut self,
         ready: &Ready,
@@ -129,14 +134,15 @@ impl Applications {
         Ok(Ended::Well)
     }
 
-    /// Whether this is the first time that it is asked.
+    /// Returns whether this run's communication was not recorded before, and notes it.
     fn first(&mut self, job: &Job<'_>, processes: usize) -> bool {
         let name = job.application.benchmark.name;
         self.recorded
             .insert((name, job.ready.way().name(), processes))
     }
 
-    /// A run whose messages took the way that was asked for, and that computed what it does over shared memory.
+    /// Runs the program, checks that its messages used the requested transport, and compares its
+    /// result with that over shared memory.
     fn checked(&mut self, job: &Job<'_>, processes: usize) -> Result<Ran, Failure> {
         let way = job.ready.way();
         let key = (job.application.benchmark.name, processes);
@@ -171,7 +177,6 @@ impl Applications {
     }
 }
 
-/// A program to run.
 struct Job<'a> {
     ready: &'a Ready,
     application: &'a Application,
@@ -184,7 +189,7 @@ impl Job<'_> {
         self.run_with(way, processes, |_| ())
     }
 
-    /// The same, with something said to the command before it starts.
+    /// Runs the program; `prepare` may modify the command first.
     fn run_with(
         &self,
         way: Way,
@@ -200,7 +205,7 @@ impl Job<'_> {
         let mut command = self
             .ready
             .command(way, &self.found.program, processes, &counters)?;
-        // Processes are what is counted; threads beside them would share their processors.
+        // The benchmark counts processes; additional threads would compete for their processors.
         command
             .args(arguments)
             .env("OMP_NUM_THREADS", "1")
@@ -220,7 +225,7 @@ impl Job<'_> {
             std::thread::sleep(Duration::from_millis(5));
         }
         let (status, said) = mpirun.end()?;
-        // What outlives a launcher that was killed may hold its output for ever.
+        // A process that survives a killed launcher may keep its output open forever.
         if !is_late && !self.stop.load(Ordering::Relaxed) {
             let _ = listener.join();
         }
@@ -232,7 +237,7 @@ impl Job<'_> {
             false => mpirun::trouble(status, &said),
         };
         if let Some(reason) = wrong {
-            // Of processes that were killed nobody else is left to tidy up.
+            // Killed processes leave files in the registry that no other process removes.
             describe::sweep(&registry::directory());
             return Ok(Ran::Badly(reason));
         }
@@ -250,12 +255,13 @@ impl Job<'_> {
             )));
         }
         let adapter = proof::through_the_adapter(&collect::read(counters.path()));
-        // One alone has nobody to send to.
+        // A single process sends no messages.
         let counted = before.counted(u64::from(processes > 1), adapter);
         Ok(Ran::To(outcome, counted))
     }
 
-    /// What a further run communicates, which is recorded; nothing where there is no compiler for the recorder, or it did not come to its end.
+    /// Records the communication in a further run. `None` if the recorder cannot be compiled or the
+    /// run fails.
     fn recorded(&self, processes: usize) -> Result<Option<Summary>, Failure> {
         let compiler = Compiler::of(self.ready.compiler()).ok();
         let Some(library) = compiler.and_then(|compiler| compiler.recorder().ok()) else {
@@ -275,16 +281,21 @@ impl Job<'_> {
     }
 }
 
-/// What a program said to its terminal, in the directory that it ran in.
+/// File name of the program's terminal output, in its working directory.
 pub const OUTPUT: &str = "output";
 
-/// The file for it.
+/// Creates that file.
+///
+/// # Errors
+///
+/// Fails if the file cannot be created.
 pub fn output_file(directory: &Path) -> Result<File, Failure> {
     let path = directory.join(OUTPUT);
     File::create(&path).map_err(|source| Failure::Directory { path, source })
 }
 
-/// Numbers of processes: doubled up to the processors, in quick form all processors alone.
+/// Returns the numbers of processes: powers of two up to the number of processors; only the largest
+/// in quick mode.
 fn crews(task: &Task, wanted: Option<usize>) -> Vec<usize> {
     let doubled = (0..)
         .map(|power| 1 << power)
@@ -305,7 +316,7 @@ fn parameters(processes: usize) -> Parameters {
     .collect()
 }
 
-/// The first line that differs.
+/// Returns the first differing line.
 fn difference(theirs: &str, ours: &str) -> Option<String> {
     let (mut theirs, mut ours) = (theirs.lines(), ours.lines());
     loop {

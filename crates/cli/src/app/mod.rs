@@ -1,10 +1,12 @@
-//! `verbena bench app.*`: whole programs, over the user's own message-passing library. Most are others'; those that no package has were
-//! written here from their specification, and are compiled as the program of `mpi.*` is.
+//! `verbena bench app.*`: whole programs over the user's MPI library. Most are third-party
+//! programs; those that no package provides were implemented here from their specification and are
+//! compiled like the program of `mpi.*`.
 //!
-//! [`catalogue`] is what there is: what is started, what it reads ([`lammps`], [`rhodopsin`], [`hpcc`] and [`nas`] have their inputs
-//! and read their outputs), and where to have it from. [`launch`] runs one over the way that was asked for, with a growing number of
-//! processes, holds what it computed against the same run over shared memory, and the way against counters as for `mpi.*`. [`recorded`] is what
-//! a further run, which is recorded, says of its communication.
+//! [`catalogue`] lists the programs with their sources. [`lammps`], [`rhodopsin`], [`hpcc`],
+//! [`lattice`] and [`nas`] prepare the input and parse the output. [`launch`] runs a program over
+//! the requested transport with a growing number of processes. It compares the result with a run
+//! over shared memory, and checks the transport by counters as for `mpi.*`. [`recorded`] reports
+//! the communication of a further, recorded run.
 
 pub mod catalogue;
 mod hpcc;

@@ -1,6 +1,7 @@
-//! NAS' parallel benchmarks, class A, and LU class W, for A takes a minute: the integer sort, 2^23 keys, which in ten rounds all ranks
-//! hand to all, as its authors wrote it; and multigrid, LU and conjugate gradient, which were written here from their specification,
-//! as no package has them (`nas/common.h`).
+//! NAS parallel benchmarks, class A; LU in class W, because class A takes a minute. The integer
+//! sort (2^23 keys, exchanged among all ranks in ten rounds) is the original. Multigrid, LU and
+//! conjugate gradient were implemented here from their specification, because no package provides
+//! them (`nas/common.h`).
 
 use super::catalogue::Found;
 use super::launch::OUTPUT;
@@ -11,7 +12,7 @@ use std::path::Path;
 use verbena_measure::compare::Better;
 use verbena_measure::result::Metric;
 
-/// Its faces go to neighbours in three dimensions.
+/// Exchanges faces with neighbours in three dimensions.
 pub const MULTIGRID: Program = Program {
     name: "nas-mg",
     title: "NAS' MG",
@@ -21,7 +22,7 @@ pub const MULTIGRID: Program = Program {
     ),
 };
 
-/// Waves of small messages go over it.
+/// Sends many small messages in wavefronts.
 pub const RELAXATION: Program = Program {
     name: "nas-lu",
     title: "NAS' LU",
@@ -31,7 +32,7 @@ pub const RELAXATION: Program = Program {
     ),
 };
 
-/// It sums along rows of processes, and transposes.
+/// Reduces along rows of processes, and transposes.
 pub const CONJUGATE_GRADIENT: Program = Program {
     name: "nas-cg",
     title: "NAS' CG",
@@ -49,12 +50,12 @@ pub fn read(directory: &Path) -> Result<Outcome, String> {
     parse(&text(&directory.join(OUTPUT))?, "sort-rate")
 }
 
-/// Those that were written here count their processes themselves.
+/// The programs implemented here determine the number of processes themselves.
 pub fn prepare_own(_: &Path, _: &Found, _: usize) -> io::Result<Vec<String>> {
     Ok(vec!["A".to_owned()])
 }
 
-/// A smaller problem, of 33^3 points: it takes seconds.
+/// A smaller problem of 33^3 points, which takes seconds.
 pub fn prepare_relaxation(_: &Path, _: &Found, _: usize) -> io::Result<Vec<String>> {
     Ok(vec!["W".to_owned()])
 }
@@ -63,7 +64,8 @@ pub fn read_own(directory: &Path) -> Result<Outcome, String> {
     parse(&text(&directory.join(OUTPUT))?, "operation-rate")
 }
 
-/// What one prints at its end. It verifies its own result; the sort tells its time in hundredths of a second.
+/// Parses the output of a benchmark, which verifies its own result. The sort prints its time in
+/// hundredths of a second.
 pub(super) fn parse(output: &str, rate: &str) -> Result<Outcome, String> {
     let value = |name: &str| {
         let mut lines = output.lines().filter_map(|line| line.split_once('='));

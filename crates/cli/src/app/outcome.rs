@@ -1,26 +1,31 @@
-//! What a run of a program came to.
+//! The outcome of an application run.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use verbena_measure::result::Metric;
 
-/// The longest output that is read.
+/// Longest output read, in bytes.
 const LONGEST: u64 = 1 << 24;
 
-/// What a program says of its run.
+/// The results that a program reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Processes that worked together. Of another library than the launcher's, each would work alone.
+    /// Number of cooperating processes. If the program is linked with another MPI library than the
+    /// launcher's, each process runs alone.
     pub processes: usize,
     /// The first is the headline.
     pub metrics: Vec<Metric>,
-    /// What must come out alike whatever way the messages took; empty where nothing does to the last digit, and the program
-    /// checks itself.
+    /// Output that must be identical over every transport. Empty if rounding may differ and the
+    /// program verifies itself.
     pub computed: String,
 }
 
-/// A file that a program wrote.
+/// Reads a file written by a program.
+///
+/// # Errors
+///
+/// States why the file cannot be read.
 pub fn text(path: &Path) -> Result<String, String> {
     let fail = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut bytes = Vec::new();

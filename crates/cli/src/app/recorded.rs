@@ -1,17 +1,19 @@
-//! What a recorded run says of a program's communication: how much of its processes' time, how many messages, by which calls.
+//! Communication of a recorded run: share of the processes' time, number of messages, and the
+//! dominant calls.
 
 use std::cmp::Reverse;
 use verbena_measure::result::{Finding, Parameters};
 use verbena_measure::unit;
 use verbena_trace::{Calls, Summary};
 
-/// Calls that are named.
+/// Number of calls to name.
 const NAMED: usize = 4;
 
-/// Taking leave is not communication of the program's.
+/// MPI_Finalize is not communication by the program itself.
 const LEAVING: &str = "MPI_Finalize";
 
-/// The findings of a recorded run. Of the time from `MPI_Init` to `MPI_Finalize` what is not computing is communication: waiting for others, too.
+/// Returns the findings of a recorded run. All time from `MPI_Init` to `MPI_Finalize` that is not
+/// computation counts as communication, including waiting for other processes.
 pub fn findings(
     benchmark: &str,
     launch: u32,
@@ -70,7 +72,7 @@ pub fn findings(
     ]
 }
 
-/// The calls that have most of something, and some at all.
+/// Returns the calls with the largest nonzero values of `of`.
 fn most(summary: &Summary, of: impl Fn(&Calls) -> u64) -> impl Iterator<Item = (&str, &Calls)> {
     let mut all: Vec<(&str, &Calls)> = summary
         .by_name

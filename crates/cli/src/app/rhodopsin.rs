@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Steps of the benchmark's 100.
+/// Steps to run, of the benchmark's 100.
 const STEPS: u32 = 20;
 const THEIRS: &str = "\nrun\t\t100";
 
@@ -19,7 +19,8 @@ pub fn prepare(directory: &Path, found: &Found, _: usize) -> io::Result<Vec<Stri
     Ok(words.map(str::to_owned).to_vec())
 }
 
-/// The same input with its last line for fewer steps, and states told as a table, which is read.
+/// Replaces the last line of the input by fewer steps and a table of states that the parser can
+/// read.
 fn fewer_steps(theirs: &str) -> Option<String> {
     let (input, rest) = theirs.split_once(THEIRS)?;
     rest.trim().is_empty().then(|| {

@@ -1,35 +1,34 @@
-//! Puts packets that several processes tell into the order of their times.
+//! Sorts the packets of several processes by time.
 //!
-//! A process takes the time of a packet and tells it somewhat later, so one that is older may still come. Packets are
-//! therefore held back for a while. One that is later than that is written late; analysers can sort.
+//! A process delivers a packet some time after its timestamp, so an older one may still arrive.
+//! Packets are therefore held back for a while. A packet that arrives later still is written out of
+//! order; analysers can sort.
 
 use verbena_hca::capture::collect::Packet;
 
-/// How long packets are held back, in nanoseconds.
+/// Time packets are held back, in nanoseconds.
 const HELD_BACK: u64 = 20_000_000;
 
-/// Packets that are held back.
 #[derive(Default)]
 pub struct Waiting(Vec<Packet>);
 
 impl Waiting {
-    /// Where new ones are put.
+    /// Returns the buffer for new packets.
     pub fn room(&mut self) -> &mut Vec<Packet> {
         &mut self.0
     }
 
-    /// Takes those that are old enough at `now`, in order.
+    /// Takes the packets old enough at `now`, in order.
     pub fn ready(&mut self, now: u64) -> Vec<Packet> {
         self.before(now.saturating_sub(HELD_BACK))
     }
 
-    /// Takes all, in order.
     pub fn all(&mut self) -> Vec<Packet> {
         self.before(u64::MAX)
     }
 
     fn before(&mut self, time: u64) -> Vec<Packet> {
-        // Stable: what one process tells of one moment stays as it was told.
+        // A stable sort keeps the order of one process's packets with equal timestamps.
         self.0.sort_by_key(|packet| packet.time);
         let rest = self.0.partition_point(|packet| packet.time < time);
         let later = self.0.split_off(rest);

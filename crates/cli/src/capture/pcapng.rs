@@ -1,9 +1,9 @@
-//! The pcapng format (draft-ietf-opsawg-pcapng), as far as a capture of RoCEv2 packets needs it: one section, an interface
-//! for each process, packets with a direction, and how many there were.
+//! The subset of the pcapng format (draft-ietf-opsawg-pcapng) needed to capture RoCEv2 packets: one
+//! section, one interface per process, packets with a direction, and packet counts.
 //!
-//! Each function appends one block. Numbers are little-endian, which the section header says.
+//! Each function appends one block. Numbers are little-endian, as the section header declares.
 
-/// Packets begin with their IP header, version 4 or 6: LINKTYPE_RAW.
+/// LINKTYPE_RAW: packets begin with an IPv4 or IPv6 header.
 const LINK_TYPE: u16 = 101;
 
 mod block {
@@ -13,7 +13,7 @@ mod block {
     pub const ENHANCED_PACKET: u32 = 6;
 }
 
-/// The code of an option, by the block that it stands in.
+/// Option codes, which depend on the block.
 mod option {
     pub const END: u16 = 0;
     pub const SECTION_APPLICATION: u16 = 4;
@@ -25,14 +25,11 @@ mod option {
     pub const STATISTICS_DROPPED: u16 = 5;
 }
 
-/// Which way a packet went, and whether its checksum is wrong.
+/// Direction of a packet, and whether its checksum is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flags {
-    /// It came.
     Inbound,
-    /// It came damaged.
     InboundDamaged,
-    /// It left.
     Outbound,
 }
 
@@ -47,24 +44,24 @@ impl Flags {
     }
 }
 
-/// The beginning of a file.
+/// Appends the section header, the start of a file.
 pub fn section_header(out: &mut Vec<u8>, application: &str) {
     append(out, block::SECTION_HEADER, |body| {
         body.extend(0x1a2b_3c4du32.to_le_bytes());
         body.extend([1, 0, 0, 0]);
-        // Its length: not known yet.
+        // Section length: unknown.
         body.extend((-1i64).to_le_bytes());
         put(body, option::SECTION_APPLICATION, application.as_bytes());
         put(body, option::END, &[]);
     });
 }
 
-/// The next interface; they are counted from 0.
+/// Appends the next interface; interfaces are numbered from 0.
 pub fn interface(out: &mut Vec<u8>, name: &str, description: &str) {
     const NANOSECONDS: u8 = 9;
     append(out, block::INTERFACE_DESCRIPTION, |body| {
         body.extend(LINK_TYPE.to_le_bytes());
-        // Reserved; then no limit to a packet's length.
+        // Reserved; then no limit on packet length.
         body.extend([0; 2]);
         body.extend([0; 4]);
         put(body, option::INTERFACE_NAME, name.as_bytes());
@@ -74,13 +71,13 @@ pub fn interface(out: &mut Vec<u8>, name: &str, description: &str) {
     });
 }
 
-/// A packet, `time` nanoseconds after 1970.
+/// Appends a packet; `time` is in nanoseconds since 1970.
 pub fn packet(out: &mut Vec<u8>, interface: u32, time: u64, flags: Flags, frame: &[u8]) {
     append(out, block::ENHANCED_PACKET, |body| {
         body.extend(interface.to_le_bytes());
         stamp(body, time);
         let length = frame.len() as u32;
-        // As captured, and as it was.
+        // Captured length and original length.
         body.extend(length.to_le_bytes());
         body.extend(length.to_le_bytes());
         body.extend(frame);
@@ -90,7 +87,7 @@ pub fn packet(out: &mut Vec<u8>, interface: u32, time: u64, flags: Flags, frame:
     });
 }
 
-/// How many packets of an interface there were until `time`, and how many of them found no room.
+/// Appends the number of packets of an interface until `time`, and how many of them were dropped.
 pub fn statistics(out: &mut Vec<u8>, interface: u32, time: u64, received: u64, dropped: u64) {
     append(out, block::INTERFACE_STATISTICS, |body| {
         body.extend(interface.to_le_bytes());
@@ -101,13 +98,13 @@ pub fn statistics(out: &mut Vec<u8>, interface: u32, time: u64, received: u64, d
     });
 }
 
-/// A time as blocks have it: the high half first.
+/// Appends a timestamp, high half first.
 fn stamp(body: &mut Vec<u8>, time: u64) {
     body.extend(((time >> 32) as u32).to_le_bytes());
     body.extend((time as u32).to_le_bytes());
 }
 
-/// A block: type, length, body, and the length again.
+/// Appends a block: type, length, body, and the length again.
 fn append(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend(kind.to_le_bytes());
@@ -118,7 +115,7 @@ fn append(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     out.extend(length);
 }
 
-/// An option; a value is as long as 16 bits can say.
+/// Appends an option; the value is cut to the 16-bit maximum.
 fn put(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     body.extend(code.to_le_bytes());
@@ -127,7 +124,7 @@ fn put(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(body);
 }
 
-/// All that is in a block begins at a multiple of 4, and so does the block.
+/// Pads to a multiple of 4, the alignment of blocks and their contents.
 fn pad(body: &mut Vec<u8>) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
@@ -136,7 +133,7 @@ fn pad(body: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// Splits a file into its blocks, by both of their lengths.
+    /// Splits a file into its blocks, checking both lengths of each.
     fn blocks(mut file: &[u8]) -> Vec<(u32, &[u8])> {
         let word = |bytes: &[u8]| u32::from_le_bytes(bytes[..4].try_into().unwrap());
         let mut found = Vec::new();

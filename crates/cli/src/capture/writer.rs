@@ -1,4 +1,4 @@
-//! Writes what processes tell as it comes, until it is told to stop.
+//! Writes captured packets as they arrive, until stopped.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,15 +12,15 @@ use super::pcapng::{self, Flags};
 use verbena_hca::capture::Seen;
 use verbena_hca::capture::collect::{Collector, Packet, Source};
 
-/// How long nobody looks when nothing was told. Less than it takes to fill what a process may be ahead.
+/// Longest wait for packets. Shorter than the time in which a process can fill its buffer.
 const NAP: Duration = Duration::from_millis(2);
 
-/// Where packets are written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination(PathBuf);
 
 impl Destination {
-    /// A file, which is made or overwritten; `-` for standard output.
+    /// Returns the destination for a path: a file, which is created or truncated; `-` is standard
+    /// output.
     pub fn of(path: PathBuf) -> Destination {
         Destination(path)
     }
@@ -40,22 +40,22 @@ impl Destination {
     }
 }
 
-/// A capture under way.
 pub struct Writer {
     collector: Collector,
     destination: Destination,
     out: Box<dyn Write + Send>,
     waiting: Waiting,
-    /// Sources whose interface is in the file.
+    /// Number of sources whose interface block is written.
     described: usize,
     written: u64,
 }
 
 impl Writer {
-    /// Begins the file.
+    /// Opens the destination and writes the section header.
     ///
     /// # Errors
-    /// It cannot be written.
+    ///
+    /// Fails if the destination cannot be opened or written.
     pub fn begin(collector: Collector, destination: Destination) -> Result<Writer, Failure> {
         let out = destination
             .open()
@@ -74,11 +74,12 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes what is told until `stop`; then what has been told, and the statistics. A line for people says what the
-    /// file holds.
+    /// Writes packets until `stop` is set, then the remaining packets and the statistics. Returns a
+    /// summary line for the user.
     ///
     /// # Errors
-    /// The file cannot be written any more; what is in it is valid.
+    ///
+    /// Fails if the file can no longer be written; its contents so far are valid.
     pub fn run(mut self, stop: &AtomicBool) -> Result<String, Failure> {
         while !stop.load(Ordering::Relaxed) {
             let before = self.waiting.room().len();
@@ -96,7 +97,8 @@ impl Writer {
         Ok(self.summary())
     }
 
-    /// Whole blocks in one write, so that the file is valid whenever we are killed.
+    /// Writes whole blocks in one call, so that the file is valid if this process is killed between
+    /// calls.
     fn put(&mut self, packets: &[Packet]) -> Result<(), Failure> {
         let mut blocks = Vec::new();
         for source in &self.collector.sources()[self.described..] {

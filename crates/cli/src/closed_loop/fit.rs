@@ -1,4 +1,5 @@
-//! What is known of a way of messages: `mpi.latency`, `mpi.bandwidth`, and up to which size messages do not wait for their receivers.
+//! Measures the communication costs of a transport: `mpi.latency`, `mpi.bandwidth`, exchanges and
+//! barriers, and the eager limit.
 
 use super::probe;
 use crate::failure::Failure;
@@ -14,31 +15,35 @@ use verbena_report::run_directory::Loaded;
 
 const LATENCY: &str = "mpi.latency";
 const BANDWIDTH: &str = "mpi.bandwidth";
-/// Sizes in bytes.
 const SIZES: [usize; 8] = [1, 64, 512, 4096, 16_384, 65_536, 262_144, 1 << 20];
 
-/// A way as measured.
+/// The measured costs of a transport.
 #[derive(Debug, Clone, Serialize)]
 pub struct Fitted {
-    /// Its name.
     pub way: String,
-    /// Bytes up to which a message does not wait for its receiver.
+    /// Largest message in bytes that does not wait for its receiver (eager limit).
     pub eager: u64,
-    /// By size in bytes, nanoseconds from end to end.
+    /// One-way latency in nanoseconds by size in bytes.
     pub one_way: Vec<(u64, f64)>,
-    /// By size in bytes, nanoseconds of each of many in a row, over buffers that the caches do not hold.
+    /// Time per message in nanoseconds by size in bytes, for messages in a row over buffers that do
+    /// not fit the caches.
     pub in_a_row: Vec<(u64, f64)>,
-    /// By number of processes and size in bytes, nanoseconds of an exchange between processes that have computed, and of one behind it.
+    /// By number of processes and size in bytes, nanoseconds of an exchange between processes that
+    /// have just computed, and of one directly after it.
     pub exchanges: BTreeMap<usize, Vec<(u64, [f64; 2])>>,
-    /// By number of processes, nanoseconds of a barrier of all.
+    /// Nanoseconds of a barrier, by number of processes.
     pub barriers: BTreeMap<usize, f64>,
-    /// What a prediction goes by, by number of processes.
+    /// Machine and costs used for predictions, by number of processes.
     #[serde(skip)]
     pub hosts: BTreeMap<usize, (Machine, Costs)>,
 }
 
 impl Fitted {
-    /// Measures a way.
+    /// Measures a transport.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a benchmark or the probe cannot run, or yields no usable curve.
     pub fn measured(
         name: &str,
         target: &Target,
@@ -102,7 +107,7 @@ impl Fitted {
     }
 }
 
-/// A figure of a benchmark by size, as a time.
+/// Returns a metric of a benchmark by size, as a time.
 fn by_size(
     run: &Loaded,
     benchmark: &str,
@@ -120,7 +125,8 @@ fn by_size(
     points.filter_map(point).collect()
 }
 
-/// A smaller message takes no longer than a larger one: where one did, something else had the processor meanwhile. By growing size.
+/// Makes times of growing sizes monotonic: a smaller message that took longer than a larger one was
+/// disturbed by another process.
 fn undisturbed(mut points: Vec<(u64, f64)>) -> Vec<(u64, f64)> {
     let mut least = f64::INFINITY;
     for (_, nanos) in points.iter_mut().rev() {

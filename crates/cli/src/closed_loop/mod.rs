@@ -1,8 +1,9 @@
-//! `verbena closed-loop`: how far predictions can be trusted, on this machine. Programs are recorded over one way of messages, what they
-//! take over others is predicted, and then measured.
+//! `verbena closed-loop`: validates predictions on this machine. Records programs over one
+//! transport, predicts their run time over others, and measures it there.
 //!
-//! A prediction knows of a way only what `mpi.*` and a probe have measured of it ([`fit`]), of the machine how threads take turns at a
-//! processor, and of the program its trace. [`programs`] is what is run, [`run`] runs it, [`table`] tells.
+//! A prediction uses only measurements of the transport by `mpi.*` and a probe ([`fit`]), the
+//! scheduler's time slices on this machine, and the program's trace. [`programs`] defines the
+//! programs, [`run`] runs them, [`table`] prints the results.
 
 mod fit;
 mod probe;
@@ -29,69 +30,62 @@ use verbena_predict::host::{self, Machine};
 use verbena_predict::recorded::programs as programs_of;
 use verbena_trace::{Summary, Trace};
 
-/// What is asked for.
 pub struct Plan {
-    /// What is run.
     pub programs: Vec<Program>,
-    /// Over what it is recorded, and over what it is predicted.
+    /// Transport to record over.
     pub record_on: Target,
-    /// See `record_on`.
     pub targets: Vec<Target>,
-    /// With how many processes.
     pub processes: Vec<usize>,
-    /// Runs of each, of which the middle one counts.
+    /// Runs of each program; the median counts.
     pub launches: usize,
-    /// Of which library.
+    /// MPI library, if one was requested.
     pub mpi: Option<Kind>,
 }
 
-/// What a loop came to.
 #[derive(Debug, Serialize)]
 pub struct Told {
-    /// The library, in its own words.
     pub library: String,
-    /// Processors of the machine.
     pub processors: usize,
-    /// Over what programs were recorded.
+    /// Transport that programs were recorded over.
     pub recorded_on: String,
-    /// What is known of each way.
+    /// Measured costs of each transport.
     pub ways: Vec<Fitted>,
-    /// How threads take turns, in nanoseconds; none where each process has a processor.
+    /// Time slice, polling and yield times in nanoseconds; `None` if each process has its own
+    /// processor.
     pub turns: Option<[f64; 3]>,
-    /// Each prediction beside what was measured.
+    /// Each prediction beside its measurement.
     pub rows: Vec<Row>,
-    /// Launches that came to nothing, and why.
     pub failures: Vec<String>,
-    /// Mean of the errors without their signs, in per cent.
+    /// Mean absolute error in per cent.
     pub mean_error: f64,
-    /// The largest, in per cent.
+    /// Largest absolute error in per cent.
     pub worst_error: f64,
 }
 
-/// A prediction and what it is held against; times in nanoseconds.
+/// A prediction and its measurement; times in nanoseconds.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// The program.
     pub program: String,
-    /// How many processes.
     pub processes: usize,
-    /// Over what.
     pub on: String,
-    /// From `MPI_Init` to `MPI_Finalize`.
+    /// Time from `MPI_Init` to `MPI_Finalize`.
     pub predicted: f64,
-    /// The same, the middle of the launches.
+    /// Median over the launches.
     pub measured: f64,
-    /// All launches.
     pub launches: Vec<f64>,
-    /// Predicted less measured, of measured, in per cent.
+    /// Relative error of the prediction, signed, in per cent.
     pub error: f64,
-    /// What the program computes, on average of its processes.
+    /// Computing time, averaged over the processes.
     pub computing: f64,
-    /// Messages of the program's own.
     pub messages: u64,
 }
 
-/// Records, predicts, measures.
+/// Records, predicts and measures all programs.
+///
+/// # Errors
+///
+/// Fails if a transport is not available, a cost cannot be measured, or a program cannot be
+/// recorded or predicted. Failed launches are part of the result.
 pub fn run(plan: &Plan) -> Result<Told, Failure> {
     let collectives = collectives()?;
     let (record_on, _) = ready(plan, &plan.record_on)?;
@@ -152,7 +146,6 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
 
 const RECORDED: &str = "recorded";
 
-/// What runs, for who watches.
 fn step(program: &Program, processes: usize, on: &str) -> String {
     format!("{}, {processes} processes, {on}", program.name())
 }
@@ -172,7 +165,6 @@ fn progress(plan: &Plan, ways: &[(Ready, Fitted)]) -> Progress {
     Progress::new(steps.iter().map(String::as_str), 1, "")
 }
 
-/// Prints it.
 pub fn show(told: &Told) {
     print(told);
 }
@@ -190,7 +182,8 @@ fn ready(plan: &Plan, target: &Target) -> Result<(Ready, String), Failure> {
     Ok((Ready::of(plan.mpi, way)?, way.name().to_owned()))
 }
 
-/// The algorithms of collective operations: Open MPI's and MPICH's differ in their limits, and are of the same families.
+/// Returns the algorithms of collective operations. Those of Open MPI and MPICH belong to the same
+/// families, with different size limits.
 fn collectives() -> Result<Mpi, Failure> {
     let fault = |error: &dyn std::fmt::Display| Failure::Suite(error.to_string());
     let library = Library::shipped(&Overrides::none()).map_err(|error| fault(&error))?;
@@ -200,7 +193,7 @@ fn collectives() -> Result<Mpi, Failure> {
     }
 }
 
-/// Where each process has a processor nobody takes turns.
+/// With a processor for each process there are no time slices.
 fn alone(processors: usize) -> Machine {
     Machine {
         processors,
@@ -251,7 +244,11 @@ fn row(program: &Program, trace: &Trace, on: &str, predicted: f64, launches: Vec
     }
 }
 
-/// Writes what a loop came to.
+/// Writes the results as JSON.
+///
+/// # Errors
+///
+/// Fails if the file cannot be written.
 pub fn write(file: &Path, told: &Told) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(told).expect("numbers are plain data");
     verbena_report::file::replace(file, &(text + "\n")).map_err(|source| Failure::System {

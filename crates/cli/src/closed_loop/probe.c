@@ -1,13 +1,14 @@
-/* Three questions that programs put to a library and benchmarks of messages alone do not. Its arguments are how many of its processes share
- * a processor, and sizes.
+/* Measures three properties of an MPI library that pure message benchmarks do not show.
+ * Arguments: the number of processes that share a processor, then message sizes.
  *
- * What does an exchange take between processes that compute? All go over some memory, then each exchanges with its neighbor, once or twice;
- * without the exchange that takes so much less. Says `exchange BYTES FIRST SECOND` for each size, in nanoseconds of a process.
+ * Time of an exchange between processes that compute: all processes compute over some memory,
+ * then each exchanges with its neighbor, once or twice; the time without an exchange is
+ * subtracted. Prints `exchange BYTES FIRST SECOND` for each size, in nanoseconds per process.
  *
- * What does a barrier of all take? Says `barrier NANOSECONDS`.
+ * Time of a barrier of all processes. Prints `barrier NANOSECONDS`.
  *
- * Up to which size does MPI_Send return before the message is received? Powers of two, each until one returns while the receiver sleeps.
- * Says `eager BYTES`. */
+ * The eager limit, up to which MPI_Send returns before the message is received: tries powers of
+ * two, each until one send returns while the receiver sleeps. Prints `eager BYTES`. */
 
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -30,13 +31,13 @@ static void sleep_for(long nanoseconds)
 	nanosleep(&span, NULL);
 }
 
-/* Whether it returned in half of the time that the receiver slept. */
+/* Whether MPI_Send returned within a quarter of the receiver's sleep. */
 static int returns_at_once(int rank, char *bytes, int size)
 {
 	int did = 0;
 	MPI_Barrier(MPI_COMM_WORLD);
 	if (rank == 0) {
-		/* So that the other is asleep. */
+		/* Waits until the receiver sleeps. */
 		sleep_for(ASLEEP / 4);
 		long long began = now();
 		MPI_Send(bytes, size, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
@@ -49,7 +50,7 @@ static int returns_at_once(int rank, char *bytes, int size)
 	return did;
 }
 
-/* Some 100 us of computing over memory that does not stay in the nearest cache. */
+/* Computes for about 100 us over memory that does not stay in the nearest cache. */
 static double memory[1 << 16];
 
 static double compute(void)
@@ -63,7 +64,7 @@ static double compute(void)
 
 enum { ROUNDS = 150, BARRIERS = 1000, REPEATS = 3 };
 
-/* Nanoseconds of a round of computing and so many exchanges, in the best of some trials. */
+/* Nanoseconds of a round of computing and `exchanges` exchanges, in the best of several trials. */
 static double round_takes(int neighbor, char *out, char *in, int size, int exchanges)
 {
 	double best = 0;

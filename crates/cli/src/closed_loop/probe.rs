@@ -1,5 +1,5 @@
-//! What benchmarks of messages alone do not tell of a way: what an exchange takes between processes that compute, and up to which size a
-//! message does not wait for its receiver. Asked by a C program.
+//! Measures two properties of a transport that pure message benchmarks do not show, using a C
+//! program: the time of an exchange between processes that compute, and the eager limit.
 
 use super::run::seats;
 use crate::failure::Failure;
@@ -15,18 +15,22 @@ use verbena_trace::{recorder, stopwatch};
 
 const SOURCE: &str = include_str!("probe.c");
 
-/// What was asked.
 #[derive(Debug, PartialEq)]
 pub struct Answer {
-    /// By size in bytes, nanoseconds of an exchange between processes that have computed, and of one behind it.
+    /// By size in bytes, nanoseconds of an exchange between processes that have just computed, and
+    /// of one directly after it.
     pub exchanges: Vec<(u64, [f64; 2])>,
-    /// Nanoseconds of a barrier of all.
+    /// Nanoseconds of a barrier.
     pub barrier: f64,
-    /// Bytes up to which a message does not wait.
+    /// Largest message in bytes that does not wait for its receiver.
     pub eager: u64,
 }
 
-/// Asks so many processes, over the way of `ready`, at these sizes.
+/// Compiles and runs the probe over the transport of `ready`.
+///
+/// # Errors
+///
+/// Fails if the probe does not compile, run or print its results.
 pub fn ask(ready: &Ready, processes: usize, sizes: &[usize]) -> Result<Answer, Failure> {
     let (place, counters) = (Directory::create()?, Directory::create()?);
     let (source, program) = (place.path().join("probe.c"), place.path().join("probe"));
@@ -45,13 +49,13 @@ pub fn ask(ready: &Ready, processes: usize, sizes: &[usize]) -> Result<Answer, F
             "the probe does not compile: {words}"
         )));
     }
-    // Each has a neighbor.
+    // The probe works in pairs.
     let processes = processes.next_multiple_of(2);
     let mut command = ready.command(ready.way(), &program, processes, &counters)?;
     put_before(&mut command, &Compiler::of(ready.compiler())?.recorder()?);
     let processors = processors::allowed();
     command.env(recorder::SEATS, seats(&processors));
-    // The recorder's library keeps processes to their processors where it records or times.
+    // The recorder library pins processes only when it records or times them.
     command.env(stopwatch::DIRECTORY, counters.path());
     command.arg(processes.div_ceil(processors.len()).to_string());
     command.args(sizes.iter().map(usize::to_string));
@@ -73,7 +77,7 @@ fn told(text: &str) -> Option<Answer> {
     for line in text.lines() {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             ["exchange", bytes, first, second] => {
-                // What is less than the noise of computing is taken for the least.
+                // Times below the noise of computing count as the minimum.
                 let nanos = |word: &str| word.parse().ok().map(|nanos: f64| nanos.max(1.0));
                 exchanges.push((bytes.parse().ok()?, [nanos(first)?, nanos(second)?]));
             }

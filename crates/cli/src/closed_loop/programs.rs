@@ -1,4 +1,4 @@
-//! Programs that a loop is closed with: applications that the suite knows, and the user's own.
+//! Programs for the validation: the suite's applications and the user's programs.
 
 use crate::app::catalogue::{self, Application, Found};
 use crate::failure::Failure;
@@ -6,16 +6,19 @@ use crate::mpi::{Kind, Library};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// A program.
 pub enum Program {
-    /// One of the suite's.
     Application(&'static Application, Found),
-    /// The user's own, with its arguments.
+    /// A user's program, with its arguments.
     Own(PathBuf, Vec<OsString>),
 }
 
 impl Program {
-    /// An application by its name, for a library if it is compiled for one, or an executable file.
+    /// Finds an application by name, compiling it for `library` if necessary, or an executable
+    /// file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the name is neither, or the application is not installed or does not compile.
     pub fn named(name: &str, library: Option<Kind>) -> Result<Program, Failure> {
         if let Some(application) = catalogue::find(name) {
             let found = application.found(&Library::find(library)?)?;
@@ -24,10 +27,14 @@ impl Program {
         Program::own(&[OsString::from(name)])
     }
 
-    /// A command as typed.
+    /// Returns the program of a command as typed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if its first word is not a file.
     pub fn own(words: &[OsString]) -> Result<Program, Failure> {
         let path = Path::new(&words[0]);
-        // It is started in a directory of its own.
+        // An absolute path, because it is started in another directory.
         let absolute = path.canonicalize().ok().filter(|path| path.is_file());
         match absolute {
             Some(path) => Ok(Program::Own(path, words[1..].to_vec())),
@@ -38,7 +45,6 @@ impl Program {
         }
     }
 
-    /// As it is called.
     pub fn name(&self) -> String {
         match self {
             Program::Application(application, _) => application.benchmark.name.to_owned(),
@@ -49,7 +55,11 @@ impl Program {
         }
     }
 
-    /// What to start and with which arguments, in a directory where its input lies then.
+    /// Writes the input to `directory`; returns the program and its arguments.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the input cannot be written.
     pub fn prepared(
         &self,
         directory: &Path,
@@ -69,7 +79,11 @@ impl Program {
         }
     }
 
-    /// What is wrong with what it left there, if anything is.
+    /// Checks the output in `directory`.
+    ///
+    /// # Errors
+    ///
+    /// States the defect.
     pub fn judged(&self, directory: &Path, processes: usize) -> Result<(), String> {
         let Program::Application(application, _) = self else {
             return Ok(());

@@ -1,4 +1,5 @@
-//! A run of a program: recorded, or timed from `MPI_Init` to `MPI_Finalize`. Both by the recorder's library, in front of the program's.
+//! Runs a program with the recorder library preloaded: records it, or times it from `MPI_Init` to
+//! `MPI_Finalize`.
 
 use super::programs::Program;
 use crate::app::output_file;
@@ -13,20 +14,28 @@ use std::path::Path;
 use verbena_measure::processors;
 use verbena_trace::{Trace, recorder, stopwatch};
 
-/// A program with so many processes.
+/// A program with a number of processes.
 pub struct Runner<'a> {
     pub program: &'a Program,
     pub processes: usize,
 }
 
 impl Runner<'_> {
-    /// Its trace, in a directory that is there.
+    /// Records a trace in an existing directory.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the run fails or used another transport, or the trace is unreadable.
     pub fn record(&self, ready: &Ready, directory: &Path) -> Result<Trace, Failure> {
         self.run(ready, recorder::DIRECTORY, directory)?;
         Ok(Trace::open(directory)?)
     }
 
-    /// Nanoseconds until its last process comes to `MPI_Finalize`.
+    /// Returns the nanoseconds until the last process reaches `MPI_Finalize`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the run fails or used another transport, or its times are unreadable.
     pub fn time(&self, ready: &Ready) -> Result<f64, Failure> {
         let directory = Directory::create()?;
         self.run(ready, stopwatch::DIRECTORY, directory.path())?;
@@ -64,7 +73,8 @@ impl Runner<'_> {
     }
 }
 
-/// Each process keeps to one processor, as in `mpi.*`: where a system puts processes, and when it moves them, is not predicted.
+/// Formats the list for CPU pinning. Each process is pinned to one processor, as in `mpi.*`,
+/// because the scheduler's placement and migration are not predicted.
 pub fn seats(processors: &[usize]) -> String {
     let words: Vec<String> = processors.iter().map(usize::to_string).collect();
     words.join(",")

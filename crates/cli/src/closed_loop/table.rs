@@ -1,10 +1,10 @@
-//! What a loop came to, as text.
+//! Prints the results of a validation as text.
 
 use super::Told;
 use crate::output::outln;
 use verbena_measure::unit;
 
-/// Prints the ways, each prediction beside what was measured, and the errors.
+/// Prints the transports, each prediction beside its measurement, and the errors.
 pub fn print(told: &Told) {
     outln!(
         "{} on {} processors; recorded over {}",

@@ -1,4 +1,5 @@
-//! `verbena bench`: benchmarks by name, with a table on standard output and, where asked, a run directory.
+//! `verbena bench`: runs benchmarks by name; prints a table and, on request, writes a run
+//! directory.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -45,7 +46,11 @@ pub struct Arguments {
     out: Option<PathBuf>,
 }
 
-/// Runs them.
+/// Runs the benchmarks.
+///
+/// # Errors
+///
+/// Fails on invalid options or names, if nothing was measured, or if results cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
     arguments.options.check()?;
@@ -89,7 +94,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(verdict(&runs))
 }
 
-/// Keeps what was measured before the user interrupted, and says where.
+/// Reports the results measured before an interrupt.
 fn interrupted(arguments: &Arguments, runs: &[Loaded]) -> Result<Exit, Failure> {
     if arguments.json && !runs.is_empty() {
         print_json(runs);
@@ -97,8 +102,12 @@ fn interrupted(arguments: &Arguments, runs: &[Loaded]) -> Result<Exit, Failure> 
     conclude(arguments.out.as_deref(), runs)
 }
 
-/// Writes the report of what was measured before the user interrupted, and says where it lies. In
-/// a job the first process alone has runs, and speaks for all.
+/// Writes the report of the points measured before an interrupt and prints its path. In a job, only
+/// the first process has runs, and it reports for all.
+///
+/// # Errors
+///
+/// Fails if the report cannot be written.
 pub fn conclude(out: Option<&Path>, runs: &[Loaded]) -> Result<Exit, Failure> {
     let points: usize = runs.iter().map(|run| run.points.len()).sum();
     match (points, out) {
@@ -127,8 +136,8 @@ pub fn conclude(out: Option<&Path>, runs: &[Loaded]) -> Result<Exit, Failure> {
     Ok(interrupt::exit())
 }
 
-/// Where readers of the file service were measured and no model was asked, what the model of the paper's server has for
-/// as many.
+/// Returns the model's prediction for the paper's server, for as many readers as were measured;
+/// `None` if no readers were measured, or a model ran.
 fn beside(runs: &[Loaded]) -> Result<Option<Loaded>, Failure> {
     if runs.iter().any(|run| run.run.fabric == "model") {
         return Ok(None);
@@ -148,7 +157,7 @@ fn beside(runs: &[Loaded]) -> Result<Option<Loaded>, Failure> {
     service::predict(&readers.into_iter().collect::<Vec<_>>()).map(Some)
 }
 
-/// The benchmarks that names or their beginnings mean.
+/// Returns the benchmarks selected by names or prefixes.
 fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, Failure> {
     let mut found: Vec<&'static Benchmark> = Vec::new();
     for name in names {
@@ -173,7 +182,7 @@ fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, Failure> {
     Ok(found)
 }
 
-/// Whether a run went to its end without anything to do.
+/// Returns whether a run completed without anything to do.
 fn nothing(run: &Loaded) -> bool {
     let complete = run
         .end
@@ -182,11 +191,12 @@ fn nothing(run: &Loaded) -> bool {
     complete && run.points.is_empty() && run.failures.is_empty()
 }
 
-/// Success if every run went to its end, measured something, and nothing failed that the adapter offers.
+/// Returns the exit code: the interrupt's after one, `AnswerIsNo` if a run or a whole launch failed
+/// or a run has failures of supported points only, otherwise success.
 pub fn verdict(runs: &[Loaded]) -> Exit {
     let bad = |run: &Loaded| {
         let offered_nothing = run.points.is_empty() && run.failures.iter().any(|f| !f.unsupported);
-        // A failure without parameters is that of a whole launch: a process died or hung.
+        // A failure without parameters concerns a whole launch: a process died or hung.
         let launch = run
             .failures
             .iter()
@@ -208,7 +218,7 @@ pub fn verdict(runs: &[Loaded]) -> Exit {
     }
 }
 
-/// A run with its launches combined, as a report shows them.
+/// A run with its launches combined, as in a report.
 #[derive(Serialize)]
 struct Combined<'a> {
     run: &'a Run,

@@ -1,5 +1,5 @@
-//! `verbena calibrate`: values of a timing model's profiles fitted to measurements of the suite, perftest or OSU; of the software
-//! adapter, measured and predicted, too.
+//! `verbena calibrate`: fits values of a timing model's profiles to measurements of the suite,
+//! perftest or OSU. For the software adapter it also measures, and validates the prediction.
 
 use std::path::{Path, PathBuf};
 
@@ -60,10 +60,15 @@ pub struct Arguments {
     profiles: ProfileOptions,
 }
 
-/// Steps of the search, at most; it ends by itself when a step gains nothing.
+/// Maximum steps of the search; it ends early when a step gains nothing.
 const STEPS: usize = 30;
 
 /// Fits, prints, writes the profiles.
+///
+/// # Errors
+///
+/// Fails if there are no usable measurements, the target cannot be calibrated, or the profiles
+/// cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.target {
         Target::Software => software(&arguments),
@@ -71,7 +76,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// Measures, fits and predicts.
+/// Measures, fits and predicts the software adapter.
 fn software(arguments: &Arguments) -> Result<Exit, Failure> {
     own_profile::run(&own_profile::Order {
         runs: &arguments.runs,
@@ -143,7 +148,7 @@ fn published(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// What the values were fitted to, for their record.
+/// Returns the command to record as the source of the fitted values.
 fn source(runs: &[PathBuf]) -> String {
     let names: Vec<String> = runs.iter().map(|run| run.display().to_string()).collect();
     format!("verbena calibrate {}", names.join(" "))

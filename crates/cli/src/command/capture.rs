@@ -1,9 +1,9 @@
-//! `verbena capture [--out FILE] [OPTIONS] [-- CMD...]`: writes what goes through the adapter as RoCEv2 packets, into a
-//! file that Wireshark and its like open.
+//! `verbena capture [--out FILE] [OPTIONS] [-- CMD...]`: captures the adapter's traffic as RoCEv2
+//! packets in a pcapng file, e.g. for Wireshark.
 //!
-//! With CMD it runs CMD on the adapter, as `verbena run` does, captures what CMD and all that it starts do, and ends when
-//! CMD does, with its exit code. Without, it captures all processes of the runtime directory, those that run and those
-//! that start, until it is interrupted.
+//! With CMD, it runs CMD on the adapter like `verbena run`, captures CMD and its descendants, and
+//! ends with CMD's exit code. Without CMD, it captures all processes of the runtime directory,
+//! including new ones, until interrupted.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -43,6 +43,10 @@ pub struct Arguments {
 }
 
 /// Captures.
+///
+/// # Errors
+///
+/// Fails if the processes cannot connect, CMD cannot be run, or the file cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let destination = Destination::of(arguments.out.clone());
     match arguments.command.is_empty() {
@@ -51,7 +55,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// All processes, until a signal comes.
+/// Captures all processes until a signal arrives.
 fn everything(destination: Destination) -> Result<Exit, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -75,7 +79,7 @@ fn everything(destination: Destination) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// A program, until it ends.
+/// Captures a program until it ends.
 fn program(arguments: &Arguments, destination: Destination) -> Result<Exit, Failure> {
     let directory = Directory::create()?;
     let path = directory.path().join("capture");
@@ -90,7 +94,7 @@ fn program(arguments: &Arguments, destination: Destination) -> Result<Exit, Fail
     let status = supervise::run(command, || options::name(&arguments.command));
     stop.store(true, Ordering::Relaxed);
     let summary = writing.join().expect("a capture does not panic");
-    // A program that could not be run is worse news than its capture.
+    // An error of the program takes precedence over one of its capture.
     let status = status?;
     eprintln!("verbena: {}", summary?);
     Ok(Exit::of_child(status))

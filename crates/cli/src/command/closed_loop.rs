@@ -1,4 +1,5 @@
-//! `verbena closed-loop`: programs recorded over one way of messages, predicted over others, and measured there.
+//! `verbena closed-loop`: records programs over one transport, predicts them over others, and
+//! measures them there.
 
 use crate::closed_loop::programs::Program;
 use crate::closed_loop::{self, Plan};
@@ -53,7 +54,11 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Closes the loop.
+/// Runs the validation and prints or writes its results.
+///
+/// # Errors
+///
+/// Fails if a program is not found, the validation cannot run, or the file cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut programs = arguments
         .names

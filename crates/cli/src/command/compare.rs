@@ -1,5 +1,5 @@
-//! `verbena compare`: which points changed between two runs, by how much, with intervals. For
-//! gates, the exit code tells.
+//! `verbena compare`: reports which points changed between two runs, by how much, with intervals.
+//! The exit code serves as a gate.
 
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,11 @@ enum Format {
     Junit,
 }
 
-/// Compares; exit code 1 when something changed, 4 when it cannot be decided.
+/// Compares; exit code 1 if something changed, 4 if a change cannot be decided.
+///
+/// # Errors
+///
+/// Fails if an input cannot be read, or the runs have no point in common.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let thresholds = thresholds(arguments.thresholds.as_deref())?;
     let read = |path| read_foreign(path, &arguments.foreign);
@@ -100,7 +104,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
-/// The outcome first, then what it is made of.
+/// Prints the outcome, then the changes.
 fn table(compared: &Compared, shown: &[&Change]) {
     outln!("{}", styled(Style::Bold, &compared.sentence()));
     for change in shown {
@@ -121,7 +125,6 @@ fn table(compared: &Compared, shown: &[&Change]) {
     summary::compared::print(compared);
 }
 
-/// The colour of a verdict.
 fn style(verdict: Verdict) -> Style {
     match verdict {
         Verdict::Improved => Style::Good,
@@ -130,7 +133,7 @@ fn style(verdict: Verdict) -> Style {
     }
 }
 
-/// How many points a curve has.
+/// Returns the number of points of a curve as text; empty for a single point.
 fn extent(change: &Change) -> String {
     match change.points {
         1 => String::new(),
@@ -138,7 +141,11 @@ fn extent(change: &Change) -> String {
     }
 }
 
-/// Thresholds from a file, or the usual ones.
+/// Reads thresholds from a file; without one, returns the defaults.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read or has invalid thresholds.
 pub fn thresholds(path: Option<&Path>) -> Result<Thresholds, Failure> {
     let Some(path) = path else {
         return Ok(Thresholds::default());

@@ -1,4 +1,4 @@
-//! `verbena completions SHELL`: what a shell needs to complete the command line, on standard output.
+//! `verbena completions SHELL`: prints the completion script of a shell.
 
 use clap_complete::Shell;
 
@@ -13,7 +13,6 @@ pub struct Arguments {
     shell: Shell,
 }
 
-/// Prints the script.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut text = Vec::new();
     let mut command = crate::command_line::complete();

@@ -1,5 +1,5 @@
-//! `verbena demo`: two processes on the adapter, a mistake explained, a comparison with hardware;
-//! in ten seconds.
+//! `verbena demo`: two processes on the adapter, an explained mistake, and a comparison with
+//! hardware, in ten seconds.
 
 use crate::demo;
 use crate::exit::Exit;
@@ -9,7 +9,6 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 pub struct Arguments {}
 
-/// Runs it.
 pub fn run(_arguments: Arguments) -> Result<Exit, Failure> {
     demo::show()
 }

@@ -1,4 +1,5 @@
-//! `verbena doctor [--json]`: what this machine lets the adapter do, and what to do about what it does not.
+//! `verbena doctor [--json]`: checks which features of the adapter work on this machine, and
+//! advises on those that do not.
 
 use crate::doctor::{self, Probe};
 use crate::exit::Exit;
@@ -21,7 +22,11 @@ pub struct ProbeArguments {
     probe: Probe,
 }
 
-/// Prints what was found.
+/// Prints the findings.
+///
+/// # Errors
+///
+/// Fails if the checks cannot run.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let examination = doctor::examine()?;
     if arguments.json {
@@ -37,7 +42,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
-/// Tries one thing.
+/// Runs one probe.
 pub fn probe(arguments: ProbeArguments) -> Result<Exit, Failure> {
     arguments.probe.run()
 }

@@ -1,4 +1,5 @@
-//! `verbena evaluate`: all benchmarks, one report. Beside what was measured stand models of real adapters, in quick form.
+//! `verbena evaluate`: runs all benchmarks and writes one report, with models of real adapters
+//! beside the measurements, in quick mode.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ use verbena_fabric::model::Fidelity;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
 
-/// Two adapters on PCI Express, three years apart.
+/// Two PCI Express adapters, three years apart.
 const BESIDE: [&str; 2] = ["infinihost3-ddr", "connectx-qdr"];
 
 /// What to evaluate.
@@ -63,10 +64,14 @@ pub enum Extra {
     Apps,
 }
 
-/// Set-up, build and evaluation together are to take a quarter of an hour.
+/// Set-up, build and evaluation together should take a quarter of an hour.
 const LIMIT: Duration = Duration::from_secs(11 * 60);
 
-/// Runs all benchmarks on each target and draws the report.
+/// Runs all benchmarks on each target and writes the report.
+///
+/// # Errors
+///
+/// Fails on invalid options or targets, if a run cannot start, or if results cannot be written.
 pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
     arguments.options.check()?;
@@ -121,7 +126,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     };
     let checks = expecting.check(&runs)?;
     expectation::print(&checks);
-    // What could not be measured weighs more than what was.
+    // A failed measurement takes precedence over the check of the figures.
     Ok(match verdict {
         Exit::Success => expectation::exit(&checks),
         other => other,
@@ -129,8 +134,8 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 impl Arguments {
-    /// What checks the figures, if they are to be checked. That their system cannot be found is
-    /// said before anything is measured.
+    /// Returns the check of the figures, if one was requested. Reports an unknown system before
+    /// anything is measured.
     fn expecting(&self) -> Result<Option<Expecting>, Failure> {
         let expecting = self
             .expect
@@ -152,7 +157,7 @@ impl Arguments {
         Ok(Some(expecting))
     }
 
-    /// What runs over a message-passing library, as far as it is asked for.
+    /// Returns the requested benchmarks that run over an MPI library.
     fn over_library(&self) -> Vec<&'static Benchmark> {
         let is_chosen = |one: &&Benchmark| catalogue::QUICK.contains(&one.name);
         let messages = catalogue::all().filter(is_chosen);
@@ -164,7 +169,8 @@ impl Arguments {
             .collect()
     }
 
-    /// What a message-passing library has without an adapter, beside one that is measured.
+    /// Returns the library's transports that need no adapter, for comparison with a measured
+    /// adapter.
     fn alternatives(&self) -> Result<Vec<Found>, Failure> {
         let is_adapter =
             |target: &Target| matches!(target, Target::Software | Target::Hardware { .. });
@@ -178,7 +184,7 @@ impl Arguments {
             .collect()
     }
 
-    /// The models to run beside what is measured; none beside models.
+    /// Returns the models to run beside measurements; none beside models.
     fn beside(&self) -> Result<Vec<Found>, Failure> {
         let is_model = |target: &Target| matches!(target, Target::Model { .. });
         if self.options.targets.iter().all(is_model) || self.beside == ["none"] {
@@ -193,7 +199,7 @@ impl Arguments {
         };
         let mut beside = Vec::new();
         for profile in &self.beside {
-            // A model that is a target itself needs no second place.
+            // A model that is a target itself is not run twice.
             let measured = |target: &Target| matches!(target, Target::Model { profile: p, .. } if p == profile);
             if !self.options.targets.iter().any(measured) {
                 beside.push(model(profile)?);

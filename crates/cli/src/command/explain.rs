@@ -1,4 +1,4 @@
-//! `verbena explain`: where the time of one operation goes on a timing model, stage by stage.
+//! `verbena explain`: breaks the time of one operation on a timing model down by stage.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -52,7 +52,12 @@ pub struct Arguments {
     out: Option<PathBuf>,
 }
 
-/// Explains.
+/// Prints the breakdown and writes the page of timelines if requested.
+///
+/// # Errors
+///
+/// Fails if the benchmark or model is unknown, the model does not support the benchmark, or the
+/// page cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let benchmark = find(&arguments.benchmark).ok_or_else(|| {
         let name = &arguments.benchmark;

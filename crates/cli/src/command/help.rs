@@ -1,4 +1,4 @@
-//! `verbena help [COMMAND]`: the help of a subcommand, or all environment variables.
+//! `verbena help [COMMAND]`: prints the help of a subcommand, or all environment variables.
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use crate::output::out;
 use crate::suggestion::did_you_mean;
 use crate::{command_line, variables};
 
-/// The topic that is no subcommand.
+/// The topic that is not a subcommand.
 const ENVIRONMENT: &str = "environment";
 
 /// What to explain.
@@ -17,7 +17,11 @@ pub struct Arguments {
     topic: Option<String>,
 }
 
-/// Prints it.
+/// Prints the help.
+///
+/// # Errors
+///
+/// Fails if there is no such topic.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Some(topic) = arguments.topic else {
         return print(&mut command_line::complete());
@@ -27,7 +31,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     let mut all = command_line::complete();
-    // Gives each subcommand its whole name.
+    // Gives each subcommand its full name.
     all.build();
     match all.find_subcommand_mut(&topic) {
         Some(command) => print(command),
@@ -43,7 +47,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// A reader that went away has seen enough.
+/// Ignores write errors: a closed pipe means that the reader has finished.
 fn print(command: &mut clap::Command) -> Result<Exit, Failure> {
     let _ = command.print_long_help();
     Ok(Exit::Success)

@@ -1,4 +1,4 @@
-//! `verbena history`: where figures changed their level over many runs.
+//! `verbena history`: detects step changes of figures across many runs.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,11 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Prints every step; exit code 1 when the level that something has now is worse than the one before.
+/// Prints every step; exit code 1 if the current level of a figure is worse than the previous one.
+///
+/// # Errors
+///
+/// Fails if there are too few runs, or one cannot be read.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.runs.len() < LEAST_RUNS {
         let have = arguments.runs.len();

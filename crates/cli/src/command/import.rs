@@ -1,4 +1,4 @@
-//! `verbena import ARCHIVE --out TRACE`: a trace of another tracer becomes one that `verbena replay` runs.
+//! `verbena import ARCHIVE --out TRACE`: converts another tracer's trace for `verbena replay`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,13 @@ pub struct Arguments {
     out: PathBuf,
 }
 
-/// Reads the archive, writes the trace, says what is in it and what is not.
+/// Converts the archive and reports the content of the trace and the parts left out.
+///
+/// # Errors
+///
+/// Fails if the output directory cannot be used, or the archive cannot be read.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    // What cannot be written is told before an archive is read that may be long.
+    // Checked first, because reading an archive may take long.
     let directory = new_directory(&arguments.out)?;
     let imported = import::otf2(&arguments.archive)?;
     write(&directory, &imported.ranks)?;
@@ -43,12 +47,12 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Writes a file a rank, all of them or none.
+/// Writes one file per rank, all of them or none.
 fn write(directory: &Path, ranks: &[Vec<u8>]) -> Result<(), Refusal> {
     let path = |rank| directory.join(format!("rank-{rank}.trace"));
     for (rank, file) in ranks.iter().enumerate() {
         if let Err(source) = fs::write(path(rank), file) {
-            // What is there would be taken for a trace, by the next import as well.
+            // Remaining files would be taken for a trace, also by the next import.
             for written in 0..=rank {
                 let _ = fs::remove_file(path(written));
             }
@@ -66,7 +70,7 @@ mod tests {
     #[test]
     fn where_not_all_can_be_written_nothing_is() {
         let directory = std::env::temp_dir().join(format!("verbena-import-{}", std::process::id()));
-        // Rank 2's file cannot be made.
+        // A directory in its place prevents the file of rank 2.
         fs::create_dir_all(directory.join("rank-2.trace/taken")).unwrap();
         let refused = write(&directory, &vec![b"trace".to_vec(); 4]).unwrap_err();
         assert!(refused.to_string().contains("rank-2.trace"), "{refused}");

@@ -1,5 +1,5 @@
-//! `verbena info [--json]`: the adapter, its limits, and what the processes of this user are doing
-//! on it: the path to each peer and the live queue pairs.
+//! `verbena info [--json]`: shows the adapter, its limits, and this user's processes on it: the
+//! path to each peer and the live queue pairs.
 
 use serde::Serialize;
 use verbena_hca::describe;
@@ -28,14 +28,18 @@ struct Everything<'a> {
     processes: &'a [Answer],
 }
 
-/// Prints what there is.
+/// Prints the information.
+///
+/// # Errors
+///
+/// Fails if the registry of processes cannot be read.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let directory = registry::directory();
-    // What dead processes left would otherwise wait for the next program to come.
+    // Otherwise files of dead processes would remain until the next program starts.
     describe::sweep(&directory);
     let answers = match describe::processes(&directory) {
         Ok(answers) => answers,
-        // No registry: no process is on the adapter.
+        // No registry: no process uses the adapter.
         Err(Errno::ENOENT) => Vec::new(),
         Err(source) => {
             return Err(Failure::Registry {

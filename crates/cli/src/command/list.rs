@@ -1,4 +1,4 @@
-//! `verbena list`: the benchmarks, by group, and the systems that are modelled.
+//! `verbena list`: lists the benchmarks, by group, and the modelled systems.
 
 use serde::Serialize;
 
@@ -47,6 +47,10 @@ struct Modelled {
 }
 
 /// Prints the list.
+///
+/// # Errors
+///
+/// Fails if the profiles cannot be read.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let library = arguments.profiles.library()?;
     let systems = Machine::names(&library).filter_map(|name| {
@@ -70,7 +74,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// All benchmarks: message passing's, whole applications and the file service's too.
+/// Returns all benchmarks, including those of MPI, applications and the file service.
 pub fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
     ALL.iter()
         .chain(mpi::catalogue::all())

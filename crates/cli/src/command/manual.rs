@@ -1,5 +1,5 @@
-//! `verbena __manual DIRECTORY`: writes the manual pages and the shell completions, from the command line itself, to their
-//! places below a `share` directory. `make install` calls it.
+//! `verbena __manual DIRECTORY`: generates the manual pages and shell completions below a `share`
+//! directory. `make install` calls it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,18 @@ pub struct Arguments {
     directory: PathBuf,
 }
 
-/// Where shells look for completions of installed programs.
+/// Directories in which shells look for completions of installed programs.
 const SHELLS: [(&str, Shell); 3] = [
     ("bash-completion/completions", Shell::Bash),
     ("zsh/site-functions", Shell::Zsh),
     ("fish/vendor_completions.d", Shell::Fish),
 ];
 
-/// Writes them.
+/// Writes the manual pages and completions.
+///
+/// # Errors
+///
+/// Fails if a file cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     write(&arguments.directory).map_err(|source| Failure::System {
         doing: "write the manual",
@@ -41,7 +45,7 @@ fn write(directory: &Path) -> std::io::Result<()> {
     }
     let place = directory.join("man/man1");
     std::fs::create_dir_all(&place)?;
-    // Examples, variables and exit codes are laid out in columns for `--help`; here each is a
+    // `--help` sets examples, variables and exit codes in columns; in a manual page each is a
     // section.
     let documented = command_line::bare();
     clap_mangen::generate_to(documented, &place)?;
@@ -65,7 +69,7 @@ fn write(directory: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A section whose lines stay as they are.
+/// Returns a section whose lines are not filled.
 fn section<'a>(title: &str, lines: impl Iterator<Item = &'a str>) -> String {
     let escaped = |line: &str| line.replace('\\', "\\e").replace('-', "\\-");
     let lines: Vec<String> = lines.map(escaped).collect();

@@ -1,5 +1,5 @@
-//! The subcommands, one file each: arguments as typed, and `run`, which does the work and gives
-//! the exit code.
+//! The subcommands, one file each: the arguments, and `run`, which does the work and returns the
+//! exit code.
 
 mod bench;
 mod calibrate;
@@ -109,7 +109,11 @@ pub enum Command {
 }
 
 impl Command {
-    /// Does what was asked.
+    /// Runs the subcommand.
+    ///
+    /// # Errors
+    ///
+    /// Returns the subcommand's failure.
     pub fn run(self) -> Result<Exit, Failure> {
         match self {
             Command::Bench(arguments) => bench::run(arguments),

@@ -1,5 +1,5 @@
-//! `verbena port DEVICE down|up`: takes an InfiniBand port of the adapter down or up, for all
-//! processes of this user that are on it.
+//! `verbena port DEVICE down|up`: takes an InfiniBand port of the adapter down or up, for all of
+//! this user's processes on it.
 
 use verbena_hca::device::Device;
 use verbena_hca::errno::{Errno, Result as Answer};
@@ -30,7 +30,11 @@ enum State {
     Up,
 }
 
-/// Changes the port, and says which processes have taken note.
+/// Changes the port state and reports which processes have applied it.
+///
+/// # Errors
+///
+/// Fails if the device does not exist, or no process uses the adapter.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let (index, most) = (index(&arguments.device), link::MOST_DEVICES);
     let Some(device) = index.and_then(Device::at) else {

@@ -1,4 +1,5 @@
-//! `verbena __process`: one process of a benchmark, told everything by its launcher, telling records on standard output.
+//! `verbena __process`: one process of a benchmark. Its launcher passes the plan in the
+//! environment; results go to standard output as records.
 
 use std::io::Write;
 use std::time::Instant;
@@ -11,7 +12,11 @@ use verbena_fabric::Error;
 use verbena_fabric::verbs::{Rendezvous, Secret};
 use verbena_report::schema::{End, Line};
 
-/// Runs the benchmark that the plan names.
+/// Runs the benchmark named by the plan.
+///
+/// # Errors
+///
+/// Fails if there is no valid plan, or the benchmark fails.
 pub fn run() -> Result<Exit, Failure> {
     let text = std::env::var(VARIABLE)
         .map_err(|_| Failure::Input("this command is for `bench` and `evaluate`".to_owned()))?;
@@ -53,7 +58,8 @@ pub fn run() -> Result<Exit, Failure> {
     }
 }
 
-/// A record on standard output. A launcher that is gone reads no more, and this process will notice at the exchange.
+/// Prints a record. Ignores write errors: if the launcher has ended, the exchange between the
+/// processes fails.
 fn tell(line: Line) {
     let text = serde_json::to_string(&line).expect("records are plain data");
     let mut out = std::io::stdout().lock();

@@ -1,7 +1,9 @@
-//! `verbena record --out TRACE [--mpicc MPICC] -- CMD...`: runs an MPI program and records its calls.
+//! `verbena record --out TRACE [--mpicc MPICC] -- CMD...`: runs an MPI program and records its
+//! calls.
 //!
-//! The recorder is a library that stands first in LD_PRELOAD, so CMD may be `mpirun` or anything that starts it. The program runs on
-//! whatever it would run on; `verbena run -- verbena record ...` puts it on the software adapter as well.
+//! The recorder is a library at the front of LD_PRELOAD, so CMD may be `mpirun` or anything that
+//! starts it. The transport of the program does not change; `verbena run -- verbena record ...`
+//! also runs it on the software adapter.
 
 use std::env;
 use std::ffi::OsString;
@@ -39,7 +41,12 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Runs the command, then says what was recorded.
+/// Runs the command, then prints a summary of the trace.
+///
+/// # Errors
+///
+/// Fails if the recorder cannot be built, the directory cannot be used, the command cannot be run,
+/// or nothing was recorded.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let words = &arguments.command;
     if options::name(words).starts_with('-') {
@@ -60,7 +67,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let status = supervise::run(command, || options::name(words))?;
     let nothing = fs::read_dir(&directory).is_ok_and(|mut files| files.next().is_none());
     match (Trace::open(&directory), nothing) {
-        // On the error stream: the command's own output stays what it was.
+        // On standard error, because standard output belongs to the command.
         (Ok(trace), _) => eprint!("{}", crate::output::harmless(&Table(&trace).to_string())),
         (Err(_), true) if status.success() => return Err(Refusal::Nothing.into()),
         (Err(error), _) => eprintln!("verbena: {error}"),
@@ -68,7 +75,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::of_child(status))
 }
 
-/// The library, and what was to be preloaded anyway.
+/// Returns LD_PRELOAD with the library before any others.
 fn before_others(library: PathBuf) -> OsString {
     let mut all = library.into_os_string();
     if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {

@@ -1,5 +1,5 @@
-//! `verbena __records RUN`: a run, or output of another tool, as the lines of a results file. The
-//! Python package reads other tools' output by it.
+//! `verbena __records RUN`: prints a run, or another tool's output, as the lines of a results file.
+//! The Python package uses it to read the output of other tools.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,11 @@ pub struct Arguments {
     foreign: Foreign,
 }
 
-/// Prints it.
+/// Prints the records.
+///
+/// # Errors
+///
+/// Fails if the run cannot be read.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     for line in lines(read_foreign(&arguments.run, &arguments.foreign)?) {
         let text = serde_json::to_string(&line).expect("records are plain data");
@@ -29,7 +33,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The records in the order of a results file.
+/// Returns the records in the order of a results file.
 fn lines(run: Loaded) -> impl Iterator<Item = Line> {
     let points = run
         .points

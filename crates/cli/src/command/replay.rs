@@ -1,4 +1,5 @@
-//! `verbena replay`: a recorded MPI program, or a schedule of messages in GOAL's text format, on a timing model.
+//! `verbena replay`: replays a recorded MPI program, or a message schedule in GOAL's text format,
+//! on a timing model.
 
 use std::path::PathBuf;
 
@@ -49,7 +50,11 @@ pub struct Arguments {
     profiles: ProfileOptions,
 }
 
-/// Reads the trace or the schedule, runs it, says how long it took.
+/// Replays the trace or schedule and prints the time it took.
+///
+/// # Errors
+///
+/// Fails if a source cannot be read or a target is not a model.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
     let models = arguments

@@ -1,5 +1,5 @@
-//! `verbena report`: the report of one or several runs, laid over each other; the same runs as data
-//! for other programs; and whether their figures are those expected of an adapter.
+//! `verbena report`: writes a report that overlays one or several runs, exports them as data, and
+//! checks their figures against those expected of an adapter.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ enum Format {
 }
 
 impl Format {
-    /// The export, unless it is the page.
+    /// Returns the export format; `None` for the page.
     fn export(self) -> Option<Export> {
         match self {
             Format::Html => None,
@@ -78,7 +78,7 @@ impl Format {
     }
 }
 
-/// Models are computed on as many threads; results do not depend on their number.
+/// Threads for computing models; results do not depend on their number.
 const THREADS: usize = 2;
 
 /// What other tools' output does not say.
@@ -96,7 +96,12 @@ pub struct Foreign {
     processes: Option<u32>,
 }
 
-/// Draws it.
+/// Writes the report or export.
+///
+/// # Errors
+///
+/// Fails if a run cannot be read, the expected figures cannot be found, or a file cannot be
+/// written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let runs = arguments
         .runs
@@ -129,12 +134,20 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(checks.map_or(Exit::Success, |checks| expectation::exit(&checks)))
 }
 
-/// A run directory, a results file, or what another tool wrote.
+/// Reads a run directory, a results file, or another tool's output.
+///
+/// # Errors
+///
+/// Fails if the input cannot be read.
 pub fn read(path: &Path) -> Result<Loaded, Failure> {
     read_foreign(path, &Foreign::default())
 }
 
-/// The same, of another tool's output with what the user says of it.
+/// Reads the same, using the user's hints for another tool's output.
+///
+/// # Errors
+///
+/// Fails if the input cannot be read or a hint is invalid.
 pub fn read_foreign(path: &Path, foreign: &Foreign) -> Result<Loaded, Failure> {
     let mut loaded = match path.is_dir() || path.extension().is_some_and(|end| end == "jsonl") {
         true => load(path)?,
@@ -157,23 +170,26 @@ pub fn read_foreign(path: &Path, foreign: &Foreign) -> Result<Loaded, Failure> {
     Ok(loaded)
 }
 
-/// What was computed beside the runs, and goes into their report.
+/// Computed results for the report, beside the runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Computed<'a> {
-    /// What is known of real adapters.
     pub reproduction: Option<&'a Reproduction>,
-    /// What a profile that was fitted to the first run says of the rest of it.
+    /// Predictions of a profile fitted to part of the first run, for the rest of it.
     pub closed_loop: Option<&'a ClosedLoop>,
 }
 
-/// Writes the report into a directory and gives its path.
+/// Writes the report to a directory and returns its path.
+///
+/// # Errors
+///
+/// Fails if the file cannot be written.
 pub fn write(directory: &Path, runs: &[Loaded], beside: &Computed<'_>) -> Result<PathBuf, Failure> {
     let path = directory.join(REPORT);
     write_file(&path, runs, beside)?;
     Ok(path)
 }
 
-/// The runs with labels that differ: equal ones could not be told apart in a legend.
+/// Makes the labels of the runs unique, for the legend.
 fn told_apart(runs: &[Loaded]) -> Vec<Loaded> {
     let mut runs = runs.to_vec();
     for i in 1..runs.len() {
@@ -207,7 +223,7 @@ fn write_file(path: &Path, runs: &[Loaded], computed: &Computed<'_>) -> Result<(
     put(path, &text)
 }
 
-/// Our benchmarks, and those that only an import knows.
+/// Describes the suite's benchmarks and those that occur only in imported runs.
 fn described(runs: &[Loaded]) -> Vec<Described> {
     let mut all: Vec<Described> = super::list::benchmarks()
         .map(|benchmark| Described {

@@ -1,4 +1,5 @@
-//! `verbena reproduce`: the published claims, computed from the profiles, and the papers' figures redrawn.
+//! `verbena reproduce`: computes the published claims from the profiles and redraws the papers'
+//! figures.
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -42,7 +43,11 @@ pub struct Arguments {
     threads: usize,
 }
 
-/// Evaluates, prints the table, writes the data.
+/// Evaluates the claims, prints the table, writes the data.
+///
+/// # Errors
+///
+/// Fails if the profiles or the paper's claims are not found, or a file cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
     let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
@@ -77,7 +82,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             )));
         }
     };
-    // Of all adapters, so it is not a paper's.
+    // Covers all adapters, so it is not computed for a single paper.
     let validated = match arguments.paper {
         Some(_) => None,
         None => {
@@ -141,7 +146,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
-/// Says that the user interrupted.
+/// Reports the interrupt and returns its exit code.
 fn stopped(computed: &str) -> Exit {
     interrupt::tell(&format!("{computed}; no file was written"));
     interrupt::exit()
@@ -155,7 +160,7 @@ fn of_shipped_curves(
     of_shipped(library, threads)
 }
 
-/// Computes claims in steps, between which the user can interrupt.
+/// Computes claims in steps that the user can interrupt.
 struct Task<'a> {
     library: &'a Arc<Library>,
     claims: &'a Arc<Vec<Claim>>,
@@ -163,7 +168,7 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Evaluates all claims. When the user interrupts, those that are evaluated are the error.
+    /// Evaluates all claims. After an interrupt, the error holds those already evaluated.
     fn evaluated(&self) -> Result<Vec<Evaluated>, Vec<Evaluated>> {
         let known = Arc::new(Mutex::new(BTreeMap::new()));
         let keep = Arc::clone(&known);
@@ -181,7 +186,7 @@ impl Task<'_> {
         })
     }
 
-    /// Computes something of known name, if the user does not interrupt it.
+    /// Runs a computation with a progress note; `None` after an interrupt.
     fn run<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -201,7 +206,7 @@ impl Task<'_> {
     }
 }
 
-/// What was asked, as far as the result depends on it.
+/// Returns the command line, as far as the result depends on it.
 fn command(arguments: &Arguments) -> String {
     let mut words = vec!["verbena reproduce".to_owned()];
     words.extend(arguments.paper.clone());

@@ -1,13 +1,13 @@
-//! `verbena run [--stats] [--stats-out FILE] [--path PATH] [--link LINK] [--interface INTERFACE] -- CMD...`: runs CMD on the software
-//! adapter.
+//! `verbena run [--stats] [--stats-out FILE] [--path PATH] [--link LINK] [--interface INTERFACE] --
+//! CMD...`: runs CMD on the software adapter.
 //!
-//! CMD finds Verbena's `libibverbs.so.1` because its directory stands first in LD_LIBRARY_PATH,
-//! and the device node that verbs programs look for because the shim stands first in LD_PRELOAD.
-//! Both are inherited, so CMD may be a shell, `mpirun` or anything else that starts programs.
+//! CMD finds Verbena's `libibverbs.so.1` through LD_LIBRARY_PATH, and the device node that verbs
+//! programs expect through a shim in LD_PRELOAD; both come first in their variables. Both are
+//! inherited, so CMD may be a shell, `mpirun` or anything else that starts programs.
 //!
 //! Without `--stats` this process becomes CMD (`execve`): signals, terminal and exit status are
-//! CMD's own, and nothing of Verbena stays behind. With `--stats` or `--stats-out` it stays as
-//! CMD's parent, passes signals on, and tells what the adapter counted when CMD has ended.
+//! CMD's own, and no process of Verbena remains. With `--stats` or `--stats-out` it stays as CMD's
+//! parent, forwards signals, and reports the adapter's counters when CMD has ended.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -51,7 +51,12 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Runs the command; returns only when it could not become it, or with `--stats` at its end.
+/// Runs the command. Returns only if the command could not be executed or, with `--stats` or
+/// `--stats-out`, after its end.
+///
+/// # Errors
+///
+/// Fails if the command cannot be executed or the counters cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let environment = arguments.options.environment()?;
     if arguments.stats || arguments.stats_out.is_some() {
@@ -61,13 +66,13 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// Becomes the command.
+/// Replaces this process with the command.
 fn replaced(words: &[OsString], environment: &Environment) -> Result<Exit, Failure> {
     let error = options::command("run", words, environment)?.exec();
     Err(Failure::of_exec(options::name(words), error))
 }
 
-/// Runs the command as a child, then tells the counters of it and of all its descendants.
+/// Runs the command as a child, then reports the counters of the command and its descendants.
 fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, Failure> {
     let words = &arguments.command;
     let directory = stats::directory::Directory::create()?;
@@ -76,7 +81,7 @@ fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, F
     let status = supervise::run(command, || options::name(words))?;
     let collected = stats::collect::read(directory.path());
     if arguments.stats {
-        // On the error stream: the command's own output stays what it was.
+        // On standard error, because standard output belongs to the command.
         eprint!("{}", stats::table::Table(&collected));
     }
     if let Some(file) = &arguments.stats_out {
@@ -85,7 +90,7 @@ fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, F
     Ok(Exit::of_child(status))
 }
 
-/// Writes the counters for programs.
+/// Writes the counters as JSON.
 fn write(file: &Path, collected: &Collected) -> Result<(), Failure> {
     let written = serde_json::json!({
         "totals": collected.totals(),

@@ -1,4 +1,5 @@
-//! `verbena sweep`: a parameter study on the timing models, over local cores or as the tasks of a Slurm array.
+//! `verbena sweep`: runs a parameter study on the timing models, on local cores or as the tasks of
+//! a Slurm array.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +49,11 @@ pub struct Arguments {
     profiles: ProfileOptions,
 }
 
-/// Computes what is missing and merges, or prints the script.
+/// Computes the missing points and merges, or prints the script.
+///
+/// # Errors
+///
+/// Fails if the study or the profiles cannot be read, or results cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
     let file = arguments.file.display().to_string();
@@ -107,13 +112,14 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Where results go when nothing else is said: in the working directory, named after the study.
+/// Returns the default output directory: in the working directory, named after the study.
 fn beside(file: &Path) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     PathBuf::from(format!("{stem}-results"))
 }
 
-/// The script; its tasks start in other directories on other hosts, so paths are whole.
+/// Returns the Slurm script. Paths are absolute, because its tasks start in other directories on
+/// other hosts.
 fn script(arguments: &Arguments, out: &Path, points: usize, tasks: u32) -> Result<String, Failure> {
     let whole = |path: &Path| {
         let path = std::path::absolute(path).map_err(|source| Failure::Directory {

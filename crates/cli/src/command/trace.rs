@@ -1,5 +1,6 @@
-//! `verbena trace [OPTIONS] -- CMD...`: runs CMD on the adapter and prints its verbs calls, as strace(1) prints system
-//! calls: arguments, results, keys and lengths, and a table of all of them at the end.
+//! `verbena trace [OPTIONS] -- CMD...`: runs CMD on the adapter and prints its verbs calls, as
+//! strace(1) prints system calls: arguments, results, keys and lengths, and a summary table at the
+//! end.
 //!
 //! With `--system` CMD keeps the system's libibverbs, and the calls are those to its adapters.
 
@@ -60,7 +61,11 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Traces.
+/// Traces the command.
+///
+/// # Errors
+///
+/// Fails if the command cannot be executed, or the calls cannot be received or printed.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let directory = Directory::create()?;
     let socket = directory.path().join("calls");
@@ -82,7 +87,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let status = supervise::run(command, || options::name(&arguments.command));
     ended.store(true, Ordering::Release);
     let heard = hearing.join().expect("hearing does not panic");
-    // A program that could not be run is worse news than what was not heard of it.
+    // An error of the program takes precedence over one of its trace.
     let status = status?;
     let heard = heard.map_err(|source| Failure::System {
         doing: "print the calls",
@@ -92,7 +97,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         true => eprintln!(
             "verbena: no verbs call was seen; a program that is linked statically, or sets LD_PRELOAD itself, hides them"
         ),
-        // In one piece, for others may write to the same place; where nobody reads, nothing is missed.
+        // In one write, because other processes may write to the same stream. Errors are ignored:
+        // without a reader nothing is lost.
         false => {
             let _ = io::stderr().write_all(heard.table.to_string().as_bytes());
         }

@@ -1,4 +1,4 @@
-//! The figures of the demonstration: measured by the suite's own benchmarks, in two processes, and
+//! The figures of the demonstration: measured by the suite's benchmarks in two processes, and
 //! computed by a model.
 
 use std::sync::Arc;
@@ -24,29 +24,26 @@ use verbena_workloads::{Budget, Record, Sweep, find};
 const PROFILE: &str = "connectx6-hdr";
 const LATENCY: &str = "latency.write";
 const BANDWIDTH: &str = "bandwidth.write";
-/// Bytes of a write whose latency is measured.
+/// Size in bytes of the writes whose latency is measured.
 const SMALL: usize = 8;
-/// Bytes of a write whose bandwidth is measured.
+/// Size in bytes of the writes whose bandwidth is measured.
 const LARGE: usize = 64 << 10;
 
-/// What was measured. `None` is what could not be measured in time, because the machine is busy
-/// with other work.
+/// Measured figures; `None` if the machine was too busy to measure one in time.
 pub struct Figures {
-    /// Of a small write, one way.
+    /// One-way latency of a small write.
     pub latency: Option<Latency>,
-    /// Bytes a second of large writes.
+    /// Bytes per second of large writes.
     pub bandwidth: Option<f64>,
-    /// Bytes of each of them.
+    /// Size of the large writes in bytes.
     pub size: usize,
 }
 
-/// Times of an operation.
 pub struct Latency {
-    /// The median in nanoseconds.
+    /// Median in nanoseconds.
     pub median: f64,
-    /// Nanoseconds that 99 of 100 operations take at most, where enough were timed.
+    /// 99th percentile in nanoseconds, if enough operations were timed.
     pub slow: Option<f64>,
-    /// How many were timed.
     pub operations: u64,
 }
 
@@ -54,7 +51,8 @@ impl Figures {
     /// Measures latency and bandwidth, each until its deadline or until `stop` is set.
     ///
     /// # Errors
-    /// The benchmarks do not run here.
+    ///
+    /// Fails if the benchmarks do not run here.
     pub fn measure(stop: &Arc<AtomicBool>, deadlines: [Instant; 2]) -> Result<Figures, Failure> {
         let profiles = ProfileOptions::default();
         let Found::Adapter(target) = Target::Software.find(&profiles)? else {
@@ -62,8 +60,9 @@ impl Figures {
         };
         let clock = Clock::best();
         let nanos = (clock.name() == "tsc").then_some(clock.nanos_per_tick);
-        // Another process of this user that ends meanwhile may remove the runtime directory, which
-        // is empty between two launches; a launch that fails for that succeeds when it is repeated.
+        // Another of this user's processes that ends meanwhile may remove the runtime directory,
+        // which is empty between two launches; a launch that fails for this reason succeeds when
+        // repeated.
         let twice = |point, deadline| {
             measured(&target, nanos, point, stop, deadline)
                 .or_else(|_| measured(&target, nanos, point, stop, deadline))
@@ -82,19 +81,18 @@ impl Figures {
     }
 }
 
-/// What a model computes.
 pub struct Model {
-    /// Nanoseconds of the same small write, one way.
+    /// One-way latency of the same small write, in nanoseconds.
     pub latency: f64,
-    /// The adapter's name.
     pub name: String,
 }
 
 impl Model {
-    /// Computes it.
+    /// Computes the figures.
     ///
     /// # Errors
-    /// The profiles that are shipped do not have it.
+    ///
+    /// Fails if the shipped profiles lack the model.
     pub fn compute() -> Result<Model, Failure> {
         let target = Target::Model {
             profile: PROFILE.to_owned(),
@@ -119,7 +117,7 @@ impl Model {
             Record::Point(point) => Some(point.as_ref()),
             _ => None,
         });
-        // Behind the comma is what it is attached to.
+        // The text after the comma names the host.
         let name = found.machine.about().split(',').next().unwrap_or(PROFILE);
         Ok(Model {
             latency: headline(points.next(), LATENCY, None)?.value,
@@ -128,7 +126,7 @@ impl Model {
     }
 }
 
-/// One point of a benchmark: reliable connections, one size.
+/// Returns the options for one point of a benchmark: reliable connection, one size.
 fn options(target: Target, size: usize) -> MeasureOptions {
     MeasureOptions {
         sizes: Some(vec![size]),
@@ -137,7 +135,7 @@ fn options(target: Target, size: usize) -> MeasureOptions {
     }
 }
 
-/// The headline of a benchmark at a size, measured by processes of their own; `None` at the
+/// Measures a benchmark's headline metric at one size, in separate processes; `None` at the
 /// deadline.
 fn measured(
     target: &Resolved,
@@ -152,7 +150,7 @@ fn measured(
     let mut failure = None;
     let is_late = AtomicBool::new(false);
     let ended = thread::scope(|scope| {
-        // Dropped when the launch has ended, which ends the watch.
+        // Dropped when the launch has ended, which ends the watching thread.
         let (running, watched) = channel::<()>();
         let is_late = &is_late;
         scope.spawn(move || {
@@ -174,7 +172,7 @@ fn measured(
         ended
     })?;
     if is_late.load(Ordering::Relaxed) {
-        // It was not the user who stopped it.
+        // Set by the watching thread, not by the user.
         stop.store(false, Ordering::Relaxed);
         return Ok(None);
     }
@@ -185,7 +183,11 @@ fn measured(
     }
 }
 
-/// The first metric of a point, or why there is none.
+/// Returns the first metric of a point.
+///
+/// # Errors
+///
+/// Gives the reason if there is none.
 fn headline(point: Option<&Point>, name: &str, failure: Option<String>) -> Result<Metric, Failure> {
     let found = point.and_then(|point| point.metrics.first());
     found.cloned().ok_or_else(|| {

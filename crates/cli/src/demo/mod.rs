@@ -1,9 +1,9 @@
-//! The demonstration of `verbena demo`. It needs nothing but this package: two processes of this
-//! executable reach the adapter through the C ABI, as any verbs program does. Every figure is
-//! measured, or computed by the model, during the run.
+//! The demonstration of `verbena demo`. It needs only this package: two processes of this
+//! executable use the adapter through the C ABI, like any verbs program. Every figure is measured,
+//! or computed by the model, during the run.
 //!
-//! The text is plain: no colour, no terminal control, lines that are written as soon as they are
-//! known.
+//! The output is plain text, without colour or terminal control, and each line is written as soon
+//! as it is known.
 
 mod figures;
 
@@ -22,7 +22,7 @@ use crate::output::outln;
 use figures::{Figures, Model};
 use verbena_measure::unit;
 
-/// The commands to try next. Each needs nothing but this package.
+/// Commands to try next. Each needs only this package.
 pub const NEXT: [(&str, &str); 3] = [
     ("verbena doctor", "Check this machine's support"),
     (
@@ -35,18 +35,20 @@ pub const NEXT: [(&str, &str); 3] = [
     ),
 ];
 
-/// Since the beginning, how long latency and bandwidth may be measured, which takes a second where
-/// nothing disturbs. The whole takes no longer than ten seconds.
+/// Deadlines of the latency and the bandwidth measurement, from the start. Each takes a second on
+/// an idle machine. The whole demonstration takes at most ten seconds.
 const MEASURED_BY: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(7)];
-/// Nanoseconds that a small write takes only where its processes share a processor.
+/// Latency of a small write, in nanoseconds, above which its processes must have shared a
+/// processor.
 const SHARED: f64 = 10_000.0;
-/// A process that does not answer for so long hangs. What it is asked for takes milliseconds.
+/// Time without an answer after which a process counts as hung. Each step takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Shows everything.
+/// Runs the demonstration.
 ///
 /// # Errors
-/// The adapter does not work here.
+///
+/// Fails if the adapter does not work here.
 pub fn show() -> Result<Exit, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -85,7 +87,7 @@ fn all(stop: &Arc<AtomicBool>) -> Result<(), String> {
     Ok(())
 }
 
-/// Two processes do every operation to each other.
+/// Performs every operation in both directions between two processes.
 fn exchange() -> Result<(), String> {
     let mut trial = Trial::start(Probe::End, &[], PATIENCE)?;
     let [one, other] = trial.pids();
@@ -109,7 +111,7 @@ fn exchange() -> Result<(), String> {
     Ok(())
 }
 
-/// What the verbs call an operation.
+/// Returns the verbs' name of an operation.
 fn call(operation: Operation) -> &'static str {
     match operation {
         Operation::Send => "send",
@@ -119,7 +121,6 @@ fn call(operation: Operation) -> &'static str {
     }
 }
 
-/// A path in words.
 fn words(path: &str) -> String {
     let means = match path {
         "mapped" => "a copy in shared memory",
@@ -130,7 +131,7 @@ fn words(path: &str) -> String {
     format!("path {path}: {means}")
 }
 
-/// What to know where RDMA writes take another path than the fastest.
+/// Returns a note if RDMA writes do not take the fastest path.
 fn note(taken: &Taken) -> Option<String> {
     let fastest = Path::Mapped.to_string();
     let writes: &BTreeSet<String> = taken.get(Operation::Write.name())?;
@@ -165,7 +166,7 @@ fn print_figures(figures: &Figures) {
     );
 }
 
-/// One process writes where it has no right to.
+/// Shows a write that lacks the access right.
 fn mistake() -> Result<(), String> {
     let variables = [
         ("VERBENA_LOG", "info".to_owned()),

@@ -1,4 +1,5 @@
-//! One of the two processes of a trial. It is told by lines on standard input what to do, and answers with a line each.
+//! One of the two processes of a trial. It reads commands from standard input, one per line, and
+//! answers each with a line.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -15,22 +16,17 @@ use verbena_verbs::{
 use crate::failure::Failure;
 use crate::launch::libraries::Libraries;
 
-/// What the two processes do to each other, one after the other.
+/// The operations that the two processes perform on each other, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
-    /// A message.
     Send,
-    /// An RDMA write.
     Write,
-    /// An RDMA read.
     Read,
-    /// A fetch-and-add.
     Atomic,
 }
 
 impl Operation {
-    /// All of them.
     pub const ALL: [Operation; 4] = [
         Operation::Send,
         Operation::Write,
@@ -38,7 +34,7 @@ impl Operation {
         Operation::Atomic,
     ];
 
-    /// Its name, also as a line.
+    /// Returns the name, which is also the command.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Send => "send",
@@ -49,7 +45,7 @@ impl Operation {
     }
 }
 
-/// Where a process is reached.
+/// Address of a process: queue pair and memory.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Address {
     lid: u16,
@@ -57,24 +53,24 @@ pub struct Address {
     pair: u32,
     memory: u64,
     key: u32,
-    /// Memory that was registered without the right of remote writes.
+    /// Memory registered without remote write access.
     unwritable: u64,
     unwritable_key: u32,
 }
 
-/// The answer to each operation.
+/// The answer to each command.
 pub const DONE: &str = "done";
-/// The order, with an operation behind it, to compare every byte that came with what the peer has.
+/// Command, followed by an operation: compares every received byte with the peer's data.
 pub const CHECK: &str = "check ";
-/// The order to write to memory of the peer that is not registered for it. The answer is the
-/// completion's status.
+/// Command: writes to the peer's memory that lacks remote write access. The answer is the status of
+/// the completion.
 pub const MISTAKE: &str = "mistake";
 
 const PORT: u8 = 1;
-/// Bytes of each operation: more than goes inline, and whole pages.
+/// Bytes of each operation: more than fits inline, and whole pages.
 pub const LENGTH: usize = 64 << 10;
-/// The parts of the memory: what is sent, where the peer writes, where what was read goes, where messages arrive, and the word
-/// of the atomics.
+/// Offsets into the memory: data to send, target of the peer's writes, target of reads, target of
+/// received messages, and the word for atomics.
 const OWN: usize = 0;
 const WRITTEN: usize = LENGTH;
 const READ: usize = 2 * LENGTH;
@@ -83,15 +79,19 @@ const WORD: usize = 4 * LENGTH;
 const PAGE: usize = 4096;
 const WHOLE: usize = WORD + PAGE;
 
-/// Nothing here takes longer on a machine that works.
+/// Time limit; no step takes longer on a working machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// While nothing completes the processor is left to the peer.
+/// Sleep between polls, which leaves the processor to the peer.
 const PAUSE: Duration = Duration::from_micros(50);
 
 const WORK: u64 = 1;
 const ARRIVAL: u64 = 2;
 
-/// Plays one end until standard input ends.
+/// Runs one side until the end of standard input.
+///
+/// # Errors
+///
+/// Fails if the adapter cannot be used or an operation fails.
 pub fn play() -> Result<(), Failure> {
     let libraries = Libraries::beside_this_executable()?;
     let failed = |error: Error| Failure::Suite(error.to_string());
@@ -112,20 +112,19 @@ pub fn play() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The operation of this name.
 fn operation(name: &str) -> Result<Operation, String> {
     let known = Operation::ALL.into_iter().find(|one| one.name() == name);
     known.ok_or_else(|| format!("no operation {name:?}"))
 }
 
-/// Who listens may have gone away; then standard input has ended, too.
+/// Prints a line. Ignores write errors: if the parent has ended, so has standard input.
 fn say(line: &str) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 struct End {
-    // Before the region, which it uses.
+    // Declared before the region, which it uses, so that it is dropped first.
     pair: QueuePair,
     completions: std::sync::Arc<CompletionQueue>,
     region: Region,
@@ -201,7 +200,7 @@ impl End {
         self.pair.modify(&Change::to_rts(PairType::Rc, &connection))
     }
 
-    /// Does what a line orders. The answer.
+    /// Executes a command and returns the answer.
     fn obey(&mut self, line: &str, peer: &Address) -> Result<String, String> {
         if line == MISTAKE {
             return self.mistake(peer);
@@ -213,7 +212,7 @@ impl End {
         Ok(DONE.to_owned())
     }
 
-    /// Writes to memory of the peer that it did not register for remote writes. The status of the
+    /// Writes to memory of the peer that lacks remote write access; returns the status of the
     /// completion.
     fn mistake(&mut self, peer: &Address) -> Result<String, String> {
         let opcode = Opcode::Write(peer.unwritable, peer.unwritable_key);
@@ -226,7 +225,7 @@ impl End {
         let until = Instant::now() + PATIENCE;
         loop {
             let completion = self.poll(until)?;
-            // The receive that was posted is flushed with the queue pair.
+            // The posted receive is flushed with the queue pair.
             if completion.id == WORK {
                 return match completion.status.is_success() {
                     true => Err("the adapter carried out a write that it had to refuse".to_owned()),
@@ -256,7 +255,7 @@ impl End {
         self.complete(operation).map_err(|error| words(&error))
     }
 
-    /// Waits for what was posted, and for the peer's message if it is a message.
+    /// Waits for the posted request and, for a send, for the peer's message.
     fn complete(&mut self, operation: Operation) -> Result<(), String> {
         let until = Instant::now() + PATIENCE;
         let (mut done, mut arrived) = (false, operation != Operation::Send || self.arrived);
@@ -273,7 +272,7 @@ impl End {
         Ok(())
     }
 
-    /// The next completion.
+    /// Waits for the next completion.
     fn poll(&self, until: Instant) -> Result<WorkCompletion, String> {
         loop {
             let mut found = [WorkCompletion::default()];
@@ -291,7 +290,7 @@ impl End {
         }
     }
 
-    /// Whether what came is what the peer has. Asked when both ends have completed the operation.
+    /// Checks the received data. Called after both sides have completed the operation.
     fn verify(&self, operation: Operation) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("{}: {what}", operation.name()));
         let place = match operation {
@@ -323,7 +322,7 @@ fn posting(call: &'static str, errno: i32) -> Error {
     }
 }
 
-/// Bytes that only one process sends: its number, then others that follow from it.
+/// Returns bytes unique to a process: its process id, then values derived from it.
 fn pattern(seed: u32) -> Vec<u8> {
     let mut bytes = seed.to_le_bytes().to_vec();
     bytes.extend(

@@ -1,18 +1,18 @@
-//! What was found, and how it is shown.
+//! The findings of the checks, and their display.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// How something stands.
+/// The state of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// All of it works.
+    /// Works fully.
     Ok,
     /// Works, but slower or not everywhere.
     Limited,
-    /// Is not there, or refused.
+    /// Absent or refused.
     Missing,
 }
 
@@ -26,32 +26,26 @@ impl fmt::Display for State {
     }
 }
 
-/// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is; the same word on every machine.
+    /// The feature; the same word on every machine.
     pub subject: &'static str,
-    /// How it stands.
     pub state: State,
-    /// What was found.
+    /// The observation.
     pub found: String,
-    /// What to do, if there is something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 
 impl Finding {
-    /// All of it works.
     pub fn ok(subject: &'static str, found: impl Into<String>) -> Self {
         Self::of(subject, State::Ok, found)
     }
 
-    /// Works in part.
     pub fn limited(subject: &'static str, found: impl Into<String>) -> Self {
         Self::of(subject, State::Limited, found)
     }
 
-    /// Is not there.
     pub fn missing(subject: &'static str, found: impl Into<String>) -> Self {
         Self::of(subject, State::Missing, found)
     }
@@ -65,19 +59,16 @@ impl Finding {
         }
     }
 
-    /// The same, with what to do.
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 }
 
-/// All that was looked at.
 #[derive(Debug, Serialize)]
 pub struct Examination {
-    /// Whether programs run on the adapter here: two processes did.
+    /// Whether two processes exchanged data on the adapter.
     pub runs: bool,
-    /// What was found.
     pub findings: Vec<Finding>,
 }
 
@@ -103,7 +94,7 @@ impl fmt::Display for Examination {
     }
 }
 
-/// What others said may have several lines.
+/// Joins lines: messages of other programs may have several.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

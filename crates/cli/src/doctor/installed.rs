@@ -1,5 +1,5 @@
-//! What of the world of RDMA is installed: the kernel's adapters, the libraries that programs are linked against, and programs
-//! to try.
+//! Checks the installed RDMA components: the kernel's adapters, the libraries that programs are
+//! linked against, and test programs.
 
 use std::env;
 use std::fs;
@@ -10,7 +10,6 @@ use super::finding::Finding;
 
 const ADAPTERS: &str = "/sys/class/infiniband";
 
-/// Adapters, libraries, programs.
 pub fn findings() -> Vec<Finding> {
     vec![
         adapters(Path::new(ADAPTERS)),
@@ -56,7 +55,7 @@ fn adapters(place: &Path) -> Finding {
     )
 }
 
-/// Where the dynamic linker would find a library, and the version in the name of its file.
+/// Reports where the dynamic linker would find a library; the file name includes the version.
 fn library(subject: &'static str, name: &str, advice: &str) -> Finding {
     match places()
         .iter()
@@ -72,7 +71,7 @@ fn library(subject: &'static str, name: &str, advice: &str) -> Finding {
     }
 }
 
-/// Directories of the dynamic linker: those of its cache, and where there is none, those that it knows (ld.so(8)).
+/// Returns the dynamic linker's directories: those in its cache, then its defaults (ld.so(8)).
 fn places() -> Vec<PathBuf> {
     let architecture = env::consts::ARCH;
     let mut places: Vec<PathBuf> = ["/sbin/ldconfig", "/usr/sbin/ldconfig"]
@@ -87,7 +86,7 @@ fn places() -> Vec<PathBuf> {
     places
 }
 
-/// The directories in what `ldconfig -p` prints.
+/// Returns the directories in the output of `ldconfig -p`.
 fn cached(text: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for line in text.lines() {
@@ -125,7 +124,7 @@ fn programs(subject: &'static str, names: &[&str], advice: &str) -> Finding {
     }
 }
 
-/// What a program of perftest says its version is; other programs do not tell.
+/// Returns the version that a perftest program prints; other programs do not print one.
 fn version(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! The kernel and what is forbidden by it.
+//! Checks the kernel and its restrictions.
 
 use std::fs;
 
@@ -7,12 +7,13 @@ use verbena_measure::unit;
 
 use super::finding::Finding;
 
-/// Its version, what a filter of system calls may hide, and limits.
+/// Checks the kernel version, seccomp, and resource limits.
 pub fn findings() -> Vec<Finding> {
     vec![kernel(), address_space(), locked_memory()]
 }
 
-/// Who may read another process's memory (Linux' admin-guide/LSM/Yama); none where there is no such rule.
+/// Returns Yama's restriction on reading another process's memory (Linux' admin-guide/LSM/Yama);
+/// `None` without Yama.
 pub fn ptrace_scope() -> Option<u32> {
     read("/proc/sys/kernel/yama/ptrace_scope")?.parse().ok()
 }
@@ -37,7 +38,7 @@ fn kernel() -> Finding {
     Finding::ok("kernel", format!("Linux {release}, {seccomp}, {scope}"))
 }
 
-/// An arena has addresses for twice the machine's memory (`hca/src/memory/arena.rs`).
+/// An arena reserves addresses for twice the machine's memory (`hca/src/memory/arena.rs`).
 fn address_space() -> Finding {
     let subject = "address space";
     match getrlimit(Resource::As).current {

@@ -1,11 +1,10 @@
-//! What measurements depend on: processors and the clock.
+//! Checks the prerequisites of measurements: processors and the clock.
 
 use verbena_measure::clock::Clock;
 use verbena_measure::processors;
 
 use super::finding::Finding;
 
-/// Processors and clock.
 pub fn findings() -> Vec<Finding> {
     vec![processor_count(), pinning(), clock()]
 }
@@ -21,7 +20,7 @@ fn processor_count() -> Finding {
     }
 }
 
-/// In a thread of its own, which ends with what it was bound to.
+/// Runs in a separate thread, so that the binding ends with it.
 fn pinning() -> Finding {
     let subject = "pinning";
     let bound = std::thread::spawn(|| {

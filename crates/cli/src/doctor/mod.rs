@@ -1,7 +1,9 @@
-//! What this machine, container or seccomp profile lets the adapter do: for `verbena doctor`.
+//! Checks which features of the adapter this machine, container or seccomp profile allows, for
+//! `verbena doctor`.
 //!
-//! What can be tried is tried with the adapter itself and not guessed: two processes exchange data on it ([`trial`]), once as
-//! any program would and once for each path. Single system calls are asked for by the adapter's own functions, to say why.
+//! Where possible the check uses the adapter itself: two processes exchange data on it ([`trial`]),
+//! once with default settings and once for each path. To give the reason for a failure, the
+//! adapter's functions test single system calls.
 
 pub(crate) mod end;
 mod finding;
@@ -19,7 +21,11 @@ pub use probe::Probe;
 
 use crate::failure::Failure;
 
-/// Looks at everything. Takes a second or two.
+/// Runs all checks, in a second or two.
+///
+/// # Errors
+///
+/// Fails if a process cannot be started.
 pub fn examine() -> Result<Examination, Failure> {
     let program = trial::run(Probe::End, None);
     let runs = program.is_ok();

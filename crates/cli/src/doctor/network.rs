@@ -1,4 +1,4 @@
-//! Other hosts, by RoCEv2, and the namespaces in which two hosts are tried on one machine.
+//! Checks access to other hosts by RoCEv2, and the namespaces for testing two hosts on one machine.
 
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use super::finding::Finding;
 use super::probe::Probe;
 use crate::failure::Failure;
 
-/// Interfaces, the port, and namespaces.
+/// Checks interfaces, the port, and namespaces.
 pub fn findings() -> Result<Vec<Finding>, Failure> {
     let mut findings = vec![interfaces(), port()?, namespaces()];
     if link::is_shared_out() {
@@ -20,7 +20,7 @@ pub fn findings() -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
-/// The devices that VERBENA_DEVICES asks for.
+/// Lists the devices requested by VERBENA_DEVICES.
 fn devices() -> Finding {
     let names: Vec<String> = Device::all().map(Device::name).collect();
     let ports = match link::is_ethernet() {
@@ -74,7 +74,7 @@ fn port() -> Result<Finding, Failure> {
     })
 }
 
-/// As docs/hosts.md makes two hosts of one machine.
+/// Tests the namespaces with which docs/hosts.md simulates two hosts on one machine.
 fn namespaces() -> Finding {
     let subject = "user namespaces";
     let tried = Command::new("unshare")

@@ -1,4 +1,4 @@
-//! Which paths between processes are taken, and why the others are not.
+//! Checks which paths between processes work, and why the others do not.
 
 use verbena_hca::sys::memfd::Memfd;
 use verbena_hca::sys::userfault::{Rights, UserFault};
@@ -9,7 +9,7 @@ use super::probe::Probe;
 use super::trial::{self, Taken};
 use crate::launch::environment::Path;
 
-/// Two processes as any program's.
+/// Reports the trial of two processes with default settings.
 pub fn programs(trial: &Result<Taken, String>) -> Finding {
     let taken = match trial {
         Err(reason) => {
@@ -27,7 +27,7 @@ pub fn programs(trial: &Result<Taken, String>) -> Finding {
     }
 }
 
-/// Each path by itself, and what each is made of.
+/// Checks each path and the kernel features it uses.
 pub fn each() -> Vec<Finding> {
     vec![mapped(), memory_files(), threads(), cma(), ring()]
 }
@@ -74,7 +74,7 @@ fn ring() -> Finding {
     }
 }
 
-/// As `hca/src/sys/memfd.rs` asks for them, and with the seal of a context table.
+/// Creates a memory file like `hca/src/sys/memfd.rs`, with the seal of a context table.
 fn memory_files() -> Finding {
     let subject = "memory files";
     let made = Memfd::create(c"verbena-doctor", 4096).and_then(|file| file.seal_future_writes());
@@ -85,7 +85,8 @@ fn memory_files() -> Finding {
     }
 }
 
-/// Programs of several threads, whose pages move only where the other threads can be held.
+/// Checks programs with several threads, whose pages can move only while the other threads are
+/// held.
 fn threads() -> Finding {
     let subject = "threads";
     match trial::run(Probe::ThreadedEnd, None) {
@@ -102,7 +103,7 @@ fn threads() -> Finding {
     }
 }
 
-/// What `hca/src/memory/quiet.rs` decides by.
+/// Reports the features on which `hca/src/memory/quiet.rs` bases its decision.
 fn held() -> String {
     match UserFault::open() {
         Err(error) => format!("userfaultfd: {error}"),
@@ -116,7 +117,6 @@ fn held() -> String {
     }
 }
 
-/// Whether a write took a path.
 fn one_sided(taken: &Taken, path: Path) -> bool {
     taken
         .get("write")

@@ -1,4 +1,5 @@
-//! What is tried in a process of its own: it may die of it, and what the adapter says on standard error is part of the answer.
+//! Checks that run in a separate process, because they may crash it, and because the adapter's
+//! messages on standard error are part of the result.
 
 use std::env;
 use std::path::Path;
@@ -28,7 +29,7 @@ pub enum Probe {
 }
 
 impl Probe {
-    /// The command that tries it.
+    /// Returns the command that runs the check.
     pub fn command(self) -> Result<Command, Failure> {
         let name = match self {
             Probe::End => "end",
@@ -42,7 +43,8 @@ impl Probe {
         Ok(command)
     }
 
-    /// Tries it in another process. What it said, or how it ended if it failed without a word.
+    /// Runs the check in another process. Returns its standard error, or the exit status if it
+    /// failed without a message.
     pub fn outcome(mut command: Command) -> Result<Result<String, String>, Failure> {
         let Output { status, stderr, .. } = command.output().map_err(system)?;
         let said = String::from_utf8_lossy(&stderr).trim().to_owned();
@@ -53,12 +55,12 @@ impl Probe {
         })
     }
 
-    /// Tries it in this process.
+    /// Runs the check in this process.
     pub fn run(self) -> Result<Exit, Failure> {
         match self {
             Probe::End => end::play()?,
             Probe::ThreadedEnd => {
-                // Waits until this process ends.
+                // Parked until this process ends.
                 thread::spawn(|| {
                     loop {
                         thread::park();
@@ -73,7 +75,7 @@ impl Probe {
                 registry.leave(identity);
             }
             Probe::Port => {
-                // Both say on standard error what is wrong.
+                // Both print the reason on standard error.
                 if link::chosen().is_err() || Pool::join().is_err() {
                     return Ok(Exit::Environment);
                 }
@@ -83,7 +85,7 @@ impl Probe {
     }
 }
 
-/// Why the registry cannot be entered, as the adapter says it.
+/// Returns the adapter's message for a registry that cannot be entered.
 fn refusal(path: &Path, error: Errno) -> String {
     format!(
         "{} cannot be used: {}",

@@ -1,4 +1,4 @@
-//! Where processes find each other.
+//! Checks the runtime directory, through which processes find each other.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,15 @@ use super::finding::Finding;
 use super::probe::Probe;
 use crate::failure::Failure;
 
-/// What the registry needs, and something for sockets. It is removed with its last process, so that the next one needs room
-/// for it again (`hca/src/shm/registry/layout.rs`).
+/// Space for the registry and sockets. The registry is removed with its last process, so the next
+/// one needs the space again (`hca/src/shm/registry/layout.rs`).
 const LEAST: u64 = 1 << 20;
 
-/// Whether it can be made and used.
+/// Checks that the directory can be created and used.
+///
+/// # Errors
+///
+/// Fails if a process cannot be started.
 pub fn finding() -> Result<Finding, Failure> {
     let subject = "runtime directory";
     let path = registry::directory();
@@ -44,7 +48,8 @@ pub fn finding() -> Result<Finding, Failure> {
     })
 }
 
-/// Bytes that a user has left in the file system of a directory that may not be there yet.
+/// Returns the bytes available to a user in the file system of a directory, which need not exist
+/// yet.
 fn room(path: &Path) -> Option<u64> {
     let ancestors: Vec<PathBuf> = path.ancestors().map(Path::to_path_buf).collect();
     let system = ancestors

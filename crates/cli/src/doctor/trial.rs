@@ -1,4 +1,5 @@
-//! Two processes that exchange data on the adapter, and what they counted, operation by operation.
+//! Runs two processes that exchange data on the adapter, and determines the path of each operation
+//! from their counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,13 +16,17 @@ use super::probe::Probe;
 use crate::info::description::Answer;
 use crate::launch::environment::Path;
 
-/// A process that says nothing for so long hangs. What it is asked for takes milliseconds.
+/// Time without an answer after which a process counts as hung. Each step takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The paths that an operation took, by name.
+/// The paths taken, by name of the operation.
 pub type Taken = BTreeMap<&'static str, BTreeSet<String>>;
 
-/// Runs one between two such ends, by this path alone or as the adapter chooses. The paths taken, or in words what failed.
+/// Runs a trial between two processes of kind `end`, over this path or the adapter's choice.
+///
+/// # Errors
+///
+/// States what failed.
 pub fn run(end: Probe, path: Option<Path>) -> Result<Taken, String> {
     let path = path.map(|path| ("VERBENA_PATH", path.to_string()));
     let mut trial = Trial::start(end, path.as_slice(), PATIENCE)?;
@@ -30,21 +35,21 @@ pub fn run(end: Probe, path: Option<Path>) -> Result<Taken, String> {
     outcome.map_err(|reason| told(said, reason))
 }
 
-/// What a process said itself, which tells more than that it is gone; else the reason.
+/// Returns a process's own message, which is more precise, or else the reason.
 pub fn told(said: [String; 2], reason: String) -> String {
     let said = said.into_iter().find(|words| !words.is_empty());
     said.unwrap_or(reason)
 }
 
-/// Two processes on the adapter, connected with each other.
+/// Two processes on the adapter, connected to each other.
 pub struct Trial {
     ends: [Side; 2],
     are_connected: bool,
 }
 
 impl Trial {
-    /// Starts both, with these variables beside those of this process. One that says nothing for
-    /// `patience` hangs.
+    /// Starts both processes with additional variables. A process silent for `patience` counts as
+    /// hung.
     pub fn start(
         end: Probe,
         variables: &[(&str, String)],
@@ -63,12 +68,12 @@ impl Trial {
         })
     }
 
-    /// Their process ids.
     pub fn pids(&self) -> [u32; 2] {
         self.ends.each_ref().map(|end| end.child.id())
     }
 
-    /// Both do each operation to each other, and compare every byte that came. The paths taken.
+    /// Performs each operation in both directions and compares every received byte; returns the
+    /// paths taken.
     pub fn exchange(&mut self) -> Result<Taken, String> {
         self.connect()?;
         let [first, second] = &mut self.ends;
@@ -87,8 +92,8 @@ impl Trial {
         Ok(taken)
     }
 
-    /// The first writes to memory of the second that is not registered for it. The status of the
-    /// completion.
+    /// Lets the first process write to memory of the second without remote write access; returns
+    /// the status of the completion.
     pub fn mistake(&mut self) -> Result<String, String> {
         self.connect()?;
         self.ends[0].tell(MISTAKE)?;
@@ -108,17 +113,17 @@ impl Trial {
         Ok(())
     }
 
-    /// Ends both. What each said on standard error.
+    /// Ends both processes; returns their standard error.
     pub fn end(mut self) -> [String; 2] {
         if self.ends.iter().any(|end| end.given_up) {
-            // Whoever waits for one that hangs may hang too.
+            // The peer of a hung process may hang too.
             self.ends.iter_mut().for_each(Side::give_up);
         }
         self.ends.map(Side::end)
     }
 }
 
-/// Orders both to do something at the same time.
+/// Sends the same command to both and waits for both answers.
 fn order(ends: [&mut Side; 2], line: &str) -> Result<(), String> {
     let [first, second] = ends;
     first.tell(line)?;
@@ -136,7 +141,8 @@ fn done(ends: [&mut Side; 2]) -> Result<(), String> {
     Ok(())
 }
 
-/// Operations by path, of both together, as they tell `verbena info`.
+/// Returns the operations by path, summed over both processes, from the counters for `verbena
+/// info`.
 fn counted(ends: [&mut Side; 2]) -> Result<BTreeMap<String, u64>, String> {
     let pids = ends.map(|end| end.child.id());
     let answers = describe::processes(&registry::directory()).map_err(|error| error.to_string())?;
@@ -156,10 +162,10 @@ fn counted(ends: [&mut Side; 2]) -> Result<BTreeMap<String, u64>, String> {
     Ok(sums)
 }
 
-/// A process of the trial as we see it.
+/// A process of the trial, seen from the parent.
 struct Side {
     child: Child,
-    /// Closed first at the end, which ends the process.
+    /// Closing it ends the process.
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     patience: Duration,
@@ -190,7 +196,7 @@ impl Side {
         writeln!(orders, "{line}").map_err(|error| format!("a process ended: {error}"))
     }
 
-    /// The next line that it says.
+    /// Reads the next line of its output.
     fn hear(&mut self) -> Result<String, String> {
         if self.answers.buffer().is_empty() && !self.speaks()? {
             self.give_up();
@@ -206,13 +212,13 @@ impl Side {
         }
     }
 
-    /// Ends it, since it will not end by itself.
+    /// Kills the process, which will not end by itself.
     fn give_up(&mut self) {
         self.given_up = true;
         let _ = self.child.kill();
     }
 
-    /// Waits until there is something to read, or the end; whether there is before our patience ends.
+    /// Waits until output or its end can be read; false after `patience`.
     fn speaks(&self) -> Result<bool, String> {
         let limit = Timespec::try_from(self.patience).map_err(|error| error.to_string())?;
         loop {
@@ -225,7 +231,8 @@ impl Side {
         }
     }
 
-    /// Lets it end; what it said on standard error, or how it ended if that was by a signal that was not ours.
+    /// Waits for the process to end. Returns its standard error or, if that is empty, the signal
+    /// that ended it, unless this process sent it.
     fn end(mut self) -> String {
         drop(self.orders.take());
         let mut said = String::new();

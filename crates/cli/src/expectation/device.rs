@@ -1,9 +1,9 @@
-//! The system of a measured adapter, found from its part number and its link.
+//! Identifies the system of a measured adapter by its part number and link.
 
 use std::collections::BTreeMap;
 use verbena_model::profile::Library;
 
-/// Vendor numbers that Mellanox' and NVIDIA's adapters give: the IEEE's and PCI's.
+/// Vendor ids of Mellanox and NVIDIA adapters: IEEE and PCI.
 const VENDORS: [&str; 2] = ["0x02c9", "0x15b3"];
 /// Part numbers and the adapters' profiles. Source: the PCI ID repository, devices of 15b3, with
 /// their virtual functions.
@@ -25,20 +25,24 @@ const PARTS: [(u32, &str); 16] = [
     (0x101d, "connectx6dx"),
     (0x1021, "connectx7"),
 ];
-/// Rates that differ by less are of the same kind of link: EDR is 25.78 Gbit/s a lane, or 25.
+/// Largest relative difference between rates of the same link type: EDR is 25.78 or 25 Gbit/s per
+/// lane.
 const SAME_RATE: f64 = 0.05;
 
-/// What a run says of the adapter that it measured.
+/// A run's description of the measured adapter.
 #[derive(Debug, PartialEq)]
 struct Device {
     adapter: &'static str,
     is_ethernet: bool,
-    /// Bytes a second.
+    /// Bytes per second.
     rate: f64,
 }
 
-/// Returns the system whose adapter and link are those that a run says it measured, or why none
-/// can be told.
+/// Returns the system with the adapter and link described by a run.
+///
+/// # Errors
+///
+/// States why no single system matches.
 pub fn system<'a>(
     library: &'a Library,
     fabric: &str,
@@ -61,7 +65,7 @@ pub fn system<'a>(
             })
     };
     let found: Vec<&str> = library.systems().filter(is_it).collect();
-    // `connectx-qdr` is the plain one of `connectx-qdr-fibre` and others.
+    // `connectx-qdr` is the plain variant of `connectx-qdr-fibre` and others.
     let plain = found.iter().min_by_key(|name| name.len());
     match plain {
         None => Err(format!(
@@ -74,7 +78,7 @@ pub fn system<'a>(
     }
 }
 
-/// Reads what [`crate::suite::adapter`] wrote.
+/// Parses the description written by [`crate::suite::adapter`].
 fn device(known: &BTreeMap<String, String>) -> Result<Device, String> {
     let part = known.get("part").map_or("", String::as_str);
     let number = part
@@ -88,7 +92,7 @@ fn device(known: &BTreeMap<String, String>) -> Result<Device, String> {
             part => format!("no system has an adapter of part {part}"),
         });
     };
-    // "200 Gb/s, 4 lanes".
+    // Format: "200 Gb/s, 4 lanes".
     let rate = known.get("rate").and_then(|rate| rate.split(' ').next());
     let rate = rate.and_then(|rate| rate.parse::<f64>().ok());
     Ok(Device {

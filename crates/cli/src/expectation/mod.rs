@@ -1,5 +1,5 @@
-//! What is expected of an adapter: `--expect SYSTEM` of `evaluate` and `report`. Ranges are the
-//! models', as wide as the errors that the models were seen to have; `verbena-report` judges.
+//! Figures expected of an adapter: `--expect SYSTEM` of `evaluate` and `report`. The ranges come
+//! from the models and are as wide as the models' observed errors; `verbena-report` compares them.
 
 mod device;
 mod print;
@@ -19,7 +19,7 @@ use verbena_report::headline::headlines;
 use verbena_report::run_directory::Loaded;
 use verbena_report::summary::Kind;
 
-/// The system is found from what the run says of its device.
+/// Selects the system by the run's description of its device.
 const AUTO: &str = "auto";
 
 /// Which system figures are held against.
@@ -34,7 +34,7 @@ pub struct ExpectOptions {
     expect: Option<String>,
 }
 
-/// A checker of runs, with its system known or to be found.
+/// A checker of runs; its system is given or identified per run.
 pub struct Expecting {
     name: String,
     library: Library,
@@ -42,11 +42,11 @@ pub struct Expecting {
 }
 
 impl ExpectOptions {
-    /// Returns what checks runs; `None` if nothing is to be checked.
+    /// Returns the checker; `None` if no check was requested.
     ///
     /// # Errors
     ///
-    /// If there is no such system.
+    /// Fails if there is no such system.
     pub fn expecting(
         &self,
         profiles: &ProfileOptions,
@@ -71,7 +71,6 @@ impl ExpectOptions {
     }
 }
 
-/// The systems, for messages.
 fn names(library: &Library) -> String {
     let all: Vec<&str> = library.systems().collect();
     all.join(", ")
@@ -82,7 +81,7 @@ impl Expecting {
     ///
     /// # Errors
     ///
-    /// If it cannot.
+    /// Fails if it cannot.
     pub fn find(&self, fabric: &str, known: &BTreeMap<String, String>) -> Result<&str, Failure> {
         if self.name != AUTO {
             return Ok(&self.name);
@@ -93,11 +92,11 @@ impl Expecting {
         })
     }
 
-    /// Checks the runs that were measured: models only if there is nothing else.
+    /// Checks the measured runs; models only if there are no others.
     ///
     /// # Errors
     ///
-    /// If the system of a run cannot be found, or its figures cannot be computed.
+    /// Fails if the system of a run cannot be found, or its expected figures cannot be computed.
     pub fn check(&self, runs: &[Loaded]) -> Result<Vec<Option<Checks>>, Failure> {
         let is_model = |run: &Loaded| Kind::of(run) == Kind::Model;
         let only_models = runs.iter().all(is_model);
@@ -118,8 +117,8 @@ impl Expecting {
     }
 }
 
-/// Returns the exit code for checks: a figure that fails counts most, then a run of which nothing
-/// could be checked.
+/// Returns the exit code: a failed figure takes precedence over a run without any expectation, and
+/// that over success.
 pub fn exit(checks: &[Option<Checks>]) -> Exit {
     let worst = checks.iter().flatten().map(Checks::verdict).min();
     match worst {

@@ -1,10 +1,9 @@
-//! The checks on a terminal: the outcome first, then each figure with its range and its source.
+//! Prints the checks: the outcome first, then each figure with its range and source.
 
 use crate::output::outln;
 use crate::style::{Style, styled};
 use verbena_report::expectation::{Check, Checks, Verdict};
 
-/// Prints the checks of each run.
 pub fn print(checks: &[Option<Checks>]) {
     for one in checks.iter().flatten() {
         outln!("\n{}", text(one));

@@ -1,5 +1,5 @@
-//! Where expected ranges come from: the model's figure of the same measurement, with the errors of
-//! the models on held-out curves; what the link carries; and published figures, which are shown.
+//! Sources of expected ranges: the model's figure for the same measurement with the models' errors
+//! on held-out curves, and the capacity of the link. Published figures are shown for reference.
 
 use crate::failure::Failure;
 use crate::published;
@@ -14,23 +14,27 @@ use verbena_report::run_directory::Loaded;
 use verbena_workloads::modelled::Modelled;
 use verbena_workloads::{Budget, Options, Record, Sweep, find};
 
-/// Why there is no range of latencies of several pairs.
+/// Why there is no range for latencies of several pairs.
 const NO_PAIRS: &str = "no source: no published curve is of several pairs, so nothing says how far \
                         off the models are";
-/// Why there is none of memory.
+/// Why there is no range for memory.
 const NO_MEMORY: &str = "no source: the models have no host memory, and no vendor states it";
 
-/// The sources of what is expected of a system.
+/// The sources of the figures expected of a system.
 pub struct Sources<'a> {
     library: &'a Library,
-    /// The shipped profiles: errors of changed ones are not known.
+    /// The shipped profiles: errors of modified profiles are unknown.
     shipped: Library,
     system: System,
     threads: usize,
 }
 
 impl<'a> Sources<'a> {
-    /// Returns those of a system.
+    /// Returns the sources for a system.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a profile cannot be read.
     pub fn of(library: &'a Library, name: &str, threads: usize) -> Result<Sources<'a>, Failure> {
         let wrong = |error: verbena_model::profile::Error| Failure::Input(error.to_string());
         Ok(Sources {
@@ -41,12 +45,15 @@ impl<'a> Sources<'a> {
         })
     }
 
-    /// Returns the system in words.
     pub fn about(&self) -> &str {
         &self.system.about
     }
 
-    /// Returns what is expected of a figure.
+    /// Returns the expectation for a figure.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the model or the published figures cannot be evaluated.
     pub fn expectation(&self, headline: &Headline) -> Result<Expectation, Failure> {
         let mut expected = Expectation {
             subject: headline.subject,
@@ -95,7 +102,8 @@ impl<'a> Sources<'a> {
         Ok(expected)
     }
 
-    /// The errors for this system, or for an unknown one, which the user has given.
+    /// Returns the model errors for this system; for a system of the user, those of an unknown
+    /// adapter.
     fn error(&self, measure: Measure, sizes: Sizes) -> Result<Option<ModelError>, Failure> {
         let is_shipped = self.shipped.system_names(&self.system.name).is_ok();
         let library = if is_shipped {
@@ -124,7 +132,7 @@ impl<'a> Sources<'a> {
         )
     }
 
-    /// What the link carries at most, headers included.
+    /// Returns the link's capacity, headers included.
     fn limit(&self, subject: Subject, size: f64) -> Option<Range> {
         let rate = self.system.link.rate.0 * self.system.ports.max(1) as f64;
         let high = match subject {
@@ -136,7 +144,7 @@ impl<'a> Sources<'a> {
         let is_rate = |value: &&verbena_model::profile::Recorded| {
             value.kind == ProfileKind::Link && value.key == "rate"
         };
-        // The profile's own value comes before that of its base.
+        // The profile's own value precedes that of its base.
         let recorded = used.iter().find(is_rate)?;
         Some(Range {
             basis: Basis::Link,
@@ -146,7 +154,7 @@ impl<'a> Sources<'a> {
         })
     }
 
-    /// The model's figure of the same measurement.
+    /// Returns the model's figure for the same measurement.
     fn figure(&self, benchmark: &str, headline: &Headline) -> Result<Option<f64>, Failure> {
         let size = headline.size.map(|size| vec![size as usize]);
         let run = self.modelled(benchmark, size)?;
@@ -160,7 +168,7 @@ impl<'a> Sources<'a> {
         let figures = figures.flat_map(|row| &row.figures);
         let values = figures.filter(|figure| figure.name == headline.metric);
         let values = values.map(|figure| figure.value);
-        // Of several ways of receiving the slowest.
+        // Of several ways to receive, the slowest counts.
         Ok(match headline.subject {
             Subject::Bandwidth => values.min_by(f64::total_cmp),
             _ => values.max_by(f64::total_cmp),
@@ -197,7 +205,7 @@ impl<'a> Sources<'a> {
         })
     }
 
-    /// Published figures of the same measurement on the same system.
+    /// Returns published figures for the same measurement on the same system.
     fn references(&self, headline: &Headline) -> Result<Vec<Reference>, Failure> {
         let name = &self.system.name;
         let claims = published::of_system(name)?.into_iter();

@@ -1,4 +1,5 @@
-//! Importing traces of other tracers: `otf2-print` reads OTF2, whose library is C, and what it prints is read here, as it comes.
+//! Imports OTF2 traces of other tracers. `otf2-print` reads OTF2, whose library is in C; this
+//! module parses its output as a stream.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,50 +10,47 @@ use std::thread;
 
 use verbena_trace::otf2::{self, Definitions, Imported};
 
-/// Why an archive cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// There is no archive.
     #[error(
         "{0} is no OTF2 archive: name its anchor file, which ends in .otf2, or the directory that holds traces.otf2"
     )]
     NoArchive(PathBuf),
 
-    /// The program that reads OTF2 is not there.
     #[error(
         "cannot find otf2-print, which reads OTF2: install it (Debian: otf2-tools; Score-P has it as well)"
     )]
     NoPrinter,
 
-    /// It cannot be run.
     #[error("cannot run otf2-print: {0}")]
     Unrunnable(io::Error),
 
-    /// It did not get to the archive's end.
+    /// `otf2-print` did not reach the end of the archive.
     #[error("otf2-print cannot read {archive}: {words}")]
     Unreadable {
-        /// Which.
         archive: PathBuf,
-        /// What it said.
+        /// Its error message.
         words: String,
     },
 
-    /// What it printed cannot be imported.
+    /// The archive's content cannot be imported.
     #[error("cannot import {archive}: {source}")]
     Refused {
-        /// Which.
         archive: PathBuf,
-        /// Why.
         source: otf2::Error,
     },
 }
 
-/// The name of an archive's anchor file, as Score-P has it.
+/// Name of an archive's anchor file, as written by Score-P.
 const ANCHOR: &str = "traces.otf2";
-/// Bytes that are kept of the printer's complaints.
+/// Number of bytes kept of error messages.
 const WORDS: u64 = 2000;
 
-/// Reads an archive: its anchor file, or the directory that holds it.
+/// Imports an archive, given its anchor file or its directory.
+///
+/// # Errors
+///
+/// Fails if there is no archive, `otf2-print` cannot read it, or its content cannot be imported.
 pub fn otf2(path: &Path) -> Result<Imported, Failure> {
     let archive = match path.is_dir() {
         true => path.join(ANCHOR),
@@ -61,7 +59,7 @@ pub fn otf2(path: &Path) -> Result<Imported, Failure> {
     if !archive.is_file() {
         return Err(Failure::NoArchive(path.to_owned()));
     }
-    // A name that begins with a dash is no option.
+    // Absolute, so that a name with a leading dash is not taken for an option.
     let archive = env::current_dir().map_or_else(|_| archive.clone(), |here| here.join(&archive));
     let definitions = printed(&archive, &["--show-global-defs"], |text| {
         Definitions::read(text)
@@ -69,7 +67,7 @@ pub fn otf2(path: &Path) -> Result<Imported, Failure> {
     printed(&archive, &[], |text| otf2::import(&definitions, text))
 }
 
-/// What is made of what the program prints of an archive.
+/// Passes the output of `otf2-print` for an archive to `read` and returns its result.
 fn printed<T>(
     archive: &Path,
     options: &[&str],
@@ -80,7 +78,7 @@ fn printed<T>(
     let complaints = thread::spawn(move || errors.map(first_words).unwrap_or_default());
     let output = output.expect("it was asked for");
     let read = read(BufReader::new(output));
-    // The text has not been read to its end: the program would wait for somebody who does.
+    // The rest of the output is not read, and the program would block on the full pipe.
     if matches!(read, Err(otf2::Error::Line { .. })) {
         let _ = child.kill();
     }
@@ -115,7 +113,7 @@ fn started(archive: &Path, options: &[&str]) -> Result<Child, Failure> {
     })
 }
 
-/// The beginning of a text; all of it is taken, so that nobody waits.
+/// Returns the beginning of a text; reads all of it, so that the writer does not block.
 fn first_words(mut text: impl Read) -> String {
     let mut words = Vec::new();
     let _ = text.by_ref().take(WORDS).read_to_end(&mut words);

@@ -1,4 +1,4 @@
-//! What a process says of itself when it is asked through the registry.
+//! A process's description of itself, requested through the registry.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,74 +8,62 @@ use serde::{Deserialize, Serialize};
 /// A process on the adapter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
-    /// Its number.
     pub pid: u32,
-    /// Its name.
     pub command: String,
-    /// Those with which it is connected.
+    /// Connected processes.
     pub peers: Vec<Peer>,
     /// Its queue pairs, as many as fit into the answer.
     pub queue_pairs: Vec<QueuePair>,
-    /// How many there are.
+    /// Total number of queue pairs.
     pub queue_pairs_in_all: u64,
-    /// The UDP port at which other hosts reach it; 0 where none can.
+    /// The UDP port at which other hosts reach it; 0 if there is none.
     #[serde(default)]
     pub udp_port: u16,
-    /// Addresses of hosts that it reaches over TCP, as UDP does not get there.
+    /// Addresses of hosts reached over TCP, because UDP packets do not arrive there.
     #[serde(default)]
     pub tunnels: Vec<IpAddr>,
-    /// What it has counted so far.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// Another process.
+/// A connected process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
-    /// Its number.
     pub pid: u32,
     /// The path that most operations take.
     pub path: String,
 }
 
-/// A queue pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuePair {
-    /// Its number.
     pub number: u32,
-    /// Its transport.
     #[serde(rename = "type")]
     pub transport: String,
-    /// Its state.
     pub state: String,
-    /// The number of the queue pair that it is connected to; 0 for none.
+    /// Number of the connected queue pair; 0 if there is none.
     pub destination: u32,
-    /// Receives that are posted and wait.
     pub receives: u64,
-    /// Sends that are not complete.
+    /// Sends not yet complete.
     #[serde(default)]
     pub sends: u64,
-    /// What the first of them waits for.
+    /// The event that the first of them waits for.
     #[serde(default)]
     pub waits_for: String,
 }
 
-/// A process of the registry: what it says, or why it says nothing.
+/// The description of a process in the registry, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
-    /// It answered.
+    /// A valid answer.
     Said(Description),
-    /// It did not, or not in words that we understand.
     Silent {
-        /// Its number.
         pid: u32,
-        /// Why.
         reason: String,
     },
 }
 
 impl Answer {
-    /// Reads an answer.
+    /// Parses an answer.
     pub fn of<E: ToString>(pid: u32, text: Result<String, E>) -> Self {
         let said = text.map_err(|error| error.to_string()).and_then(|text| {
             serde_json::from_str(&text).map_err(|error| format!("its answer is broken: {error}"))

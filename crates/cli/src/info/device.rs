@@ -1,4 +1,4 @@
-//! What the software adapter says of itself, by the same words as `ibv_devinfo`.
+//! The software adapter's attributes, in the terms of `ibv_devinfo`.
 
 use serde::Serialize;
 use verbena_hca::{device, link};
@@ -7,55 +7,48 @@ use verbena_verbs::{Gid, GidEntry, GidKind, routed};
 /// An entry of the GID table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Identifier {
-    /// Its place.
     pub index: u8,
-    /// The identifier, as an address.
+    /// The identifier, formatted as an address.
     pub gid: String,
-    /// What its packets are.
+    /// The packet format: InfiniBand or RoCE v2.
     pub kind: String,
-    /// Whether the suite takes it where nobody names another by `--gid-index`.
+    /// Whether the suite uses it by default, without `--gid-index`.
     pub chosen: bool,
 }
 
-/// A port of it.
+/// A port of the adapter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Port {
-    /// Its number.
     pub number: u8,
     /// `active` or `down`.
     pub state: &'static str,
-    /// What it is attached to.
+    /// The attached link.
     pub link: String,
-    /// Its address, 0 over Ethernet.
+    /// Its LID; 0 over Ethernet.
     pub lid: u16,
     /// Longest packet of a connected queue pair, and longest datagram, in bytes.
     pub mtu: u32,
-    /// Its identifiers.
     pub gids: Vec<Identifier>,
 }
 
-/// The adapter and its ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Device {
-    /// Its name.
     pub name: String,
-    /// Its identifier.
     pub node_guid: String,
-    /// Its ports.
     pub ports: Vec<Port>,
     /// The limits, by their names in `struct ibv_device_attr`.
     pub limits: Vec<(&'static str, u64)>,
 }
 
 impl Device {
-    /// The devices of this program.
+    /// Returns the devices of this program.
     pub fn all() -> Vec<Self> {
         device::Device::all().map(Self::of).collect()
     }
 
     fn of(which: device::Device) -> Self {
         let attributes = which.attributes();
-        // The ABI has these as `int`; none is negative.
+        // The ABI declares these as `int`; none is negative.
         let count = |value: i32| u64::try_from(value).unwrap_or_default();
         Self {
             name: which.name(),

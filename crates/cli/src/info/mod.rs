@@ -1,4 +1,4 @@
-//! What the adapter is, and what the processes of this user are doing on it.
+//! Information on the adapter and this user's processes on it.
 
 pub mod description;
 pub mod device;

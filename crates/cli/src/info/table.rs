@@ -1,4 +1,4 @@
-//! Device and processes as text for people.
+//! Formats devices and processes as text.
 
 use std::fmt;
 use std::path::Path;
@@ -8,13 +8,11 @@ use verbena_hca::roce::residence::Residence;
 use super::description::{Answer, Description};
 use super::device::{Device, Identifier, Port};
 
-/// Displays the device, then who is on it.
+/// Displays the devices, then the processes on them.
 pub struct Table<'a> {
-    /// The adapter's devices.
     pub devices: &'a [Device],
-    /// Where processes find each other.
+    /// The directory of the registry.
     pub registry: &'a Path,
-    /// Who is there.
     pub processes: &'a [Answer],
 }
 
@@ -30,7 +28,7 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "device {name}, node GUID {node_guid}")?;
             ports.iter().try_for_each(|of| port(f, of))?;
         }
-        // The same of all.
+        // All devices have the same limits.
         writeln!(f, "  limits")?;
         let limits = self.devices.first().map(|device| &device.limits);
         for (name, value) in limits.into_iter().flatten() {
@@ -93,7 +91,7 @@ fn process(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
     writeln!(f, "  {pid}  {command}, queue pairs: {queue_pairs_in_all}")?;
     let public = Residence::PUBLIC.port();
     match *udp_port {
-        // Over InfiniBand, or where no port could be had.
+        // Over InfiniBand, or without a free port.
         0 => (),
         port if port == public => writeln!(f, "    reached by other hosts at UDP port {port}")?,
         private => writeln!(

@@ -1,5 +1,5 @@
-//! The environment that puts a program on the software adapter. Pure: nothing here starts
-//! anything.
+//! The environment variables that put a program on the software adapter. This module starts no
+//! process.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -91,7 +91,7 @@ impl fmt::Display for Tunnels {
 pub struct Environment(BTreeMap<&'static str, OsString>);
 
 impl Environment {
-    /// The variables that make a program find `libraries`, beside what it inherits from us.
+    /// Returns the variables with which a program finds `libraries`, prepended to inherited values.
     pub fn new(libraries: &Libraries, path: Option<Path>) -> Self {
         let inherited = |name| env::var_os(name).unwrap_or_default();
         let mut variables = BTreeMap::from([
@@ -111,8 +111,8 @@ impl Environment {
                     b": \t\n",
                 ),
             ),
-            // AddressSanitizer does not start a program in which another object is preloaded,
-            // unless it is told that this is meant. What the user says comes later and wins.
+            // AddressSanitizer refuses to start a program with another preloaded object unless this
+            // option allows it. The user's options come later and take precedence.
             ("ASAN_OPTIONS", asan_options(&inherited("ASAN_OPTIONS"))),
         ]);
         if let Some(path) = path {
@@ -121,12 +121,12 @@ impl Environment {
         Self(variables)
     }
 
-    /// None: the program stays on the system's libraries.
+    /// Returns no variables: the program keeps the system's libraries.
     pub fn of_the_system() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// The same, with the verbs calls of every process told to whoever listens at `socket`.
+    /// Sends the verbs calls of every process to the listener at `socket`.
     pub fn with_tracer(mut self, tracer: &std::path::Path, socket: &std::path::Path) -> Self {
         let inherited = env::var_os("LD_PRELOAD").unwrap_or_default();
         let others = self.0.get("LD_PRELOAD").unwrap_or(&inherited);
@@ -136,7 +136,7 @@ impl Environment {
         self
     }
 
-    /// The same, with registered pages treated so, if it is said.
+    /// Sets the handling of registered pages, if given.
     pub fn with_pages(mut self, pages: Option<Pages>) -> Self {
         if let Some(pages) = pages {
             self.0.insert("VERBENA_PAGES", pages.to_string().into());
@@ -144,7 +144,7 @@ impl Environment {
         self
     }
 
-    /// The same, with the adapter's ports attached to a link, and to interfaces of it, if there are any.
+    /// Attaches the adapter's ports to a link and to interfaces, if given.
     pub fn with_link(mut self, link: Option<Link>, interfaces: &[OsString]) -> Self {
         if let Some(link) = link {
             self.0.insert("VERBENA_LINK", link.to_string().into());
@@ -156,7 +156,7 @@ impl Environment {
         self
     }
 
-    /// The same, with the ports shared out among so many devices, if it is said.
+    /// Distributes the ports over this many devices, if given.
     pub fn with_devices(mut self, devices: Option<u8>) -> Self {
         if let Some(devices) = devices {
             self.0.insert("VERBENA_DEVICES", devices.to_string().into());
@@ -164,7 +164,7 @@ impl Environment {
         self
     }
 
-    /// The same, with packets heard of these networks alone, if there are any.
+    /// Accepts packets only from these networks, if any are given.
     pub fn with_allowed(mut self, networks: &[String]) -> Self {
         if !networks.is_empty() {
             self.0.insert("VERBENA_ALLOW", networks.join(",").into());
@@ -172,7 +172,7 @@ impl Environment {
         self
     }
 
-    /// The same, with packets going over TCP where UDP does not pass, or not.
+    /// Allows or forbids the TCP fallback for hosts that UDP does not reach, if given.
     pub fn with_tunnels(mut self, tunnels: Option<Tunnels>) -> Self {
         if let Some(tunnels) = tunnels {
             self.0.insert("VERBENA_TUNNELS", tunnels.to_string().into());
@@ -180,19 +180,18 @@ impl Environment {
         self
     }
 
-    /// The same, with every process of the program writing its counters into `directory`.
+    /// Lets every process of the program write its counters to `directory`.
     pub fn with_stats(mut self, directory: &std::path::Path) -> Self {
         self.0.insert("VERBENA_STATS_DIR", directory.into());
         self
     }
 
-    /// The same, with every process of the program captured by whoever listens at `socket`.
+    /// Sends the packets of every process of the program to the listener at `socket`.
     pub fn with_capture(mut self, socket: &std::path::Path) -> Self {
         self.0.insert("VERBENA_CAPTURE", socket.into());
         self
     }
 
-    /// The variables, by name.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
         self.0
             .iter()
@@ -200,8 +199,8 @@ impl Environment {
     }
 }
 
-/// What the user tells AddressSanitizer, after what Verbena tells it: of two that contradict each
-/// other the later counts.
+/// Appends the user's AddressSanitizer options to Verbena's: of contradicting options the later one
+/// counts.
 fn asan_options(of_the_user: &OsStr) -> OsString {
     const ANY_ORDER: &str = "verify_asan_link_order=0";
     let is_there = of_the_user
@@ -215,9 +214,8 @@ fn asan_options(of_the_user: &OsStr) -> OsString {
     all
 }
 
-/// `list` with `first` in front, and nowhere else: running inside another `verbena run` does not
-/// make the list grow. Empty entries are dropped, for in LD_LIBRARY_PATH they would mean the
-/// current directory.
+/// Moves `first` to the front of `list`, so that nested `verbena run` commands do not lengthen the
+/// list. Empty entries are dropped, because in LD_LIBRARY_PATH they mean the current directory.
 fn in_front(first: &OsStr, list: &OsStr, separators: &[u8]) -> OsString {
     use std::os::unix::ffi::OsStrExt;
     let rest = list

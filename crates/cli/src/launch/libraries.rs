@@ -1,12 +1,12 @@
-//! Where the adapter's shared objects are: always beside this executable, never on a search path,
-//! so that a program and its libraries are of one build.
+//! Locates the adapter's shared objects: always relative to this executable, never on a search
+//! path, so that a program and its libraries are from one build.
 //!
 //! | executable | libraries |
 //! |---|---|
 //! | `target/release/verbena` | `target/release/lib/` |
 //! | `PREFIX/bin/verbena` | `PREFIX/lib/verbena/` |
 //!
-//! VERBENA_LIBRARY_DIR overrides both: a sanitizer build of the library is tried that way.
+//! VERBENA_LIBRARY_DIR overrides both, e.g. for a sanitizer build of the library.
 
 use std::env;
 use std::io;
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 /// The C library that programs are linked against.
 const IBVERBS: &str = "libibverbs.so.1";
-/// The preloaded object that answers for the device node.
+/// The preloaded object that provides the device node.
 const SHIM: &str = "libverbena_shim.so";
-/// The preloaded object that tells the verbs calls.
+/// The preloaded object that reports the verbs calls.
 const TRACER: &str = "libverbena_tracer.so";
 
 /// The shared objects of one build.
@@ -25,10 +25,9 @@ pub struct Libraries {
     directory: PathBuf,
 }
 
-/// Why the libraries cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The kernel does not tell where this executable is.
+    /// The kernel does not report the path of this executable.
     #[error("cannot find out where this executable is (is /proc mounted?): {0}")]
     Executable(#[source] io::Error),
 
@@ -36,7 +35,7 @@ pub enum Failure {
     #[error("cannot find {}; `make build` or `make install` puts it there", .0.display())]
     NoTracer(PathBuf),
 
-    /// No place that was looked at has both.
+    /// No directory searched contains both.
     #[error(
         "cannot find {IBVERBS} and {SHIM} in {}; `make build` or `make install` puts them there",
         list(.0)
@@ -53,6 +52,11 @@ pub enum Failure {
 
 impl Libraries {
     /// Finds the libraries that belong to the running executable.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no directory has both libraries, or its name cannot be passed to the dynamic
+    /// linker.
     pub fn beside_this_executable() -> Result<Self, Failure> {
         if let Some(directory) = env::var_os("VERBENA_LIBRARY_DIR") {
             return Self::in_one_of(vec![directory.into()]);
@@ -74,7 +78,7 @@ impl Libraries {
         };
         let directory = directory.canonicalize().map_err(Failure::Executable)?;
         // ld.so(8): LD_LIBRARY_PATH is split at colons and semicolons, LD_PRELOAD at colons and
-        // white space, and `$` opens a token such as $ORIGIN in both.
+        // white space, and `$` starts a token such as $ORIGIN in both.
         let splits = |byte: &u8| matches!(byte, b':' | b';' | b' ' | b'\t' | b'\n' | b'$');
         if directory.as_os_str().as_encoded_bytes().iter().any(splits) {
             return Err(Failure::Unusable(directory));
@@ -82,25 +86,25 @@ impl Libraries {
         Ok(Self { directory })
     }
 
-    /// The directory for LD_LIBRARY_PATH.
+    /// Returns the directory for LD_LIBRARY_PATH.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The C library.
     pub fn ibverbs(&self) -> PathBuf {
         self.directory.join(IBVERBS)
     }
 
-    /// The object for LD_PRELOAD.
+    /// Returns the object for LD_PRELOAD.
     pub fn shim(&self) -> PathBuf {
         self.directory.join(SHIM)
     }
 
-    /// The object for LD_PRELOAD that `verbena trace` adds.
+    /// Returns the object that `verbena trace` adds to LD_PRELOAD.
     ///
     /// # Errors
-    /// It is not there: only `trace` needs it.
+    ///
+    /// Fails if it is missing; other commands do not need it.
     pub fn tracer(&self) -> Result<PathBuf, Failure> {
         let tracer = self.directory.join(TRACER);
         match tracer.is_file() {

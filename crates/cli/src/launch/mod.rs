@@ -1,4 +1,4 @@
-//! What it takes to start a program on the software adapter.
+//! Starts programs on the software adapter.
 
 pub mod environment;
 pub mod libraries;

@@ -1,4 +1,4 @@
-//! The options that say how a program is put on the software adapter, common to all commands that do.
+//! Options for running a program on the software adapter, shared by several subcommands.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -55,13 +55,17 @@ pub struct Options {
     tunnels: Option<Tunnels>,
 }
 
-/// A network as typed, if it is one.
+/// Checks that the word is a network, and returns it.
 fn network(word: &str) -> Result<String, NotANetwork> {
     word.parse::<Network>().map(|_| word.to_owned())
 }
 
 impl Options {
-    /// The environment that they ask for.
+    /// Returns the environment for these options.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the adapter's libraries are not found.
     pub fn environment(&self) -> Result<Environment, Failure> {
         let libraries = Libraries::beside_this_executable()?;
         Ok(Environment::new(&libraries, self.path)
@@ -73,8 +77,12 @@ impl Options {
     }
 }
 
-/// The command, with its arguments, in an environment. The parser takes everything from the first
-/// word that it does not know for the command, so one may be an option of ours, misspelt.
+/// Returns the command in this environment. The argument parser takes everything from the first
+/// unknown word as the command, so that word may be a misspelt option.
+///
+/// # Errors
+///
+/// Fails if the command looks like an option.
 pub fn command(
     subcommand: &'static str,
     words: &[OsString],
@@ -92,7 +100,7 @@ pub fn command(
     Ok(command)
 }
 
-/// What the command is called in a message.
+/// Returns the command's name for messages.
 pub fn name(words: &[OsString]) -> String {
     words[0].to_string_lossy().into_owned()
 }

@@ -1,5 +1,5 @@
-//! Programs that the adapter cannot be put under: the dynamic linker of a program loads it, so one
-//! that has none, or whose linker ignores the environment, never meets it.
+//! Detects programs that cannot use the adapter: the program's dynamic linker loads it, so a
+//! program without one, or whose linker ignores the environment, never does.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{getegid, geteuid};
 
-/// Bytes of a file that tell: the header, and the program headers that linkers put behind it.
+/// Bytes of a file to read: the header and the program headers that linkers place directly after
+/// it.
 const BEGINNING: u64 = 4096;
 /// Type of the program header that names the dynamic linker (elf(5), PT_INTERP).
 const INTERPRETER: u32 = 3;
@@ -18,7 +19,7 @@ const INTERPRETER: u32 = 3;
 const SETUID: u32 = 0o4000;
 const SETGID: u32 = 0o2000;
 
-/// Why the program `name` does not use the adapter, if it cannot.
+/// Returns why the program `name` cannot use the adapter, if so.
 pub fn obstacle(name: &OsStr) -> Option<String> {
     let path = found(name)?;
     let file = File::open(&path).ok()?;
@@ -37,7 +38,7 @@ pub fn obstacle(name: &OsStr) -> Option<String> {
     is_static(&beginning).then(|| format!("{} is linked statically", path.display()))
 }
 
-/// Where execvp(3) would find the program.
+/// Returns the path at which execvp(3) would find the program.
 fn found(name: &OsStr) -> Option<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(name));
@@ -53,8 +54,8 @@ fn is_executable(file: &Path) -> bool {
         .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether these are the first bytes of a 64-bit program without a dynamic linker. A script is
-/// none.
+/// Returns whether these are the first bytes of a 64-bit program without a dynamic linker. A script
+/// is not one.
 fn is_static(beginning: &[u8]) -> bool {
     let half = |at: usize| {
         let bytes = beginning.get(at..at + 2)?;
@@ -68,12 +69,12 @@ fn is_static(beginning: &[u8]) -> bool {
     if !beginning.starts_with(b"\x7fELF\x02\x01") {
         return false;
     }
-    // e_phoff, of which no linker needs more than four bytes; e_phentsize; e_phnum.
+    // e_phoff, of which linkers use at most four bytes; e_phentsize; e_phnum.
     let (Some(at), Some(size), Some(count)) = (kind(32), half(54), half(56)) else {
         return false;
     };
     let headers = (0..count).map(|index| kind(at as usize + index * size));
-    // Headers that are not in the beginning cannot be judged.
+    // Headers beyond the bytes read cannot be checked and count as a dynamic linker.
     headers
         .map(|kind| kind.unwrap_or(INTERPRETER))
         .all(|kind| kind != INTERPRETER)

@@ -1,8 +1,8 @@
-//! Runs a program as a child and passes signals on to it.
+//! Runs a program as a child and forwards signals to it.
 //!
-//! A signal that the terminal sends (Ctrl-C) reaches the whole foreground group, the child
-//! included, and is not sent a second time; a signal that a process sent to us alone is meant for
-//! the child and goes to it. SIGKILL and SIGSTOP cannot be passed on by anybody.
+//! A signal from the terminal (Ctrl-C) reaches the whole foreground process group, including the
+//! child, and is not forwarded; a signal that a process sent to this one alone is meant for the
+//! child and is forwarded. SIGKILL and SIGSTOP cannot be caught.
 
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -18,9 +18,14 @@ use crate::failure::Failure;
 
 const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-/// Runs `command` to its end. `name` is what it is called in a message.
+/// Runs `command` to its end; `name` is its name for messages.
+///
+/// # Errors
+///
+/// Fails if the command cannot be executed or signals cannot be caught.
 pub fn run(mut command: Command, name: impl Fn() -> String) -> Result<ExitStatus, Failure> {
-    // Before the child exists, so that no signal in between ends us and leaves it alone.
+    // Before the child exists, so that no signal in between ends this process and orphans the
+    // child.
     let mut signals =
         SignalsInfo::<WithOrigin>::new(PASSED_ON).map_err(|source| Failure::System {
             doing: "catch signals",
@@ -31,7 +36,7 @@ pub fn run(mut command: Command, name: impl Fn() -> String) -> Result<ExitStatus
     let mut child = command
         .spawn()
         .map_err(|error| Failure::of_exec(name(), error))?;
-    // A process number is positive and fits.
+    // A process id is positive and fits into an i32.
     let pid = Pid::from_raw(child.id() as i32).expect("a child has a process number");
 
     let forwarder = thread::spawn(move || {
@@ -41,7 +46,7 @@ pub fn run(mut command: Command, name: impl Fn() -> String) -> Result<ExitStatus
                 Cause::Sent(Sent::User | Sent::TKill | Sent::Queue)
             );
             if let (true, Some(signal)) = (from_a_process, Signal::from_named_raw(origin.signal)) {
-                // The child may have ended already; there is nobody left to tell.
+                // Fails if the child has already ended.
                 let _ = kill_process(pid, signal);
             }
         }
@@ -49,7 +54,7 @@ pub fn run(mut command: Command, name: impl Fn() -> String) -> Result<ExitStatus
 
     let status = wait(&mut child);
     handle.close();
-    // The forwarder holds no resource that its panic could leave half done.
+    // A panic of the forwarder leaves no resource in an inconsistent state.
     let _ = forwarder.join();
     status
 }

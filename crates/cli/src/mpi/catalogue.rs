@@ -1,26 +1,26 @@
-//! The benchmarks of message passing, which models have, too ([`verbena_predict::messages`]).
+//! The MPI benchmarks, which the models have as well ([`verbena_predict::messages`]).
 
 use verbena_predict::messages;
 use verbena_workloads::Benchmark;
 
-/// What the samples of a benchmark are.
+/// The quantity that a benchmark samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
-    /// There and back: halves of it are one way.
+    /// Round-trip time; half of it is the one-way latency.
     RoundTrip,
-    /// One way, in both directions at once.
+    /// One-way latency with messages in both directions at once.
     Meeting,
-    /// Until an operation is complete at who began it.
+    /// Time until an operation completes at the origin.
     Completion,
-    /// Until all neighbours' edges are there.
+    /// Time until the edges of all neighbours have arrived.
     Exchange,
-    /// Of one operation of all processes, by each of them.
+    /// Time of one collective operation, measured by each process.
     Collective,
-    /// Messages a second.
+    /// Messages per second.
     Stream,
 }
 
-/// What a quick look at a library is.
+/// The benchmarks of a quick evaluation.
 pub const QUICK: [&str; 5] = [
     "mpi.latency",
     "mpi.bandwidth",
@@ -29,12 +29,11 @@ pub const QUICK: [&str; 5] = [
     "mpi.halo",
 ];
 
-/// All of them.
 pub fn all() -> impl Iterator<Item = &'static Benchmark> {
     messages::ALL.iter().map(|entry| &entry.benchmark)
 }
 
-/// What the samples of a benchmark are; `None` if it is none of these.
+/// Returns the quantity of a benchmark; `None` if it is not an MPI benchmark.
 pub fn quantity(name: &str) -> Option<Quantity> {
     Some(match name {
         "mpi.latency" | "mpi.multi-pair-latency" => Quantity::RoundTrip,

@@ -1,4 +1,5 @@
-//! A launch: `mpirun` and its processes, anew each time, their facts taken as they are told.
+//! Runs one launch of an MPI benchmark: starts `mpirun` anew and processes its output as it
+//! arrives.
 
 use super::lines::{Fact, Reader, Told};
 use super::mpirun::{self, Mpirun};
@@ -21,12 +22,16 @@ use verbena_measure::result::Failure as PointFailure;
 use verbena_report::schema::Line;
 use verbena_workloads::Benchmark;
 
-/// A run of the program that says nothing for so long is ended: its processes do not find each other, or hang.
+/// Time without output after which a run is ended: its processes do not find each other, or hang.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The longest line that is read.
+/// Longest line read, in bytes.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// Runs one launch; every point is handed on as it is told.
+/// Runs one launch and passes each point to `take` as it arrives.
+///
+/// # Errors
+///
+/// Fails if `mpirun` cannot be run or starts another number of processes, or `take` fails.
 pub fn launch(
     ready: &Ready,
     launch: &Launch<'_>,
@@ -72,7 +77,7 @@ pub fn launch(
             }
         })?;
         if ended != Ended::Well {
-            // Of processes that were killed nobody else is left to tidy up.
+            // Killed processes leave files in the registry that no other process removes.
             describe::sweep(&registry::directory());
             return Ok(ended);
         }
@@ -95,7 +100,8 @@ pub fn launch(
         .map_or(Ended::Well, Ended::Failed))
 }
 
-/// A point as a line of a results file; one whose data was wrong is none.
+/// Converts a point to a line of a results file: a failure if its data was wrong or its figures are
+/// unusable.
 fn line(job: &Job<'_>, told: &Told) -> Line {
     let outcome = match &told.wrong {
         Some(wrong) => Err(format!(
@@ -119,7 +125,6 @@ fn line(job: &Job<'_>, told: &Told) -> Line {
 }
 
 impl Ready {
-    /// The measuring program in its processes.
     fn measuring(
         &self,
         task: &Task,
@@ -134,7 +139,7 @@ impl Ready {
     }
 }
 
-/// A launcher whose processes measure, and tell.
+/// A launcher whose processes measure and print.
 struct Run {
     mpirun: Mpirun,
     lines: Receiver<std::io::Result<String>>,
@@ -149,7 +154,7 @@ impl Run {
         })
     }
 
-    /// To its end, whichever it is.
+    /// Follows the run to its end.
     fn follow(
         mut self,
         stop: &AtomicBool,
@@ -168,7 +173,8 @@ impl Run {
         Ok(wrong.map_or(Ended::Well, Ended::Failed))
     }
 
-    /// Hands on facts until nothing more is said; gives what was wrong with what was said, if anything was.
+    /// Passes facts to `take` until the output ends or the launcher is overdue; returns a defect of
+    /// the output, if any.
     fn hear(
         &mut self,
         stop: &AtomicBool,

@@ -1,4 +1,4 @@
-//! The user's message-passing library: its compiler and its launcher, which must be of one library.
+//! The user's MPI library: compiler and launcher, which must belong to the same library.
 
 use crate::failure::Failure;
 use std::env;
@@ -17,7 +17,7 @@ pub enum Kind {
 impl Kind {
     const ALL: [Kind; 2] = [Kind::Openmpi, Kind::Mpich];
 
-    /// As its authors write it.
+    /// Returns the name as written by its authors.
     pub fn title(self) -> &'static str {
         match self {
             Kind::Openmpi => "Open MPI",
@@ -25,7 +25,7 @@ impl Kind {
         }
     }
 
-    /// What distributions that have several append to the names of its programs.
+    /// Returns the suffix of its programs' names in distributions with several MPI libraries.
     fn suffix(self) -> &'static str {
         match self {
             Kind::Openmpi => ".openmpi",
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Debian's packages.
+    /// Returns the names of Debian's packages.
     fn packages(self) -> &'static str {
         match self {
             Kind::Openmpi => "openmpi-bin and libopenmpi-dev",
@@ -42,23 +42,24 @@ impl Kind {
     }
 }
 
-/// A library as found.
 #[derive(Debug, Clone)]
 pub struct Library {
-    /// Which one.
     pub kind: Kind,
-    /// What its compiler says of its version.
+    /// Version as reported by the compiler.
     pub version: String,
-    /// The compiler.
+    /// The compiler wrapper.
     pub mpicc: PathBuf,
-    /// What the compiler runs: headers, libraries, options.
+    /// The command that the compiler wrapper runs: headers, libraries, options.
     pub runs: String,
-    /// The launcher.
     pub mpirun: PathBuf,
 }
 
 impl Library {
-    /// The one asked for, or the one that `mpicc` is of.
+    /// Finds the requested library, or the one that `mpicc` belongs to.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it has no compiler or no launcher.
     pub fn find(wanted: Option<Kind>) -> Result<Library, Failure> {
         let names = match wanted {
             Some(kind) => vec![format!("mpicc{}", kind.suffix()), "mpicc".to_owned()],
@@ -115,7 +116,7 @@ fn no_compiler(wanted: Option<Kind>, found: &[PathBuf]) -> String {
     )
 }
 
-/// Which library a compiler is of, and its version.
+/// Returns the library of a compiler, and its version.
 fn compiler(mpicc: &Path) -> Option<(Kind, String)> {
     let open = said(mpicc, "--showme:version").and_then(|text| after(&text, "Open MPI "));
     if let Some(version) = open {
@@ -125,13 +126,14 @@ fn compiler(mpicc: &Path) -> Option<(Kind, String)> {
     Some((Kind::Mpich, format!("MPICH {version}")))
 }
 
-/// The word after others.
+/// Returns the word after `words`.
 fn after(text: &str, words: &str) -> Option<String> {
     let rest = &text[text.find(words)? + words.len()..];
     rest.split_whitespace().next().map(str::to_owned)
 }
 
-/// The launcher of the same library: beside the compiler, by the same suffix or by its own, or else in PATH.
+/// Finds the launcher of the same library: beside the compiler, with the compiler's own or the
+/// library's suffix, otherwise in PATH.
 fn launcher(mpicc: &Path, kind: Kind) -> Option<PathBuf> {
     let suffixed = format!("mpirun{}", kind.suffix());
     let name = mpicc.file_name()?.to_str()?.replace("mpicc", "mpirun");
@@ -150,7 +152,8 @@ fn launches(version: &str, kind: Kind) -> bool {
     words.iter().any(|word| version.contains(word))
 }
 
-/// What a program says to a word, on either stream; `None` if it cannot be run.
+/// Runs a program with one argument and returns its output on both streams; `None` if it cannot be
+/// run.
 fn said(program: &Path, word: &str) -> Option<String> {
     let output = Command::new(program)
         .arg(word)

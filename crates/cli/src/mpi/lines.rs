@@ -1,51 +1,51 @@
-//! What the program says, a line a fact:
+//! Parses the measuring program's output, one fact per line:
 //!
-//! | line | says |
+//! | line | meaning |
 //! |---|---|
-//! | `verbena-mpi 1 RANKS LIBRARY` | who speaks; comes first |
-//! | `unbound` | a process has no processor of its own |
+//! | `verbena-mpi 1 RANKS LIBRARY` | header; comes first |
+//! | `unbound` | a process has no exclusive processor |
 //! | `point SIZE [ROWS COLUMNS]` | a point begins |
-//! | `warmup OPERATIONS FIRST` | before counting; the first operation in nanoseconds |
-//! | `sampled BATCH SHARE SKEW` | operations a batch, the clock's share of one, between first and last start |
+//! | `warmup OPERATIONS FIRST` | operations before counting; the first one in nanoseconds |
+//! | `sampled BATCH SHARE SKEW` | operations per batch, the clock's share of one, start skew |
 //! | `batches RANK COUNT NANOS...` | means of batches by a process |
 //! | `singles RANK COUNT NANOS...` | single operations by a process |
-//! | `rates NAME MESSAGES WARMUP` | messages of a process in each block that follows |
-//! | `span BLOCK RANK START END` | when a process was at work, since the agreed instant |
-//! | `footprint BYTES` | what the blocks before went over in turn |
-//! | `wrong TEXT` | the point ends: its data was not what was sent |
+//! | `rates NAME MESSAGES WARMUP` | messages per process in each block that follows |
+//! | `span BLOCK RANK START END` | active time of a process, relative to the agreed start |
+//! | `footprint BYTES` | size of the buffers used in rotation by the preceding blocks |
+//! | `wrong TEXT` | the point ends: received data differed from sent data |
 //! | `end` | the point ends |
-//! | `moved BYTES` | payload of all processes together; comes last |
+//! | `moved BYTES` | total payload of all processes; comes last |
 //!
-//! A library may print among them whatever it likes; a line that begins like one of these and is not one is refused.
+//! The library may print other lines in between. A malformed line that begins like one of these is
+//! an error.
 
 use verbena_workloads::rates::Span;
 
-/// Processes of a job at most.
+/// Most processes of a job.
 const MOST_RANKS: usize = 1024;
-/// Values of a process in a line at most.
+/// Most values of a process in one line.
 const MOST_VALUES: usize = 1 << 15;
-/// Blocks of a rate at most.
+/// Most blocks of a rate.
 const MOST_BLOCKS: usize = 64;
-/// No time is longer than a day.
+/// Longest accepted time: one day, in nanoseconds.
 const LONGEST: f64 = 86_400e9;
 
 /// Nanoseconds by process.
 pub type ByRank = Vec<Vec<f64>>;
 
-/// Blocks of messages.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rates {
     /// `in-turn` or `cached`.
     pub name: String,
-    /// Of each process in each block.
+    /// Messages per process and block.
     pub messages: u64,
-    /// Before counting.
+    /// Messages before counting.
     pub warmup: u64,
-    /// Who was at work when.
+    /// Active times by block.
     pub blocks: Vec<Vec<Span>>,
 }
 
-/// A point as told.
+/// A point as printed by the program.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Told {
     pub size: usize,
@@ -62,20 +62,17 @@ pub struct Told {
     pub wrong: Option<String>,
 }
 
-/// A fact that is complete.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
-    /// Processes, and the library's name of itself.
+    /// Number of processes, and the library's version string.
     Begun(usize, String),
-    /// Not every process has a processor of its own.
+    /// Not every process has an exclusive processor.
     Unbound,
-    /// A point.
     Point(Box<Told>),
     /// Payload in bytes.
     Moved(u64),
 }
 
-/// Reads line by line.
 #[derive(Debug, Default)]
 pub struct Reader {
     ranks: usize,
@@ -83,7 +80,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Takes a line; gives what is complete with it, or says what is wrong with it.
+    /// Parses a line; returns the fact that it completes, if any.
+    ///
+    /// # Errors
+    ///
+    /// States the defect of the line.
     pub fn take(&mut self, line: &str) -> Result<Option<Fact>, String> {
         let mut words = Words(line.split_ascii_whitespace());
         let Some(first) = words.0.next() else {
@@ -114,7 +115,7 @@ impl Reader {
                 told.detail(first, &mut words, ranks).map_err(refused)?;
                 Ok(None)
             }
-            // The library's own words.
+            // Other output of the library.
             _ => Ok(None),
         }
     }
@@ -201,7 +202,6 @@ impl Told {
     }
 }
 
-/// The words of a line.
 struct Words<'a>(std::str::SplitAsciiWhitespace<'a>);
 
 impl<'a> Words<'a> {
@@ -227,7 +227,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A number below `limit`.
+    /// Parses a number below `limit`.
     fn index(&mut self, limit: usize) -> Result<usize, String> {
         self.count(limit as u64 - 1).map(|number| number as usize)
     }
@@ -243,7 +243,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `RANK COUNT NANOS...`
+    /// Parses `RANK COUNT NANOS...`.
     fn values(&mut self, ranks: usize, all: &mut ByRank) -> Result<(), String> {
         let rank = self.index(ranks)?;
         let count = self.index(MOST_VALUES + 1)?;

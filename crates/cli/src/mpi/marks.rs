@@ -1,14 +1,14 @@
-//! What UCX is told of an adapter: which ports, and how packets are marked on their way, as the suite's own benchmarks do it
-//! (UCX: `ucx_info -cf`).
+//! Settings of UCX that select ports and mark packets as the suite's own benchmarks do (UCX:
+//! `ucx_info -cf`).
 
 use super::way::Way;
 use crate::suite::options::MeasureOptions;
 use crate::suite::target::Resolved;
 
-/// The bit of a P_Key that says full membership, which UCX finds by itself.
+/// The P_Key bit for full membership, which UCX determines itself.
 const FULL_MEMBER: u16 = 0x8000;
 
-/// Names and values of variables; none on ways without an adapter.
+/// Returns names and values of variables; none for transports without an adapter.
 pub fn of(way: Way, target: &Resolved, options: &MeasureOptions) -> Vec<(&'static str, String)> {
     if !way.is_adapter() {
         return Vec::new();

@@ -1,11 +1,14 @@
-//! `verbena bench mpi.*`: a message-passing library, measured from inside. One C program is compiled by the user's own `mpicc`,
-//! for the binary interfaces of libraries differ, and started by the `mpirun` of the same library; it samples by the suite's
-//! rules and tells raw samples, which are judged here as all others are.
+//! `verbena bench mpi.*`: measures an MPI library from inside. A C program is compiled by the
+//! user's `mpicc`, because the binary interfaces of libraries differ, and started by the same
+//! library's `mpirun`. It samples by the suite's rules and prints raw samples, which are evaluated
+//! here like all others.
 //!
-//! [`catalogue`] is what there is to measure; [`library`] the user's compiler and launcher; [`program`] C programs and where they
-//! are kept; [`way`] what the library is told, so that it takes an adapter, TCP or its own shared memory, and [`marks`] what of
-//! the adapter; [`mpirun`] is the launcher at work; [`launch`] runs the program, [`lines`] reads it, [`points`] makes results of
-//! that, and [`proof`] holds the way that was taken against counters. Whole applications ([`crate::app`]) run the same ways.
+//! [`catalogue`] lists the benchmarks. [`library`] finds the compiler and launcher, and [`program`]
+//! builds and caches C programs. [`way`] selects the transport (adapter, TCP or the library's
+//! shared memory), and [`marks`] the ports of the adapter. [`mpirun`] controls the launcher,
+//! [`launch`] runs the program, [`lines`] parses its output, and [`points`] computes the results.
+//! [`proof`] checks by counters that the selected transport was used. Applications ([`crate::app`])
+//! use the same transports.
 
 pub mod catalogue;
 mod launch;
@@ -43,29 +46,33 @@ use way::{Settings, Way};
 pub struct Launch<'a> {
     /// Sizes, budget, floors.
     pub task: &'a Task,
-    /// Of these.
     pub benchmark: &'a Benchmark,
-    /// From 0.
+    /// Number of the launch, from 0.
     pub number: u32,
-    /// How many processes are asked for; none if the benchmark chooses.
+    /// Requested number of processes; `None` lets the benchmark choose.
     pub processes: Option<usize>,
-    /// The user's wish to stop.
+    /// Set when the user requests a stop.
     pub stop: &'a AtomicBool,
 }
 
-/// A library that can be measured: its launcher, the program compiled for it, and what it is told.
+/// A library ready to be measured: launcher, compiled program, and settings.
 pub struct Ready {
     library: Library,
     program: PathBuf,
     way: Way,
-    /// Which ports of the adapter, and how packets are marked.
+    /// Settings for the adapter's ports and packet marks.
     marks: Vec<(&'static str, String)>,
-    /// Whose counters tell what an adapter of hardware has carried.
+    /// Ports whose counters give the traffic of a hardware adapter.
     ports: Vec<Port>,
 }
 
 impl Ready {
-    /// For a target; `None` where no benchmark needs it, or nothing leads there.
+    /// Prepares the library for a target; `None` if no benchmark needs it, or no transport leads to
+    /// the target.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no MPI library is found or the program does not compile.
     pub fn for_benchmarks(
         benchmarks: &[&'static Benchmark],
         target: &Resolved,
@@ -80,7 +87,7 @@ impl Ready {
         let library = Library::find(options.mpi)?;
         let program = match benchmarks.iter().any(|benchmark| is_of_library(benchmark)) {
             true => program::SUITE.built(&library)?,
-            // Applications are measured from outside.
+            // Applications need no measuring program.
             false => PathBuf::new(),
         };
         Ok(Some(Ready {
@@ -92,7 +99,11 @@ impl Ready {
         }))
     }
 
-    /// For programs that are run from outside.
+    /// Prepares the library for other programs than the measuring one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the MPI library is not found.
     pub fn of(kind: Option<Kind>, way: Way) -> Result<Ready, Failure> {
         let library = Library::find(kind)?;
         Ok(Ready {
@@ -104,22 +115,20 @@ impl Ready {
         })
     }
 
-    /// The compiler.
     pub fn compiler(&self) -> &Path {
         &self.library.mpicc
     }
 
-    /// The library.
     pub fn library(&self) -> &Library {
         &self.library
     }
 
-    /// Which way its messages take.
+    /// Returns the transport.
     pub fn way(&self) -> Way {
         self.way
     }
 
-    /// Counters as they are before a launch.
+    /// Reads the counters before a launch.
     pub fn before(&self) -> proof::Before {
         let ports = match self.way {
             Way::Hardware => self.ports.as_slice(),
@@ -128,7 +137,6 @@ impl Ready {
         proof::Before::of(ports)
     }
 
-    /// What the library is told for a way.
     fn settings(&self, way: Way) -> Settings {
         let mut settings = Settings::of(self.library.kind, way);
         if way.is_adapter() {
@@ -137,12 +145,15 @@ impl Ready {
         settings
     }
 
-    /// The launcher.
     pub fn launcher(&self) -> &Path {
         &self.library.mpirun
     }
 
-    /// The launcher with so many processes of a program, whose arguments follow.
+    /// Returns the launcher command for processes of a program, to which arguments can be appended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the software adapter is needed and its libraries are not found.
     pub fn command(
         &self,
         way: Way,
@@ -157,7 +168,7 @@ impl Ready {
             .args(["-n", &processes.to_string()])
             .arg(program)
             .envs(settings.variables)
-            // On another way too: whoever uses the adapter all the same is seen.
+            // For other transports too, to detect unintended use of the adapter.
             .env("VERBENA_STATS_DIR", counters.path());
         if way == Way::Software {
             let libraries = Libraries::beside_this_executable()?;
@@ -166,7 +177,7 @@ impl Ready {
         Ok(command)
     }
 
-    /// For the record (rule 19): which library, and what it was told.
+    /// Returns the library and its settings for the record (rule 19).
     pub fn described(&self) -> BTreeMap<String, String> {
         BTreeMap::from([
             ("MPI".to_owned(), self.library.version.clone()),
@@ -178,12 +189,11 @@ impl Ready {
     }
 }
 
-/// Whether a benchmark is started by the library's launcher: its own, and whole applications.
+/// Returns whether the library's launcher starts a benchmark: MPI benchmarks and applications.
 pub fn runs_under_mpirun(benchmark: &Benchmark) -> bool {
     is_of_library(benchmark) || app::catalogue::find(benchmark.name).is_some()
 }
 
-/// Whether a benchmark is of a message-passing library.
 pub fn is_of_library(benchmark: &Benchmark) -> bool {
     catalogue::quantity(benchmark.name).is_some()
 }

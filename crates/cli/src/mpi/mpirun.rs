@@ -1,4 +1,4 @@
-//! A running `mpirun`: started, told to end, waited for.
+//! Controls a running `mpirun`: start, termination, wait.
 
 use crate::failure::Failure;
 use crate::helpers;
@@ -9,24 +9,27 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long its processes have to end by themselves when it is told to end.
+/// Time for its processes to end by themselves after a request to end.
 const PROCESSES_GRACE: Duration = Duration::from_millis(400);
-/// How long it has to end its processes when it is told to.
+/// Time for the launcher to end its processes after the request.
 const GRACE: Duration = Duration::from_secs(8);
-/// The most that is kept of what is said on the error stream.
+/// Most bytes kept of its standard error.
 const SAID: u64 = 1 << 14;
 
-/// A launcher at work.
 pub struct Mpirun {
     child: Child,
     said: JoinHandle<String>,
     told: Option<Instant>,
-    /// Whether its processes were ended.
+    /// Whether its processes were killed.
     hurried: bool,
 }
 
 impl Mpirun {
-    /// Starts it; its output is the caller's to read.
+    /// Starts the launcher; the caller reads its standard output.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be executed.
     pub fn start(mut command: Command, launcher: &Path) -> Result<(Mpirun, ChildStdout), Failure> {
         command
             .stdin(Stdio::null())
@@ -47,7 +50,7 @@ impl Mpirun {
         Ok((mpirun, output))
     }
 
-    /// Has it end its processes; called again, ends those that are late.
+    /// Sends SIGTERM; a call after [`PROCESSES_GRACE`] kills the remaining processes.
     pub fn tell_to_end(&mut self) {
         if let Some(told) = self.told {
             if !self.hurried && told.elapsed() > PROCESSES_GRACE {
@@ -62,12 +65,16 @@ impl Mpirun {
         }
     }
 
-    /// Whether it was told and does not end.
+    /// Returns whether the time after the request to end has run out.
     pub fn is_overdue(&self) -> bool {
         self.told.is_some_and(|told| told.elapsed() > GRACE)
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status if the launcher has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system call does.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
         self.child.try_wait().map_err(|source| Failure::System {
             doing: "wait for mpirun",
@@ -75,7 +82,12 @@ impl Mpirun {
         })
     }
 
-    /// Waits for its end, not for ever if it was told to; gives what it said on its error stream too.
+    /// Waits for the end, after a request at most for [`GRACE`]; returns the exit status and
+    /// standard error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system call does.
     pub fn end(mut self) -> Result<(ExitStatus, String), Failure> {
         let status = loop {
             if let Some(status) = self.ended()? {
@@ -89,7 +101,7 @@ impl Mpirun {
             }
             std::thread::sleep(Duration::from_millis(2));
         };
-        // What outlives a launcher that was killed may hold its error stream for ever.
+        // A process that survives a killed launcher may keep its standard error open forever.
         let said = match self.is_overdue() {
             true => String::new(),
             false => self.said.join().unwrap_or_default(),
@@ -98,7 +110,7 @@ impl Mpirun {
     }
 }
 
-/// What is wrong with how it ended, if anything is.
+/// Returns a message if the launcher failed.
 pub fn trouble(status: ExitStatus, said: &str) -> Option<String> {
     let words = match said.is_empty() {
         true => String::new(),
@@ -107,7 +119,7 @@ pub fn trouble(status: ExitStatus, said: &str) -> Option<String> {
     (!status.success()).then(|| format!("mpirun ended with {status}{words}"))
 }
 
-/// The first of what is said; the rest is read and dropped, so that nobody waits for room.
+/// Returns the beginning of the stream; reads all of it, so that the writer does not block.
 fn keep(mut errors: impl Read) -> String {
     let mut said = Vec::new();
     let _ = (&mut errors).take(SAID).read_to_end(&mut said);

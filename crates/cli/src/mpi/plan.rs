@@ -1,4 +1,4 @@
-//! What the program is told: one benchmark, its sizes, and how long a point may take.
+//! Plans a run of the measuring program: one benchmark, its sizes, and the time per point.
 
 use super::catalogue::{Quantity, quantity};
 use crate::suite::plan::Task;
@@ -7,16 +7,17 @@ use verbena_measure::processors;
 use verbena_measure::topology::{SYSTEM, in_order_of_use};
 use verbena_workloads::{Benchmark, Budget, Processes, Sweep};
 
-/// Bytes of a word of the modelled ocean.
+/// Bytes per word of the modelled ocean.
 pub const WORD: usize = 4;
-/// The largest message of a collective: each process may have one for each.
+/// Largest message of a collective, in bytes; each process may have one for each other.
 const LARGEST_COLLECTIVE: usize = 1 << 20;
-/// The largest of all others.
+/// Largest message of all other benchmarks, in bytes.
 const LARGEST: usize = 1 << 22;
-/// Processes of patterns and collectives, unless asked otherwise.
+/// Default number of processes of patterns and collectives.
 const PATTERN: usize = 4;
 
-/// Numbers of processes to run a benchmark with, each by a launcher of its own: who has nothing to do would wait at a processor.
+/// Returns the numbers of processes to run a benchmark with. Each number gets its own launch,
+/// because idle processes would spin on a processor.
 pub fn crews(task: &Task, benchmark: &Benchmark, wanted: Option<usize>) -> Vec<usize> {
     match benchmark.processes {
         Processes::One => vec![1],
@@ -33,7 +34,7 @@ pub fn crews(task: &Task, benchmark: &Benchmark, wanted: Option<usize>) -> Vec<u
     }
 }
 
-/// Sizes of messages in bytes.
+/// Returns the message sizes in bytes.
 pub fn sizes(task: &Task, benchmark: &Benchmark) -> Vec<usize> {
     let coarse = task.budget().sweep == Sweep::Coarse;
     if benchmark.name == "mpi.barrier-latency" {
@@ -55,7 +56,6 @@ pub fn sizes(task: &Task, benchmark: &Benchmark) -> Vec<usize> {
     sizes.into_iter().filter(|size| *size <= largest).collect()
 }
 
-/// The program's arguments for so many processes.
 pub fn arguments(
     task: &Task,
     benchmark: &Benchmark,

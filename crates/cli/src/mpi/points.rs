@@ -1,4 +1,4 @@
-//! Results of raw samples, by the statistics of all benchmarks.
+//! Computes results from raw samples, with the statistics of all benchmarks.
 
 use super::catalogue::{Quantity, quantity};
 use super::lines::{ByRank, Rates, Told};
@@ -12,18 +12,18 @@ use verbena_measure::warning::Warning;
 use verbena_workloads::rates::{Blocks, Rated, evaluate};
 use verbena_workloads::{Benchmark, Processes};
 
-/// A job's part of all its points.
+/// The properties that all points of a job share.
 pub struct Job<'a> {
     pub task: &'a Task,
     pub benchmark: &'a Benchmark,
     pub launch: u32,
     pub processes: usize,
-    /// Not every process has a processor of its own.
+    /// Not every process has an exclusive processor.
     pub unbound: bool,
 }
 
 impl Job<'_> {
-    /// What is told apart: as models and imported results have it.
+    /// Returns the parameters, named as in models and imported results.
     pub fn parameters(&self, told: &Told) -> Parameters {
         let mut named = BTreeMap::from([("transport".to_owned(), Value::from("mpi"))]);
         let mut put = |name: &str, value: usize| named.insert(name.to_owned(), Value::from(value));
@@ -47,7 +47,11 @@ impl Job<'_> {
         named
     }
 
-    /// The point, or why its samples are none.
+    /// Computes the point.
+    ///
+    /// # Errors
+    ///
+    /// States why the samples are unusable.
     pub fn point(&self, told: &Told) -> Result<Point, String> {
         let mut point = Point {
             benchmark: self.benchmark.name.to_owned(),
@@ -60,7 +64,7 @@ impl Job<'_> {
             Some(other) => self.times(other, told, &mut point)?,
             None => return Err(format!("{} is not of this program", self.benchmark.name)),
         }
-        // A barrier moves nothing that could be looked at.
+        // A barrier moves no data that could be checked.
         point.conduct.validated = told.size > 0;
         if self.processes > self.task.cores {
             point.warnings.push(Warning::OversubscribedCores {
@@ -162,7 +166,8 @@ impl Job<'_> {
                 }
                 "cached" => {
                     let all = rated.metrics(told.size, self.copies(told.size));
-                    // Beside the figure over buffers in turn there is one message rate, that one's.
+                    // If buffers in rotation were measured too, only their message rate is
+                    // reported.
                     let kept = all
                         .into_iter()
                         .filter(|metric| in_turn.is_none() || metric.name == "bandwidth");
@@ -187,7 +192,7 @@ impl Job<'_> {
         }
     }
 
-    /// All ways are through memory of this host.
+    /// All transports copy through memory of this host.
     fn copies(&self, size: usize) -> Option<Bound> {
         let value = self.task.options(self.task.cores).copy_bandwidth(size)?;
         Some(Bound {
@@ -205,7 +210,7 @@ impl Job<'_> {
     }
 }
 
-/// One buffer that is used again and again, which nobody reads.
+/// Renames the bandwidth over a single reused buffer, whose data is not read.
 fn as_cached(metric: Metric) -> Metric {
     match metric.name.as_str() {
         "bandwidth" => Metric {
@@ -220,14 +225,14 @@ fn together(by_rank: &ByRank) -> Vec<f64> {
     by_rank.concat()
 }
 
-/// Of each operation, the mean over processes.
+/// Returns the mean over processes for each operation.
 fn mean_over_processes(by_rank: &ByRank) -> Vec<f64> {
     over_processes(by_rank, |values| {
         values.iter().sum::<f64>() / values.len() as f64
     })
 }
 
-/// Of each operation, the process that took longest.
+/// Returns the time of the slowest process for each operation.
 fn slowest_process(by_rank: &ByRank) -> Vec<f64> {
     over_processes(by_rank, |values| values.iter().copied().fold(0.0, f64::max))
 }

@@ -1,5 +1,6 @@
-//! C programs that come with Verbena: compiled once for each compiler and each version of their source, and kept in the user's cache
-//! directory. What one was compiled from, and by what, lies beside it and is compared, so that a hash only names the directory.
+//! Builds and caches the C programs shipped with Verbena: each is compiled once per compiler and
+//! source version and kept in the user's cache directory. An identity file beside it records
+//! sources and compiler and is compared in full, so the hash only has to name the directory.
 
 use super::library::Library;
 use crate::failure::Failure;
@@ -9,17 +10,18 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A program in C, for the user's own message-passing library.
+/// A C program, compiled for the user's MPI library.
 pub struct Program {
-    /// Of its executable, and of its directory in the cache.
+    /// Name of the executable, and part of its identity.
     pub name: &'static str,
-    /// What it is, in a sentence that says that it cannot be compiled.
+    /// Its description in the error message of a failed compilation.
     pub title: &'static str,
-    /// Its files, all in one directory: those that end by `.c` are compiled, others are included by them.
+    /// Its files, all in one directory: those ending in `.c` are compiled, the others are included
+    /// by them.
     pub sources: &'static [(&'static str, &'static str)],
 }
 
-/// Files of a folder beside the file that this is written in, with what is in them.
+/// Embeds files of a folder beside this source file, with their names.
 macro_rules! sources {
     ($folder:literal: $($name:literal),* $(,)?) => {
         &[$(($name, include_str!(concat!($folder, "/", $name)))),*]
@@ -27,7 +29,7 @@ macro_rules! sources {
 }
 pub(crate) use sources;
 
-/// The one that measures a library from inside.
+/// The program that measures a library from inside.
 pub const SUITE: Program = Program {
     name: "verbena-mpi",
     title: "the program that measures it",
@@ -49,11 +51,15 @@ pub const SUITE: Program = Program {
     ),
 };
 
-/// What it was compiled from, and by what.
+/// Name of the identity file: sources and compiler.
 const IDENTITY: &str = "identity";
 
 impl Program {
-    /// The executable for a library, compiled now if it never was.
+    /// Returns the executable for a library, compiling it if necessary.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not compile or the cache directory cannot be used.
     pub fn built(&self, library: &Library) -> Result<PathBuf, Failure> {
         let identity = self.identity(library);
         let mut hasher = DefaultHasher::new();
@@ -67,7 +73,7 @@ impl Program {
         let outcome = self
             .compile(library, &scratch, &identity)
             .and_then(|()| self.put(&scratch, &directory, &identity));
-        // What is left of it is of no use to anybody.
+        // Remains only after an error, or if another process was faster.
         let _ = fs::remove_dir_all(&scratch);
         outcome.map(|()| directory.join(self.name))
     }
@@ -126,10 +132,10 @@ impl Program {
         fs::write(scratch.join(IDENTITY), identity).map_err(trouble)
     }
 
-    /// Into its place at once; another process may have been faster, with the same.
+    /// Moves the result into place atomically; another process may already have put the same there.
     fn put(&self, scratch: &Path, directory: &Path, identity: &str) -> Result<(), Failure> {
         if directory.exists() && !self.is_there(directory, identity) {
-            // Something that was cut short, or of another identity with the same hash.
+            // Incomplete, or of another identity with the same hash.
             let _ = fs::remove_dir_all(directory);
         }
         match fs::rename(scratch, directory) {
@@ -143,7 +149,7 @@ impl Program {
     }
 }
 
-/// The user's directory for what can be made again.
+/// Returns the user's cache directory.
 fn cache() -> Result<PathBuf, Failure> {
     let named = env::var_os("XDG_CACHE_HOME").filter(|path| Path::new(path).is_absolute());
     let home = || env::var_os("HOME").filter(|path| !path.is_empty());

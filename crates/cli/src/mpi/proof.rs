@@ -1,5 +1,5 @@
-//! Which way the messages took, by counters: the software adapter's own, those of the loopback interface, and those of ports of
-//! hardware.
+//! Checks the transport of messages by counters: those of the software adapter, the loopback
+//! interface, and hardware ports.
 
 use super::way::Way;
 use crate::stats::collect::Collected;
@@ -9,7 +9,7 @@ use std::path::Path;
 use verbena_measure::result::{Finding, Parameters};
 use verbena_measure::unit;
 
-/// Counters of the kernel before a launch.
+/// Kernel counters before a launch.
 #[derive(Debug)]
 pub struct Before {
     ports: Vec<Port>,
@@ -18,7 +18,7 @@ pub struct Before {
 }
 
 impl Before {
-    /// As they are now; of no ports nothing is asked.
+    /// Reads the counters of these ports (none if empty) and of the loopback interface.
     pub fn of(ports: &[Port]) -> Before {
         Before {
             ports: ports.to_vec(),
@@ -27,7 +27,8 @@ impl Before {
         }
     }
 
-    /// What was counted since, beside what the program and the software adapter say.
+    /// Returns the increase since then; `payload` is as reported by the program, `adapter` as
+    /// counted by the software adapter.
     pub fn counted(&self, payload: u64, adapter: u64) -> Counted {
         let since = |before: Option<u64>, now: Option<u64>| Some(now?.saturating_sub(before?));
         Counted {
@@ -43,13 +44,14 @@ fn number(path: impl AsRef<Path>) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Bytes that the loopback interface has sent so far; `None` where the kernel does not tell.
+/// Returns the bytes sent by the loopback interface; `None` if the kernel does not report them.
 fn loopback() -> Option<u64> {
     number("/sys/class/net/lo/statistics/tx_bytes")
 }
 
-/// Bytes that ports have sent so far, which they count in words of four (Linux, Documentation/ABI/stable/sysfs-class-infiniband);
-/// `None` of none, and where one does not tell.
+/// Returns the bytes sent by ports, which count words of four bytes (Linux,
+/// Documentation/ABI/stable/sysfs-class-infiniband); `None` without ports, or if one does not
+/// report.
 fn sent(ports: &[Port]) -> Option<u64> {
     let words = ports.iter().map(|port| {
         let Port { device, number: at } = port;
@@ -62,20 +64,19 @@ fn sent(ports: &[Port]) -> Option<u64> {
         .map(|words| words.saturating_mul(4))
 }
 
-/// What was counted while a launch ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
-    /// Payload that the program moved, at least.
+    /// Payload moved by the program, a lower bound.
     pub payload: u64,
-    /// Bytes that went through the adapter.
+    /// Bytes through the software adapter.
     pub adapter: u64,
-    /// Bytes that went over loopback, anybody's.
+    /// Bytes over loopback, by all processes.
     pub loopback: Option<u64>,
-    /// Bytes that left by the ports of an adapter of hardware, anybody's.
+    /// Bytes sent by the ports of a hardware adapter, by all processes.
     pub ports: Option<u64>,
 }
 
-/// Bytes on the adapter's paths to peers.
+/// Returns the bytes on the adapter's paths to peers.
 pub fn through_the_adapter(collected: &Collected) -> u64 {
     let totals = collected.totals();
     let paths = totals
@@ -85,7 +86,7 @@ pub fn through_the_adapter(collected: &Collected) -> u64 {
 }
 
 impl Counted {
-    /// Why the way was not the one that was asked for, if so.
+    /// Returns why the messages did not use the requested transport, if so.
     pub fn contradicts(&self, way: Way) -> Option<String> {
         let Counted {
             payload,
@@ -111,12 +112,13 @@ impl Counted {
                 let sent = loopback.filter(|sent| *sent < payload)?;
                 Some(other("the loopback interface", sent))
             }
-            // Ports need not count what stays within their adapter; but no other way was open.
+            // Ports need not count traffic within their adapter, but no other transport was
+            // enabled.
             _ => None,
         }
     }
 
-    /// For the record.
+    /// Returns the counts for the record.
     pub fn finding(&self, way: Way, benchmark: &str, launch: u32) -> Finding {
         let bytes = |bytes: u64| unit::size(bytes as f64);
         let carried = match way {
@@ -177,7 +179,7 @@ mod tests {
         assert!(!holds(counted(100, 1, 100), Way::Tcp));
         assert!(holds(counted(100, 0, 0), Way::SharedMemory));
         assert!(!holds(counted(100, 1, 0), Way::SharedMemory));
-        // Where the kernel does not count, nothing is claimed of it.
+        // Without a kernel counter there is no contradiction.
         let unknown = Counted {
             loopback: None,
             ..counted(100, 0, 0)

@@ -1,24 +1,24 @@
-//! What a library is told, so that it takes one way and no other. All of it is in the record.
+//! MPI library settings that enable exactly one transport. All of them are recorded.
 
 use super::library::Kind;
 use crate::suite::target::Resolved;
 use std::fmt;
 
-/// How messages get from process to process.
+/// The transport of messages between processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// The software adapter, by UCX over verbs.
+    /// The software adapter, through UCX over verbs.
     Software,
-    /// An adapter of hardware, by UCX over verbs or what its maker has instead.
+    /// A hardware adapter, through UCX over verbs or the vendor's interface.
     Hardware,
-    /// TCP over loopback, by UCX.
+    /// TCP over loopback, through UCX.
     Tcp,
-    /// The library's own shared memory.
+    /// The library's shared memory.
     SharedMemory,
 }
 
 impl Way {
-    /// To a target; `None` where there is none.
+    /// Returns the transport for a target; `None` if there is none.
     pub fn to(target: &Resolved) -> Option<Way> {
         match target.kind.as_str() {
             "software" => Some(Way::Software),
@@ -29,7 +29,6 @@ impl Way {
         }
     }
 
-    /// The name of its target.
     pub fn name(self) -> &'static str {
         match self {
             Way::Software => "software",
@@ -39,23 +38,19 @@ impl Way {
         }
     }
 
-    /// Whether messages go through an adapter.
     pub fn is_adapter(self) -> bool {
         matches!(self, Way::Software | Way::Hardware)
     }
 }
 
-/// Arguments of the launcher and variables of its environment.
+/// Arguments of the launcher and environment variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The launcher's.
     pub arguments: Vec<&'static str>,
-    /// Names and values.
     pub variables: Vec<(&'static str, String)>,
 }
 
 impl Settings {
-    /// Of a library for a way.
     pub fn of(kind: Kind, way: Way) -> Settings {
         let mut settings = match kind {
             Kind::Openmpi => of_openmpi(way),
@@ -74,7 +69,8 @@ fn owned(
 }
 
 fn of_openmpi(way: Way) -> Settings {
-    // More processes than processors are a measurement too, and each takes a processor of its own where there are enough.
+    // Allows more processes than processors, which is a valid measurement. Each process pins itself
+    // if there are enough processors.
     let mut arguments = vec![
         "--oversubscribe",
         "--bind-to",
@@ -116,7 +112,8 @@ fn of_openmpi(way: Way) -> Settings {
     });
     Settings {
         arguments,
-        // It refuses to start anything for root unless told twice; what is started here is ours.
+        // Open MPI refuses to run as root without both variables; it starts only Verbena's programs
+        // here.
         variables: owned(vec![
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
@@ -140,10 +137,10 @@ fn of_ucx(way: Way) -> Vec<(&'static str, &'static str)> {
     let mut variables = vec![("UCX_WARN_UNUSED_ENV_VARS", "n")];
     variables.extend(match way {
         Way::Software => [("UCX_TLS", "rc_verbs,ud_verbs:aux")].as_slice(),
-        // Whichever of `rc_verbs` and the makers' own there is, and datagrams to begin with.
+        // `rc_verbs` or the vendor's transport, and datagrams for connection setup.
         Way::Hardware => &[("UCX_TLS", "rc")],
         Way::Tcp => &[("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")],
-        // What the library's own shared memory leaves to UCX stays off the adapter.
+        // Keeps operations that the library delegates to UCX off the adapter.
         Way::SharedMemory => &[("UCX_TLS", "posix,self")],
     });
     variables

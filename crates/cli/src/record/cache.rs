@@ -1,4 +1,4 @@
-//! Where recorders are kept, one for each compiler: the first use makes it.
+//! The cache of recorder libraries, one per compiler, built at first use.
 
 use std::env;
 use std::fs;
@@ -9,7 +9,11 @@ use crate::stats::directory::Directory;
 use verbena_trace::recorder::SOURCES;
 
 impl Compiler {
-    /// The recorder for its MPI library.
+    /// Returns the recorder for the compiler's MPI library, building it if necessary.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the recorder cannot be compiled or the cache directory cannot be used.
     pub fn recorder(&self) -> Result<PathBuf, crate::failure::Failure> {
         let directory = directory()?;
         let library = directory.join(format!("{:016x}.so", self.identity()?));
@@ -22,7 +26,8 @@ impl Compiler {
             let file = sources.path().join(name);
             fs::write(&file, text).map_err(unusable(&file))?;
         }
-        // Another process may make it at the same time: whoever is later takes the other's place, whole.
+        // Another process may build it at the same time; the later rename atomically replaces the
+        // earlier one.
         let made = directory.join(format!("{:016x}.{}", self.identity()?, std::process::id()));
         self.make(sources.path(), &made)?;
         fs::rename(&made, &library).map_err(unusable(&library))?;
@@ -46,7 +51,7 @@ fn directory() -> Result<PathBuf, Failure> {
         .or_else(home)
         .ok_or(Failure::NoCache)?
         .join("verbena/mpi-recorder");
-    // ld.so(8): LD_PRELOAD is split at colons and white space, and `$` opens a token.
+    // ld.so(8): LD_PRELOAD is split at colons and white space, and `$` starts a token.
     let splits = |byte: &u8| matches!(byte, b':' | b';' | b' ' | b'\t' | b'\n' | b'$');
     match directory.as_os_str().as_encoded_bytes().iter().any(splits) {
         true => Err(Failure::Splits(directory)),

@@ -1,4 +1,5 @@
-//! Which compiler belongs to the program's MPI library: the one that is told, or else the one beside the launcher.
+//! Selects the compiler of the program's MPI library: the requested one, or the one that belongs to
+//! the launcher.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,18 +11,22 @@ use std::time::UNIX_EPOCH;
 use super::Failure;
 use verbena_trace::recorder::{FLAGS, SOURCES};
 
-/// Launchers, whose names may have an ending that their compilers have, too.
+/// Launchers, whose names may have a suffix shared with their compilers.
 const LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];
 
-/// A compiler of MPI programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiler {
     path: PathBuf,
 }
 
 impl Compiler {
-    /// The one that was named, or the one for what starts the program: `mpicc.mpich` for `mpirun.mpich`, else `mpicc`, in the
-    /// launcher's directory if it was given with one.
+    /// Returns the requested compiler, or the one for the launcher: `mpicc.mpich` for
+    /// `mpirun.mpich`, otherwise `mpicc`; in the launcher's directory if its path has one and the
+    /// compiler exists there.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the compiler is not found.
     pub fn find(named: Option<&OsStr>, words: &[OsString]) -> Result<Compiler, Failure> {
         if let Some(name) = named {
             return Compiler::at(Path::new(name));
@@ -39,7 +44,11 @@ impl Compiler {
         Compiler::at(Path::new(&name))
     }
 
-    /// The one that is known to be of the program's library.
+    /// Returns the compiler at a path that is known to belong to the program's library.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the compiler is not found.
     pub fn of(path: &Path) -> Result<Compiler, Failure> {
         Compiler::at(path)
     }
@@ -53,12 +62,17 @@ impl Compiler {
         found.map(|path| Compiler { path }).ok_or_else(lacking)
     }
 
-    /// As it is called.
+    /// Returns its path as text.
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// A number for what it makes: another for another compiler, another library of MPI, another recorder.
+    /// Returns a hash that identifies the result: it differs for another compiler, MPI library or
+    /// recorder.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the compiler cannot be read or run.
     pub fn identity(&self) -> Result<u64, Failure> {
         let unusable = |source| Failure::Unusable {
             path: self.path.clone(),
@@ -70,7 +84,8 @@ impl Compiler {
         let made = file.modified().ok();
         made.and_then(|made| made.duration_since(UNIX_EPOCH).ok())
             .hash(&mut hasher);
-        // Wrappers of one name may be led elsewhere by links and settings; this is what they then run.
+        // Symbolic links and settings may change the compiler behind a wrapper of the same name;
+        // `-show` prints the actual command.
         let shown = Command::new(&self.path)
             .arg("-show")
             .output()
@@ -79,7 +94,11 @@ impl Compiler {
         Ok(hasher.finish())
     }
 
-    /// Makes the library of the sources in a directory.
+    /// Compiles the library from the sources in a directory.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the compiler cannot be run or reports an error.
     pub fn make(&self, directory: &Path, library: &Path) -> Result<(), Failure> {
         let files = SOURCES
             .iter()
@@ -107,7 +126,7 @@ impl Compiler {
     }
 }
 
-/// The compiler's name that goes with a launcher's.
+/// Returns the compiler's name for a launcher.
 fn name_for(launcher: &OsStr) -> String {
     let ending = launcher
         .to_str()

@@ -1,4 +1,4 @@
-//! Recording MPI programs: the recorder for their MPI library, and what is told of a trace.
+//! Records MPI programs: builds the recorder for their MPI library and summarises traces.
 
 mod cache;
 mod compiler;
@@ -13,35 +13,30 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a program cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The compiler is not there.
     #[error(
         "cannot find {0}, which makes the recorder for the program's MPI library: install what has it (Debian: \
          libopenmpi-dev or libmpich-dev), or name another with --mpicc"
     )]
     NoCompiler(String),
 
-    /// The compiler did not make it.
     #[error("{compiler} cannot make the recorder:\n{words}")]
     Refused {
-        /// As it is called.
         compiler: String,
-        /// What it said.
+        /// Its error message.
         words: String,
     },
 
     /// A file or directory cannot be used.
     #[error("cannot use {path}: {source}")]
     Unusable {
-        /// Which.
         path: PathBuf,
-        /// What the kernel said.
+        /// The system's error.
         source: io::Error,
     },
 
-    /// No place for the library is known.
+    /// No cache directory is known.
     #[error("there is no place to keep the recorder: set XDG_CACHE_HOME or HOME")]
     NoCache,
 
@@ -52,11 +47,9 @@ pub enum Failure {
     )]
     Splits(PathBuf),
 
-    /// There is something else already.
     #[error("{0} has a trace already; name a directory that is new or empty")]
     Taken(PathBuf),
 
-    /// Nothing was recorded.
     #[error(
         "no process has recorded anything: the program must be linked with an MPI library dynamically and call MPI_Init; \
          on other hosts its launcher must pass on LD_PRELOAD and VERBENA_RECORD (Open MPI: -x LD_PRELOAD -x VERBENA_RECORD)"
@@ -64,7 +57,12 @@ pub enum Failure {
     Nothing,
 }
 
-/// The directory of a new trace, whole, as a program may go elsewhere.
+/// Creates the directory of a new trace and returns its absolute path, because the program may
+/// change its working directory.
+///
+/// # Errors
+///
+/// Fails if the directory cannot be created or is not empty.
 pub fn new_directory(directory: &Path) -> Result<PathBuf, Failure> {
     let unusable = |source| Failure::Unusable {
         path: directory.to_owned(),

@@ -1,4 +1,4 @@
-//! The recorder's library in front of a program.
+//! Preloads the recorder's library.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,14 +1,14 @@
-//! What a trace comes to, for people.
+//! Formats a summary of a trace.
 
 use std::fmt;
 
 use verbena_measure::unit;
 use verbena_trace::{Calls, End, Summary, Trace};
 
-/// Displays a trace: how many, how much, and where the time went.
+/// Displays a trace: counts, sizes, and time by call.
 pub struct Table<'a>(pub &'a Trace);
 
-/// Ranks that are named when they have no end.
+/// Number of unfinished ranks to name.
 const NAMED: usize = 8;
 
 impl fmt::Display for Table<'_> {
@@ -58,7 +58,7 @@ fn row(f: &mut fmt::Formatter<'_>, name: &str, calls: &Calls) -> fmt::Result {
     )
 }
 
-/// Ranks that were killed, or that ended by themselves too early.
+/// Lists ranks that were killed or ended early.
 fn unfinished(f: &mut fmt::Formatter<'_>, trace: &Trace) -> fmt::Result {
     let all: Vec<_> = trace.unfinished().collect();
     for rank in all.iter().take(NAMED) {

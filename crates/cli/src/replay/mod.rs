@@ -1,4 +1,4 @@
-//! What can be replayed on a model: traces of programs, and schedules.
+//! Replays traces and schedules on a model.
 
 pub mod recorded;
 pub mod schedule;
@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::output::data;
 use serde::Serialize;
 
-/// The exit code of replays, of which `done` of `all` are complete: fewer where the user interrupted.
+/// Returns the exit code; `done` is less than `all` if the user interrupted.
 fn concluded(done: usize, all: usize) -> Exit {
     if done == all {
         return Exit::Success;
@@ -20,7 +20,7 @@ fn concluded(done: usize, all: usize) -> Exit {
     interrupt::exit()
 }
 
-/// One JSON object of one model, a list of several.
+/// Prints one object, or a list of several.
 fn print_json<T: Serialize>(told: &[T]) {
     let text = match told {
         [one] => serde_json::to_string_pretty(one),

@@ -1,4 +1,4 @@
-//! A schedule of sends, receives and calculations, in GOAL's text format.
+//! Replays a schedule of sends, receives and calculations, in GOAL's text format.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,6 @@ use crate::suite::virtual_session::ModelTarget;
 use verbena_measure::unit;
 use verbena_predict::goal::{Failure as Refusal, Outcome, Schedule, run as replay};
 
-/// What is told of a run.
 #[derive(Serialize)]
 struct Told {
     system: String,
@@ -25,13 +24,17 @@ struct Told {
     operations: usize,
     messages: u64,
     bytes: u64,
-    /// When all had ended.
+    /// End of the last rank.
     nanoseconds: f64,
-    /// When each rank had.
+    /// End of each rank.
     ends: Vec<f64>,
 }
 
-/// Reads the schedule, runs it on each model, says how long it took.
+/// Runs the schedule on each model and prints the times.
+///
+/// # Errors
+///
+/// Fails if the schedule cannot be read or run.
 pub fn run(
     source: Source,
     models: Vec<ModelTarget>,
@@ -70,7 +73,7 @@ pub fn run(
     Ok(concluded(told.len(), count))
 }
 
-/// What is wrong with the schedule.
+/// Names the file with a fault in the schedule.
 fn within(file: &Path, fault: &verbena_predict::goal::Fault) -> Failure {
     Failure::Input(format!("{}, {fault}", file.display()))
 }

@@ -1,4 +1,4 @@
-//! What is named to be replayed, opened once: a pipe's bytes come once.
+//! The input of a replay. It is opened once, because a pipe can be read only once.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -7,31 +7,35 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 use verbena_trace::{Trace, is_bundle};
 
-/// Bytes by which a trace of all ranks is told from a schedule.
+/// Number of bytes that distinguish a trace of all ranks from a schedule.
 const BEGINNING: u64 = 8;
-/// Bytes of a schedule's text: all of it is kept in memory, with what is read of it.
+/// Maximum size of a schedule's text in bytes; it is kept in memory together with its parsed form.
 const MOST_TEXT: u64 = 1 << 30;
 
-/// A trace or a schedule, of which no more is read yet than tells which.
+/// A trace or a schedule, of which only the first bytes have been read.
 pub struct Source {
     path: PathBuf,
     contents: Contents,
 }
 
 enum Contents {
-    /// A trace, of files a rank.
+    /// A trace with one file per rank.
     Directory,
-    /// A trace of all ranks, also of a pipe.
+    /// A trace of all ranks, possibly from a pipe.
     Bundle(Bytes),
-    /// A schedule, also of a pipe.
+    /// A schedule, possibly from a pipe.
     Schedule(Bytes),
 }
 
-/// What has been read already, and what follows it.
+/// The bytes already read, followed by the rest.
 type Bytes = io::Chain<Cursor<Vec<u8>>, File>;
 
 impl Source {
     /// Opens a file, a directory or a pipe.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be read.
     pub fn open(path: &Path) -> Result<Source, Failure> {
         let contents = match path.is_dir() {
             true => Contents::Directory,
@@ -43,17 +47,20 @@ impl Source {
         })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is a trace, and not a schedule.
+    /// Returns whether it is a trace rather than a schedule.
     pub fn is_trace(&self) -> bool {
         !matches!(self.contents, Contents::Schedule(_))
     }
 
-    /// Reads the trace; a schedule is refused as none.
+    /// Reads the trace.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be read, or is a schedule.
     pub fn trace(self) -> Result<Trace, Failure> {
         match self.contents {
             Contents::Directory => Ok(Trace::open(&self.path)?),
@@ -66,7 +73,11 @@ impl Source {
         }
     }
 
-    /// Reads the schedule's text; what never ends is not read for ever.
+    /// Reads the schedule's text, up to a limit, because a pipe may never end.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be read, or exceeds the limit.
     pub fn schedule(self) -> Result<String, Failure> {
         let path = self.path;
         let text = match self.contents {
@@ -114,7 +125,8 @@ mod tests {
     const SCHEDULE: &[u8] = b"num_ranks 2\nrank 0 {\nl1: calc 1500\n}\nrank 1 {\n}\n";
     const TRACE: &[u8] = include_bytes!("../../../../papers/traces/nas-is-8.trace");
 
-    /// What is read of a pipe that these bytes come through, in two writes that nothing of the program's divides alike.
+    /// Reads from a pipe that receives these bytes in two writes, split where no part of the
+    /// program splits them.
     fn through_a_pipe<T>(bytes: &'static [u8], read: impl FnOnce(Source) -> T) -> T {
         let (reader, mut writer) = io::pipe().expect("there are pipes");
         let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));

@@ -1,18 +1,18 @@
-//! The benchmarks of the file service. The paper is "InfiniBand - Experiences at Forschungszentrum Karlsruhe".
+//! The benchmarks of the file service. The paper is "InfiniBand - Experiences at Forschungszentrum
+//! Karlsruhe".
 
 use verbena_workloads::registry::Group;
 use verbena_workloads::{Benchmark, Processes};
 
-/// What a benchmark of the service moves.
+/// The data that a benchmark of the service transfers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// Buffers that nobody fills: network and protocol alone.
+    /// Unfilled buffers: network and protocol alone.
     Unfilled,
-    /// A file that the server has in its cache.
+    /// A file in the server's cache.
     Cached,
-    /// A file that is written.
     Written,
-    /// One cached file to many readers at once.
+    /// One cached file, to many readers at once.
     Readers,
 }
 
@@ -32,7 +32,6 @@ const fn benchmark(
     }
 }
 
-/// All of them.
 pub const ALL: &[Benchmark] = &[
     benchmark(
         "rfio.unfilled",
@@ -60,7 +59,6 @@ pub const ALL: &[Benchmark] = &[
     ),
 ];
 
-/// Numbers of readers of `rfio.readers`.
 pub fn readers(quick: bool) -> &'static [usize] {
     match quick {
         true => &[1, 3, 12, 24],
@@ -68,7 +66,7 @@ pub fn readers(quick: bool) -> &'static [usize] {
     }
 }
 
-/// What a benchmark moves; `None` if it is none of the service's.
+/// Returns the data a benchmark transfers; `None` if it is not one of the service's.
 pub fn subject(benchmark: &Benchmark) -> Option<Subject> {
     let index = ALL.iter().position(|own| own.name == benchmark.name)?;
     let order = [

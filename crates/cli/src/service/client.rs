@@ -1,5 +1,5 @@
-//! `verbena __rfio-client`: one client process. It is told jobs on standard input, a JSON object a line, and answers each
-//! with a line on standard output. It ends with its input.
+//! `verbena __rfio-client`: one client process. It reads jobs from standard input, one JSON object
+//! per line, and answers each with a line on standard output. It ends at the end of its input.
 
 use std::io::{BufRead, Write};
 use std::time::Duration;
@@ -13,63 +13,57 @@ use verbena_rfio_protocol::request::OpenFlags;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// What to do with the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// Read it and drop what comes.
+    /// Read the file and discard the data.
     Read,
-    /// Write it.
     Write,
 }
 
-/// How often.
+/// The use of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sessions {
-    /// Each transfer connects anew: what a copy of one file costs.
+    /// A new connection for each transfer: the cost of copying one file.
     Each,
-    /// One session for all of them: what a reader that stays gets.
+    /// One connection for all transfers: the rate of a long-lived reader.
     One,
 }
 
-/// A job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
-    /// Where the file is.
+    /// Location of the file.
     pub place: String,
-    /// What to do.
     pub action: Action,
-    /// Bytes of a transfer.
+    /// Bytes per transfer.
     pub size: u64,
-    /// How often to connect.
+    /// The use of connections.
     pub sessions: Sessions,
-    /// When to begin, nanoseconds of the monotonic clock, which all processes of a host share.
+    /// Start time in nanoseconds of the monotonic clock, which all processes of a host share.
     pub begin: u64,
-    /// When to end: no transfer begins after it, and one that is under way counts as far as it has come.
+    /// End time: no transfer starts after it, and an unfinished one counts up to it.
     pub end: u64,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// Why it failed.
     pub error: Option<String>,
-    /// Bytes that were moved before the end.
+    /// Bytes transferred before the end.
     pub bytes: u64,
-    /// When it began.
+    /// Actual start time.
     pub begun: u64,
-    /// When the last byte that counts was moved.
+    /// Time of the last byte that counts.
     pub ended: u64,
     /// Processor time of this process, in seconds.
     pub cpu_seconds: f64,
-    /// What each whole transfer took, in nanoseconds.
+    /// Duration of each complete transfer, in nanoseconds.
     pub transfers: Vec<u64>,
-    /// Whether data travelled by RDMA.
+    /// Whether data was transferred by RDMA.
     pub fabric: bool,
 }
 
-/// Now, in nanoseconds of the monotonic clock.
+/// Returns the time of the monotonic clock, in nanoseconds.
 pub fn now() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
@@ -79,7 +73,11 @@ fn nanoseconds(clock: ClockId) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Does jobs until there are no more.
+/// Processes jobs until the end of input.
+///
+/// # Errors
+///
+/// Fails if a job cannot be parsed.
 pub fn run() -> Result<Exit, Failure> {
     let input = std::io::stdin().lock();
     for line in input.lines().map_while(Result::ok) {
@@ -91,7 +89,7 @@ pub fn run() -> Result<Exit, Failure> {
         });
         let text = serde_json::to_string(&answer).expect("an answer is plain data");
         let mut output = std::io::stdout().lock();
-        // A launcher that is gone asks for nothing more either.
+        // If the launcher has ended, no further job follows.
         let _ = writeln!(output, "{text}").and_then(|()| output.flush());
     }
     Ok(Exit::Success)
@@ -120,7 +118,7 @@ fn perform(job: &Job) -> Result<Answer, Error> {
     };
     let buffer = vec![0; 4 << 20];
     if let Some(file) = &kept {
-        // The queue pair and its memory are part of the connection.
+        // A first transfer, because the queue pair and its memory are part of the connection.
         transfer(file, job, 4 << 20, u64::MAX, &buffer, &mut 0)?;
     }
     std::thread::sleep(Duration::from_nanos(job.begin.saturating_sub(now())));
@@ -154,7 +152,7 @@ fn perform(job: &Job) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-/// Moves bytes from the front of the file, and counts them until the end comes.
+/// Transfers bytes from the start of the file, and counts them up to the end time.
 fn transfer(
     file: &SharedFile,
     job: &Job,
@@ -177,7 +175,7 @@ fn transfer(
                 let Some(length) = reads.finish_oldest(|_, _, data| data.len() as u64)? else {
                     return Ok(());
                 };
-                // What comes after the end is not counted.
+                // Data after the end time does not count.
                 if now() < end {
                     *moved += length;
                 }

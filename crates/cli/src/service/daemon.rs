@@ -1,4 +1,4 @@
-//! The server under measurement: the `rfiod` beside this executable, on a directory in memory.
+//! The server under test: the `rfiod` beside this executable, serving a directory in memory.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,14 +14,17 @@ use crate::launch::libraries::Libraries;
 use crate::suite::runtime::RuntimeDirectory;
 use crate::suite::target::Resolved;
 
-/// Bytes of the file that is read.
+/// Size in bytes of the file to read.
 pub const FILE: u64 = 1 << 30;
-/// Its name.
 pub const HOT: &str = "hot";
 /// The file without storage.
 pub const UNFILLED: &str = ".rfio-unfilled";
 
-/// The variables that put a program on the target's adapter.
+/// Returns the variables that put a program on the target's adapter.
+///
+/// # Errors
+///
+/// Fails if the adapter's libraries are not found.
 pub fn environment(target: &Resolved) -> Result<Vec<(String, std::ffi::OsString)>, Failure> {
     let owned = |(name, value): (&'static str, &std::ffi::OsStr)| (name.to_owned(), value.into());
     let mut variables: Vec<_> = match target.kind.as_str() {
@@ -38,7 +41,7 @@ pub fn environment(target: &Resolved) -> Result<Vec<(String, std::ffi::OsString)
     Ok(variables)
 }
 
-/// A directory of this process, in memory beside the registry, removed in the end.
+/// A directory in memory, in the runtime directory, removed when dropped.
 struct Directory {
     path: PathBuf,
     _scratch: Scratch,
@@ -66,7 +69,7 @@ impl Drop for Directory {
     }
 }
 
-/// The server.
+/// The server process.
 pub struct Daemon {
     process: Child,
     port: u16,
@@ -74,7 +77,11 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it, with a file of random bytes where one is read.
+    /// Starts the server; `cached` creates a file of random bytes first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be created or the server does not start.
     pub fn start(target: &Resolved, cached: bool) -> Result<Daemon, Failure> {
         let system = |doing| move |source| Failure::System { doing, source };
         let directory = Directory::new()?;
@@ -122,12 +129,11 @@ impl Daemon {
         Err(Failure::Suite("rfiod does not serve".to_owned()))
     }
 
-    /// A file on it.
     pub fn place(&self, name: &str) -> String {
         format!("rfio://127.0.0.1:{}/{name}", self.port)
     }
 
-    /// What clients are told besides.
+    /// Returns the variables for clients: user, secrets, fabric and timeout.
     pub fn client_environment(&self) -> Vec<(String, std::ffi::OsString)> {
         vec![
             ("RFIO_USER".to_owned(), "bench".into()),
@@ -140,7 +146,7 @@ impl Daemon {
         ]
     }
 
-    /// Processor time that it has taken, in seconds (proc(5), fields 14 and 15).
+    /// Returns the server's processor time, in seconds (proc(5), fields 14 and 15).
     pub fn cpu_seconds(&self) -> f64 {
         let path = format!("/proc/{}/stat", self.process.id());
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -154,8 +160,9 @@ impl Daemon {
         ticks as f64 / rustix::param::clock_ticks_per_second() as f64
     }
 
-    /// Memory that it has, in bytes: its proportional share, since registered pages are mapped twice in a process of the
-    /// software adapter, and once more in its peers (proc(5), smaps_rollup).
+    /// Returns the server's memory in bytes, as proportional share: registered pages are mapped
+    /// twice in a process of the software adapter, and once more in its peers (proc(5),
+    /// smaps_rollup).
     pub fn resident_bytes(&self) -> f64 {
         let path = format!("/proc/{}/smaps_rollup", self.process.id());
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -176,7 +183,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Random bytes, so that nothing between the ends can compress them.
+/// Fills the file with random bytes, which cannot be compressed in transit.
 fn fill(path: &Path) -> std::io::Result<()> {
     let mut random = verbena_measure::random::Random::new(1);
     let mut piece = vec![0u8; 1 << 20];
@@ -185,22 +192,23 @@ fn fill(path: &Path) -> std::io::Result<()> {
         *bytes = random.next_u64().to_le_bytes();
     }
     for number in 0..FILE / piece.len() as u64 {
-        // Each piece begins otherwise, so none is taken for another.
+        // Each chunk begins differently, so that none can be mistaken for another.
         piece[..8].copy_from_slice(&number.to_le_bytes());
         file.write_all(&piece)?;
         if interrupt::is_wanted() {
             break;
         }
     }
-    // A file that changed this very moment is not shared by readers.
+    // Readers do not share a file that was modified just now.
     std::thread::sleep(std::time::Duration::from_millis(50));
     Ok(())
 }
 
-/// A secret for this run.
+/// Returns a secret for this run.
 fn rand() -> u128 {
     let mut bytes = [0; 16];
-    // Without the device the secret is weak, and the service is up for seconds on a directory of noise.
+    // Without the device the secret is weak, but the server runs for seconds and serves only random
+    // data.
     if let Ok(mut source) = fs::File::open("/dev/urandom") {
         let _ = std::io::Read::read_exact(&mut source, &mut bytes);
     }

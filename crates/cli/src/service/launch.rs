@@ -1,4 +1,4 @@
-//! One launch of a benchmark of the service: a fresh server, fresh clients, every point once.
+//! Runs one launch of a file service benchmark: a new server, new clients, every point once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,14 +18,20 @@ use super::client::{Action, Job, Sessions};
 use super::daemon::{Daemon, FILE, HOT, UNFILLED};
 use super::team::{Result as Worked, Team};
 
-/// Copies of so many bytes or more bound a transfer: blocks of the cache are no smaller.
+/// Size from which memory copies bound a transfer, in bytes: blocks of the cache are at least this
+/// large.
 const COPIED: usize = 1 << 16;
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// Figure 6's readers.
+/// Readers in Figure 6.
 const MOST_READERS: usize = 24;
 
-/// Runs one launch; every record is handed on as it arises.
+/// Runs one launch and passes each record to `take` as it is measured.
+///
+/// # Errors
+///
+/// Fails if a process cannot be started, the cache cannot be warmed, or `take` fails. Failed points
+/// are records.
 pub fn launch(
     task: &Task,
     name: &'static str,
@@ -46,7 +52,7 @@ pub fn launch(
     };
     if cached {
         let warmed = bench.warm(&mut team);
-        // The signal has ended the client, which is no failure of the service.
+        // The signal also ended the client, which is not a failure of the service.
         if stop.load(Ordering::Relaxed) {
             return Ok(Ended::Interrupted);
         }
@@ -81,7 +87,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// (clients, bytes of a transfer).
+    /// Returns the points: number of clients, and bytes per transfer.
     fn points(&self) -> Vec<(usize, u64)> {
         let quick = self.task.effort == "quick";
         if self.subject == Subject::Readers {
@@ -139,7 +145,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Brings the file into the server's cache.
+    /// Reads the file into the server's cache.
     fn warm(&self, team: &mut Team) -> Result<(), Failure> {
         team.grow(1, &self.task.target, self.daemon)?;
         loop {
@@ -160,7 +166,7 @@ impl Bench<'_> {
         let worked = team.work(count, self.job(size), nanos, self.daemon)?;
         let resident = self.daemon.resident_bytes();
         let mut warnings = Vec::new();
-        // The server works as well.
+        // The server needs a core as well.
         if count + 1 > self.task.cores {
             warnings.push(Warning::OversubscribedCores {
                 processes: count + 1,
@@ -189,7 +195,7 @@ impl Bench<'_> {
                 batch: 1,
                 start_skew: Some(worked.skew()),
                 overlap: Some(overlap),
-                // Every block of every transfer is checked by its CRC32C, in the time that is measured.
+                // Every block of every transfer is checked by its CRC32C, within the measured time.
                 validated: true,
                 ..Conduct::default()
             },
@@ -216,7 +222,8 @@ impl Bench<'_> {
                     .bounded(bound(rate))
             }
             _ => {
-                // Whole transfers, connecting included; a large one may not fit the time, and then its rate so far counts.
+                // Complete transfers, including connection setup. If a large one does not fit into
+                // the time, its rate so far counts.
                 let whole: Vec<f64> = worked
                     .answers
                     .iter()
@@ -252,7 +259,7 @@ impl Bench<'_> {
     }
 }
 
-/// Each reader's own rate.
+/// Returns the rate of each reader.
 fn pairs(worked: &Worked) -> Vec<PairResult> {
     let rate = |answer: &super::client::Answer| {
         let nanos = answer.ended.saturating_sub(answer.begun).max(1);

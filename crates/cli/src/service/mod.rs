@@ -1,8 +1,8 @@
-//! `verbena bench rfio.*`: the file service, measured from outside. One `rfiod`, the one beside this executable, and
-//! client processes that read or write through the client library, on whichever adapter the target is.
+//! `verbena bench rfio.*`: measures the file service from outside, with the `rfiod` beside this
+//! executable and client processes that use the client library on the target's adapter.
 //!
-//! `catalogue` is what there is to measure, `launch` how; `daemon` and `team` are the processes, `client` is what runs in
-//! a client process.
+//! `catalogue` lists the benchmarks, `launch` runs them; `daemon` and `team` manage the processes,
+//! and `client` runs in a client process.
 
 pub mod catalogue;
 pub mod client;

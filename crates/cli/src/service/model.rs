@@ -1,4 +1,4 @@
-//! The file service in virtual time: Figure 6 as the model of a server's host has it.
+//! The file service in virtual time: Figure 6, computed by the model of a server host.
 
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
@@ -12,7 +12,11 @@ use crate::failure::Failure;
 /// The profile of the paper's server.
 const SERVER: &str = "infinihost-opteron";
 
-/// Points of `rfio.readers`: so many readers of one cached file on a server of this system.
+/// Returns points of `rfio.readers`: readers of one cached file on a server of this system.
+///
+/// # Errors
+///
+/// Fails if the profiles lack the file service.
 pub fn points(
     library: &Library,
     system: &System,
@@ -46,7 +50,11 @@ fn point(system: &System, service: &FileService, count: usize) -> Point {
     }
 }
 
-/// A run of `rfio.readers` on the paper's hosts, with these numbers of readers, to lay beside what was measured.
+/// Returns a run of `rfio.readers` on the paper's hosts, for comparison with measurements.
+///
+/// # Errors
+///
+/// Fails if a profile cannot be read.
 pub fn predict(readers: &[usize]) -> Result<Loaded, Failure> {
     let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
     let library = Library::shipped(&Overrides::none()).map_err(|error| input(&error))?;

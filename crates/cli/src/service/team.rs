@@ -1,4 +1,4 @@
-//! Client processes that work at the same time, and what they did together.
+//! Client processes that work simultaneously, and their combined results.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,7 +10,8 @@ use crate::suite::target::Resolved;
 use super::client::{Answer, Job, now};
 use super::daemon::{Daemon, environment};
 
-/// How long before the common start jobs are given out: connecting takes milliseconds, on a busy host some more.
+/// Time between sending a job and its start, in nanoseconds: connecting takes milliseconds, and
+/// more on a busy host.
 const LEAD_NANOS: u64 = 300_000_000;
 
 struct Member {
@@ -20,28 +21,30 @@ struct Member {
     output: BufReader<ChildStdout>,
 }
 
-/// Client processes that wait for jobs.
+/// Client processes waiting for jobs.
 pub struct Team {
     members: Vec<Member>,
 }
 
-/// What a team did with one job.
+/// The results of one job.
 pub struct Result {
-    /// Each member's answer.
     pub answers: Vec<Answer>,
-    /// Server's processor time meanwhile, in seconds.
+    /// The server's processor time during the job, in seconds.
     pub server_cpu: f64,
 }
 
 impl Team {
-    /// Nobody yet.
     pub fn new() -> Team {
         Team {
             members: Vec::new(),
         }
     }
 
-    /// Starts processes until there are so many.
+    /// Starts processes up to `count`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a process cannot be started.
     pub fn grow(
         &mut self,
         count: usize,
@@ -74,7 +77,11 @@ impl Team {
         Ok(())
     }
 
-    /// Has the first `count` members do a job at the same time, for so many nanoseconds.
+    /// Runs a job in the first `count` clients at the same time, for `nanos` nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a client has ended or reports an error.
     pub fn work(
         &mut self,
         count: usize,
@@ -82,7 +89,7 @@ impl Team {
         nanos: u64,
         daemon: &Daemon,
     ) -> std::result::Result<Result, Failure> {
-        // On a host with few cores, connecting takes its time.
+        // On a host with few cores, connecting takes longer with each client.
         job.begin = now() + LEAD_NANOS + 20_000_000 * count as u64;
         job.end = job.begin + nanos;
         let text = serde_json::to_string(&job).expect("a job is plain data");
@@ -120,7 +127,7 @@ impl Drop for Team {
             ..
         } in self.members.drain(..)
         {
-            // The end of its input is the end of a client.
+            // A client ends at the end of its input.
             drop(input);
             drop(helper);
             let _ = process.wait();
@@ -129,25 +136,24 @@ impl Drop for Team {
 }
 
 impl Result {
-    /// Bytes of all.
     pub fn bytes(&self) -> u64 {
         self.answers.iter().map(|answer| answer.bytes).sum()
     }
 
-    /// From the first start to the last byte, in seconds.
+    /// Returns the seconds from the first start to the last byte.
     pub fn seconds(&self) -> f64 {
         let begun = self.answers.iter().map(|answer| answer.begun).min();
         let ended = self.answers.iter().map(|answer| answer.ended).max();
         ended.unwrap_or(0).saturating_sub(begun.unwrap_or(0)).max(1) as f64 / 1e9
     }
 
-    /// Between the first start and the last, in nanoseconds.
+    /// Returns the nanoseconds between the first and the last start.
     pub fn skew(&self) -> f64 {
         let begun = || self.answers.iter().map(|answer| answer.begun);
         (begun().max().unwrap_or(0) - begun().min().unwrap_or(0)) as f64
     }
 
-    /// Share of the whole in which all were at work.
+    /// Returns the share of the total time in which all clients were active.
     pub fn overlap(&self) -> f64 {
         let last_start = self.answers.iter().map(|answer| answer.begun).max();
         let first_end = self.answers.iter().map(|answer| answer.ended).min();
@@ -157,7 +163,7 @@ impl Result {
         common as f64 / 1e9 / self.seconds()
     }
 
-    /// Clients' processor time, in seconds.
+    /// Returns the clients' processor time, in seconds.
     pub fn client_cpu(&self) -> f64 {
         self.answers.iter().map(|answer| answer.cpu_seconds).sum()
     }

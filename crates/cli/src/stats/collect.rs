@@ -1,8 +1,8 @@
-//! Reads the counters of processes and sums them.
+//! Reads and sums the counters of processes.
 //!
 //! A process counts in a file that it maps (its layout: `counters/file.rs` of the adapter), so the
-//! figures are there however it ended. One that was killed while it made the file leaves a broken
-//! one, which is a fact to report, not an error.
+//! counters survive however it ends. A process killed while creating the file leaves a broken one,
+//! which is reported and not an error.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,28 +10,24 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// The counters of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Process {
-    /// Its number.
     pub pid: u32,
-    /// Its name.
     pub command: String,
-    /// What it counted.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// The counters of a program: all its processes that used the adapter.
+/// The counters of a program: of all its processes that used the adapter.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// The processes, by number.
+    /// The processes, by process id.
     pub processes: Vec<Process>,
-    /// Files that could not be read as counters, with the reason.
+    /// Files that are not valid, with the reason.
     pub broken: Vec<String>,
 }
 
 impl Collected {
-    /// The sum of each counter over the processes. A counter at the end of its range stays there.
+    /// Returns the sum of each counter over the processes, saturating.
     pub fn totals(&self) -> BTreeMap<&str, u64> {
         let mut totals = BTreeMap::new();
         for (name, value) in self.processes.iter().flat_map(|process| &process.counters) {
@@ -42,7 +38,7 @@ impl Collected {
     }
 }
 
-/// Reads every `*.counters` of `directory`.
+/// Reads every `*.counters` file of `directory`.
 pub fn read(directory: &Path) -> Collected {
     let mut collected = Collected::default();
     let entries = match fs::read_dir(directory) {
@@ -72,9 +68,9 @@ pub fn read(directory: &Path) -> Collected {
     collected
 }
 
-/// The bytes before the first shard.
+/// Bytes before the first shard.
 const HEADER: usize = 4096;
-/// The bit of a word that does not count.
+/// The flag bit of a word, not part of its count.
 const FLAG: u64 = 1 << 63;
 
 fn process(path: &Path) -> Result<Process, String> {

@@ -1,4 +1,4 @@
-//! A private directory that goes away with its owner.
+//! A private temporary directory.
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -19,11 +19,15 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Makes a new one in the place for temporary files.
+    /// Creates a new directory for temporary files.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be created.
     pub fn create() -> Result<Self, Failure> {
         let parent = env::temp_dir();
         loop {
-            // Only a name that is probably free is needed: creation fails if it is not.
+            // The name is only probably free: if it is taken, creation fails and is repeated.
             let now = SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default();
@@ -48,7 +52,6 @@ impl Directory {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -56,8 +59,8 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // A late descendant may write into it at this moment; what stays is a small file in the
-        // place for temporary files, and no reason to fail.
+        // A late descendant may still write into it; a small file left among temporary files is not
+        // an error.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -1,5 +1,4 @@
-//! What the adapter counted: each process of a program leaves one file, these are summed and
-//! printed.
+//! The adapter's counters: each process of a program leaves one file; these are summed and printed.
 
 pub mod collect;
 pub mod directory;

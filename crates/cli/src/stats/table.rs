@@ -1,17 +1,17 @@
-//! The counters as a table for people: what was done, over which paths, and what went wrong.
-//! Names and numbers are as the adapter writes them, so that scripts can read them.
+//! Formats the counters as a table: operations, paths and incidents. Names and numbers are as
+//! written by the adapter, so that scripts can read them.
 
 use std::fmt;
 
 use super::collect::Collected;
 
-/// Displays counters, one a line, in sections.
+/// Displays the counters, one per line, in sections.
 pub struct Table<'a>(pub &'a Collected);
 
-/// A title, and whether a counter of some name stands under it.
+/// A title, and a predicate for the names of its counters.
 type Section = (&'static str, fn(&str) -> bool);
 
-/// The sections, in order, each with what tells its counters; the last one takes the rest.
+/// The sections in order; the last one takes the remaining counters.
 const SECTIONS: [Section; 3] = [
     ("paths to peers", |name| name.contains("_path_")),
     ("operations", |name| {
@@ -48,7 +48,7 @@ impl fmt::Display for Table<'_> {
                 "verbena: counters that cannot be read, left out: {reason}"
             )?;
         }
-        // Zero says nothing that the absence of the line does not say.
+        // Counters of 0 are omitted.
         let totals = self.0.totals().into_iter().filter(|(_, value)| *value != 0);
         let totals: Vec<_> = totals.collect();
         let width = totals.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

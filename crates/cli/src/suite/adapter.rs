@@ -1,4 +1,5 @@
-//! What is known of a measured adapter and its port (rule 19): without it nobody can tell later what a figure was of.
+//! Describes a measured adapter and its port for the record (rule 19), so that a figure can later
+//! be attributed.
 
 use super::target::Resolved;
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use verbena_hca::link;
 use verbena_measure::bus::{Bus, directory_of, numa_node};
 use verbena_verbs::{Context, Library, Result};
 
-/// Of the adapter, as far as it says.
+/// Returns the adapter's attributes, as far as it reports them.
 pub fn describe(target: &Resolved, gid_index: Option<u8>) -> BTreeMap<String, String> {
     if !target.is_adapter() {
         return BTreeMap::new();
@@ -16,7 +17,8 @@ pub fn describe(target: &Resolved, gid_index: Option<u8>) -> BTreeMap<String, St
         let device = Library::open(&target.library)?.device(Some(target.device()))?;
         of_port(target, gid_index, &*device.open()?)
     };
-    // An adapter that cannot be asked cannot be measured, and the measurement says why.
+    // An adapter that cannot be opened cannot be measured either, and the measurement reports the
+    // reason.
     let mut known = ask().unwrap_or_default();
     known.extend(library().map(|path| ("libibverbs".to_owned(), path)));
     let directory = directory_of(target.device());
@@ -27,7 +29,7 @@ pub fn describe(target: &Resolved, gid_index: Option<u8>) -> BTreeMap<String, St
         known.extend(node.map(|node| ("NUMA node of the adapter".to_owned(), node)));
     }
     if target.kind == "software" {
-        // Its port must name a rate, and keeps to none.
+        // The port must state a rate, but is not limited to it.
         known.remove("rate");
         let interfaces = target
             .ports
@@ -82,7 +84,7 @@ fn of_port(
         .collect())
 }
 
-/// The library that answers, by the name of its file, which has the version in it.
+/// Returns the path of the loaded libibverbs; its file name includes the version.
 fn library() -> Option<String> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let paths = maps

@@ -1,19 +1,23 @@
-//! The books of a session: every record in memory, and where asked in a run directory as soon as it exists.
+//! The result sink of a session: keeps every record in memory and, if requested, appends it at once
+//! to a run directory.
 
 use crate::failure::Failure;
 use std::path::Path;
 use verbena_report::run_directory::{Loaded, Writer};
 use verbena_report::schema::{Line, Run};
 
-/// Everything of a session, as it would be read back.
+/// All records of a session, in the form in which they would be loaded.
 pub struct Books {
-    /// What was taken so far.
     pub loaded: Loaded,
     writer: Option<Writer>,
 }
 
 impl Books {
-    /// For a run: in memory, and where asked in a directory.
+    /// Opens the sink for a run, in memory and optionally in a directory.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory cannot be created.
     pub fn open(directory: Option<&Path>, run: Run) -> Result<Books, Failure> {
         let writer = directory
             .map(|path| Writer::create(path, &run))
@@ -25,7 +29,11 @@ impl Books {
         Ok(Books { loaded, writer })
     }
 
-    /// Takes a record.
+    /// Adds a record.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be written.
     pub fn take(&mut self, line: Line) -> Result<(), Failure> {
         if let Some(writer) = &mut self.writer {
             writer.append(&line)?;

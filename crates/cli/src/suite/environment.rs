@@ -1,4 +1,4 @@
-//! The environment of a run (rule 19), and the warnings that follow from it.
+//! The environment of a run (rule 19), and the resulting warnings.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,6 @@ use verbena_measure::clock::Clock;
 use verbena_measure::processors;
 use verbena_measure::warning::Warning;
 
-/// What is known of this host.
 pub fn describe() -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     let mut put = |name: &str, value: Option<String>| {
@@ -28,7 +27,7 @@ pub fn describe() -> BTreeMap<String, String> {
     out
 }
 
-/// What a reader should be warned of.
+/// Returns warnings for the reader of the results.
 pub fn warnings(clock: &Clock, launches: u32) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if is_virtual() {
@@ -50,7 +49,7 @@ pub fn warnings(clock: &Clock, launches: u32) -> Vec<Warning> {
     warnings
 }
 
-/// The clock for the record.
+/// Describes the clock for the record.
 pub fn clock(clock: &Clock) -> BTreeMap<String, String> {
     BTreeMap::from([
         ("clock".to_owned(), clock.name().to_owned()),

@@ -1,10 +1,11 @@
-//! Names of hosts as launchers abbreviate them: `node[01-03,7],login` (Slurm), `node[2:1-3],10.9.0.2@0(2)` (Open MPI, which
-//! says how many digits a number has, and at the end which daemon is where).
+//! Expands host lists as abbreviated by launchers: `node[01-03,7],login` (Slurm),
+//! `node[2:1-3],10.9.0.2@0(2)` (Open MPI, which states the number of digits and, at the end, the
+//! location of the daemons).
 
-/// Most names that are of use: process 0 is looked for on each of them.
+/// Maximum number of names: process 0 is looked for on each host.
 const MOST: usize = 1024;
 
-/// The names that a list stands for, in its order; those of it that make sense.
+/// Returns the names in the list's order; malformed items are skipped.
 pub fn expand(list: &str) -> Vec<String> {
     let list = list.split('@').next().unwrap_or_default();
     let mut names = Vec::new();
@@ -18,7 +19,7 @@ pub fn expand(list: &str) -> Vec<String> {
     names
 }
 
-/// Splits at commas that stand outside of brackets.
+/// Splits at commas outside brackets.
 fn split(list: &str) -> Vec<&str> {
     let mut depth = 0_u32;
     let parts = list.split(|character| {
@@ -32,7 +33,7 @@ fn split(list: &str) -> Vec<&str> {
     parts.filter(|part| !part.is_empty()).collect()
 }
 
-/// One item's names: each number of the first bracket with each of the others.
+/// Expands one item: each number of the first bracket is combined with each expansion of the rest.
 fn product(item: &str) -> Vec<String> {
     let Some((before, rest)) = item.split_once('[') else {
         return vec![item.to_owned()];
@@ -53,7 +54,8 @@ fn product(item: &str) -> Vec<String> {
     names
 }
 
-/// What stands in brackets: ranges of numbers, each as wide as its first one or as is said in front of all.
+/// Expands the ranges in brackets; numbers are as wide as the first of their range, or as the
+/// stated number of digits.
 fn numbers(inside: &str) -> Vec<String> {
     let (digits, ranges) = match inside.split_once(':') {
         Some((digits, ranges)) => (digits.parse().unwrap_or(0), ranges),

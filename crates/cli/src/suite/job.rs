@@ -1,49 +1,49 @@
-//! Jobs that a cluster's launcher started: rank, size and job from the environment of Open MPI, MPICH (PMI) or Slurm.
+//! Jobs started by a cluster's launcher: reads rank, size and job from the environment of Open MPI,
+//! MPICH (PMI) or Slurm.
 
 use super::hostlist;
 use std::env;
 use verbena_fabric::verbs::Secret;
 
-/// The variable by which the user tells the processes of a job what they know and nobody else.
+/// The variable with a secret that the user shares with the processes of a job.
 pub const SECRET: &str = "VERBENA_EXCHANGE_SECRET";
-/// Open MPI's own key of a job, random, for transports that want one.
+/// Open MPI's random key of a job, meant for transports that need one.
 const KEY_OF_OPEN_MPI: &str = "OMPI_MCA_orte_precondition_transports";
 
-/// A job that somebody else started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// `mpi` or `slurm`.
     pub launcher: &'static str,
-    /// This process.
+    /// Rank of this process.
     pub rank: usize,
-    /// All processes.
+    /// Number of processes.
     pub size: usize,
-    /// What tells this job from others; on several hosts the same on all of them.
+    /// Identifies the job; the same on all of its hosts.
     pub id: String,
-    /// What the launcher says of its hosts.
+    /// The job's hosts, as reported by the launcher.
     pub hosts: Hosts,
-    /// What its launcher told its processes alone.
+    /// A secret that only the processes of this job know, if there is one.
     pub secret: Option<Secret>,
 }
 
-/// The hosts of a job, as its launcher tells of them.
+/// The hosts of a job, as reported by its launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hosts {
-    /// All processes are on this one.
+    /// All processes are on this host.
     One,
-    /// They are on these, by name or address; nothing where the launcher does not say.
+    /// Names or addresses; empty if the launcher does not report them.
     Named(Vec<String>),
-    /// They can tell each other through a board that the process manager keeps, at this descriptor.
+    /// The processes can publish values through the process manager (PMI), at this file descriptor.
     Board(i32),
 }
 
 impl Job {
-    /// The job of this process, if it was started by a launcher.
+    /// Returns the job of this process, if a launcher started it.
     pub fn from_environment() -> Option<Job> {
         Job::from_variables(&Variables(|name: &str| env::var(name).ok()))
     }
 
-    /// A launcher may have started another one: what is nearest to the process comes first.
+    /// Launchers may be nested: the one nearest to the process takes precedence.
     fn from_variables<F: Fn(&str) -> Option<String>>(variables: &Variables<F>) -> Option<Job> {
         let job = variables
             .open_mpi()
@@ -54,7 +54,6 @@ impl Job {
     }
 }
 
-/// The environment.
 struct Variables<F>(F);
 
 impl<F: Fn(&str) -> Option<String>> Variables<F> {
@@ -66,7 +65,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         self.text(name)?.parse().ok()
     }
 
-    /// What of these variables there is; without any, the launcher's process on this host.
+    /// Joins the values of the variables that are set; if none is, returns the launcher's process
+    /// id on this host.
     fn id(&self, names: &[&str], rank: &str) -> String {
         let words: Vec<String> = names.iter().filter_map(|name| self.text(name)).collect();
         match words.is_empty() {
@@ -75,7 +75,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         }
     }
 
-    /// What the user told the job, else what its launcher did.
+    /// Returns the user's secret, otherwise the launcher's.
     fn secret(&self, of_launcher: &str) -> Option<Secret> {
         let text = self.text(SECRET).or_else(|| self.text(of_launcher));
         text.map(Secret::told)
@@ -87,7 +87,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let id = [
             "PMIX_NAMESPACE",
             "OMPI_MCA_ess_base_jobid",
-            // Numbers of jobs are `mpirun`'s own, and not the cluster's.
+            // Job numbers are local to an `mpirun`, not unique in the cluster.
             KEY_OF_OPEN_MPI,
         ];
         let hosts = match self.number("OMPI_COMM_WORLD_LOCAL_SIZE") {
@@ -104,7 +104,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         })
     }
 
-    /// `mpirun`'s own addresses, for it has process 0 beside it as a rule, then the names of all hosts.
+    /// Returns the addresses of `mpirun`, because process 0 usually runs beside it, then the names
+    /// of all hosts.
     fn hosts_of_open_mpi(&self) -> Vec<String> {
         let uri = self.text("OMPI_MCA_orte_hnp_uri").unwrap_or_default();
         let mut hosts = addresses_of_uri(&uri);
@@ -113,13 +114,13 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         hosts
     }
 
-    /// MPICH's process manager, and those made of it.
+    /// MPICH's process manager, and those derived from it.
     fn hydra(&self) -> Option<Job> {
         let here = self.number("MPI_LOCALNRANKS")?;
         self.pmi(here)
     }
 
-    /// What sets no more than PMI's variables.
+    /// Process managers that set only PMI's variables.
     fn other_managers(&self) -> Option<Job> {
         self.pmi(self.number("PMI_SIZE")?)
     }
@@ -142,7 +143,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         })
     }
 
-    /// A step: a batch script has these variables too, with one task and without a step.
+    /// A job step: a batch script has these variables too, with one task and without a step.
     fn slurm(&self) -> Option<Job> {
         self.text("SLURM_STEP_ID")?;
         let named = || {
@@ -157,7 +158,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let id = [
             "SLURM_JOB_ID",
             "SLURM_STEP_ID",
-            // The numbers of jobs begin anew with a new controller; where this step's srun listens is its own.
+            // Job numbers restart with a new controller; the listening address of this step's srun
+            // is unique.
             "SLURM_LAUNCH_NODE_IPADDR",
             "SLURM_SRUN_COMM_PORT",
         ];
@@ -172,7 +174,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     }
 }
 
-/// The addresses of `2130706432.0;tcp://10.9.0.1,10.8.0.1:33153;tcp6://[fd00::1]:33154`.
+/// Returns the addresses of `2130706432.0;tcp://10.9.0.1,10.8.0.1:33153;tcp6://[fd00::1]:33154`.
 fn addresses_of_uri(uri: &str) -> Vec<String> {
     let mut found = Vec::new();
     for part in uri.split(';') {
@@ -185,8 +187,8 @@ fn addresses_of_uri(uri: &str) -> Vec<String> {
     found
 }
 
-/// The process of the launcher on this host, the same for all ranks: the nearest ancestor that has no rank itself. A
-/// shell in between has one, and each rank has its own shell.
+/// Returns the launcher's process on this host, the same for all ranks: the nearest ancestor
+/// without a rank. A shell in between has one, and each rank may have its own shell.
 fn launching_process(variable: &str) -> u32 {
     let mark = format!("{variable}=");
     let ranked = |process: u32| {
@@ -264,7 +266,7 @@ mod tests {
 
     #[test]
     fn slurm_tells_of_hosts_whoever_else_has_a_rank() {
-        // `srun --mpi=pmi2` sets PMI's variables beside its own.
+        // `srun --mpi=pmi2` sets PMI's variables in addition to Slurm's.
         let with_pmi = [&STEP[..], &[("PMI_RANK", "3"), ("PMI_SIZE", "4")]].concat();
         for variables in [&STEP[..], &with_pmi] {
             let step = job(variables).unwrap();
@@ -279,7 +281,7 @@ mod tests {
             job(&told).unwrap().secret,
             Some(Secret::told("of the user"))
         );
-        // MPICH's manager, whose proxies srun has started.
+        // MPICH's process manager, whose proxies were started by srun.
         let hydra = [
             ("PMI_RANK", "0"),
             ("PMI_SIZE", "2"),

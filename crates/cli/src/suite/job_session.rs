@@ -1,4 +1,5 @@
-//! A session as a job that a cluster's launcher started: processes stay, and each launch makes new queue pairs and buffers.
+//! A session in a job of a cluster's launcher: processes persist, and each launch creates new queue
+//! pairs and buffers.
 
 use super::books::Books;
 use super::job::Job;
@@ -18,7 +19,7 @@ use verbena_report::schema::Line;
 use verbena_workloads::Benchmark;
 
 impl Session<'_> {
-    /// All launches of all benchmarks that the job has processes for.
+    /// Runs all launches of all benchmarks that the job has enough processes for.
     pub(super) fn in_job(
         &self,
         task: &Task,
@@ -104,7 +105,7 @@ impl Session<'_> {
                         ended = Ended::Interrupted;
                         break 'all;
                     }
-                    // Nothing that a job has: everybody knows, and goes on.
+                    // All processes get the same error and continue.
                     Err(error @ Error::Invalid { .. }) => {
                         tell(failure(benchmark, number, error.to_string()));
                     }
@@ -112,7 +113,8 @@ impl Session<'_> {
                         left_behind(job);
                         break 'all;
                     }
-                    // One that hangs costs its piece of the measurement. The others know each other, and go on.
+                    // A hung process costs its part of the measurement; the others agree on the
+                    // processes present and continue.
                     Err(error @ Error::PeerLost { .. }) => {
                         given_up = true;
                         tell(failure(benchmark, number, error.to_string()));
@@ -147,7 +149,8 @@ impl Session<'_> {
         }
     }
 
-    /// Whether another launch fits into the time. All processes do as the first one says: each has a clock of its own.
+    /// Returns whether another launch fits into the time. All processes follow the first one,
+    /// because their clocks differ.
     fn fits(&self, fabric: &VerbsProcess, started: Instant, number: u32) -> Result<bool, Error> {
         let mine = [u8::from(self.is_too_late(started, number))];
         let all = executor::block_on(fabric.group().all_gather(&mine))?;
@@ -155,7 +158,7 @@ impl Session<'_> {
     }
 }
 
-/// Why a job ended, for its user. Of a silence at the exchange only process 0 can be the cause, which keeps it.
+/// Explains why a job ended. A silent exchange can only be due to process 0, which hosts it.
 fn reason(error: &Error, job: &Job) -> String {
     match error {
         Error::Stalled(stalled) if stalled.what == AT_EXCHANGE && job.rank != 0 => format!(
@@ -167,25 +170,27 @@ fn reason(error: &Error, job: &Job) -> String {
     }
 }
 
-/// A process that hung and goes on again has nothing more to do, and does not end the job of the others by failing.
+/// A process that resumes after a hang has no further work; it must not end the others' job by
+/// failing.
 fn left_behind(job: &Job) {
     eprintln!("verbena: process {}: {}", job.rank, Error::LeftBehind);
 }
 
-/// The job of the processes that come when they are asked to.
+/// Opens the fabric again among the processes that respond.
 fn without_the_hung(fabric: VerbsProcess, task: &Task) -> Result<VerbsProcess, Error> {
     let left = fabric.group().present()?;
     open_among(task, fabric, &left)
 }
 
-/// Takes out of the benchmarks those that so many processes are too few for.
+/// Removes and returns the benchmarks that need more processes.
 fn part(benchmarks: &mut Vec<&'static Benchmark>, size: usize) -> Vec<&'static Benchmark> {
     benchmarks
         .extract_if(.., |benchmark| benchmark.processes.least() > size)
         .collect()
 }
 
-/// What is said of a benchmark that wants more processes than the job has: it is no failure of the adapter.
+/// Reports a benchmark that needs more processes than the job has, as unsupported rather than
+/// failed.
 fn too_few(benchmark: &Benchmark, size: usize) -> Line {
     let least = benchmark.processes.least();
     Line::Failure(PointFailure {

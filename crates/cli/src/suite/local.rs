@@ -1,5 +1,5 @@
-//! The local launcher: processes of this executable, started together for each launch of each benchmark. A process that
-//! dies ends that launch for the others; what was measured is kept.
+//! The local launcher: starts processes of this executable for each launch of each benchmark. A
+//! process that dies ends the launch for the others; points measured so far are kept.
 
 use super::plan::{LOCAL_JOB, Plan, Task, VARIABLE};
 use super::runtime::RuntimeDirectory;
@@ -15,25 +15,26 @@ use std::time::{Duration, Instant};
 use verbena_fabric::verbs::{Hub, Secret};
 use verbena_report::schema::Line;
 
-/// No launch takes longer; a job that does is ended.
+/// Time limit of a launch.
 const LONGEST: Duration = Duration::from_secs(600);
-/// How long the others have after one process died.
+/// Time for the other processes to end after one has died.
 const GRACE: Duration = Duration::from_secs(8);
-/// How long processes have to end when the user interrupts: what they had measured is known here.
+/// Time for processes to end after the user's interrupt: their results so far have already arrived.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// How a launch ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// All processes ended well.
     Well,
-    /// The user stopped it.
     Interrupted,
-    /// A process failed.
     Failed(String),
 }
 
-/// Runs one launch of a benchmark with `size` processes; every record is handed on as it arrives.
+/// Runs one launch of a benchmark with `size` processes and passes each record to `take` as it
+/// arrives.
+///
+/// # Errors
+///
+/// Fails if the exchange or a process cannot be started, or `take` fails.
 pub fn launch(
     task: &Task,
     benchmark: &str,
@@ -109,7 +110,7 @@ pub fn launch(
         }
         if job.only_hung_left() {
             trouble.get_or_insert_with(|| hanging(&hub.absent()));
-            // That it then ends by a signal explains nothing.
+            // The signal that ends it is then not the cause.
             signalled = true;
             job.end();
         }
@@ -129,7 +130,7 @@ pub fn launch(
     Ok(trouble.map_or(Ended::Well, Ended::Failed))
 }
 
-/// What is said of processes that live and do not come.
+/// Returns the message on hung processes.
 fn hanging(ranks: &[usize]) -> String {
     let numbers: Vec<String> = ranks.iter().map(usize::to_string).collect();
     match ranks {
@@ -158,7 +159,7 @@ fn listen(output: impl Read + Send + 'static) -> Receiver<Line> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // A line that a dying process cut short is no record.
+            // Skips a line truncated by a dying process.
             if let Ok(line) = serde_json::from_str(&line)
                 && sender.send(line).is_err()
             {
@@ -169,7 +170,6 @@ fn listen(output: impl Read + Send + 'static) -> Receiver<Line> {
     receiver
 }
 
-/// Why a job is in trouble.
 struct Trouble {
     reason: String,
     signalled: bool,
@@ -187,7 +187,7 @@ impl Job<'_> {
             .all(|child| matches!(child.try_wait(), Ok(Some(_)) | Err(_)))
     }
 
-    /// Whether nobody is left but processes that hang: they will not end by themselves.
+    /// Returns whether the only processes left are hung ones, which will not end by themselves.
     fn only_hung_left(&mut self) -> bool {
         let absent = self.hub.absent();
         !absent.is_empty()
@@ -196,8 +196,8 @@ impl Job<'_> {
             })
     }
 
-    /// Looks for a process that ended badly, tells the others, gives the reason. One that a signal ended comes first: the
-    /// others' complaints follow from it.
+    /// Finds a failed process, notifies the others, and returns the reason. A process ended by a
+    /// signal takes precedence, because the others' errors follow from it.
     fn look(&mut self) -> Option<Trouble> {
         let mut bad: Vec<(usize, ExitStatus)> = Vec::new();
         for (rank, child) in self.children.iter_mut().enumerate() {
@@ -228,10 +228,10 @@ impl Job<'_> {
         })
     }
 
-    /// Passes an interrupt on: who sent it to this process alone means all of them. A terminal has told them already, and to
-    /// hear it twice changes nothing.
+    /// Forwards an interrupt: one sent to this process alone is meant for all of them. A terminal
+    /// has already signalled them; a second signal has no effect.
     fn interrupt(&mut self) {
-        // One that was waited for has no number any more; another process might.
+        // The process id of a child that was waited for may belong to another process.
         for child in &mut self.children {
             if let (Ok(None), Some(pid)) = (child.try_wait(), Pid::from_raw(child.id() as i32)) {
                 let _ = kill_process(pid, Signal::INT);
@@ -255,7 +255,7 @@ impl Drop for Job<'_> {
     }
 }
 
-/// The file of the page for barriers; removed when the launch is over.
+/// The file of the page for barriers, removed after the launch.
 struct Page<'a> {
     directory: &'a RuntimeDirectory,
     name: String,

@@ -1,4 +1,4 @@
-//! Benchmarks on every target that was asked for, one after the other.
+//! Runs benchmarks on every requested target, one after the other.
 
 use super::job::Job;
 use super::options::MeasureOptions;
@@ -13,8 +13,14 @@ use verbena_report::Error;
 use verbena_report::run_directory::{Loaded, RESULTS};
 use verbena_workloads::Benchmark;
 
-/// Runs `benchmarks` on all targets of `options`, each into `out`, or a directory of it where there are several. Each run
-/// is handed to `show` when it has ended. In a job of a cluster's launcher, only the first process has runs.
+/// Runs `benchmarks` on all targets of `options`, each into `out`, or into a subdirectory of it if
+/// there are several. Each completed run is passed to `show`. In a cluster job, only the first
+/// process has runs.
+///
+/// # Errors
+///
+/// Fails if a target is not found or does not support an option, `out` holds another run, or a run
+/// fails.
 pub fn measure(
     benchmarks: &[&'static Benchmark],
     options: &MeasureOptions,
@@ -22,12 +28,12 @@ pub fn measure(
     mut show: impl FnMut(&Loaded),
 ) -> Result<Vec<Loaded>, Failure> {
     let several = options.targets.len() > 1;
-    // The report on several targets would replace the other run's.
+    // The report on several targets would replace that of the existing run.
     if let Some(out) = out.filter(|out| several && out.join(RESULTS).exists()) {
         return Err(Error::Taken(out.to_owned()).into());
     }
     let mut runs = Vec::new();
-    // All of them first: that the last one is not there should not cost what was measured on the others.
+    // Finds all targets first, so that a missing one does not discard measurements of the others.
     for found in &targets(options)? {
         if interrupt::is_wanted() {
             break;
@@ -45,7 +51,7 @@ pub fn measure(
     Ok(runs)
 }
 
-/// The targets, of which no two are the same.
+/// Returns the targets, without duplicates.
 fn targets(options: &MeasureOptions) -> Result<Vec<Found>, Failure> {
     options.check_route()?;
     let mut all: Vec<Found> = Vec::new();
@@ -83,6 +89,10 @@ fn targets(options: &MeasureOptions) -> Result<Vec<Found>, Failure> {
 }
 
 /// Runs benchmarks on one target.
+///
+/// # Errors
+///
+/// Fails if the run cannot be started or recorded.
 pub fn on(
     target: &Found,
     benchmarks: &[&'static Benchmark],
@@ -112,7 +122,7 @@ pub fn on(
     }
 }
 
-/// The command as typed, but for options that do not matter to results.
+/// Returns the command as typed, without options that do not affect results.
 fn command(without: &[&str]) -> String {
     let mut words = Vec::new();
     let mut skip = false;

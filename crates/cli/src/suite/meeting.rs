@@ -1,13 +1,15 @@
-//! How the processes of a job find process 0, at which they exchange what they must know of each other: by TCP, at a place
-//! that they learn
+//! The rendezvous of a job's processes: how they find process 0, which hosts the exchange of
+//! connection data over TCP. They learn its address
 //!
 //! - from the user (`--exchange HOST:PORT`),
 //! - on one host, from a file in the runtime directory,
-//! - under MPICH, from the process manager's board,
-//! - under Open MPI and Slurm by looking: on each of the job's hosts at the few ports that follow from the job's name.
+//! - under MPICH, from the process manager (PMI),
+//! - under Open MPI and Slurm by trying each of the job's hosts at a few ports derived from the
+//!   job's name.
 //!
-//! A place is no proof. What is, is a secret, which process 0 leaves where the others find its place; where that is nowhere,
-//! the launcher's own secret or the user's, else a file in the home directory, which the hosts of a cluster share.
+//! The address authenticates nothing; a secret does. Process 0 publishes a random secret together
+//! with its address. If it publishes no address, the secret is the launcher's or the user's,
+//! otherwise one in a file in the home directory, which the hosts of a cluster share.
 
 use super::job::{Hosts, Job, SECRET};
 use super::pmi::Board;
@@ -19,22 +21,23 @@ use std::path::PathBuf;
 use verbena_fabric::verbs::{Hub, Rendezvous, Secret};
 use verbena_hca::sys::interfaces;
 
-/// Ports at which process 0 may listen, so that one which is taken keeps nobody away.
+/// Number of ports at which process 0 may listen, so that a port in use does not prevent the
+/// rendezvous.
 const PORTS: u16 = 4;
-/// Where they lie: below those that systems give to connections (ip(7), ip_local_port_range).
+/// Start of their range, below the ephemeral ports (ip(7), ip_local_port_range).
 const FIRST_PORT: u16 = 0x4000;
-/// The key on the process manager's board.
+/// The key in the process manager.
 const KEY: &str = "verbena-exchange";
-/// Bytes that a board takes for sure.
+/// Bytes that every process manager accepts in a value.
 const LONGEST_VALUE: usize = 500;
-/// Of them for places; a secret takes 64, and what parts it from them.
+/// The part of it for addresses; a secret takes 64, plus a separator.
 const LONGEST_PLACES: usize = LONGEST_VALUE - 65;
-/// Characters of a job's name in one of a file.
+/// Characters of a job's name used in a file name.
 const LONGEST_NAME: usize = 150;
-/// The shortest secret of a user that is worth the name.
+/// Shortest secret accepted from a user.
 const SHORTEST_SECRET: usize = 16;
 
-/// Where the processes of a job meet.
+/// The rendezvous of a job.
 pub struct Meeting {
     /// The job's name, the same in all of its processes.
     pub job: String,
@@ -44,10 +47,11 @@ pub struct Meeting {
     directory: RuntimeDirectory,
 }
 
-/// How a process knows where process 0 listens.
+/// How a process learns the address of process 0.
 enum Knowledge {
     Known(Rendezvous),
-    /// Told by a file that process 0 leaves; it says the secret, and the places unless they are known.
+    /// From a file written by process 0, which holds the secret and, unless they are known, the
+    /// addresses.
     Told {
         directory: RuntimeDirectory,
         file: String,
@@ -56,7 +60,12 @@ enum Knowledge {
 }
 
 impl Meeting {
-    /// Opens the exchange in process 0, and tells the others where it is.
+    /// Opens the exchange in process 0, and publishes its address to the others.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the secret is too short, the address is malformed or unknown, or the exchange
+    /// cannot be opened.
     pub fn of(job: &Job, asked: Option<&str>) -> Result<Meeting, Failure> {
         let told = job.secret.as_ref().map(Secret::reveal);
         if told.is_some_and(|told| told.len() < SHORTEST_SECRET) {
@@ -73,7 +82,8 @@ impl Meeting {
                     let text = format!("--exchange {place}: expected HOST:PORT");
                     return Err(Failure::Input(text));
                 };
-                // The name is what all were told, whatever else the launcher tells each.
+                // All processes share this name; names from the launcher may differ between
+                // processes.
                 (
                     place.to_owned(),
                     everywhere([port]),
@@ -88,7 +98,8 @@ impl Meeting {
             }
             (None, Hosts::Named(names)) => {
                 let ports = ports(&job.id);
-                // The first port on all hosts before the next one: on one of them it answers at once.
+                // The first port on all hosts before the next one: one of the hosts answers at
+                // once.
                 let places = ports
                     .iter()
                     .flat_map(|port| names.iter().map(move |name| format!("{name}:{port}")));
@@ -103,14 +114,18 @@ impl Meeting {
         };
         match (&job.hosts, job.secret.clone()) {
             (Hosts::Board(descriptor), _) => door.by_board(*descriptor, directory),
-            // Of a launcher that knows of one host alone there may be more, if a place had to be told.
+            // If an address was given, the job may span hosts that the launcher does not know of.
             (Hosts::One, _) if asked.is_none() => door.by_file(directory.clone(), directory),
             (_, Some(secret)) => door.by_secret(secret, directory),
             (_, None) => door.by_file(RuntimeDirectory::shared()?, directory),
         }
     }
 
-    /// Where process 0 may be and what proves that it is, or why that is not known yet.
+    /// Returns the possible addresses of process 0 and the secret.
+    ///
+    /// # Errors
+    ///
+    /// States why they are not known yet.
     pub fn rendezvous(&self) -> Result<Rendezvous, String> {
         match &self.knowledge {
             Knowledge::Known(rendezvous) => Ok(rendezvous.clone()),
@@ -142,12 +157,12 @@ impl Meeting {
         }
     }
 
-    /// A file that the processes of the job on one host share.
+    /// Returns a file shared by the processes of the job on one host.
     pub fn page(&self) -> PathBuf {
         self.directory.path(&file_of("start", &self.job))
     }
 
-    /// Takes back the files that the job shared.
+    /// Removes the files shared by the job.
     pub fn close(self) {
         self.directory.remove(&file_of("start", &self.job));
         if let Knowledge::Told {
@@ -162,18 +177,18 @@ impl Meeting {
     }
 }
 
-/// What is known of a meeting before anybody has met.
+/// The parameters of a rendezvous before the exchange is open.
 struct Door<'a> {
     job: &'a Job,
     name: String,
-    /// Those of which process 0 takes the first that is free.
+    /// Process 0 listens at the first of these that is free.
     addresses: Vec<SocketAddr>,
-    /// Where the others look, unless process 0 tells.
+    /// Addresses that the others try, unless process 0 publishes its own.
     places: Option<Vec<String>>,
 }
 
 impl Door<'_> {
-    /// The exchange, in process 0 alone.
+    /// Opens the exchange, in process 0 only.
     fn listen(&self, name: &str, secret: &Secret) -> Result<Option<Hub>, Failure> {
         let listen = || Hub::listen(&self.addresses[..], name, secret, self.job.size);
         match self.job.rank {
@@ -264,7 +279,7 @@ impl Door<'_> {
     }
 }
 
-/// What process 0 tells: a word without spaces, for a board takes no others.
+/// Formats the published value without spaces, which process managers do not accept.
 fn note(places: &str, secret: &Secret) -> String {
     format!("{};{places}", secret.reveal())
 }
@@ -278,7 +293,8 @@ fn rendezvous(note: &str) -> Option<Rendezvous> {
     })
 }
 
-/// All addresses of this host at each of the ports: IPv6, which takes IPv4 too, or IPv4 where there is no IPv6.
+/// Returns the wildcard addresses for each port: IPv6, which accepts IPv4 as well, then IPv4 for
+/// hosts without IPv6.
 fn everywhere(ports: impl IntoIterator<Item = u16>) -> Vec<SocketAddr> {
     let both = |port| -> [SocketAddr; 2] {
         [
@@ -289,20 +305,19 @@ fn everywhere(ports: impl IntoIterator<Item = u16>) -> Vec<SocketAddr> {
     ports.into_iter().flat_map(both).collect()
 }
 
-/// The ports of a job.
 fn ports(job: &str) -> [u16; PORTS as usize] {
     // FNV-1a, the same in every build.
     let hash = job.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     });
     let start = (hash >> 8) as u16 % FIRST_PORT;
-    // Far from each other, as another job's begin anywhere.
+    // Spaced widely, because the ports of other jobs may start anywhere.
     std::array::from_fn(|turn| {
         FIRST_PORT + (start + turn as u16 * (FIRST_PORT / PORTS)) % FIRST_PORT
     })
 }
 
-/// This host's addresses at a port, separated by commas, as many as a board takes.
+/// Returns this host's addresses with a port, separated by commas, as many as fit into a value.
 fn addresses(port: u16) -> io::Result<String> {
     let all = interfaces::all().map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
     let outward = all.iter().filter(|one| one.is_up && !one.is_loopback);
@@ -327,7 +342,7 @@ fn addresses(port: u16) -> io::Result<String> {
     }
 }
 
-/// The name of a file of a job, whatever the job is called.
+/// Returns the name of a file of the job, with other characters than letters and digits replaced.
 fn file_of(purpose: &str, job: &str) -> String {
     let job: String = job
         .chars()
@@ -375,7 +390,7 @@ mod tests {
         ] {
             assert_eq!(rendezvous(cut), None, "{cut}");
         }
-        // A board takes so much for sure, and no spaces.
+        // Fits into a value, without spaces.
         let longest = note(&"x".repeat(LONGEST_PLACES), &secret);
         assert!(longest.len() <= LONGEST_VALUE && !longest.contains(char::is_whitespace));
     }

@@ -1,5 +1,6 @@
-//! Running benchmarks: what is wanted ([`plan`]), on what ([`target`]), by which processes ([`local`], [`job`], who find each
-//! other by [`meeting`]) or on which model ([`virtual_session`]), and where results go ([`session`], [`books`]).
+//! Runs benchmarks. [`plan`] defines the task, [`target`] the target. Processes are started by
+//! [`local`] or a cluster's launcher ([`job`]) and find each other through [`meeting`];
+//! [`virtual_session`] runs models. [`session`] and [`books`] store the results.
 
 pub mod adapter;
 pub mod books;

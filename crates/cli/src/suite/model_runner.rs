@@ -1,5 +1,5 @@
-//! Benchmarks on a timing model, several at once on threads, in the order in which they were asked
-//! for.
+//! Runs benchmarks on a timing model, several at once on threads, and returns the results in the
+//! requested order.
 
 use super::options::MeasureOptions;
 use super::virtual_session::ModelTarget;
@@ -18,27 +18,24 @@ use verbena_predict::messages;
 use verbena_workloads::modelled::{Modelled, Ran};
 use verbena_workloads::{Benchmark, Budget, Record, Sweep, find};
 
-/// How often results and the user's wish to stop are looked at.
+/// Interval at which results and the stop flag are checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long threads have to end when the user interrupts.
+/// Time for threads to end after the user's interrupt.
 const STOP_GRACE: Duration = Duration::from_millis(300);
 
-/// A benchmark's place and what it gave.
+/// A benchmark's position and its result.
 type Ended = (usize, Result<Ran>);
 
-/// What computes benchmarks on a model.
 #[derive(Clone)]
 pub struct Runner {
-    /// The model.
     pub target: ModelTarget,
-    /// The requested benchmarks and options.
     pub options: MeasureOptions,
 }
 
 impl Runner {
-    /// Runs all benchmarks, each on one thread, and hands on what each gave, in their order. When
-    /// the user interrupts, what is complete is still handed on, and threads that do not end soon
-    /// are left behind.
+    /// Runs all benchmarks, each on one thread, and passes the results to `take` in order. After an
+    /// interrupt, complete results are still passed on, and threads that do not end soon are
+    /// abandoned.
     pub fn in_order(
         &self,
         benchmarks: &[&'static Benchmark],
@@ -78,7 +75,7 @@ impl Runner {
         }
     }
 
-    /// Starts the threads; each takes benchmarks as long as there are some and nobody interrupts.
+    /// Starts the threads; each takes benchmarks until none is left or the user interrupts.
     fn started(&self, benchmarks: &[&'static Benchmark]) -> (Receiver<Ended>, Vec<JoinHandle<()>>) {
         let next = Arc::new(AtomicUsize::new(0));
         let (sender, receiver) = channel();
@@ -100,7 +97,7 @@ impl Runner {
         (receiver, threads.collect())
     }
 
-    /// Runs a benchmark of the seam; others need real processes and files.
+    /// Runs a benchmark that models support; others need real processes and files.
     fn one(&self, benchmark: &'static Benchmark) -> Result<Ran> {
         if let Some(entry) = messages::find(benchmark.name) {
             return self.message_passing(entry);
@@ -115,7 +112,7 @@ impl Runner {
         }
     }
 
-    /// Message passing is modelled with its library, if the system names one.
+    /// MPI benchmarks need the model of a library, if the system names one.
     fn message_passing(&self, entry: &messages::Entry) -> Result<Ran> {
         let system = self.target.machine.system();
         let Some(system) = system.filter(|system| system.mpi.is_some()) else {
@@ -141,7 +138,7 @@ impl Runner {
         })
     }
 
-    /// The readers of the file service have a model of their own.
+    /// The readers of the file service have a separate model.
     fn file_service(&self) -> Result<Ran> {
         let invalid = |failure: Failure| Error::invalid("bench", failure.to_string());
         let library = self.options.profiles.library().map_err(invalid)?;

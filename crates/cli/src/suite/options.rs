@@ -1,4 +1,4 @@
-//! The options that `bench` and `evaluate` share.
+//! The options shared by `bench` and `evaluate`.
 
 use super::ports::PortName;
 use super::route::RouteOptions;
@@ -114,7 +114,6 @@ pub struct MeasureOptions {
 }
 
 impl MeasureOptions {
-    /// What is asked of a target when nothing is said, in quick form.
     pub fn quick_on(target: Target) -> MeasureOptions {
         MeasureOptions {
             quick: true,
@@ -140,7 +139,11 @@ impl MeasureOptions {
         }
     }
 
-    /// Refuses what has no meaning.
+    /// Rejects meaningless options.
+    ///
+    /// # Errors
+    ///
+    /// Names the option.
     pub fn check(&self) -> Result<(), Failure> {
         match &self.label {
             Some(label) if label.trim().is_empty() => {
@@ -150,7 +153,11 @@ impl MeasureOptions {
         }
     }
 
-    /// Refuses what is for adapters where all are models.
+    /// Rejects options for adapters if all targets are models.
+    ///
+    /// # Errors
+    ///
+    /// Names the options.
     pub fn check_route(&self) -> Result<(), Failure> {
         let is_model = |target: &Target| matches!(target, Target::Model { .. });
         let refused = |text: &str| Err(Failure::Input(text.to_owned()));
@@ -170,7 +177,11 @@ impl MeasureOptions {
         Ok(())
     }
 
-    /// Refuses profile options where nothing is a model.
+    /// Rejects profile options if no target is a model.
+    ///
+    /// # Errors
+    ///
+    /// Names the options.
     pub fn check_profiles(&self) -> Result<(), Failure> {
         let is_model = |target: &Target| matches!(target, Target::Model { .. });
         let given = !self.profiles.set.is_empty() || !self.profiles.profiles.is_empty();
@@ -182,7 +193,6 @@ impl MeasureOptions {
         }
     }
 
-    /// What a run on a target is called.
     pub fn label_of(&self, target: String) -> String {
         match (&self.label, self.targets.len()) {
             (None, _) => target,
@@ -191,17 +201,16 @@ impl MeasureOptions {
         }
     }
 
-    /// Launches of each benchmark.
     pub fn launches(&self) -> u32 {
         self.launches.unwrap_or(if self.quick { 1 } else { 5 })
     }
 
-    /// `quick` or `full`.
+    /// Returns `quick` or `full`.
     pub fn effort(&self) -> &'static str {
         if self.quick { "quick" } else { "full" }
     }
 
-    /// What of them benchmarks look at, where there is no host to measure.
+    /// Returns the options that benchmarks use on a model, without a host to measure.
     pub fn for_benchmarks(&self) -> Options {
         Options {
             sizes: self.sizes.clone(),
@@ -215,7 +224,7 @@ impl MeasureOptions {
     }
 }
 
-/// Longest time that can be asked for, in minutes: a week.
+/// Longest accepted time, in minutes: a week.
 const LONGEST: f64 = 10_000.0;
 
 fn minutes(text: &str) -> Result<Duration, String> {
@@ -228,7 +237,6 @@ fn minutes(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The mode that a word means.
 pub fn mode(word: &str) -> Mode {
     match word {
         "lockstep" => Mode::Lockstep,

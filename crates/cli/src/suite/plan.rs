@@ -1,4 +1,4 @@
-//! What one process of a benchmark is told by its launcher: everything, so that it asks nobody.
+//! The complete plan that a launcher passes to one process of a benchmark.
 
 use super::options::{MeasureOptions, mode};
 use super::route::RouteOptions;
@@ -9,89 +9,79 @@ use verbena_measure::pace::Paces;
 use verbena_measure::processors;
 use verbena_workloads::{Benchmark, Budget, Options, Processes};
 
-/// The variable that carries the plan.
+/// The environment variable that holds the plan.
 pub const VARIABLE: &str = "VERBENA_PROCESS_PLAN";
 
-/// The name of a job of the local launcher; each has an exchange of its own, on loopback.
+/// Job name of the local launcher; each job has a separate exchange on loopback.
 pub const LOCAL_JOB: &str = "local";
 
-/// What is measured, the same for all processes.
+/// The measurement, the same for all processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// On what.
     pub target: Resolved,
-    /// Index of the port's identifier, if the user named one.
+    /// GID index, if the user gave one.
     pub gid_index: Option<u8>,
-    /// How packets are marked.
     pub route: RouteOptions,
-    /// Whether what peers write may reach memory in another order.
+    /// Whether peers' writes may reach memory in relaxed order.
     pub relaxed_ordering: bool,
     /// Launches of each benchmark.
     pub launches: u32,
     /// `quick` or `full`.
     pub effort: String,
-    /// Message sizes.
+    /// Message sizes in bytes.
     pub sizes: Option<Vec<usize>>,
-    /// Numbers of pairs.
     pub pairs: Option<Vec<usize>>,
     /// `free` or `lockstep`.
     pub mode: Option<String>,
-    /// Transports.
     pub transports: Option<Vec<String>>,
-    /// Largest message posted inline.
+    /// Largest message posted inline, in bytes.
     pub inline: Option<u32>,
-    /// Seed.
     pub seed: u64,
-    /// Length of the counter's tick, calibrated by the launcher; `None` for the system clock.
+    /// Length of the counter's tick in nanoseconds, calibrated by the launcher; `None` for the
+    /// system clock.
     pub nanos_per_tick: Option<f64>,
-    /// The floor of latencies on this host.
+    /// Latency floor of this host, in nanoseconds.
     pub floor_latency: Option<f64>,
-    /// Memory copies on this host, by size.
+    /// Memory copy rates of this host as (bytes, bytes per second).
     pub copies: Vec<(usize, f64)>,
-    /// Memory copies over buffers in turn that the caches do not hold.
+    /// The same over buffers used in rotation, which do not fit the caches, in bytes per second.
     pub copies_in_turn: Option<f64>,
-    /// Times of the computation that tells an undisturbed processor.
+    /// Pace of undisturbed processors.
     pub paces: Paces,
-    /// Processors that the launcher may use.
+    /// Number of processors available to the launcher.
     pub cores: usize,
 }
 
-/// A process's part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The benchmark.
     pub benchmark: String,
-    /// The launch.
     pub launch: u32,
-    /// What is measured.
     pub task: Task,
-    /// This process.
+    /// Rank of this process.
     pub rank: usize,
-    /// All processes.
+    /// Number of processes.
     pub size: usize,
-    /// Where the exchange listens.
+    /// Address of the exchange.
     pub hub: String,
-    /// What a process proves to the exchange that it knows. The environment of a process is its user's alone to read.
+    /// Secret for the exchange. Only the process's user can read its environment.
     pub secret: String,
-    /// The page for barriers.
     pub page: PathBuf,
 }
 
-/// What this host can do at best.
+/// Best values this host can reach.
 #[derive(Debug, Clone, Default)]
 pub struct Floors {
-    /// A cache line from core to core in nanoseconds.
+    /// Time of a cache line from core to core, in nanoseconds.
     pub latency: Option<f64>,
-    /// Memory copies as (bytes, bytes a second).
+    /// Memory copies as (bytes, bytes per second).
     pub copies: Vec<(usize, f64)>,
-    /// The same over buffers in turn, in bytes a second.
+    /// The same over buffers used in rotation, in bytes per second.
     pub copies_in_turn: Option<f64>,
-    /// Times of the computation that tells an undisturbed processor.
+    /// Pace of undisturbed processors.
     pub paces: Paces,
 }
 
 impl Task {
-    /// From the options as typed.
     pub fn new(
         target: Resolved,
         options: &MeasureOptions,
@@ -120,7 +110,6 @@ impl Task {
         }
     }
 
-    /// How long points may take.
     pub fn budget(&self) -> Budget {
         let budget = match self.effort.as_str() {
             "quick" => Budget::quick(),
@@ -129,7 +118,8 @@ impl Task {
         budget.shared_by(self.launches)
     }
 
-    /// For the benchmark, whose processes have so many processors on their node.
+    /// Returns the options for a benchmark whose processes have `processors` processors on their
+    /// node.
     pub fn options(&self, processors: usize) -> Options {
         Options {
             sizes: self.sizes.clone(),
@@ -147,12 +137,13 @@ impl Task {
         }
     }
 
-    /// Processes of a local job for a benchmark.
+    /// Returns the number of processes of a local job for a benchmark.
     pub fn processes(&self, benchmark: &Benchmark, wanted: Option<usize>) -> usize {
         match benchmark.processes {
             Processes::One => 1,
             Processes::Two => 2,
-            // By default up to one pair more than the cores carry, to show what then happens.
+            // By default up to twice as many pairs as the cores can carry, to show the effect of
+            // oversubscription.
             Processes::Pairs => {
                 let most = self
                     .pairs

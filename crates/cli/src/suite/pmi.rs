@@ -1,21 +1,25 @@
-//! The board that MPICH's process manager keeps for the processes of a job: the first version of PMI, lines of `name=value`
-//! over a descriptor that it leaves open ("PMI: A Scalable Parallel Process-Management Interface", EuroMPI 2010; the lines
-//! are those of MPICH's `simple_pmi`).
+//! The key-value space of MPICH's process manager, through the first version of PMI: lines of
+//! `name=value` over an inherited descriptor ("PMI: A Scalable Parallel Process-Management
+//! Interface", EuroMPI 2010; the format is that of MPICH's `simple_pmi`).
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 
-/// The conversation of a process with its manager.
+/// The connection of a process to its process manager.
 pub struct Board {
     lines: BufReader<File>,
     space: String,
 }
 
 impl Board {
-    /// Begins the conversation over the descriptor of this number.
+    /// Initialises PMI over this descriptor.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the descriptor is not valid, or the manager answers unexpectedly.
     pub fn open(descriptor: i32) -> io::Result<Board> {
-        // A copy, as a descriptor that is nobody else's: the number is all that a process is told.
+        // Duplicates the descriptor to own it: only its number is known here.
         let itself = pidfd_open(getpid(), PidfdFlags::empty())?;
         let copy = pidfd_getfd(itself, descriptor, PidfdGetfdFlags::empty())?;
         let mut board = Board {
@@ -28,30 +32,45 @@ impl Board {
         Ok(board)
     }
 
-    /// The job's name.
     pub fn job(&self) -> &str {
         &self.space
     }
 
-    /// Puts words up, which everybody may read after the next [`Board::wait`].
+    /// Publishes a value, which all processes can read after the next [`Board::wait`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if the manager refuses it.
     pub fn put(&mut self, key: &str, words: &str) -> io::Result<()> {
         let line = format!("put kvsname={} key={key} value={words}", self.space);
         self.ask(&line, "put_result").map(drop)
     }
 
     /// Waits for all processes of the job.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the manager answers unexpectedly.
     pub fn wait(&mut self) -> io::Result<()> {
         self.ask("barrier_in", "barrier_out").map(drop)
     }
 
-    /// Reads words.
+    /// Reads a value.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such key.
     pub fn get(&mut self, key: &str) -> io::Result<String> {
         let line = format!("get kvsname={} key={key}", self.space);
         let answer = self.ask(&line, "get_result")?;
         value(&answer, "value").map(str::to_owned)
     }
 
-    /// Ends the conversation. A manager takes a process that ends without it for one that failed.
+    /// Finalises PMI. The manager treats a process that ends without this as failed.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the manager answers unexpectedly.
     pub fn close(mut self) -> io::Result<()> {
         self.ask("finalize", "finalize_ack").map(drop)
     }
@@ -91,7 +110,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
 
-    /// A manager that answers these lines, and gives what it was asked.
+    /// Simulates a manager that gives these answers; returns the requests.
     fn manager(answers: &'static str) -> (UnixStream, std::thread::JoinHandle<Vec<String>>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let manager = std::thread::spawn(move || {

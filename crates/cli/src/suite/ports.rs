@@ -1,5 +1,5 @@
-//! Several ports of an adapter, or of several: pairs take them in turn, as the processes of a node do that has several
-//! adapters.
+//! Several ports of one or more adapters: pairs use them in rotation, as processes of a node with
+//! several adapters do.
 
 use super::target::Resolved;
 use crate::failure::Failure;
@@ -9,17 +9,13 @@ use std::str::FromStr;
 use verbena_fabric::verbs::Rail;
 use verbena_verbs::Library;
 
-/// A port of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
-    /// The device.
     pub device: String,
-    /// Its port.
     pub number: u8,
 }
 
 impl Port {
-    /// For the fabric.
     pub fn rail(&self) -> Rail {
         Rail {
             device: Some(self.device.clone()),
@@ -37,7 +33,7 @@ impl fmt::Display for Port {
 /// A port as typed: `2`, `mlx5_1` or `mlx5_1:2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortName {
-    /// Without one, the target's.
+    /// Without a device, that of the target.
     device: Option<String>,
     number: u8,
 }
@@ -65,7 +61,11 @@ impl FromStr for PortName {
     }
 }
 
-/// Puts the ports as typed in the place of the target's own; refuses what is not there, is down, or is given twice.
+/// Replaces the target's ports by the given ones.
+///
+/// # Errors
+///
+/// Fails if a port does not exist, is not active, or is given twice.
 pub fn choose(target: &mut Resolved, names: &[PortName]) -> Result<(), Failure> {
     let mut ports: Vec<Port> = Vec::new();
     for name in names {

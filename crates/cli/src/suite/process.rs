@@ -1,4 +1,4 @@
-//! A process of a benchmark: opens the adapter, joins the job, runs, tells.
+//! A process of a benchmark: opens the adapter, joins the job, and runs the benchmark.
 
 use super::plan::Task;
 use super::ports::Port;
@@ -16,26 +16,30 @@ use verbena_report::schema::Line;
 use verbena_verbs::Library;
 use verbena_workloads::{Context, Record, Rest, run};
 
-/// Without progress for so long, a process gives up on its peer.
+/// Time without progress after which a process gives up on its peer.
 const PATIENCE: Duration = Duration::from_secs(6);
-/// The exchange waits longer, for a peer that is still being patient.
+/// The same for the exchange; longer, because a peer may itself still be waiting.
 const EXCHANGE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a process stands in its job.
+/// The position of a process in its job.
 pub struct Standing<'a> {
-    /// This process.
+    /// Rank of this process.
     pub rank: usize,
-    /// All processes.
+    /// Number of processes.
     pub size: usize,
-    /// The job's name.
     pub job: &'a str,
-    /// Where the exchange may listen and what proves that it does, or why that is not known yet.
+    /// Returns the possible addresses of the exchange and the secret, or why they are not known
+    /// yet.
     pub rendezvous: &'a dyn Fn() -> Result<Rendezvous, String>,
-    /// The page for barriers, if all are on one node.
+    /// The page for barriers, used if all processes are on one node.
     pub page: &'a Path,
 }
 
 /// Opens the adapter and joins the job.
+///
+/// # Errors
+///
+/// Fails if the exchange is not reached, or the adapter cannot be opened.
 pub fn open(task: &Task, standing: Standing<'_>) -> Result<VerbsProcess, Error> {
     let refused = |failure: Failure| Error::adapter("catching signals", failure.to_string());
     interrupt::watch().map_err(refused)?;
@@ -56,7 +60,11 @@ pub fn open(task: &Task, standing: Standing<'_>) -> Result<VerbsProcess, Error> 
     VerbsProcess::open(&library, &request(task), group, clock, patience)
 }
 
-/// Opens it again for those of the job that are left.
+/// Opens the adapter again for the remaining processes of the job.
+///
+/// # Errors
+///
+/// Fails if it cannot be opened.
 pub fn open_among(
     task: &Task,
     fabric: VerbsProcess,
@@ -80,6 +88,10 @@ fn request(task: &Task) -> OpenRequest {
 }
 
 /// Runs one benchmark in this process.
+///
+/// # Errors
+///
+/// Returns the benchmark's error.
 pub fn run_one(
     fabric: &VerbsProcess,
     task: &Task,
@@ -100,7 +112,8 @@ pub fn run_one(
     executor::block_on(run(&context))
 }
 
-/// A record as a line of a results file. A point of no number, which no file can hold, is one that was not measured.
+/// Converts a record to a line of a results file. A point with a figure that is not finite becomes
+/// a failure, because no file can hold it.
 pub fn line(record: Record) -> Line {
     match record {
         Record::Point(point) => match point.unusable() {

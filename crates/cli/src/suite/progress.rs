@@ -4,21 +4,20 @@ use crate::progress::{Bar, time_left};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Progress over steps, each of which runs a benchmark.
 pub struct Progress {
     bar: Bar,
     rest: Rest,
-    /// On what benchmarks run.
+    /// The target's label.
     label: String,
-    /// What runs.
+    /// The running benchmark.
     running: String,
-    /// When the step before it ended: on several threads that is all that there is to time it by.
+    /// End of the previous step, the only available time stamp if steps run on several threads.
     since: Instant,
 }
 
 impl Progress {
-    /// For benchmarks by name, each as often as it is to be launched, on a target
-    /// unless their names say it.
+    /// Returns the progress for benchmarks by name, `launches` steps each. The label of the target
+    /// is empty if the names include it.
     pub fn new<'a>(
         names: impl IntoIterator<Item = &'a str>,
         launches: u32,
@@ -34,7 +33,6 @@ impl Progress {
         }
     }
 
-    /// A benchmark begins.
     pub fn begin(&mut self, name: &str) {
         name.clone_into(&mut self.running);
         let left = self
@@ -49,7 +47,6 @@ impl Progress {
         self.bar.say(format!("{name}{on}{left}"));
     }
 
-    /// It ended.
     pub fn end(&mut self) {
         self.rest
             .done(&self.running, self.since.elapsed().as_secs_f64());
@@ -58,10 +55,10 @@ impl Progress {
     }
 }
 
-/// An estimate of what is left that does not jump: each benchmark is thought to take what its launches took before, and one
-/// that has not run yet what the others took on average.
+/// A stable estimate of the time left: each launch is assumed to take the mean of the benchmark's
+/// previous launches, or, before its first one, the mean of the other benchmarks.
 struct Rest {
-    /// By name: launches to go, launches done, and what these took in seconds.
+    /// By name: launches left, launches done, and their time in seconds.
     benchmarks: BTreeMap<String, (u32, u32, f64)>,
 }
 
@@ -85,7 +82,7 @@ impl Rest {
         }
     }
 
-    /// Seconds; nothing is known before anything was done.
+    /// Returns the seconds left; `None` before the first step has ended.
     fn left(&self) -> Option<f64> {
         let known = || {
             let all = self.benchmarks.values();
@@ -116,7 +113,7 @@ mod tests {
         rest.done("long", 60.0);
         assert_eq!(rest.left(), Some(4.0 * 60.0 + 5.0 * 60.0));
         rest.done("short", 2.0);
-        // From here on nothing jumps: the second round takes what the first took.
+        // From here the estimate is stable: the second round takes as long as the first.
         assert_eq!(rest.left(), Some(4.0 * 60.0 + 4.0 * 2.0));
         rest.done("short", 2.0);
         assert_eq!(rest.left(), Some(4.0 * 60.0 + 3.0 * 2.0));

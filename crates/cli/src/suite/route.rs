@@ -1,5 +1,5 @@
-//! How packets are marked on their way: for switches that treat classes, levels and partitions of them apart. Each process
-//! marks its own, by the same options.
+//! Packet marks for switches that distinguish traffic classes, service levels and partitions. Each
+//! process marks its own packets, with the same options.
 
 use super::target::Resolved;
 use crate::failure::Failure;
@@ -28,7 +28,7 @@ pub struct RouteOptions {
     pub pkey: Option<u16>,
 }
 
-/// A P_Key as typed, in hexadecimal after 0x.
+/// Parses a P_Key, hexadecimal after 0x.
 fn key(text: &str) -> Result<u16, String> {
     let number = match text.strip_prefix("0x") {
         Some(digits) => u16::from_str_radix(digits, 16),
@@ -44,12 +44,10 @@ fn key(text: &str) -> Result<u16, String> {
 }
 
 impl RouteOptions {
-    /// Whether anything was asked.
     pub fn is_given(&self) -> bool {
         *self != RouteOptions::default()
     }
 
-    /// For a fabric.
     pub fn marks(&self) -> Marks {
         Marks {
             traffic_class: self.traffic_class,
@@ -58,7 +56,7 @@ impl RouteOptions {
         }
     }
 
-    /// What of them has a name and a value, for the record.
+    /// Returns the given options as names and values, for the record.
     pub fn described(&self) -> impl Iterator<Item = (String, String)> {
         let class = self.traffic_class.map(|class| class.to_string());
         let level = self.service_level.map(|level| level.to_string());
@@ -72,7 +70,11 @@ impl RouteOptions {
             .filter_map(|(name, value)| Some((name.to_owned(), value?)))
     }
 
-    /// Refuses what an adapter cannot do.
+    /// Rejects marks that the adapter does not support.
+    ///
+    /// # Errors
+    ///
+    /// Names the option and the reason.
     pub fn check(&self, target: &Resolved) -> Result<(), Failure> {
         let is_software = target.kind == "software";
         if is_software && self.service_level.is_some() {

@@ -1,5 +1,5 @@
-//! The directory that belongs to this user alone, in which processes of a job leave each other files. Their names may be
-//! guessed, but nobody else can make them first, or read them.
+//! A directory private to this user, in which the processes of a job exchange files. File names are
+//! predictable, but no other user can create or read them.
 
 use crate::failure::Failure;
 use rustix::process::geteuid;
@@ -9,24 +9,32 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use verbena_hca::shm::registry;
 
-/// Longest file taken.
+/// Longest file read, in bytes.
 const LONGEST: u64 = 64 << 10;
-/// How often a directory is made that others remove as they end, when it is empty.
+/// Attempts to create a directory that other processes remove when they end and it is empty.
 const TRIES: u32 = 100;
 
-/// A directory of mode 0700 that belongs to this user.
+/// A directory with mode 0700 owned by this user.
 #[derive(Debug, Clone)]
 pub struct RuntimeDirectory {
     path: PathBuf,
 }
 
 impl RuntimeDirectory {
-    /// That of this host, where also the registry of processes lies.
+    /// Opens this host's directory, which also holds the registry of processes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory cannot be created or is not private.
     pub fn open() -> Result<RuntimeDirectory, Failure> {
         RuntimeDirectory::at(registry::directory())
     }
 
-    /// That of the user's home, which the hosts of a cluster share as a rule.
+    /// Opens the directory in the user's home, which the hosts of a cluster usually share.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no home, or the directory cannot be created or is not private.
     pub fn shared() -> Result<RuntimeDirectory, Failure> {
         let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty());
         let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
@@ -41,7 +49,11 @@ impl RuntimeDirectory {
         RuntimeDirectory::at(above.join("verbena"))
     }
 
-    /// This one, made if it is missing.
+    /// Opens this directory, creating it if necessary.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory cannot be created or is not private.
     pub fn at(path: PathBuf) -> Result<RuntimeDirectory, Failure> {
         match make(&path) {
             Ok(()) => Ok(RuntimeDirectory { path }),
@@ -49,12 +61,15 @@ impl RuntimeDirectory {
         }
     }
 
-    /// Where a file is.
     pub fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Leaves a file of this content for the user's other processes, in the place of one that was there.
+    /// Writes a file for the user's other processes, atomically replacing an existing one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be written.
     pub fn leave(&self, name: &str, text: &str) -> io::Result<()> {
         let scratch = self.path(&format!("{name}.{}", std::process::id()));
         let mut tries = 0;
@@ -63,7 +78,7 @@ impl RuntimeDirectory {
             let written =
                 write_new(&scratch, text).and_then(|()| fs::rename(&scratch, self.path(name)));
             match written {
-                // The last process of the adapter removed the directory meanwhile.
+                // The last process on the adapter has removed the directory in the meantime.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
                     make(&self.path)?;
                     tries += 1;
@@ -73,9 +88,14 @@ impl RuntimeDirectory {
         }
     }
 
-    /// What such a file says. One that another user could have written or read is refused.
+    /// Reads such a file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, or another user could have written or read it.
     pub fn read(&self, name: &str) -> io::Result<String> {
-        // Opened first, so that a network file system asks its server what is new in it.
+        // Reading the directory first makes a network file system fetch its current state from the
+        // server.
         let _ = fs::read_dir(&self.path)?.next();
         let file = OpenOptions::new()
             .read(true)
@@ -90,7 +110,7 @@ impl RuntimeDirectory {
         Ok(text)
     }
 
-    /// Takes a file back, and the directory if nothing is left in it.
+    /// Removes a file, and the directory if it is empty.
     pub fn remove(&self, name: &str) {
         let _ = fs::remove_file(self.path(name));
         let _ = fs::remove_dir(&self.path);
@@ -110,7 +130,7 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Makes the directory, or makes sure that it is this user's alone.
+/// Creates the directory, or checks that it is private to this user.
 fn make(path: &Path) -> io::Result<()> {
     for _ in 0..TRIES {
         match DirBuilder::new().mode(0o700).create(path) {
@@ -169,7 +189,7 @@ mod tests {
         );
         directory.remove("note");
         assert!(!directory.path.exists());
-        // Whoever leaves something then makes it again.
+        // Writing another file creates the directory again.
         directory.leave("note", "again").unwrap();
         directory.remove("note");
     }
@@ -186,7 +206,7 @@ mod tests {
         );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
         let directory = RuntimeDirectory::at(path.clone()).unwrap();
-        // A link instead of the directory, a link instead of a file, a file that all may write.
+        // A symbolic link for the directory, one for a file, and a world-writable file.
         let link = place("link");
         symlink(&path, &link).unwrap_or_default();
         assert!(RuntimeDirectory::at(link.clone()).is_err());

@@ -1,5 +1,5 @@
-//! A session: benchmarks on one target, by the local launcher or as a job of a cluster's, into memory and, where asked,
-//! a run directory that holds every record as soon as it exists.
+//! A session: benchmarks on one target, run by the local launcher or in a cluster job. Records are
+//! kept in memory and, if requested, written to a run directory as soon as they exist.
 
 use super::adapter;
 use super::books::Books;
@@ -30,40 +30,40 @@ use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
 use verbena_workloads::{Benchmark, host};
 
-/// How long a processor is watched for its full speed: longer than a slice of the system's scheduler.
+/// Time to observe a processor for its full speed: longer than a time slice of the scheduler.
 const PACE: Duration = Duration::from_millis(30);
 
-/// How often, and how far apart, it is looked how long a cache line takes: processors of a virtual machine move.
+/// Number and interval of measurements of the cache line latency: processors of a virtual machine
+/// migrate.
 const LINE_LOOKS: usize = 9;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// Bytes that are copied at a time for the bound of streams over buffers in turn.
+/// Sizes in bytes of the copies that give the bound of streams over buffers in rotation.
 const IN_TURN: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
 
-/// For the record.
 fn relaxed() -> (String, String) {
     ("ordering of writes".to_owned(), "relaxed".to_owned())
 }
 
-/// What to run.
 pub struct Session<'a> {
-    /// The benchmarks, in order.
     pub benchmarks: Vec<&'static Benchmark>,
-    /// On what.
     pub target: Resolved,
-    /// How.
     pub options: &'a MeasureOptions,
-    /// Where records go.
+    /// The run directory, if requested.
     pub directory: Option<&'a Path>,
-    /// The name of the command, for the record.
+    /// The command line, for the record.
     pub command: String,
 }
 
 impl Session<'_> {
-    /// Runs everything. In a job of a cluster's launcher, `None` in all processes but the first.
+    /// Runs all benchmarks. In a cluster job, returns `None` in all processes but the first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the environment lacks a requirement, or results cannot be written.
     pub fn run(self) -> Result<Option<Loaded>, Failure> {
         let job = Job::from_environment();
-        // That something is missing for it is said before anything is measured.
+        // Reports missing requirements before anything is measured.
         let ready = match &job {
             None => mpi::Ready::for_benchmarks(&self.benchmarks, &self.target, self.options)?,
             Some(_) => None,
@@ -73,7 +73,7 @@ impl Session<'_> {
         let first = job.as_ref().is_none_or(|job| job.rank == 0);
         let paces = match job {
             None => Paces::measure(processors::count(), PACE, &clock),
-            // All processes of the job begin at this time, and so all are at work.
+            // All processes of the job start at this time, so all processors are busy.
             Some(_) => Paces::measure(1, PACE, &clock),
         };
         let floors = match first {
@@ -90,7 +90,8 @@ impl Session<'_> {
         let launches = self.options.launches();
         let mut known = environment::describe();
         known.extend(ready.iter().flat_map(mpi::Ready::described));
-        // Beside an adapter tcp and shm are measured with the same options, of which these mean nothing there.
+        // tcp and shm are measured beside an adapter with the same options, but these do not apply
+        // to them.
         if first && self.target.is_adapter() {
             known.extend(adapter::describe(&self.target, self.options.gid_index));
             known.extend(self.options.route.described());
@@ -119,7 +120,7 @@ impl Session<'_> {
             None => self.locally(&task, ready.as_ref(), &mut books),
             Some(job) => self.in_job(&task, job, &mut books),
         };
-        // What ends after the user's signal ends because of it.
+        // A failure after the user's signal is due to the signal.
         let outcome = match outcome {
             Ok(Ended::Failed(_)) | Err(_) if interrupt::is_wanted() => Ok(Ended::Interrupted),
             other => other,
@@ -128,7 +129,7 @@ impl Session<'_> {
             return outcome.map(|_| None);
         }
         if matches!(outcome, Ok(Ended::Interrupted)) {
-            // Of processes that were killed nobody else is left to tidy up.
+            // Killed processes leave files in the registry that no other process removes.
             describe::sweep(&registry::directory());
         }
         let launches = books.loaded.points.iter().map(|point| point.launch + 1);
@@ -158,8 +159,9 @@ impl Session<'_> {
         outcome.map(|_| Some(books.loaded))
     }
 
-    /// All launches of all benchmarks, each in processes of its own. Launches go round over the benchmarks, so that a
-    /// disturbance of some seconds does not fall on all launches of one (rule 8).
+    /// Runs all launches of all benchmarks, each in new processes. Launches alternate between the
+    /// benchmarks, so that a disturbance of some seconds does not affect all launches of one (rule
+    /// 8).
     fn locally(
         &self,
         task: &Task,
@@ -226,14 +228,14 @@ impl Session<'_> {
         Ok(Ended::Well)
     }
 
-    /// Whether a launch, as long as those before it, would end too late.
+    /// Returns whether another launch, as long as the average so far, would exceed the time limit.
     pub(super) fn is_too_late(&self, started: Instant, number: u32) -> bool {
         let after = started.elapsed() * (number + 1) / number.max(1);
         number > 0 && self.options.minutes.is_some_and(|limit| after > limit)
     }
 }
 
-/// What is said of a launch that failed.
+/// Reports a failed launch.
 pub(super) fn failure(benchmark: &Benchmark, launch: u32, reason: String) -> Line {
     Line::Failure(PointFailure {
         benchmark: benchmark.name.to_owned(),
@@ -244,8 +246,8 @@ pub(super) fn failure(benchmark: &Benchmark, launch: u32, reason: String) -> Lin
     })
 }
 
-/// Takes out the benchmarks that cannot be run on a target: those of a message-passing library where none is ready, and all
-/// others where there is no adapter.
+/// Removes and returns the benchmarks that cannot run on a target: those under mpirun without a
+/// ready library, and all others without an adapter.
 pub(super) fn take_unreachable(
     benchmarks: &mut Vec<&'static Benchmark>,
     target: &Resolved,
@@ -259,7 +261,7 @@ pub(super) fn take_unreachable(
         .collect()
 }
 
-/// What is said of them: it is no failure of the adapter.
+/// Reports such a benchmark, as unsupported rather than failed.
 pub(super) fn unreachable(benchmark: &Benchmark, target: &Resolved) -> Line {
     let reason = match (mpi::runs_under_mpirun(benchmark), target.kind.as_str()) {
         (false, kind) => format!("needs an adapter; on {kind} there are mpi.* and app.* alone"),
@@ -274,10 +276,11 @@ pub(super) fn unreachable(benchmark: &Benchmark, target: &Resolved) -> Line {
     })
 }
 
-/// The floor of latencies and the bounds of bandwidths through memory on this host. The floor is the figure that the baseline
-/// itself gives, a median; of copies it is the fastest that was seen, for what else ran at the time is no part of a bound.
+/// Measures the latency floor and the bandwidth bounds of this host's memory. The floor is a
+/// median, like the baseline's own figure; for copies the fastest one counts, because other load is
+/// not part of a bound.
 fn floors(paces: Paces) -> Floors {
-    // Also where a launcher has bound this process to one.
+    // Also if a launcher has bound this process to one processor.
     let several = processors::at_most() > 1;
     let looks = (0..LINE_LOOKS).filter(|_| several).filter_map(|_| {
         std::thread::sleep(BETWEEN_LOOKS);

@@ -1,5 +1,5 @@
-//! What a run measured, as a table for people: a point a line, or a figure a line on terminals that
-//! are too narrow for that.
+//! Prints the points of a run as a table: one point per line, or one figure per line on narrow
+//! terminals.
 
 use crate::output::outln;
 use crate::style::{Style, styled};
@@ -8,12 +8,11 @@ use verbena_measure::unit;
 use verbena_report::gather::{Figure, Row, rows};
 use verbena_report::run_directory::Loaded;
 
-/// Columns for the parameters of a point.
+/// Width of the parameters column.
 const LABEL: usize = 44;
-/// Columns from which on figures stand beside the parameters.
+/// Terminal width from which figures are printed beside the parameters.
 const WIDE: usize = 118;
 
-/// Prints points, findings and failures.
 pub fn print(run: &Loaded) {
     let is_wide = terminal::columns().is_none_or(|columns| columns >= WIDE);
     let mut last = String::new();
@@ -67,7 +66,7 @@ fn print_row(row: &Row, is_wide: bool) {
     }
 }
 
-/// A figure with its interval, tail and share of its bound.
+/// Formats a figure with its interval, tail and share of its bound.
 fn words(figure: &Figure) -> String {
     let shown = |value| unit::display(value, &figure.unit);
     let mut text = format!("{} {}", figure.name, shown(figure.value));

@@ -1,5 +1,5 @@
-//! What benchmarks run on: `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`; and what message-passing libraries
-//! have without an adapter, `tcp` and `shm`.
+//! Targets of benchmarks: `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`; and
+//! `tcp` and `shm`, the transports of MPI libraries that need no adapter.
 
 use super::ports::Port;
 use super::virtual_session::ModelTarget;
@@ -16,27 +16,23 @@ use verbena_hca::describe;
 use verbena_hca::shm::registry::{self, Registry};
 use verbena_verbs::Library;
 
-/// What benchmarks run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// Verbena's own adapter.
+    /// Verbena's adapter.
     Software,
-    /// The system's libibverbs with a real adapter.
+    /// A real adapter through the system's libibverbs.
     Hardware {
-        /// The device; the first one without.
+        /// The device; the first one if `None`.
         device: Option<String>,
-        /// The port.
         port: u8,
     },
-    /// TCP over loopback, by a message-passing library.
+    /// TCP over loopback, through an MPI library.
     Tcp,
-    /// A message-passing library's own shared memory.
+    /// Shared memory of an MPI library.
     SharedMemory,
-    /// A timing model.
     Model {
-        /// The system's profile.
         profile: String,
-        /// How finely messages are followed.
+        /// Whether packets or whole messages are simulated.
         fidelity: Fidelity,
     },
 }
@@ -92,19 +88,19 @@ impl FromStr for Target {
     }
 }
 
-/// A target with its library and device known.
+/// A target with its library and device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolved {
-    /// `software` or `hardware`; `tcp` or `shm` where messages go without an adapter.
+    /// `software` or `hardware`; `tcp` or `shm` without an adapter.
     pub kind: String,
-    /// The library to load; none without an adapter.
+    /// The library to load; empty without an adapter.
     pub library: PathBuf,
-    /// The ports, of which pairs take one in turn: one as a rule.
+    /// The ports, which pairs use in rotation; usually one.
     pub ports: Vec<Port>,
 }
 
 impl Resolved {
-    /// What a message-passing library has without an adapter.
+    /// Returns a target that needs no adapter.
     fn without_adapter(kind: &str, device: &str) -> Found {
         Found::Adapter(Resolved {
             kind: kind.to_owned(),
@@ -116,22 +112,20 @@ impl Resolved {
         })
     }
 
-    /// The first port's device.
     pub fn device(&self) -> &str {
         self.ports.first().map_or("", |port| &port.device)
     }
 
-    /// The first port.
     pub fn port(&self) -> u8 {
         self.ports.first().map_or(0, |port| port.number)
     }
 
-    /// Whether there is an adapter, and not only a way for a library's messages.
+    /// Returns whether the target is an adapter, not only a transport of an MPI library.
     pub fn is_adapter(&self) -> bool {
         !matches!(self.kind.as_str(), "tcp" | "shm")
     }
 
-    /// What results call it.
+    /// Returns the kind of fabric named in results.
     pub fn fabric_kind(&self) -> FabricKind {
         match self.kind.as_str() {
             "hardware" => FabricKind::Hardware,
@@ -139,7 +133,11 @@ impl Resolved {
         }
     }
 
-    /// Refuses an index at which the port has no identifier.
+    /// Checks that all ports have a GID at this index.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one has none, or cannot be queried.
     pub fn check_gid(&self, index: u8) -> Result<(), Failure> {
         let none = |error: &dyn std::fmt::Display| {
             Failure::Input(format!("--gid-index {index} cannot be used: {error}"))
@@ -157,7 +155,6 @@ impl Resolved {
         Ok(())
     }
 
-    /// For legends and directories.
     pub fn label(&self) -> String {
         match self.kind.as_str() {
             "hardware" => self.device().to_owned(),
@@ -166,17 +163,15 @@ impl Resolved {
     }
 }
 
-/// A target with everything known.
+/// A target ready to use.
 #[derive(Debug, Clone)]
 pub enum Found {
     /// An adapter behind the C ABI.
     Adapter(Resolved),
-    /// A timing model.
     Model(Box<ModelTarget>),
 }
 
 impl Found {
-    /// The directory of its results beside others'.
     pub fn directory(&self) -> String {
         match self {
             Found::Adapter(resolved) => resolved.label(),
@@ -186,7 +181,11 @@ impl Found {
 }
 
 impl Target {
-    /// Finds library and device or profile, or says what there is.
+    /// Finds library and device, or the profile.
+    ///
+    /// # Errors
+    ///
+    /// Fails if they do not exist, suggesting alternatives.
     pub fn find(&self, profiles: &ProfileOptions) -> Result<Found, Failure> {
         let (kind, library, wanted, port) = match self {
             Target::Software => {
@@ -233,7 +232,8 @@ impl Target {
     }
 }
 
-/// Refuses a registry that processes could not join, for they could only say that a call was not permitted.
+/// Checks that processes can join the registry; they themselves could only report that a call was
+/// not permitted.
 fn registry_is_usable() -> Result<(), Failure> {
     let path = registry::directory();
     match Registry::open(&path) {

@@ -1,6 +1,6 @@
-//! A session on a timing model: benchmarks in virtual time, in this process, several at once on threads. Records are in
-//! the benchmarks' order and nothing in them depends on the machine, the hour or the number of threads, so the same
-//! command gives the same bytes.
+//! A session on a timing model: runs benchmarks in virtual time, in this process, several at once
+//! on threads. Records are in the order of the benchmarks and do not depend on the machine, the
+//! time of day or the number of threads, so the same command gives the same bytes.
 
 use super::books::Books;
 use super::model_runner::Runner;
@@ -21,17 +21,15 @@ use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
 use verbena_workloads::Benchmark;
 
-/// A modelled machine to run on.
+/// A modelled machine.
 #[derive(Debug, Clone)]
 pub struct ModelTarget {
-    /// The machine.
     pub machine: Machine,
-    /// How finely messages are followed.
+    /// Whether packets or whole messages are simulated.
     pub fidelity: Fidelity,
 }
 
 impl ModelTarget {
-    /// For legends.
     pub fn label(&self) -> String {
         match self.fidelity {
             Fidelity::Packet => format!("{} (model)", self.machine.name()),
@@ -39,7 +37,6 @@ impl ModelTarget {
         }
     }
 
-    /// For directories.
     pub fn directory(&self) -> String {
         match self.fidelity {
             Fidelity::Packet => format!("model-{}", self.machine.name()),
@@ -47,7 +44,11 @@ impl ModelTarget {
         }
     }
 
-    /// The system, where only adapters will do.
+    /// Returns the modelled system.
+    ///
+    /// # Errors
+    ///
+    /// Fails for the model of the software adapter, which has none.
     pub fn system(&self) -> Result<&System, Failure> {
         let name = self.machine.name();
         self.machine.system().ok_or_else(|| {
@@ -96,22 +97,22 @@ fn word(fidelity: Fidelity) -> &'static str {
     }
 }
 
-/// What to run on a model.
 pub struct VirtualSession<'a> {
-    /// The benchmarks, in order.
     pub benchmarks: Vec<&'static Benchmark>,
-    /// On what.
     pub target: &'a ModelTarget,
-    /// How.
     pub options: &'a MeasureOptions,
-    /// Where records go.
+    /// The run directory, if requested.
     pub directory: Option<&'a Path>,
-    /// The command, for the record.
+    /// The command line, for the record.
     pub command: String,
 }
 
 impl VirtualSession<'_> {
-    /// Runs everything.
+    /// Runs all benchmarks.
+    ///
+    /// # Errors
+    ///
+    /// Fails if results cannot be written.
     pub fn run(self) -> Result<Loaded, Failure> {
         let run = Run {
             schema: VERSION,
@@ -119,7 +120,7 @@ impl VirtualSession<'_> {
             fabric: "model".to_owned(),
             device: self.target.machine.name().to_owned(),
             command: self.command.clone(),
-            // A model has no hour: the same command gives the same bytes.
+            // No time of day, so that the same command gives the same bytes.
             started: 0,
             seed: self.options.seed,
             effort: self.options.effort().to_owned(),

@@ -1,5 +1,5 @@
-//! The end of `verbena reproduce`: how many published claims of each paper the models meet, which
-//! they miss, and how far they are off on curves that nothing was fitted to.
+//! Summary of `verbena reproduce`: the published claims of each paper that the models meet or miss,
+//! and the errors on held-out curves.
 
 use super::bar;
 use crate::output::outln;
@@ -10,7 +10,6 @@ use verbena_predict::claims::{Evaluated, Verdict};
 use verbena_predict::table;
 use verbena_predict::validation::{self, Validated};
 
-/// Prints the summary.
 pub fn print(library: &Library, results: &[Evaluated], validated: Option<&[Validated]>) {
     let mut lines = vec![papers(results, terminal::shows_blocks()), String::new()];
     let ids = |is_one: fn(&Evaluated) -> bool| {
@@ -44,7 +43,7 @@ fn is_missed(result: &Evaluated) -> bool {
     result.verdict == Verdict::Missed
 }
 
-/// A heading and a line for each paper.
+/// Returns a heading and a line for each paper.
 fn papers(results: &[Evaluated], in_blocks: bool) -> String {
     let heading = "Published claims, computed from the profiles";
     let mut papers: Vec<&str> = results.iter().map(|result| result.claim.paper()).collect();
@@ -61,7 +60,7 @@ fn papers(results: &[Evaluated], in_blocks: bool) -> String {
     lines.join("\n")
 }
 
-/// A paper's line: how many of its claims are met, and the mean error of those with figures.
+/// Returns a paper's line: the number of claims met, and the mean error of those with figures.
 fn line(name: &str, all: &[&Evaluated], in_blocks: bool) -> String {
     let met = all.iter().filter(|one| one.verdict == Verdict::Met).count();
     let style = match met == all.len() {

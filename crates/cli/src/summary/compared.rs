@@ -1,5 +1,5 @@
-//! The end of `verbena compare`: how many points got worse or better, stayed the same or are
-//! undecided, and which changed most.
+//! Summary of `verbena compare`: the number of points that are worse, better, unchanged or
+//! undecided, and the largest changes.
 
 use super::bar;
 use crate::output::outln;
@@ -9,10 +9,9 @@ use verbena_measure::compare::{Change, Verdict};
 use verbena_report::comparison::Compared;
 use verbena_report::outcome::word;
 
-/// Changes that a line names.
+/// Number of changes to name.
 const NAMED: usize = 3;
 
-/// Prints the summary.
 pub fn print(compared: &Compared) {
     let all = compared.changes.len();
     let points = match all {
@@ -44,7 +43,7 @@ pub fn print(compared: &Compared) {
     }
 }
 
-/// The points that changed most, with their ratios; nothing of those that did not change.
+/// Lists the points with the largest changes and their ratios; empty for unchanged points.
 fn most(changes: &[Change], verdict: Verdict) -> String {
     if verdict == Verdict::Same {
         return String::new();

@@ -1,5 +1,5 @@
-//! The end of a measurement on a terminal: five figures, a line each with a bar and a small curve,
-//! then the strong and weak results, reasons for distrust, and the path of the report.
+//! Summary of a measurement: five figures, one per line with a bar and a small curve, then strong
+//! and weak results, warnings, and the path of the report.
 
 use super::{CURVE, bar, curve, report_line};
 use crate::failure::Failure;
@@ -11,10 +11,15 @@ use std::path::Path;
 use verbena_report::run_directory::Loaded;
 use verbena_report::summary::{self, Summary, Tile, Word};
 
-/// Columns from which on a figure's line says why it has its word.
+/// Terminal width from which a figure's line gives the reason for its rating.
 const WIDE: usize = 110;
 
-/// Prints the summary of the first run, beside the others; nothing where it has none of the figures.
+/// Prints the summary of the first run, compared with the others; nothing if it has none of the
+/// figures.
+///
+/// # Errors
+///
+/// Fails if the published figures cannot be read.
 pub fn print(runs: &[Loaded], report: Option<&Path>) -> Result<(), Failure> {
     if let Some((run, beside)) = runs.split_first() {
         let beside: Vec<&Loaded> = beside.iter().collect();
@@ -30,7 +35,7 @@ pub fn print(runs: &[Loaded], report: Option<&Path>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The lines, without the last line's end.
+/// Returns the text without a final newline.
 fn text(summary: &Summary, is_wide: bool, in_blocks: bool) -> String {
     let heading = format!("{}, {}", summary.label, summary.kind.text());
     let mut lines = vec![styled(Style::Bold, &heading)];
@@ -42,7 +47,7 @@ fn text(summary: &Summary, is_wide: bool, in_blocks: bool) -> String {
     lines.join("\n")
 }
 
-/// A figure's line: name, value, word, bar, curve, and the reason where there is room.
+/// Returns a figure's line: name, value, rating, bar, curve and, if there is room, the reason.
 fn line(tile: &Tile, is_wide: bool, in_blocks: bool) -> String {
     let style = match tile.rating.word {
         Word::Strong => Style::Good,

@@ -1,4 +1,4 @@
-//! The ends of long commands: what the result comes to in a few lines, with bars and small curves.
+//! Summaries at the end of long commands, with bars and small curves.
 
 pub mod claims;
 pub mod compared;
@@ -8,17 +8,17 @@ pub mod replayed;
 use crate::output::data;
 use std::path::Path;
 
-/// Cells of a bar. A bar of a rated figure has a third each for weak, fair and strong.
+/// Characters of a bar. The bar of a rated figure has a third each for weak, fair and strong.
 const BAR: usize = 15;
-/// Most cells of a curve.
+/// Maximum characters of a curve.
 pub const CURVE: usize = 12;
 
-/// Prints where the report is. A path is not wrapped.
+/// Prints the path of the report, without wrapping.
 pub fn report_line(report: &Path) {
     data!("  {:<10} {}\n", "Report", report.display());
 }
 
-/// A bar for where a figure lies from 0 to 1; an empty one where nothing rates it.
+/// Returns a bar for a value from 0 to 1; an empty one for `None`.
 pub fn bar(place: Option<f64>, in_blocks: bool) -> String {
     let (full, empty) = if in_blocks {
         ('█', '░')
@@ -27,14 +27,15 @@ pub fn bar(place: Option<f64>, in_blocks: bool) -> String {
     };
     let filled = place.map_or(0, |place| {
         let cells = (place.clamp(0.0, 1.0) * BAR as f64).round() as usize;
-        // What is rated has one cell at least, so that it is not taken for something unrated.
+        // A rated figure has at least one cell, to distinguish it from an unrated one.
         cells.clamp(1, BAR)
     });
     let cell = |number| if number < filled { full } else { empty };
     (0..BAR).map(cell).collect()
 }
 
-/// The values from the least to the greatest in heights; those of many orders by their logarithms.
+/// Draws the values as heights from the least to the greatest; logarithmically if they differ by
+/// more than a factor of 20.
 pub fn curve(values: &[f64], in_blocks: bool) -> String {
     let heights: &[char] = match in_blocks {
         true => &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
@@ -61,7 +62,7 @@ pub fn curve(values: &[f64], in_blocks: bool) -> String {
     drawn.iter().map(height).collect()
 }
 
-/// At most as many values as a curve has cells, evenly chosen, the first and the last among them.
+/// Selects at most [`CURVE`] values, evenly spaced, including the first and the last.
 fn thinned(values: &[f64]) -> impl Iterator<Item = f64> {
     let cells = values.len().min(CURVE);
     let last = values.len().saturating_sub(1);

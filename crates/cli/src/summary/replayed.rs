@@ -1,4 +1,5 @@
-//! The end of `verbena replay`: where the time of one replay goes, or how several models compare.
+//! Summary of `verbena replay`: the parts of the time of one replay, or a comparison of several
+//! models.
 
 use super::bar;
 use crate::output::outln;
@@ -10,15 +11,14 @@ use verbena_report::html::Spent;
 /// A replay on a model.
 #[derive(Debug)]
 pub struct OnModel<'a> {
-    /// The model's name.
     pub system: &'a str,
     /// The time of the replay in nanoseconds.
     pub took: f64,
-    /// Where its ranks spend it, on average.
+    /// Its parts, averaged over the ranks.
     pub spent: Spent,
 }
 
-/// Prints a bar for each part of the time of a replay, and then sentences.
+/// Prints a bar for each part of the time of a replay, then sentences.
 pub fn one(spent: &Spent, sentences: &[(&str, String)]) {
     let all: f64 = spent.parts().iter().map(|(_, part)| part).sum();
     outln!("\nWhere a rank spends the time, on average");
@@ -35,7 +35,8 @@ pub fn one(spent: &Spent, sentences: &[(&str, String)]) {
     tell(sentences);
 }
 
-/// Prints a bar for each model's time, and which part makes the slowest slower than the fastest.
+/// Prints a bar for each model's time, and the part that contributes most to the difference between
+/// the slowest and the fastest.
 pub fn several(models: &[OnModel<'_>]) {
     let by_time = |a: &&OnModel<'_>, b: &&OnModel<'_>| a.took.total_cmp(&b.took);
     let (Some(fastest), Some(slowest)) =
@@ -66,7 +67,7 @@ fn tell(sentences: &[(&str, String)]) {
     }
 }
 
-/// By how much one model is slower than another, and in which part of the time most.
+/// Returns how much slower one model is than another, and the part with the largest difference.
 fn difference(fastest: &OnModel<'_>, slowest: &OnModel<'_>) -> String {
     let ratio = slowest.took / fastest.took;
     let name = slowest.system;

@@ -1,3 +1,3 @@
-//! What `verbena sweep` needs beside the study itself: a line of progress, and the script of a Slurm array.
+//! The script of a Slurm array for `verbena sweep`.
 
 pub mod script;

@@ -1,26 +1,22 @@
-//! The script of a Slurm array whose tasks compute a study together.
+//! The script of a Slurm array whose tasks together compute a study.
 //!
-//! A task's share depends on its number and on how many there were at first, which the script holds: tasks that are
-//! submitted again (`sbatch --array=3,5`) take the same shares and go on where they were.
+//! A task's share depends on its number and on the original number of tasks, which the script
+//! contains: resubmitted tasks (`sbatch --array=3,5`) take the same shares and continue where they
+//! stopped.
 
 use std::path::Path;
 
-/// An array of tasks.
 pub struct Script<'a> {
-    /// The command that computes everything, word by word.
+    /// The command that computes the whole study, by words.
     pub command: Vec<String>,
-    /// The study's file, for the reader.
+    /// The study's file, for a comment in the script.
     pub file: &'a Path,
-    /// Points in all.
     pub points: usize,
-    /// Tasks.
     pub tasks: usize,
-    /// Threads of a task.
     pub threads: usize,
 }
 
 impl Script<'_> {
-    /// Its text.
     pub fn text(&self) -> String {
         let words: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
         let command = words.join(" ");
@@ -46,7 +42,6 @@ impl Script<'_> {
     }
 }
 
-/// A word as the shell takes it for itself.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! Hears what is told of calls: a datagram socket in a private directory, read by a thread of its own.
+//! Receives the traced calls: a datagram socket in a private directory, read by a separate thread.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
@@ -9,29 +9,26 @@ use std::time::Duration;
 use super::record::Record;
 use super::table::Table;
 
-/// The longest datagram that makes sense: arguments and result are at most 48 KiB each.
+/// Longest valid datagram, in bytes: arguments and result are at most 48 KiB each.
 const LONGEST: usize = 128 << 10;
-/// After so long without one it is looked whether the program has ended.
+/// Time without a datagram after which the listener checks whether the program has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is done with calls, one at a time.
+/// Processes calls, one at a time.
 pub struct Listener {
     socket: UnixDatagram,
     lines: Option<Lines>,
     table: Table,
-    /// What made no sense, the first time.
+    /// The first malformed record.
     nonsense: Option<String>,
 }
 
-/// How calls are printed.
 pub struct Lines {
-    /// Where to.
     pub to: Box<dyn Write + Send>,
-    /// Calls whose name has one of these in it; all, if there are none.
+    /// Print only calls whose name contains one of these words; all if empty.
     pub only: Vec<String>,
-    /// With when they were called and how long they took.
     pub times: bool,
-    /// When the first one was called.
+    /// Start time of the first call, in nanoseconds.
     pub began: Option<u64>,
 }
 
@@ -45,26 +42,25 @@ impl Lines {
             return writeln!(self.to, "{record}");
         }
         let began = *self.began.get_or_insert(record.start);
-        // Threads are not told in the order of their calls.
+        // Calls of different threads may arrive out of order.
         let since = record.start as f64 - began as f64;
         let took = record.duration as f64;
         writeln!(self.to, "{:.6} {record} <{:.6}>", since / 1e9, took / 1e9)
     }
 }
 
-/// What was heard.
 pub struct Heard {
-    /// The calls.
     pub table: Table,
-    /// What made no sense, the first time.
+    /// The first malformed record.
     pub nonsense: Option<String>,
 }
 
 impl Listener {
-    /// Binds the socket that VERBENA_TRACE shall name.
+    /// Binds the socket that VERBENA_TRACE is to name.
     ///
     /// # Errors
-    /// The system's.
+    ///
+    /// Returns the error of the system call.
     pub fn bind(path: &Path, lines: Option<Lines>) -> io::Result<Listener> {
         let socket = UnixDatagram::bind(path)?;
         socket.set_read_timeout(Some(LOOK))?;
@@ -76,15 +72,16 @@ impl Listener {
         })
     }
 
-    /// Hears until the program has ended and all that it told is read. Processes that live longer are told by the
-    /// system that nobody listens.
+    /// Receives calls until the program has ended and all of its datagrams are read. Sending then
+    /// fails in processes that run longer.
     ///
     /// # Errors
-    /// Lines that could not be written, and the system's.
+    ///
+    /// Fails if lines cannot be written or the socket cannot be read.
     pub fn hear(mut self, ended: &AtomicBool) -> io::Result<Heard> {
         let mut buffer = vec![0; LONGEST];
         loop {
-            // Looked at before the socket is: what came before the end is still read.
+            // Read before the socket, so that datagrams sent before the end are still received.
             let last = ended.load(Ordering::Acquire);
             match self.socket.recv(&mut buffer) {
                 Ok(length) => self.take(&buffer[..length])?,

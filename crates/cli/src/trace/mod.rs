@@ -1,4 +1,5 @@
-//! The verbs calls of a program: what the tracer (`crates/tracer`) tells of each, printed, written and summed up.
+//! The verbs calls of a program: receives the tracer's (`crates/tracer`) records, prints them, and
+//! summarises them.
 
 pub mod listener;
 pub mod record;

@@ -1,4 +1,4 @@
-//! What the tracer tells of a call: the format is in `crates/tracer/src/record.rs`.
+//! Parses the tracer's records; the format is defined in `crates/tracer/src/record.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,32 +6,28 @@ use std::str::FromStr;
 /// The first field.
 const MARK: &str = "verbena-trace-1";
 
-/// A call, or several that found nothing to do.
+/// A call, or several calls that found nothing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Process.
     pub process: u32,
-    /// Thread.
     pub thread: u32,
-    /// When it was called, in nanoseconds.
+    /// Start time in nanoseconds.
     pub start: u64,
-    /// How long it took, in nanoseconds; all of them together.
+    /// Duration in nanoseconds; the sum for several calls.
     pub duration: u64,
-    /// How many calls it stands for.
+    /// Number of calls.
     pub calls: u64,
-    /// Bytes that it moved or asked to move.
+    /// Bytes transferred or requested.
     pub bytes: u64,
-    /// Why it failed, or 0.
+    /// The error number, or 0.
     pub errno: i32,
-    /// What was called.
+    /// Name of the function.
     pub name: String,
-    /// Its arguments, as text.
     pub arguments: String,
-    /// What it returned, as text.
     pub result: String,
 }
 
-/// Why a datagram is no record.
+/// A datagram that is not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("what was told of a call makes no sense: {0:?}")]
 pub struct Nonsense(String);
@@ -45,7 +41,7 @@ impl FromStr for Record {
 }
 
 fn read(text: &str) -> Option<Record> {
-    // A terminal obeys some of these.
+    // A terminal would interpret control characters.
     if text
         .chars()
         .any(|letter| letter.is_control() && letter != '\t')
@@ -72,7 +68,6 @@ fn read(text: &str) -> Option<Record> {
     next().is_none().then_some(record)
 }
 
-/// As a line.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}", self.process)?;

@@ -1,11 +1,10 @@
-//! The calls as a table: how often, how many failed, how much, how long.
+//! Summarises calls in a table: number, failures, bytes and time.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::record::Record;
 
-/// The calls of one name.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Row {
     calls: u64,
@@ -14,16 +13,14 @@ struct Row {
     duration: u64,
 }
 
-/// All calls.
 #[derive(Debug, Default)]
 pub struct Table {
     rows: BTreeMap<String, Row>,
-    /// Calls that failed: by name and reason.
+    /// Failed calls by name and reason.
     failures: BTreeMap<(String, String), u64>,
 }
 
 impl Table {
-    /// Adds what is told.
     pub fn add(&mut self, record: &Record) {
         let row = self.rows.entry(record.name.clone()).or_default();
         row.calls = row.calls.saturating_add(record.calls);
@@ -39,7 +36,6 @@ impl Table {
         }
     }
 
-    /// Whether nothing was told.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

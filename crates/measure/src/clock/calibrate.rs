@@ -1,24 +1,30 @@
-//! The counter's rate against `CLOCK_MONOTONIC_RAW`: two intervals of at least 100 ms that agree within 50 ppm (rule 1).
+//! Calibrates the time-stamp counter against `CLOCK_MONOTONIC_RAW`: two intervals of at least 100
+//! ms must agree within 50 ppm (rule 1).
 
 use super::source;
 
 /// Length of an interval in nanoseconds.
 const INTERVAL: u64 = 100_000_000;
-/// How far the two intervals may differ.
+/// Largest relative difference between the two intervals.
 const AGREEMENT: f64 = 50e-6;
-/// Tries before the counter is given up: a process that is moved between two readings spoils an interval.
+/// Attempts before the counter is rejected: migration to another processor between two readings
+/// spoils an interval.
 const TRIES: usize = 5;
 
 /// The counter's rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
-    /// Length of a tick.
+    /// Length of a tick in nanoseconds.
     pub nanos_per_tick: f64,
-    /// How far the two intervals differed, relative.
+    /// Relative difference between the two intervals.
     pub disagreement: f64,
 }
 
-/// Measures the counter's rate, or says why it cannot be trusted.
+/// Measures the counter's rate.
+///
+/// # Errors
+///
+/// States by how much the calibrations differ if none of five pairs agreed.
 pub fn calibrate() -> Result<Calibration, String> {
     let mut worst = 0.0;
     for _ in 0..TRIES {
@@ -42,7 +48,7 @@ fn agree(first: f64, second: f64) -> Calibration {
     }
 }
 
-/// Nanoseconds a tick over one interval.
+/// Returns the nanoseconds per tick over one interval.
 fn interval() -> f64 {
     let (start_nanos, start_ticks) = together();
     loop {
@@ -54,7 +60,8 @@ fn interval() -> f64 {
     }
 }
 
-/// Both clocks at the same moment: of several readings, the one with the least counter ticks around it.
+/// Reads both clocks at the same moment: of several readings, the one that took the fewest counter
+/// ticks.
 fn together() -> (u64, u64) {
     (0..16)
         .map(|_| {

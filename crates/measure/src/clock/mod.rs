@@ -1,5 +1,5 @@
-//! The clock of measured fabrics (rule 1): the processor's time-stamp counter where it is constant and non-stop and two
-//! calibrations agree, else `CLOCK_MONOTONIC_RAW` itself.
+//! The clock of measured fabrics (rule 1): the processor's time-stamp counter if it is constant and
+//! non-stop and two calibrations agree, otherwise `CLOCK_MONOTONIC_RAW`.
 
 mod calibrate;
 pub mod offset;
@@ -8,15 +8,15 @@ mod source;
 
 pub use calibrate::{Calibration, calibrate};
 
-/// A clock in use: readings are ticks.
+/// A clock whose readings are ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clock {
     kind: Kind,
-    /// Length of a tick.
+    /// Length of a tick in nanoseconds.
     pub nanos_per_tick: f64,
-    /// Two readings back to back, the median of many, in nanoseconds.
+    /// Median time between two consecutive readings, in nanoseconds.
     pub overhead_nanos: f64,
-    /// Smallest difference seen between two readings that differ, in nanoseconds.
+    /// Smallest nonzero difference between two consecutive readings, in nanoseconds.
     pub resolution_nanos: f64,
     /// Why the counter is not used, if it is not.
     pub refused_counter: Option<String>,
@@ -26,7 +26,8 @@ pub struct Clock {
 enum Kind {
     Counter,
     System,
-    /// The system's as another host's might be: so many nanoseconds ahead, and so many parts faster.
+    /// Simulates the system clock of another host: `ahead` nanoseconds ahead, and faster by the
+    /// fraction `faster`.
     Apart {
         ahead: u64,
         faster: f64,
@@ -34,7 +35,7 @@ enum Kind {
 }
 
 impl Clock {
-    /// The best clock of this machine. Takes about 0.2 s to calibrate.
+    /// Returns the best clock of this machine. Calibration takes about 0.2 s.
     pub fn best() -> Clock {
         let calibration = match source::counter_is_usable() {
             Ok(()) => calibrate(),
@@ -46,20 +47,20 @@ impl Clock {
         }
     }
 
-    /// The counter with a calibration made by another process of this machine, so that many processes need not repeat
-    /// it; `None` where the counter is not usable.
+    /// Returns the counter with a calibration made by another process of this machine, so that many
+    /// processes need not repeat it; `None` if the counter is not usable.
     pub fn calibrated(nanos_per_tick: f64) -> Option<Clock> {
         let usable = source::counter_is_usable().is_ok() && nanos_per_tick > 0.0;
         usable.then(|| Clock::describe(Kind::Counter, nanos_per_tick, None))
     }
 
-    /// `CLOCK_MONOTONIC_RAW`.
+    /// Returns `CLOCK_MONOTONIC_RAW`.
     pub fn system() -> Clock {
         Clock::describe(Kind::System, 1.0, Some("not asked for".to_owned()))
     }
 
-    /// `CLOCK_MONOTONIC_RAW` as it might be on another host: ahead, and faster by so many millionths. For trying out what
-    /// compares clocks.
+    /// Returns `CLOCK_MONOTONIC_RAW` as it might read on another host: `ahead` nanoseconds ahead,
+    /// and faster by `millionths` ppm. For testing clock comparison.
     pub fn apart(ahead: u64, millionths: f64) -> Clock {
         let faster = millionths * 1e-6;
         Clock::describe(Kind::Apart { ahead, faster }, 1.0, None)
@@ -86,7 +87,7 @@ impl Clock {
         clock
     }
 
-    /// A reading in ticks.
+    /// Reads the clock, in ticks.
     #[inline]
     pub fn now(&self) -> u64 {
         match self.kind {
@@ -99,7 +100,7 @@ impl Clock {
         }
     }
 
-    /// `tsc` or `monotonic-raw`.
+    /// Returns `tsc` or `monotonic-raw`.
     pub fn name(&self) -> &'static str {
         match self.kind {
             Kind::Counter => "tsc",

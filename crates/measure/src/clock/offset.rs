@@ -1,40 +1,43 @@
-//! How far two clocks are apart, from questions and answers (Cristian 1989): an answer tells what the other clock showed at
-//! some moment between the question and the answer's arrival. Every exchange so bounds the difference from both sides, and the
-//! tightest bounds of many leave the shortest way there and the shortest way back together as what is not known.
+//! The offset between two clocks from request-reply exchanges (Cristian 1989): a reply carries a
+//! reading of the remote clock taken at some moment between the request and the arrival of the
+//! reply. Each exchange thus bounds the offset from both sides. Over many exchanges, the remaining
+//! uncertainty is the sum of the shortest delays in both directions.
 
-/// How far the rates of two calibrated clocks may differ from what they are thought to be, with room to spare.
+/// Largest deviation of the ratio of two calibrated clocks' rates from its assumed value, with a
+/// margin.
 const DRIFT: f64 = 100e-6;
 
-/// A question to another clock, all in ticks of whoever's clock it was.
+/// One exchange with the remote clock, in ticks of the respective clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// When it was asked, by the own clock.
+    /// Local clock when the request was sent.
     pub sent: u64,
-    /// What the other clock showed.
+    /// Remote clock when it was read.
     pub there: u64,
-    /// When the answer was back, by the own clock.
+    /// Local clock when the reply arrived.
     pub back: u64,
 }
 
-/// Another clock, as seen from here.
+/// A remote clock relative to the local one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Offset {
-    /// An instant of the other clock, and the same by the own one.
+    /// One instant, by the remote clock and by the local one.
     there: u64,
     here: f64,
-    /// Own ticks to a tick of the other clock.
+    /// Local ticks per remote tick.
     ratio: f64,
-    /// By how many own ticks this may be wrong, at that instant.
+    /// Error bound at that instant, in local ticks.
     error: f64,
 }
 
 impl Offset {
-    /// From readings, with so many own ticks to a tick of the other clock. `None` without any, and where they contradict each
-    /// other: a clock that was set or goes back meanwhile is at no one distance.
+    /// Computes the offset from readings; `ratio` is local ticks per remote tick. `None` if there
+    /// are no readings or they contradict each other, as when a clock was set or went backwards in
+    /// between.
     pub fn of(readings: &[Reading], ratio: f64) -> Option<Offset> {
         let first = readings.first()?;
         let since = |later: u64, earlier: u64| later.wrapping_sub(earlier) as i64 as f64;
-        // The other clock, in own ticks, ahead of the own one.
+        // How far the remote clock is ahead of the local one, in local ticks.
         let ahead = |reading: &Reading, own: u64| {
             since(reading.there, first.there) * ratio - since(own, first.sent)
         };
@@ -46,7 +49,7 @@ impl Offset {
         );
         let span = readings.iter().map(|one| since(one.back, first.sent));
         let drift = DRIFT * span.fold(0.0, f64::max);
-        // The readings are whole ticks of either clock.
+        // Readings are whole ticks of either clock.
         let room = most - least + 2.0 * drift + 1.0 + ratio;
         (room >= 0.0).then_some(Offset {
             there: first.there,
@@ -56,13 +59,13 @@ impl Offset {
         })
     }
 
-    /// An instant of the other clock by the own one.
+    /// Converts an instant of the remote clock to the local clock.
     pub fn here(&self, there: u64) -> u64 {
         let since = there.wrapping_sub(self.there) as i64 as f64;
         (self.here + since * self.ratio).round().max(0.0) as u64
     }
 
-    /// By how many own ticks that may be wrong.
+    /// Returns the error bound of [`Offset::here`], in local ticks.
     pub fn error(&self, there: u64) -> f64 {
         let since = there.wrapping_sub(self.there) as i64 as f64;
         self.error + (since * self.ratio).abs() * DRIFT
@@ -74,7 +77,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Two hosts: the other's clock is 3 ms ahead and 20 ppm faster, and each counts in ticks of its own length.
+    /// Two hosts: the remote clock is 3 ms ahead and 20 ppm faster, and each clock has its own tick
+    /// length.
     const AHEAD: f64 = 3e6;
     const FASTER: f64 = 20e-6;
     const OWN_TICK: f64 = 0.4;
@@ -88,12 +92,12 @@ mod tests {
         ((nanos * (1.0 + FASTER) + AHEAD) / OTHER_TICK) as u64
     }
 
-    /// Questions whose ways take at least so long, and as a rule longer.
+    /// Simulates exchanges with these minimum delays in each direction; most take longer.
     fn ask(random: &mut Random, there: f64, back: f64) -> Vec<Reading> {
         let mut now = 1e12 + random.below(1_000_000) as f64;
         let mut later = |least: f64| {
             let late = random.below(1000) as f64 / 1000.0;
-            // Most are little late, few are very late.
+            // Most delays are short, a few are very long.
             least + 40_000.0 * late.powi(8) + 2000.0 * late
         };
         (0..64)
@@ -111,9 +115,10 @@ mod tests {
             .collect()
     }
 
-    /// Nanoseconds by which an agreed start, 5 ms after the last answer, is missed, and what is said of it.
+    /// Returns the error of an agreed start, 5 ms after the last reply, and the stated bound, both
+    /// in nanoseconds.
     fn missed(readings: &[Reading]) -> (f64, f64) {
-        // Both were calibrated, and neither knows of the 20 ppm.
+        // Both clocks were calibrated; the 20 ppm are unknown to the estimate.
         let found = Offset::of(readings, OTHER_TICK / OWN_TICK).unwrap();
         let start = readings.last().unwrap().back as f64 * OWN_TICK + 5e6;
         let here = found.here(other(start)) as f64 * OWN_TICK;

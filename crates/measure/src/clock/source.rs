@@ -1,8 +1,9 @@
-//! Reading the time-stamp counter and the system clock.
+//! Reads the time-stamp counter and the system clock.
 
 use std::fs;
 
-/// The counter, fenced: earlier loads are done before it is read, and later instructions wait for it.
+/// Reads the counter with fences: earlier loads complete before the read, and later instructions
+/// wait for it.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn counter() -> u64 {
@@ -16,13 +17,17 @@ pub fn counter() -> u64 {
     }
 }
 
-/// There is no counter to read; `counter_is_usable` says so.
+/// Without a counter, falls back to the system clock; `counter_is_usable` reports the lack.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn counter() -> u64 {
     system_nanos()
 }
 
-/// Whether the kernel vouches for a constant and non-stop counter.
+/// Checks that the kernel reports a constant and non-stop counter.
+///
+/// # Errors
+///
+/// States the missing processor feature, or why `/proc/cpuinfo` cannot be read.
 pub fn counter_is_usable() -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
         return Err("not an x86-64 processor".to_owned());
@@ -40,14 +45,15 @@ pub fn counter_is_usable() -> Result<(), String> {
     Ok(())
 }
 
-/// `CLOCK_MONOTONIC_RAW` in nanoseconds.
+/// Reads `CLOCK_MONOTONIC_RAW` in nanoseconds.
 #[inline]
 pub fn system_nanos() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the clock exists on Linux, the structure is a valid place.
+    // SAFETY: `time` is a valid `timespec` that outlives the call. The clock exists on Linux, so
+    // the call does not fail.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -1,4 +1,4 @@
-//! Curves: all points of a benchmark that differ in numbers only, tested as one.
+//! Curves: tests all points of a benchmark that differ only in numeric parameters as one unit.
 
 use super::{Better, Change, LEAST_LAUNCHES, Paired, counting, median};
 use crate::stats::floors::{self, Best};
@@ -6,8 +6,7 @@ use crate::stats::moderate::Prior;
 use crate::stats::welch::Difference;
 use std::collections::BTreeMap;
 
-/// Which keys are points of one curve, curves in the order of first appearance. A curve of one point is that point, tested as a
-/// curve: it has no others to speak for it.
+/// Groups the keys into curves, in order of first appearance. A single point is a curve of its own.
 pub(super) fn groups(pairs: &[Paired]) -> Vec<Vec<usize>> {
     let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, pair) in pairs.iter().enumerate() {
@@ -18,7 +17,7 @@ pub(super) fn groups(pairs: &[Paired]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Figures of the curves; no verdicts yet.
+/// Computes the figures of the curves, without verdicts.
 pub(super) fn measure(groups: &[Vec<usize>], pairs: &[Paired]) -> Vec<Change> {
     let shifts = groups
         .iter()
@@ -32,7 +31,8 @@ pub(super) fn measure(groups: &[Vec<usize>], pairs: &[Paired]) -> Vec<Change> {
 }
 
 impl Change {
-    /// A curve is asked twice, so each answer counts for half; the clearer one is told.
+    /// Adds the second test, of the best launches. Two tests per curve double the p-value; the
+    /// figures reported are those of the test with the smaller p-value.
     fn heed(&mut self, best: Option<Difference>) {
         let Some(best) = best else { return };
         let (of_launches, of_best) = (self.p.unwrap_or(1.0), best.p_value());
@@ -45,7 +45,8 @@ impl Change {
     }
 }
 
-/// By how much each curve of several points has moved at its best, each with what all together tell of the noise.
+/// Returns the shift of each curve's best values (`None` for single points and curves with too few
+/// launches), informed by the noise of all curves together.
 fn at_best(groups: &[Vec<usize>], pairs: &[Paired]) -> Vec<Option<Difference>> {
     let own = |group: &Vec<usize>| {
         let sides: Vec<[Vec<f64>; 2]> = group.iter().map(|&at| pairs[at].times()).collect();
@@ -55,7 +56,7 @@ fn at_best(groups: &[Vec<usize>], pairs: &[Paired]) -> Vec<Option<Difference>> {
             true => floors::difference(&points)?,
             false => return None,
         };
-        // As the ratio of the figures, which of rates is that of the times upside down.
+        // As the ratio of the figures: for rates, the inverse of the ratio of the times.
         Some(match pairs[group[0]].better {
             Better::Lower => difference,
             Better::Higher => Difference {
@@ -70,7 +71,8 @@ fn at_best(groups: &[Vec<usize>], pairs: &[Paired]) -> Vec<Option<Difference>> {
     differences.into_iter().map(|one| one.map(inform)).collect()
 }
 
-/// How far a launch of these points lies at most from the middle of its run, as a logarithm.
+/// Returns the largest deviation of any launch of these points from the median of its run, as a
+/// logarithm.
 pub(super) fn stray<'a>(points: impl Iterator<Item = &'a Paired>) -> f64 {
     let of_side = |side: &[f64]| {
         let middle = median(&counting(side)).unwrap_or(f64::NAN);
@@ -84,8 +86,8 @@ pub(super) fn stray<'a>(points: impl Iterator<Item = &'a Paired>) -> f64 {
     })
 }
 
-/// A curve's points as one figure a launch: how far the launch lies from where both runs are, in the middle of the points.
-/// Those that a launch lacks say nothing.
+/// Reduces a curve to one figure per launch: the median over the points of the launch's ratio to
+/// the common level of both runs. Points that the launch lacks are skipped.
 fn shift(points: &[&Paired]) -> Paired {
     let first = points[0];
     let most = |of: fn(&Paired) -> usize| points.iter().map(|p| of(p)).max().unwrap_or(0);

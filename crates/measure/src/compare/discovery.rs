@@ -1,8 +1,9 @@
-//! What is called a change: as few false discoveries among those reported as are allowed, and an effect that counts.
+//! Decides whether a change is reported: the false discovery rate stays within its limit, and the
+//! effect exceeds the threshold.
 
 use super::{Better, Change, Paired, Verdict};
 
-/// Judges all of these among themselves; `better` says which way each gets better.
+/// Judges all changes as one family; `better` returns the direction of improvement of each.
 pub(super) fn judge(changes: &mut [Change], better: impl Fn(usize) -> Better, share: f64) {
     let limit = limit(changes.iter(), share);
     for (at, change) in changes.iter_mut().enumerate() {
@@ -10,7 +11,7 @@ pub(super) fn judge(changes: &mut [Change], better: impl Fn(usize) -> Better, sh
     }
 }
 
-/// Judges some points among themselves.
+/// Judges some points as one family.
 pub(super) fn judge_some(points: &mut [Change], some: &[usize], pairs: &[Paired], share: f64) {
     let limit = limit(some.iter().map(|&at| &points[at]), share);
     for &at in some {
@@ -18,7 +19,7 @@ pub(super) fn judge_some(points: &mut [Change], some: &[usize], pairs: &[Paired]
     }
 }
 
-/// Benjamini and Hochberg: the largest p-value that may count when this share of false discoveries is allowed.
+/// Returns the largest p-value that counts at this false discovery rate (Benjamini and Hochberg).
 fn limit<'a>(changes: impl Iterator<Item = &'a Change>, share: f64) -> f64 {
     let mut values: Vec<f64> = changes.filter_map(|change| change.p).collect();
     values.sort_by(f64::total_cmp);

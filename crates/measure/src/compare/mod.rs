@@ -1,11 +1,13 @@
-//! Comparing two runs (rule 20): equal keys only, ratio of medians with an interval over launches, false discoveries
-//! controlled (Benjamini and Hochberg), and an effect above the noise threshold. A change counts when all agree, so that
-//! equal runs stay silent.
+//! Compares two runs (rule 20): equal keys only, ratio of medians with an interval over launches,
+//! controlled false discovery rate (Benjamini and Hochberg), and an effect above the noise
+//! threshold. A change counts only if all of these agree, so that comparing equal runs reports
+//! nothing.
 //!
-//! What changes an adapter changes a benchmark: all sizes of a curve, not one of them. So whole curves are tested first, of which
-//! there are tens: where the launches lie, and what the runs could do at their best ([`floors`]), which is known well where
-//! something disturbs some of the launches. Then the points of those that changed; and, much more strictly, all other points, of
-//! which there are hundreds.
+//! A change in an adapter affects a whole benchmark, all sizes of a curve rather than one.
+//! Therefore whole curves, of which there are tens, are tested first: by the level of their
+//! launches, and by the best values of both runs ([`floors`]), which are known well even if some
+//! launches were disturbed. Then follow the points of the curves that changed and, with a much
+//! stricter limit, all other points, of which there are hundreds.
 
 mod curve;
 mod discovery;
@@ -16,7 +18,7 @@ use crate::stats::moderate::Prior;
 use crate::stats::welch::{Difference, difference};
 use serde::{Deserialize, Serialize};
 
-/// Which way a metric gets better.
+/// The direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
@@ -26,29 +28,29 @@ pub enum Better {
     Higher,
 }
 
-/// One key in both runs: a figure a launch.
+/// One key in both runs, with one figure per launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Paired {
-    /// What is compared: benchmark, parameters and metric.
+    /// The compared key: benchmark, parameters and metric.
     pub key: String,
-    /// The curve that it is a point of.
+    /// The curve this point belongs to.
     pub curve: String,
-    /// Which way it gets better.
+    /// The direction of improvement.
     pub better: Better,
-    /// The first run's launches; no number for one that does not count.
+    /// The first run's launches; NaN for a launch that does not count.
     pub a: Vec<f64>,
-    /// The second's.
+    /// The second run's launches.
     pub b: Vec<f64>,
-    /// The best of each of the first run's launches: of a rate its best slice, else the figure.
+    /// The best of each launch of the first run: the best slice of a rate, otherwise the figure.
     pub best_a: Vec<f64>,
-    /// The second's.
+    /// The same for the second run.
     pub best_b: Vec<f64>,
     /// The smallest relative effect that counts.
     pub threshold: f64,
 }
 
 impl Paired {
-    /// What was best, as times, so that less is better.
+    /// Returns the best values as times, so that less is better.
     fn times(&self) -> [Vec<f64>; 2] {
         let time = |value: &f64| match self.better {
             Better::Lower => *value,
@@ -57,8 +59,8 @@ impl Paired {
         [&self.best_a, &self.best_b].map(|side| side.iter().map(time).collect())
     }
 
-    /// Whether the best launches lie apart too, the way that this ratio says: what changed an adapter shows in them, and what
-    /// disturbed some launches does not.
+    /// Returns whether the best launches differ in the same direction as `ratio`: a change in the
+    /// adapter shows in them, a disturbance of some launches does not.
     fn has_moved_at_best(&self, ratio: f64) -> bool {
         let best = |side: &[f64]| {
             let counting = counting(side).into_iter();
@@ -75,7 +77,7 @@ impl Paired {
     }
 }
 
-/// What became of a key.
+/// The result of comparing a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -89,22 +91,23 @@ pub enum Verdict {
     Undecided,
 }
 
-/// A compared key, or a compared curve.
+/// A compared key or curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// The key.
     pub key: String,
-    /// Points that it is of: one, or all of a curve.
+    /// Number of points: one for a key, all of them for a curve.
     pub points: usize,
-    /// Median of the first run's launches; of a curve where the middle between both runs is 1.
+    /// Median of the first run's launches; for a curve relative to the level of both runs, which is
+    /// 1.
     pub a: f64,
-    /// Median of the second's; likewise.
+    /// The same for the second run.
     pub b: f64,
-    /// b over a.
+    /// `b / a`.
     pub ratio: f64,
     /// 95 % interval of the ratio.
     pub interval: Option<Interval>,
-    /// p-value before the control of false discoveries; of a curve for both questions that it is asked.
+    /// p-value before the control of false discoveries; for a curve, of its two tests combined.
     pub p: Option<f64>,
     /// The threshold used.
     pub threshold: f64,
@@ -113,24 +116,24 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether it was called better or worse.
+    /// Returns whether the verdict is better or worse.
     fn has_changed(&self) -> bool {
         matches!(self.verdict, Verdict::Improved | Verdict::Regressed)
     }
 }
 
-/// Two runs compared.
+/// The comparison of two runs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Comparison {
-    /// The curves of more than one point, in the order of first appearance.
+    /// The curves of more than one point, in order of first appearance.
     pub curves: Vec<Change>,
-    /// The points, as they were given.
+    /// The points, in the order given.
     pub points: Vec<Change>,
 }
 
-/// Launches a side below which nothing is called.
+/// Launches per side below which every key is undecided.
 pub const LEAST_LAUNCHES: usize = 3;
-/// Share of false ones among the curves reported, and the chance that equal runs have one.
+/// False discovery rate among the reported curves, and the probability that equal runs yield one.
 const FALSE_CURVES: f64 = 0.03;
 /// The same among the points of curves that changed.
 const FALSE_WITHIN: f64 = 0.05;
@@ -143,7 +146,8 @@ pub fn compare(pairs: &[Paired]) -> Comparison {
     let groups = curve::groups(pairs);
     let mut curves = curve::measure(&groups, pairs);
     discovery::judge(&mut curves, |at| pairs[groups[at][0]].better, FALSE_CURVES);
-    // Points of curves that changed are judged among themselves: as many true discoveries beside them would let others pass.
+    // Points of changed curves form a family of their own: with so many true discoveries among
+    // them, false ones elsewhere would pass.
     let (moved, still): (Vec<usize>, Vec<usize>) =
         (0..groups.len()).partition(|&group| curves[group].has_changed());
     for group in moved {
@@ -171,8 +175,9 @@ pub fn compare(pairs: &[Paired]) -> Comparison {
     Comparison { curves, points }
 }
 
-/// Where launches of a point have one of two levels, five of one level meet five of the other now and then. A point that moved
-/// alone must have gone further than any launch of its curve has strayed.
+/// Discards changes of single points that are no larger than the largest deviation of any launch of
+/// their curve. If launches of a point fall on one of two levels, five on one level are
+/// occasionally compared with five on the other.
 fn keep_those_that_went_further(points: &mut [Change], group: &[usize], pairs: &[Paired]) {
     let strays = curve::stray(group.iter().map(|&at| &pairs[at]));
     for &at in group {
@@ -182,7 +187,7 @@ fn keep_those_that_went_further(points: &mut [Change], group: &[usize], pairs: &
     }
 }
 
-/// Figures of the keys, each with what all together tell of the noise; no verdicts yet.
+/// Computes the figures of the keys, informed by the noise of all keys together, without verdicts.
 fn measure(pairs: &[Paired]) -> Vec<Change> {
     let own = |pair: &Paired| {
         let (a, b) = (counting(&pair.a), counting(&pair.b));
@@ -213,7 +218,7 @@ fn measure(pairs: &[Paired]) -> Vec<Change> {
     pairs.iter().zip(informed).map(change).collect()
 }
 
-/// Launches that count.
+/// Returns the launches that count.
 fn counting(values: &[f64]) -> Vec<f64> {
     values
         .iter()
@@ -239,7 +244,7 @@ mod tests {
                 let level = 1000.0 * (1.0 + key as f64);
                 let factor = if slowed == Some(key) { 1.1 } else { 1.0 };
                 let noise = |r: &mut Random| {
-                    // The sum of four uniform numbers is near enough to a bell.
+                    // The sum of four uniform numbers approximates a normal distribution.
                     1.0 + 0.02 * ((0..4).map(|_| r.unit()).sum::<f64>() - 2.0)
                 };
                 (0..5)

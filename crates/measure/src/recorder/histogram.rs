@@ -1,8 +1,9 @@
 //! A log-linear histogram.
 //!
-//! Values below 128 have a bucket each. Above, every power of two is cut into 128 equal buckets, so a bucket at value v
-//! is at most v/128 wide and its middle differs from any value in it by at most v/256: under 0.4 % (rule 3 asks for
-//! under 1 %). Histograms of the same shape add up.
+//! Values below 128 have a bucket each. Above, every power of two is divided into 128 equal
+//! buckets, so a bucket at value v is at most v/128 wide, and its middle differs from any value in
+//! it by at most v/256: under 0.4 % (rule 3 requires under 1 %). Histograms of the same shape can
+//! be merged.
 
 const SUB_BITS: u32 = 7;
 const SUB: u64 = 1 << SUB_BITS;
@@ -16,7 +17,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty one; its buckets are allocated with the first value.
+    /// Returns an empty histogram; the buckets are allocated with the first value.
     pub fn new() -> Histogram {
         Histogram::default()
     }
@@ -30,12 +31,12 @@ impl Histogram {
         self.total += 1;
     }
 
-    /// How many were counted.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// Adds another's counts.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         if other.counts.is_empty() {
             return;
@@ -49,7 +50,8 @@ impl Histogram {
         self.total += other.total;
     }
 
-    /// Middles of buckets, each as often as it was hit; thinned evenly to about `limit` values.
+    /// Returns the middles of buckets, each as often as it was hit, thinned evenly to about `limit`
+    /// values.
     pub fn representatives(&self, limit: usize) -> Vec<u64> {
         let keep_one_in = self.total.div_ceil(limit.max(1) as u64).max(1);
         let mut values = Vec::new();

@@ -1,10 +1,11 @@
-//! Recording samples while the clock runs: every one up to a cap, a mergeable histogram past it (rule 3).
+//! Records samples while the clock runs: each one up to a cap, then in a mergeable histogram (rule
+//! 3).
 
 mod histogram;
 
 pub use histogram::Histogram;
 
-/// A recorder of durations in ticks. Its memory is allocated and touched when it is made.
+/// A recorder of durations in ticks. Its memory is allocated and touched when it is created.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     samples: Vec<u64>,
@@ -13,9 +14,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder that keeps `cap` samples one by one.
+    /// Returns a recorder that keeps `cap` individual samples.
     pub fn new(cap: usize) -> Recorder {
-        // Written once, so that no page is first touched between two readings of the clock.
+        // Written once, so that no page is first touched between two clock readings.
         let mut samples = vec![u64::MAX; cap.max(1)];
         samples.clear();
         Recorder {
@@ -35,31 +36,31 @@ impl Recorder {
         }
     }
 
-    /// How many were recorded.
+    /// Returns the number of durations recorded.
     pub fn count(&self) -> u64 {
         self.samples.len() as u64 + self.beyond.count()
     }
 
-    /// Those kept one by one, in the order of recording.
+    /// Returns the individual samples, in the order of recording.
     pub fn samples(&self) -> &[u64] {
         &self.samples
     }
 
-    /// All, as values with at most the histogram's error: the kept ones exactly, the others as the middle of their
-    /// bucket, at most `limit` of those (evenly thinned).
+    /// Returns all values within the histogram's error: individual samples exactly, the others as
+    /// the middle of their bucket, the latter thinned evenly to at most `limit`.
     pub fn values(&self, limit: usize) -> Vec<u64> {
         let mut values = self.samples.clone();
         values.extend(self.beyond.representatives(limit));
         values
     }
 
-    /// Takes what `other` recorded.
+    /// Adds the durations recorded by `other`.
     pub fn absorb(&mut self, other: &Recorder) {
         other.samples.iter().for_each(|&ticks| self.record(ticks));
         self.beyond.merge(&other.beyond);
     }
 
-    /// Forgets everything; the memory stays.
+    /// Discards all samples; the memory stays allocated.
     pub fn clear(&mut self) {
         self.samples.clear();
         self.beyond = Histogram::new();

@@ -1,21 +1,22 @@
-//! What two runs could do at their best, compared. What disturbs a program makes it slower and never faster, so the best of
-//! several launches varies far less than their mean where a machine is not quiet (J. Chen and J. Revels, Robust benchmarking
-//! in noisy environments, 2016), and the middle of many points less than one. How sure that is tells the jackknife: each
-//! launch is left out once, and what hangs on one launch alone moves.
+//! Compares the best values of two runs. Disturbances make a program slower and never faster, so
+//! the best of several launches varies far less than their mean on a machine that is not quiet (J.
+//! Chen and J. Revels, Robust benchmarking in noisy environments, 2016), and the median over many
+//! points varies less than one point. The jackknife estimates the error: each launch is left out
+//! once, so a result that depends on a single launch has a large variance.
 
 use crate::sample::Sample;
 use crate::stats::welch::Difference;
 
-/// A point in two runs: how long it took at best in each launch, in any unit; no number where it was not measured.
+/// A point in two runs: the best time of each launch, in any unit; NaN where it was not measured.
 #[derive(Debug, Clone, Copy)]
 pub struct Best<'a> {
     /// The first run's launches.
     pub a: &'a [f64],
-    /// The second's.
+    /// The second run's launches.
     pub b: &'a [f64],
 }
 
-/// One of the two runs without one of its launches, or both with all of theirs.
+/// The launch left out of the two runs, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Without {
     Nothing,
@@ -24,7 +25,7 @@ enum Without {
 }
 
 impl Best<'_> {
-    /// By how much the second run's best lies above the first's, as a logarithm.
+    /// Returns the logarithm of the ratio of the second run's best to the first run's.
     fn apart(&self, without: Without) -> Option<f64> {
         let best = |launches: &[f64], left_out: Option<usize>| {
             let counting = launches.iter().enumerate();
@@ -46,8 +47,9 @@ fn middle(points: &[Best<'_>], without: Without) -> Option<f64> {
     Some(Sample::new(apart)?.median())
 }
 
-/// By how much the second run's best lies above the first's in the middle of the points, with its variance by jackknife.
-/// `None` for fewer than two launches a side, or where no point has a best in both.
+/// Returns the median over the points of the difference between the runs' best values, as a
+/// logarithm, with its variance by jackknife. `None` for fewer than two launches per side, or if no
+/// point has a best value in both.
 pub fn difference(points: &[Best<'_>]) -> Option<Difference> {
     let first = points.iter().map(|one| one.a.len()).max()?;
     let second = points.iter().map(|one| one.b.len()).max()?;

@@ -1,18 +1,20 @@
-//! Peak and N½: the message size at which bandwidth reaches half of its peak (Hockney's half-power point).
+//! Peak and N½: the message size at which bandwidth reaches half of its peak (Hockney's half-power
+//! point).
 
 /// Peak bandwidth with its size, and N½.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HalfPower {
-    /// The size at which the peak was seen.
+    /// The size at the peak.
     pub peak_size: f64,
     /// The peak.
     pub peak: f64,
-    /// The size at half of it, interpolated between the neighbours on a logarithmic size axis; the smallest size when
-    /// even that reaches half.
+    /// The size at half of it, interpolated between neighbours on a logarithmic size axis; the
+    /// smallest size if that already reaches half.
     pub half_size: f64,
 }
 
-/// From (size, bandwidth) points in any order; `None` when there are none, or when one is not positive and finite.
+/// Computes N½ from (size, bandwidth) points in any order; `None` if there are none, or if one is
+/// not positive and finite.
 pub fn half_power(points: &[(f64, f64)]) -> Option<HalfPower> {
     let valid = |v: f64| v.is_finite() && v > 0.0;
     if points.is_empty() || points.iter().any(|&(x, y)| !valid(x) || !valid(y)) {

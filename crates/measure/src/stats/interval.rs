@@ -5,7 +5,7 @@ use crate::sample::Sample;
 /// Two-sided 95 %.
 const Z95: f64 = 1.959_964;
 
-/// An interval that holds a value with 95 % confidence.
+/// An interval that contains a value with 95 % confidence.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Interval {
     /// Lower end.
@@ -15,14 +15,15 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Half its width relative to `value`; infinite for 0.
+    /// Returns half the width relative to `value`; infinite for 0.
     pub fn relative_half_width(&self, value: f64) -> f64 {
         ((self.high - self.low) / 2.0 / value).abs()
     }
 }
 
-/// Of the p-quantile: the order statistics whose ranks are two-sided binomial bounds (normal approximation). `None`
-/// where the sample is too small for both ranks to exist, e.g. the median of fewer than 6.
+/// Returns the interval of the p-quantile: the order statistics whose ranks are two-sided binomial
+/// bounds (normal approximation). `None` if the sample is too small for both ranks to exist, e.g.
+/// the median of fewer than 6.
 pub fn of_quantile(sample: &Sample, p: f64) -> Option<Interval> {
     let n = sample.count() as f64;
     let spread = Z95 * (n * p * (1.0 - p)).sqrt();

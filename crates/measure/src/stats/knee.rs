@@ -1,29 +1,32 @@
-//! Knees: where a curve over a capacity (queue pairs, pages) changes its behaviour because something no longer fits.
+//! Knees: the point of a curve over a capacity (queue pairs, pages) where its behaviour changes
+//! because a cache overflows.
 //!
-//! Three explanations are fitted over the logarithm of the capacity and held against each other by the Bayesian
-//! information criterion: one level (no knee); two levels with a step between neighbours (a cache used in turn, where
-//! one entry too many misses always); a level and then a rising line (a cache used at random). The knee of a step lies
-//! between two points; measuring between them, again and again, narrows it.
+//! Three models are fitted over the logarithm of the capacity and compared by the Bayesian
+//! information criterion: one level (no knee); two levels with a step between neighbours (a cache
+//! accessed cyclically, where one entry too many always misses); a level and then a rising line (a
+//! cache accessed at random). The knee of a step lies between two points; repeated measurements
+//! between them narrow it.
 
 /// A knee.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Knee {
     /// Best estimate of the largest capacity that still fits.
     pub at: f64,
-    /// The knee is not below this.
+    /// Lower limit of the knee, inclusive.
     pub low: f64,
-    /// The knee is below this.
+    /// Upper limit of the knee, exclusive.
     pub high: f64,
-    /// Level before.
+    /// Level before the knee.
     pub before: f64,
-    /// Level after (of a rising line, its last point).
+    /// Level after it (for a rising line, the last point).
     pub after: f64,
 }
 
-/// Of two levels, the difference must exceed this share of the lower one to be called a knee.
+/// Smallest difference between two levels, relative to the lower one, that counts as a knee.
 const LEAST_EFFECT: f64 = 0.15;
 
-/// Finds the knee of (capacity, value) points; `None` when there is none or fewer than five points tell.
+/// Finds the knee of (capacity, value) points; `None` if there is none, there are fewer than five
+/// points, or a value is not usable.
 pub fn find(points: &[(f64, f64)]) -> Option<Knee> {
     let mut sorted: Vec<(f64, f64)> = points.to_vec();
     if sorted
@@ -38,7 +41,8 @@ pub fn find(points: &[(f64, f64)]) -> Option<Knee> {
     }
     let n = sorted.len() as f64;
     let scale: f64 = sorted.iter().map(|p| p.1.abs()).sum::<f64>() / n;
-    // A curve without any noise would make the criterion infinite; nothing measured is better than 0.1 %.
+    // A curve without noise would make the criterion infinite; no measurement is more precise than
+    // 0.1 %.
     let floor = (scale * 1e-3).powi(2) * n;
     let criterion =
         |squares: f64, parameters: f64| n * ((squares + floor) / n).ln() + parameters * n.ln();
@@ -52,7 +56,7 @@ pub fn find(points: &[(f64, f64)]) -> Option<Knee> {
     } else {
         (hinge.knee, hinge_score)
     };
-    // What no longer fits makes things slower; a curve that falls has no knee.
+    // A cache that overflows makes operations slower; a falling curve has no knee.
     let effect = (knee.after - knee.before) / knee.before.abs().max(f64::MIN_POSITIVE);
     (score < flat && effect > LEAST_EFFECT).then_some(knee)
 }
@@ -62,7 +66,7 @@ struct Fit {
     squares: f64,
 }
 
-/// Mean and sum of squares around it.
+/// Returns the mean and the sum of squares around it.
 fn level(points: &[(f64, f64)]) -> (f64, f64) {
     let mean = points.iter().map(|p| p.1).sum::<f64>() / points.len() as f64;
     (mean, points.iter().map(|p| (p.1 - mean).powi(2)).sum())
@@ -89,7 +93,7 @@ fn best_step(points: &[(f64, f64)]) -> Fit {
 }
 
 fn best_hinge(points: &[(f64, f64)]) -> Fit {
-    // The corner is tried at each point; before it a level, after it a line through the corner.
+    // Each point is tried as the corner, with a level before it and a line through it after it.
     let fits = (1..points.len() - 1).map(|corner| {
         let (left, right) = points.split_at(corner + 1);
         let (before, below) = level(left);

@@ -1,18 +1,19 @@
-//! A figure over launches (rules 7 and 8): between which values it lies, and whether launches agree on one level at all. Samples
-//! of a launch are not independent, launches are; so the spread that counts is that of launches, which has the samples'
-//! in it.
+//! A figure over launches (rules 7 and 8): its interval, and whether the launches agree on one
+//! level at all. Samples of one launch are not independent, but launches are; so the relevant
+//! spread is that of the launches, which includes that of the samples.
 
 use crate::sample::Sample;
 use crate::stats::interval::{Interval, of_quantile};
 use serde::{Deserialize, Serialize};
 
-/// Two groups of launches are further apart than this, or they are one.
+/// Smallest ratio between two groups of launches.
 const APART: f64 = 1.15;
-/// And so many times further than the launches within both groups together are.
+/// Smallest ratio of the gap between the groups to the spread within both together, on logarithms.
 const CLEAR: f64 = 2.0;
 
-/// The interval of the median over launches: with eight or more from order statistics, at 95 %; with fewer from the smallest to the
-/// largest, which holds the median in 94 % of cases with five, 88 with four and 75 with three. `None` for one.
+/// Returns the interval of the median over launches: with eight or more from order statistics, at
+/// 95 %; with fewer from the smallest to the largest, which contains the median in 94 % of cases
+/// with five, 88 with four and 75 with three. `None` for one launch.
 pub fn interval(launches: &Sample) -> Option<Interval> {
     let range = (launches.count() > 1).then(|| Interval {
         low: launches.min(),
@@ -21,18 +22,18 @@ pub fn interval(launches: &Sample) -> Option<Interval> {
     of_quantile(launches, 0.5).or(range)
 }
 
-/// Launches that lie at two levels.
+/// Launches on two levels.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Levels {
-    /// Launches at the lower one.
+    /// Number of launches on the lower level.
     pub below: usize,
-    /// Launches at the upper one.
+    /// Number of launches on the upper level.
     pub above: usize,
-    /// Median of the upper ones over that of the lower ones.
+    /// Median of the upper level over that of the lower one.
     pub ratio: f64,
 }
 
-/// Returns the two levels, where the launches have them.
+/// Returns the two levels, if the launches have them.
 pub fn levels(launches: &Sample) -> Option<Levels> {
     let [below, above] = split(launches)?;
     Some(Levels {
@@ -42,8 +43,8 @@ pub fn levels(launches: &Sample) -> Option<Levels> {
     })
 }
 
-/// Returns the launches of the lower and of the upper level, where they have two: the widest gap
-/// between neighbours is most of their spread.
+/// Returns the launches of the lower and of the upper level, if there are two: the widest gap
+/// between neighbours must be most of their spread.
 pub fn split(launches: &Sample) -> Option<[Sample; 2]> {
     let values = launches.values();
     if launches.min() <= 0.0 || values.len() < 3 {
@@ -69,7 +70,8 @@ mod tests {
 
     #[test]
     fn one_launch_apart_is_seen() {
-        // As a run had it: the median hides it, an average would not know which it was.
+        // From a real run: the median hides the outlying launch, and a mean would lie on neither
+        // level.
         let found = levels(&sample(&[1845.0, 234.0, 255.0, 235.0, 257.0])).unwrap();
         assert_eq!((found.below, found.above), (4, 1));
         assert!((found.ratio - 7.5).abs() < 0.1, "{found:?}");

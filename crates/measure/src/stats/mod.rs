@@ -1,4 +1,4 @@
-//! Statistics over samples. All are pure, and all take hostile input (rule 23).
+//! Statistics over samples. All functions are pure and accept malformed input (rule 23).
 
 pub mod floors;
 pub mod half_power;

@@ -1,21 +1,23 @@
-//! Noise known from many keys at once (rule 20). Five launches a side tell little about how much a figure varies: the variance
-//! itself is uncertain by a half, and a test that knows no better must allow for that. But hundreds of figures were
-//! measured in the same launches. How their variances are spread is fitted (a scaled inverse chi-squared prior), and each
-//! is drawn towards the typical one by as much as they resemble each other (G. K. Smyth, Statistical Applications in
-//! Genetics and Molecular Biology 3, 2004). A figure that varies far more than its like borrows nothing.
+//! Estimates noise from many keys at once (rule 20). Five launches per side determine the variance
+//! of a figure only to about a half, and a test on them alone must allow for that. But hundreds of
+//! figures were measured in the same launches. A scaled inverse chi-squared prior is fitted to the
+//! distribution of their variances, and each variance is shrunk towards the typical one, the more
+//! so the more alike the variances are (G. K. Smyth, Statistical Applications in Genetics and
+//! Molecular Biology 3, 2004). A figure that varies far more than the others keeps its own
+//! variance.
 
 use crate::sample::Sample;
 use crate::stats::special::{digamma, incomplete_beta, trigamma, trigamma_inverse};
 use crate::stats::welch::Difference;
 
-/// Fewer keys say nothing about how variances are spread.
+/// Fewer keys do not determine the distribution of the variances.
 const ENOUGH: usize = 10;
-/// Half the degrees of freedom that is as good as knowing the variance.
+/// Upper limit of half the degrees of freedom, where the variance is practically known.
 const MOST: f64 = 500.0;
-/// Variances at the upper end of the spread count no further out than this many deviations.
+/// Variances above the middle are clamped to this many deviations.
 const FARTHEST: f64 = 2.5;
 
-/// What the noise of the keys is like: the typical variance, and how many degrees of freedom that knowledge is worth.
+/// The noise of the keys: the typical variance, and the degrees of freedom of that estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prior {
     variance: f64,
@@ -24,7 +26,7 @@ pub struct Prior {
 }
 
 impl Prior {
-    /// Of these keys; `None` where they are too few.
+    /// Fits the prior to these keys; `None` if there are too few.
     pub fn of(differences: &[Difference]) -> Option<Prior> {
         let known = differences.iter().filter(|one| one.variance > 0.0);
         let known: Vec<&Difference> = known.collect();
@@ -35,12 +37,13 @@ impl Prior {
             let half = one.freedom / 2.0;
             one.variance.ln() - digamma(half) + half.ln()
         });
-        // A figure with two levels would make all others look alike unlike.
+        // Clamped, so that one figure with two levels does not make all others seem unlike each
+        // other.
         let logs = tamed(logs.collect())?;
         let expected = known.iter().map(|one| trigamma(one.freedom / 2.0));
         let expected = expected.sum::<f64>() / known.len() as f64;
         let excess = logs.standard_deviation()?.powi(2) - expected;
-        // With no excess they are no more different than chance makes them.
+        // Without excess the variances differ no more than by chance.
         let half = match excess > 0.0 {
             true => trigamma_inverse(excess).min(MOST),
             false => MOST,
@@ -52,7 +55,7 @@ impl Prior {
         })
     }
 
-    /// The difference with what the others tell of its variance.
+    /// Returns the difference with its variance informed by the prior.
     pub fn inform(&self, own: Difference) -> Difference {
         if self.is_unlike(&own) {
             return own;
@@ -65,7 +68,8 @@ impl Prior {
         }
     }
 
-    /// Whether so large a variance should not have come up in so many keys: the upper tail of the F distribution.
+    /// Returns whether so large a variance is not expected among this many keys, by the upper tail
+    /// of the F distribution.
     fn is_unlike(&self, own: &Difference) -> bool {
         let ratio = own.variance / self.variance;
         let share = self.freedom / (self.freedom + own.freedom * ratio);
@@ -73,12 +77,12 @@ impl Prior {
     }
 }
 
-/// The values, those far above the middle brought in.
+/// Clamps values far above the middle.
 fn tamed(values: Vec<f64>) -> Option<Sample> {
     let sample = Sample::new(values)?;
     let middle = sample.median();
     let below = sample.values().iter().filter(|value| **value <= middle);
-    // The lower half tells the spread that there is without the far ones.
+    // The lower half gives the spread unaffected by far values.
     let spread = Sample::new(below.map(|value| middle - value).collect())?.median() * 1.4826;
     let limit = middle + FARTHEST * spread;
     Sample::new(
@@ -109,7 +113,7 @@ mod tests {
         let mut random = Random::new(1);
         let keys: Vec<Difference> = (0..200).map(|_| sides(&mut random, 0.02)).collect();
         let prior = Prior::of(&keys).unwrap();
-        // Of the difference of two means of five.
+        // The variance of the difference of two means of five.
         let expected = 0.02f64.powi(2) * 2.0 / 5.0;
         assert!((prior.variance / expected - 1.0).abs() < 0.2, "{prior:?}");
         assert!(prior.freedom > 30.0, "{prior:?}");

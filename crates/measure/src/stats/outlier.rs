@@ -1,4 +1,5 @@
-//! Outliers are classified, counted and shown, not removed (rule 22). Fences as Tukey's: 1.5 and 3 quartile distances.
+//! Classifies and counts outliers; none is removed (rule 22). Tukey's fences: 1.5 and 3
+//! interquartile ranges.
 
 use crate::sample::Sample;
 use crate::stats::quantile::nearest_rank;
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Counts of outliers by class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Outliers {
-    /// More than 3 quartile distances below the first quartile.
+    /// More than 3 interquartile ranges below the first quartile.
     pub low_severe: u64,
     /// 1.5 to 3 below.
     pub low_mild: u64,
@@ -17,7 +18,7 @@ pub struct Outliers {
     pub high_severe: u64,
 }
 
-/// Classifies; with no distance between the quartiles everything that differs is severe.
+/// Classifies a sample; if the quartiles are equal, every value that differs is severe.
 pub fn classify(sample: &Sample) -> Outliers {
     let (q1, q3) = (nearest_rank(sample, 0.25), nearest_rank(sample, 0.75));
     let distance = q3 - q1;

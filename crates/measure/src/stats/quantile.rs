@@ -2,18 +2,19 @@
 
 use crate::sample::Sample;
 
-/// Samples that must lie beyond a percentile for it to mean anything (rule 6).
+/// Samples that must lie beyond a percentile for it to be reported (rule 6).
 const BEYOND: f64 = 10.0;
 
-/// The p-quantile by nearest rank, whatever the count; p within [0, 1].
+/// Returns the p-quantile by nearest rank, for any sample size; p within [0, 1].
 pub fn nearest_rank(sample: &Sample, p: f64) -> f64 {
     let count = sample.count();
-    // A product that should be whole may come out a hair above; that must not move the rank.
+    // A product that should be whole may round up slightly; that must not change the rank.
     let rank = (p * count as f64 - 1e-9).ceil().max(1.0) as usize;
     sample.values()[rank.min(count) - 1]
 }
 
-/// The p-quantile if at least ten samples lie beyond it, else `None`. The median needs no tail.
+/// Returns the p-quantile if at least ten samples lie beyond it, otherwise `None`. Quantiles up to
+/// the median are always returned.
 pub fn supported(sample: &Sample, p: f64) -> Option<f64> {
     let beyond = sample.count() as f64 * (1.0 - p) + 1e-9;
     (p <= 0.5 || beyond >= BEYOND).then(|| nearest_rank(sample, p))

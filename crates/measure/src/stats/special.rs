@@ -1,6 +1,7 @@
-//! Special functions that tests of significance need.
+//! Special functions for significance tests.
 
-/// The regularised incomplete beta function by its continued fraction (Lentz's method; Abramowitz and Stegun 26.5.8).
+/// Returns the regularised incomplete beta function by its continued fraction (Lentz's method;
+/// Abramowitz and Stegun 26.5.8).
 pub fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -34,7 +35,8 @@ pub fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     (front * (f - 1.0)).clamp(0.0, 1.0)
 }
 
-/// The logarithm of the gamma function for positive arguments (Lanczos' approximation, g = 7).
+/// Returns the logarithm of the gamma function for positive arguments (Lanczos' approximation, g =
+/// 7).
 fn ln_gamma(x: f64) -> f64 {
     const G: [f64; 9] = [
         0.999_999_999_999_809_9,
@@ -62,7 +64,7 @@ fn ln_gamma(x: f64) -> f64 {
     0.5 * (2.0 * std::f64::consts::PI).ln() + (x + 0.5) * t.ln() - t + sum.ln()
 }
 
-/// Student's t for a two-sided p-value of 5 %, by halving.
+/// Returns Student's t for a two-sided p-value of 5 %, by bisection.
 pub fn student95(freedom: f64) -> f64 {
     let beyond = |t: f64| two_sided(t, freedom) > 0.05;
     let (mut low, mut high) = (1.0, 2.0);
@@ -79,12 +81,13 @@ pub fn student95(freedom: f64) -> f64 {
     high
 }
 
-/// The probability that Student's t is as far from 0, either way.
+/// Returns the two-sided p-value of Student's t.
 pub fn two_sided(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// The derivative of the logarithm of the gamma function, for positive arguments (Abramowitz and Stegun 6.3.18).
+/// Returns the derivative of the logarithm of the gamma function, for positive arguments
+/// (Abramowitz and Stegun 6.3.18).
 pub fn digamma(mut x: f64) -> f64 {
     let mut below = 0.0;
     while x < 6.0 {
@@ -95,7 +98,7 @@ pub fn digamma(mut x: f64) -> f64 {
     below + x.ln() - 0.5 / x - square * (1.0 / 12.0 - square * (1.0 / 120.0 - square / 252.0))
 }
 
-/// The derivative of that (Abramowitz and Stegun 6.4.12).
+/// Returns the derivative of [`digamma`] (Abramowitz and Stegun 6.4.12).
 pub fn trigamma(mut x: f64) -> f64 {
     let mut below = 0.0;
     while x < 6.0 {
@@ -107,7 +110,7 @@ pub fn trigamma(mut x: f64) -> f64 {
     below + 1.0 / x + square / 2.0 + series * square / x
 }
 
-/// Where that has this value, which is positive, by halving.
+/// Returns the argument at which [`trigamma`] has this positive value, by bisection.
 pub fn trigamma_inverse(value: f64) -> f64 {
     let (mut low, mut high) = (1e-6f64, 1e6f64);
     for _ in 0..80 {

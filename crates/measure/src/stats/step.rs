@@ -1,20 +1,21 @@
-//! Steps in a history of runs (rule 21): where a figure changed its level and stayed there. The last run against the one
-//! before cannot tell a step from a bad day.
+//! Steps in a history of runs (rule 21): points where a figure changed its level and stayed there.
+//! Comparing only the last two runs cannot distinguish a step from a single disturbed run.
 //!
-//! Binary segmentation on logarithms: the split that leaves the values closest to two levels is a step if Welch's test, corrected
-//! for the number of splits tried, says that the levels differ, and if they differ by more than the noise threshold; then
-//! both sides are searched. A level has at least three runs, so a single spike is none; and of a longer one the extremes
-//! count as their neighbours, so that a spike does not hide a step either.
+//! Binary segmentation on logarithms: the split that leaves the values closest to two levels is a
+//! step if Welch's test, corrected for the number of splits tried, finds different levels, and if
+//! they differ by more than the noise threshold; then both sides are searched. A level has at least
+//! three runs, so a single spike is none. In a longer level the extremes are replaced by their
+//! neighbours, so that a spike does not hide a step either.
 
 use crate::sample::Sample;
 use crate::stats::welch;
 
-/// Runs of a level at least.
+/// Fewest runs of a level.
 const LEVEL: usize = 3;
-/// Probability of calling a step where there is none, over all splits of a stretch.
+/// Probability of reporting a step where there is none, over all splits of a segment.
 const FALSE_ALARM: f64 = 0.01;
 
-/// The fewest runs in which a step can be found.
+/// Fewest runs in which a step can be found.
 pub const LEAST_RUNS: usize = 2 * LEVEL;
 
 /// A change of level.
@@ -24,12 +25,12 @@ pub struct Step {
     pub at: usize,
     /// Median of the level before.
     pub before: f64,
-    /// Median of the level from there.
+    /// Median of the level after.
     pub after: f64,
 }
 
-/// The steps in `values`, which are in the order of time, each by more than `threshold` (relative). None where a value is
-/// not positive.
+/// Returns the steps in `values`, which are in order of time, each larger than `threshold`
+/// (relative); none if a value is not positive and finite.
 pub fn steps(values: &[f64], threshold: f64) -> Vec<Step> {
     if values
         .iter()
@@ -68,8 +69,8 @@ fn search(values: &[f64], offset: usize, threshold: f64, splits: &mut Vec<usize>
     }
 }
 
-/// The split after which the values lie closest to the medians of their sides. Distances are not squared, so that a spike
-/// does not draw the split to itself.
+/// Returns the split after which the values lie closest to the medians of their sides. Distances
+/// are not squared, so that a spike does not attract the split.
 fn best_split(values: &[f64]) -> Option<usize> {
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     let spread = |part: &[f64]| {
@@ -84,7 +85,8 @@ fn best_split(values: &[f64]) -> Option<usize> {
         .min_by(|a, b| left_over(*a).total_cmp(&left_over(*b)))
 }
 
-/// The values of a level, its smallest and its largest replaced by their neighbours if there are more than three.
+/// Returns the values of a level in order; if there are more than three, the smallest and the
+/// largest are replaced by their neighbours.
 fn tamed(values: &[f64]) -> Vec<f64> {
     let mut tamed = values.to_vec();
     tamed.sort_by(f64::total_cmp);
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Levels of so many runs each, with noise of 1 % around them.
+    /// Levels with this many runs each and noise of 1 %.
     fn history(levels: &[(usize, f64)], seed: u64) -> Vec<f64> {
         let mut random = Random::new(seed);
         let mut noise = move || 1.0 + 0.01 * ((0..4).map(|_| random.unit()).sum::<f64>() - 2.0);

@@ -1,16 +1,18 @@
-//! Welch's test of two means with unequal spread, on logarithms: its p-value feeds the control of false discoveries
-//! (rule 20). From eight values a side it is Yuen's: of means without the outermost fifth at either end, for on a shared
-//! machine a launch in ten is disturbed, and one such launch would hide any change (K. K. Yuen, Biometrika 61, 1974). The
-//! values stay in every figure; only the test is told not to be swayed.
+//! Welch's test of two means with unequal variances, on logarithms; its p-value feeds the control
+//! of false discoveries (rule 20). From eight values per side it becomes Yuen's test, of means
+//! without the outermost fifth at either end: on a shared machine one launch in ten is disturbed,
+//! and one such launch would hide any change (K. K. Yuen, Biometrika 61, 1974). Trimming affects
+//! the test only; every figure keeps all its values.
 
 use crate::sample::Sample;
 use crate::stats::interval::Interval;
 use crate::stats::special::{student95, two_sided};
 
-/// Fewer values a side are all used.
+/// With fewer values per side, none is trimmed.
 const ENOUGH_TO_TRIM: usize = 8;
 
-/// A side of the test: the mean of what is not trimmed, its squared standard error, and how many are left.
+/// One side of the test: the trimmed mean, its squared standard error, and the number of values
+/// left.
 struct Side {
     mean: f64,
     error: f64,
@@ -24,7 +26,7 @@ impl Side {
         let trimmed = if count < ENOUGH_TO_TRIM { 0 } else { count / 5 };
         let kept = sample.values()[trimmed..count - trimmed].to_vec();
         let (low, high) = (kept[0], kept[kept.len() - 1]);
-        // The spread counts what is trimmed as its neighbours (winsorised).
+        // For the spread, trimmed values count as their neighbours (winsorised).
         let tamed = sample.values().iter().map(|value| value.clamp(low, high));
         let deviation = Sample::new(tamed.collect())?.standard_deviation()?;
         let left = kept.len() as f64;
@@ -39,16 +41,17 @@ impl Side {
 /// The difference of the means of the logarithms of two sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
-    /// Of the second over the first.
+    /// The second mean less the first.
     pub mean: f64,
-    /// Its squared standard error.
+    /// Squared standard error.
     pub variance: f64,
-    /// Degrees of freedom of that.
+    /// Degrees of freedom of the standard error.
     pub freedom: f64,
 }
 
 impl Difference {
-    /// Two-sided p-value that there is none. Without any spread 1 if there is none and 0 if there is one.
+    /// Returns the two-sided p-value of no difference. Without variance, 1 if the means are equal
+    /// and 0 otherwise.
     pub fn p_value(&self) -> f64 {
         match (self.variance == 0.0, self.mean == 0.0) {
             (true, true) => 1.0,
@@ -57,7 +60,7 @@ impl Difference {
         }
     }
 
-    /// 95 % interval of the ratio.
+    /// Returns the 95 % interval of the ratio.
     pub fn interval(&self) -> Interval {
         let half = student95(self.freedom) * self.variance.sqrt();
         Interval {
@@ -67,8 +70,8 @@ impl Difference {
     }
 }
 
-/// The difference of two sides, each with a spread of its own. `None` for fewer than two values a side or a value that is not
-/// positive.
+/// Returns the difference of two sides with separate variances. `None` if a side has fewer than two
+/// values or one that is not positive.
 pub fn difference(a: &[f64], b: &[f64]) -> Option<Difference> {
     let (a, b) = (Side::of(a)?, Side::of(b)?);
     let variance = a.error + b.error;
@@ -84,7 +87,7 @@ pub fn difference(a: &[f64], b: &[f64]) -> Option<Difference> {
     })
 }
 
-/// Two-sided p-value that the means of the logarithms are equal.
+/// Returns the two-sided p-value of equal means of the logarithms.
 pub fn p_value_of_ratio(a: &[f64], b: &[f64]) -> Option<f64> {
     difference(a, b).map(|difference| difference.p_value())
 }
@@ -100,7 +103,7 @@ mod tests {
         let after = noise.map(|x| 220.0 * x);
         before[3] = 400.0;
         assert!(p_value_of_ratio(&before, &after).unwrap() < 1e-6);
-        // With few values nothing is trimmed, and the disturbed one counts.
+        // With few values nothing is trimmed, and the disturbed launch counts.
         assert!(p_value_of_ratio(&before[..5], &after[..5]).unwrap() > 0.05);
     }
 

@@ -16,7 +16,7 @@ static const struct arguments DEFAULT = {
 
 static char trouble[300];
 
-/* A number at the beginning of a text: no sign, no blank. */
+/* Parses a number at the beginning of a text, without sign or space. */
 static const char *whole_number(const char *text, unsigned long long *number) {
     char *end;
     if (!isdigit((unsigned char)*text))
@@ -26,7 +26,8 @@ static const char *whole_number(const char *text, unsigned long long *number) {
     return errno == 0 ? end : NULL;
 }
 
-/* Exactly `count` numbers with x between them; those that are too large for an int stay so. */
+/* Parses exactly `count` numbers separated by x; values too large for the lattice stay too
+ * large. */
 static int extents(const char *text, int *numbers, int count) {
     for (int i = 0; i < count; i++) {
         unsigned long long number;
@@ -69,7 +70,7 @@ static int is(const char *word, const char *name, const char **value) {
     return 1;
 }
 
-/* NULL, or what would have been right. */
+/* Returns NULL, or a description of the expected value. */
 static const char *take(struct arguments *arguments, const char *word) {
     const char *value;
     if (is(word, "lattice", &value))

@@ -1,4 +1,4 @@
-/* What the program is asked for, as words NAME=VALUE. */
+/* The program's arguments, as words NAME=VALUE. */
 #ifndef LATTICE_ARGUMENTS_H
 #define LATTICE_ARGUMENTS_H
 
@@ -13,9 +13,9 @@ struct arguments {
     struct goal goal;
 };
 
-/* NULL, or what is wrong, in a text that stays. */
+/* Returns NULL, or an error message in static memory. */
 const char *arguments_read(struct arguments *arguments, int count, char **words);
-/* Whether all is as if nothing had been asked for. */
+/* Whether all arguments have their default values. */
 int arguments_are_default(const struct arguments *arguments);
 
 #endif

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* What a neighbour adds. From behind, another process has applied the link. */
+/* Adds a neighbour's contribution. For a backward neighbour in another process, that process has
+ * applied the link. */
 UNFOLDED void add_neighbour(struct spinor *sum, const struct dirac *dirac, const struct spinor *psi, int parity, int site, int direction,
                             enum side side) {
     int d = direction / 2, sign = sign_of(direction, side), next = dirac->geometry->next[parity][site * DIRECTIONS + direction];
@@ -21,7 +22,7 @@ UNFOLDED void add_neighbour(struct spinor *sum, const struct dirac *dirac, const
     add_projected(sum, &half, d, sign);
 }
 
-/* Sites of the order, `from` to `end`. */
+/* Computes positions `from` to `end` of the order. */
 UNFOLDED void hop_sites(const struct dirac *dirac, struct spinor *to, int parity, const struct spinor *base, float scale,
                         const struct spinor *psi, enum side side, int from, int end) {
     for (int place = from; place < end; place++) {
@@ -57,7 +58,7 @@ void hop(struct dirac *dirac, struct spinor *to, int parity, const struct spinor
     int half = dirac->geometry->half, inner = dirac->geometry->inner[parity];
     void (*sites)(const struct dirac *, struct spinor *, int, const struct spinor *, float, const struct spinor *, int, int) =
         side == PLAIN ? hop_plain : hop_adjoint;
-    /* The faces travel while the inner sites are computed. */
+    /* The faces are in transit while the inner sites are computed. */
     halo_begin(dirac->halo, dirac->gauge, psi, 1 - parity, side);
     sites(dirac, to, parity, base, (float)scale, psi, 0, inner);
     halo_end(dirac->halo);

@@ -1,4 +1,5 @@
-/* Spinor fields of the sites of one parity: sums over all processes, and combinations. Fields are single precision, sums double. */
+/* Spinor fields on the sites of one parity: sums over all processes, and linear combinations.
+ * Fields are single precision, sums double. */
 #ifndef LATTICE_FIELD_H
 #define LATTICE_FIELD_H
 
@@ -8,7 +9,7 @@ struct complex_sum {
     double re, im;
 };
 
-/* Of all fields; NULL if there is no memory. */
+/* Allocates a field; NULL if there is no memory. */
 struct spinor *field_new(const struct geometry *geometry);
 
 double sum_of_all(double mine);
@@ -19,9 +20,9 @@ struct complex_sum inner_product(const struct geometry *geometry, const struct s
 void add_scaled(const struct geometry *geometry, struct spinor *to, double scale, const struct spinor *what);
 /* to = scale * to + what */
 void scale_and_add(const struct geometry *geometry, struct spinor *to, double scale, const struct spinor *what);
-/* The same of fields, and what is left of `to`: its norm. */
+/* The same as add_scaled; returns the squared norm of the new `to`. */
 double add_scaled_and_norm(const struct geometry *geometry, struct spinor *to, double scale, const struct spinor *what);
-/* Floating-point operations of a site in each of these but the inner product. */
+/* Floating-point operations per site of each of these except the inner product. */
 enum { SUM_FLOPS = 2 * 2 * SPINS * COLOURS, NORM_FLOPS = SUM_FLOPS };
 
 #endif

@@ -28,7 +28,8 @@ static void normalise(double complex *row) {
         row[c] /= sqrt(norm);
 }
 
-/* Unity with something random added, its rows made orthonormal, the last one so that the determinant is 1. */
+/* The unit matrix plus a random one, with rows made orthonormal, the last one so that the
+ * determinant is 1. */
 static struct link drawn(struct random *random, double roughness) {
     double complex row[COLOURS][COLOURS];
     for (int r = 0; r < COLOURS; r++)
@@ -88,7 +89,7 @@ void gauge_transform(struct gauge *to, const struct gauge *from, const struct ge
             }
 }
 
-/* The link from a site's neighbour: another process' is drawn again. */
+/* The link from a site's neighbour; if it belongs to another process, it is generated again. */
 static struct link neighbour_link(const struct gauge *gauge, const struct geometry *geometry, int parity, int site, int step, int dimension,
                                   const struct drawing *drawing) {
     int next = geometry->next[parity][site * DIRECTIONS + 2 * step];
@@ -128,7 +129,7 @@ double gauge_defect(const struct gauge *gauge, const struct geometry *geometry) 
             struct link back = link_adjoint(here), both = link_product(here, &back);
             struct number determinant = link_determinant(here);
             double defect = link_distance(&both, &unit) + hypot(determinant.re - 1, determinant.im);
-            /* What is no number is no link, either. */
+            /* A NaN is not a link, either. */
             if (!(defect <= worst))
                 worst = isfinite(defect) ? defect : HUGE_VAL;
         }

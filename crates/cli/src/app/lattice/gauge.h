@@ -5,28 +5,29 @@
 #include "geometry.h"
 
 struct gauge {
-    struct link *of[PARITIES]; /* DIMENSIONS of each site */
+    struct link *of[PARITIES]; /* DIMENSIONS per site */
 };
 
-/* How links are drawn: 0 is unity, 1 is far from it. */
+/* Parameters of random links: with roughness 0 they are unit matrices, with 1 far from it. */
 struct drawing {
     uint64_t seed;
     double roughness;
 };
 
-/* 0 if there is no memory. */
+/* Returns 0 if there is no memory. */
 int gauge_new(struct gauge *gauge, const struct geometry *geometry);
 void gauge_free(struct gauge *gauge);
 void gauge_draw(struct gauge *gauge, const struct geometry *geometry, const struct drawing *drawing);
 
-/* What a random transformation turns a site's colours by. */
+/* The colour rotation of a site in a random gauge transformation. */
 struct link gauge_turn(const struct geometry *geometry, const int place[DIMENSIONS], uint64_t seed);
-/* The field that the transformation makes of another. */
+/* Applies the gauge transformation to a field. */
 void gauge_transform(struct gauge *to, const struct gauge *from, const struct geometry *geometry, uint64_t seed);
 
-/* A third of the mean trace of the product around a square: 1 of unit links. The links must be as they were drawn. */
+/* A third of the mean trace of the product around a square: 1 for unit links. The links must be
+ * as generated. */
 double gauge_plaquette(const struct gauge *gauge, const struct geometry *geometry, const struct drawing *drawing);
-/* How far links are from U U' = 1 and determinant 1, at most. */
+/* The largest deviation of links from U U' = 1 and determinant 1. */
 double gauge_defect(const struct gauge *gauge, const struct geometry *geometry);
 
 #endif

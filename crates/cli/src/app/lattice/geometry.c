@@ -6,7 +6,7 @@
 
 static char trouble[200];
 
-/* Sites of all faces of one process, both ends. */
+/* Sites of all faces of one process, at both ends. */
 static long surface(const int *extent, int z, int t) {
     long plane = (long)extent[X] * extent[Y];
     return (z > 1 ? 2 * plane * (extent[T] / t) : 0) + (t > 1 ? 2 * plane * (extent[Z] / z) : 0);
@@ -68,7 +68,7 @@ const char *geometry_plan(struct geometry *geometry, const int *extent, const in
         snprintf(trouble, sizeof trouble, "%.0f sites are too many for %d processes: a process takes at most %d", sites, ranks, MOST_SITES);
         return trouble;
     }
-    /* Processes are numbered along z. */
+    /* Ranks increase along z first. */
     int at[DIMENSIONS] = {0, 0, rank % geometry->parts[Z], rank / geometry->parts[Z]};
     geometry->half = 1;
     for (int d = 0; d < DIMENSIONS; d++) {
@@ -88,7 +88,7 @@ const char *geometry_plan(struct geometry *geometry, const int *extent, const in
     return NULL;
 }
 
-/* The x of half an x: of a row's sites every other one is of the parity. */
+/* The x coordinate for half of x: every second site of a row has the parity. */
 static int whole_x(const struct geometry *geometry, int parity, int half_x, int y, int z, int t) {
     int others = geometry->begin[Y] + y + geometry->begin[Z] + z + geometry->begin[T] + t;
     return 2 * half_x + ((parity + others) & 1);
@@ -109,7 +109,7 @@ static void local_place(const struct geometry *geometry, int parity, int site, i
     at[X] = whole_x(geometry, parity, half_x, at[Y], at[Z], at[T]);
 }
 
-/* The place of a site in its face, the same for the site's neighbour beyond the face. */
+/* The position of a site in its face, the same for the site's neighbour beyond the face. */
 static int place_in_face(const struct geometry *geometry, const int at[DIMENSIONS], int dimension) {
     const int *local = geometry->local;
     int other = dimension == Z ? at[T] : at[Z];
@@ -137,7 +137,7 @@ static void tables(struct geometry *geometry, int parity) {
             there[d] = (at[d] + (forward ? 1 : extent - 1)) % extent;
             *next = site_of(geometry, there);
         }
-        /* Those at the edges from behind. */
+        /* Sites at the edges fill the order from its end. */
         geometry->order[parity][is_inner ? inner++ : --edge] = site;
     }
     geometry->inner[parity] = inner;

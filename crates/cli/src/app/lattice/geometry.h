@@ -1,7 +1,8 @@
-/* The lattice and this process' part of it. The dimensions z and t are dealt out; x and y are whole everywhere. All are periodic.
+/* The lattice and this process' part of it. The dimensions z and t are distributed over
+ * processes; x and y are not. All are periodic.
  *
- * Sites are even or odd, by the sum of their coordinates in the whole lattice. A process keeps the sites of each parity by themselves, in
- * the order of t, z, y and half of x. */
+ * Sites are even or odd, by the sum of their coordinates in the whole lattice. A process stores
+ * the sites of each parity separately, in the order of t, z, y and half of x. */
 #ifndef LATTICE_GEOMETRY_H
 #define LATTICE_GEOMETRY_H
 
@@ -22,17 +23,18 @@ struct geometry {
     int begin[DIMENSIONS]; /* the first site of this part */
     int neighbour[DIRECTIONS];
     int half;                         /* sites of each parity here */
-    int face[DIMENSIONS];             /* of those, at an end of a dimension that is dealt out; 0 of others */
+    int face[DIMENSIONS];             /* of those, at one end of a distributed dimension; 0 for others */
     int *face_sites[PARITIES][DIRECTIONS];
-    int *next[PARITIES];              /* of a site and a direction: the neighbour among the other parity's sites, or where in the face of
-                                       * the neighbouring process, as -1 - place */
+    int *next[PARITIES];              /* neighbour by site and direction: site of the other parity, or -1 - place in a face */
     int *order[PARITIES];             /* sites without neighbours in other processes first */
-    int inner[PARITIES];              /* how many these are */
+    int inner[PARITIES];              /* their number */
 };
 
-/* Chooses the parts with the smallest faces if `parts` of z and t are 0, both dimensions dealt out where that is as good. On error says why, in a text that stays. */
+/* Plans the distribution. If `parts` of z and t are 0, chooses the parts with the smallest
+ * faces, preferring a distribution of both dimensions if equal. Returns NULL, or an error
+ * message in static memory. */
 const char *geometry_plan(struct geometry *geometry, const int *extent, const int *parts, int rank, int ranks);
-/* The tables of what was planned; 0 if there is no memory for them. */
+/* Builds the tables; returns 0 if there is no memory. */
 int geometry_build(struct geometry *geometry);
 void geometry_free(struct geometry *geometry);
 
@@ -40,7 +42,7 @@ void geometry_free(struct geometry *geometry);
 void geometry_place(const struct geometry *geometry, int parity, int site, int place[DIMENSIONS]);
 /* The neighbour of a place in the whole lattice. */
 void geometry_step(const struct geometry *geometry, const int place[DIMENSIONS], int direction, int neighbour[DIMENSIONS]);
-/* A place's number in the whole lattice, whoever has it. */
+/* A place's number in the whole lattice, independent of the distribution. */
 uint64_t geometry_number(const struct geometry *geometry, const int place[DIMENSIONS]);
 
 #endif

@@ -23,8 +23,8 @@ void halo_free(struct halo *halo) {
     }
 }
 
-/* What the neighbour in a direction is sent comes to it from the opposite one. Who is ahead has no link to here, so the one from here is
- * applied before. */
+/* Packs the face for the neighbour in a direction, which receives it from the opposite one. The
+ * neighbour ahead does not have the link from here, so it is applied before sending. */
 UNFOLDED void pack(struct half_spinor *out, const struct geometry *geometry, const struct gauge *gauge, const struct spinor *psi, int parity,
                    int direction, enum side side) {
     const int *sites = geometry->face_sites[parity][direction], d = direction / 2;

@@ -1,4 +1,5 @@
-/* Lattice QCD: solves the Wilson Dirac equation on a random gauge field, parallel in z and t, verifies itself, and tells how fast it was. */
+/* Lattice QCD: solves the Wilson Dirac equation on a random gauge field, parallel in z and t,
+ * verifies the result, and reports the performance. */
 #include "arguments.h"
 #include "field.h"
 #include "random.h"
@@ -7,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How the program ends. */
+/* Exit status. */
 enum { WELL = 0, WRONG = 1, MISUSED = 2 };
 
 struct run {
@@ -21,7 +22,7 @@ struct run {
     double plaquette, norm, left;
 };
 
-/* Others may be waiting in a sum for whoever has no memory, so all are ended. */
+/* Ends all processes, because others may be waiting in a reduction for the one without memory. */
 static void need(int is_there) {
     if (is_there)
         return;

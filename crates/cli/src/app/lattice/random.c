@@ -1,4 +1,4 @@
-/* SplitMix64 (Steele, Lea and Flood, 2014), begun anew at every place. */
+/* SplitMix64 (Steele, Lea and Flood, 2014), seeded separately for each place. */
 #include "random.h"
 
 static uint64_t mixed(uint64_t word) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The vectors, all of even sites. */
+/* The vectors, all on even sites. */
 struct vectors {
     struct spinor *right, *residual, *direction, *product, *back;
 };
@@ -24,12 +24,13 @@ static void vectors_free(struct vectors *vectors) {
     free(vectors->back);
 }
 
-/* The even equation's right side. */
+/* The right side of the even equation. */
 static void right_side(struct dirac *dirac, struct spinor *right, struct spinor *const b[PARITIES]) {
     hop(dirac, right, EVEN, b[EVEN], dirac->kappa, b[ODD], PLAIN);
 }
 
-/* residual = M' (right - M x); tells the norm of what is in parentheses, and that of the residual. */
+/* residual = M' (right - M x); returns the squared norms of the term in parentheses and of the
+ * residual. */
 static void begin_anew(struct dirac *dirac, struct vectors *vectors, const struct spinor *x, double *left, double *normal) {
     const struct geometry *geometry = dirac->geometry;
     even_apply(dirac, vectors->product, x, PLAIN);
@@ -40,7 +41,7 @@ static void begin_anew(struct dirac *dirac, struct vectors *vectors, const struc
     dirac->flops += (double)geometry->half * (SUM_FLOPS + 2 * NORM_FLOPS);
 }
 
-/* Iterates until the residual's squared norm is `target`; tells what it is. */
+/* Iterates until the residual's squared norm is at most `target`; returns that norm. */
 static double iterate(struct dirac *dirac, struct vectors *vectors, struct spinor *x, double normal, double target, int most, int *iterations) {
     const struct geometry *geometry = dirac->geometry;
     memcpy(vectors->direction, vectors->residual, (size_t)geometry->half * sizeof(struct spinor));
@@ -61,7 +62,8 @@ static double iterate(struct dirac *dirac, struct vectors *vectors, struct spino
     return normal;
 }
 
-/* Again and again from what is truly left, as the recurrence drifts away from it in single precision. */
+/* Restarts from the true residual, because the recurrence drifts away from it in single
+ * precision. */
 static void until_reached(struct dirac *dirac, const struct goal *goal, struct vectors *vectors, struct spinor *x, double source,
                           struct solution *solution) {
     double left, normal, enough = goal->tolerance * goal->tolerance;
@@ -73,11 +75,11 @@ static void until_reached(struct dirac *dirac, const struct goal *goal, struct v
             break;
         int before = solution->iterations;
         solution->estimate = sqrt(iterate(dirac, vectors, x, normal, target, goal->most - before, &solution->iterations) / right);
-        /* Nothing is gained any more. */
+        /* No further progress. */
         if (solution->iterations == before)
             break;
         begin_anew(dirac, vectors, x, &left, &normal);
-        /* As much less as is still too much. */
+        /* Reduces the target by the factor that is still missing. */
         target = 0.25 * normal * (enough * source / left);
     }
 }

@@ -1,7 +1,8 @@
-/* Spinors, and the projectors 1 + gamma and 1 - gamma of a dimension, which leave half of a spinor.
+/* Spinors, and the projectors 1 + gamma and 1 - gamma of a dimension, which have half the rank.
  *
- * In the chiral basis gamma has two blocks off the diagonal, A and its adjoint, and A has one power of i in each row. So two components
- * say all of (1 + gamma) psi: half = upper + A lower, and the lower ones are A's adjoint times the half. */
+ * In the chiral basis gamma has two off-diagonal blocks, A and its adjoint, and A has one power
+ * of i in each row. So two components determine all of (1 + gamma) psi: half = upper + A lower,
+ * and the lower ones are A's adjoint times the half. */
 #ifndef LATTICE_SPINOR_H
 #define LATTICE_SPINOR_H
 
@@ -17,10 +18,11 @@ struct half_spinor {
     struct colour of[HALF];
 };
 
-/* What is written for known numbers comes to nothing but additions. */
+/* Inlined with constant arguments, the code below reduces to additions. */
 #define UNFOLDED static inline __attribute__((always_inline))
 
-/* Where row `a` of a dimension's A has its number, and the power of i that it is. x: i, i crosswise. y: -1, 1 crosswise. z: i, -i. t: 1, 1. */
+/* Column and power of i of the only nonzero entry in row `a` of a dimension's A. x: i, i off the
+ * diagonal. y: -1, 1 off the diagonal. z: i, -i. t: 1, 1. */
 UNFOLDED int column_of(int dimension, int a) { return dimension < 2 ? 1 - a : a; }
 UNFOLDED int power_of(int dimension, int a) {
     switch (dimension) {
@@ -60,7 +62,7 @@ UNFOLDED struct half_spinor project(const struct spinor *psi, int dimension, int
     return half;
 }
 
-/* Adds the whole spinor that a half stands for. */
+/* Adds the full spinor that a half determines. */
 UNFOLDED void add_projected(struct spinor *sum, const struct half_spinor *half, int dimension, int sign) {
     for (int a = 0; a < HALF; a++) {
         int lower = HALF + column_of(dimension, a), power = (sign < 0 ? 2 : 0) - power_of(dimension, a);

@@ -1,4 +1,4 @@
-/* What is asked of links outside the operator. */
+/* Operations on links outside the Dirac operator. */
 #include "su3.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Algebra of SU(3): links, and vectors of three colours. Complex numbers are pairs, as multiplication of C's own heeds infinities. */
+/* Algebra of SU(3): links, and vectors of three colours. Complex numbers are pairs, because C's
+ * complex multiplication handles infinities. */
 #ifndef LATTICE_SU3_H
 #define LATTICE_SU3_H
 
@@ -12,7 +13,7 @@ struct colour {
     struct number of[COLOURS];
 };
 
-/* Element of a row and a column. */
+/* Elements by row and column. */
 struct link {
     struct number of[COLOURS][COLOURS];
 };
@@ -39,7 +40,7 @@ static inline struct colour link_times(const struct link *u, const struct colour
     return product;
 }
 
-/* The adjoint, which is the inverse, of a link. */
+/* Multiplies by the adjoint of a link, which is its inverse. */
 static inline struct colour adjoint_times(const struct link *u, const struct colour *v) {
     struct colour product;
     for (int row = 0; row < COLOURS; row++)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What single precision loses in a few dozen operations, and in sums. */
+/* The error of single precision in a few dozen operations and in sums. */
 static const double CLOSE = 2e-6;
 
 void verify_below(struct verdict *verdict, const char *what, double value, double bound) {
@@ -19,7 +19,7 @@ void verify_below(struct verdict *verdict, const char *what, double value, doubl
         fprintf(stderr, "error: %s: %.3g, and at most %.3g is right\n", what, value, bound);
 }
 
-/* Fields of all sites. */
+/* Fields on all sites. */
 struct fields {
     struct spinor *of[4][PARITIES];
 };
@@ -54,7 +54,7 @@ void random_field(const struct geometry *geometry, struct spinor *const field[PA
         }
 }
 
-/* Norm of the difference over that of the first. */
+/* Norm of the difference over that of the first. Overwrites the second. */
 static double difference(const struct geometry *geometry, struct spinor *const a[PARITIES], struct spinor *const b[PARITIES]) {
     double apart = 0, whole = 0;
     for (int parity = 0; parity < PARITIES; parity++) {
@@ -64,7 +64,7 @@ static double difference(const struct geometry *geometry, struct spinor *const a
     return sqrt(apart / whole);
 }
 
-/* The gamma matrices, element by element, so that the projectors are held against something else. */
+/* The gamma matrices, element by element, as an independent check of the projectors. */
 static const double complex GAMMA[DIMENSIONS][SPINS][SPINS] = {
     {{0, 0, 0, I}, {0, 0, I, 0}, {0, -I, 0, 0}, {-I, 0, 0, 0}},
     {{0, 0, 0, -1}, {0, 0, 1, 0}, {0, 1, 0, 0}, {-1, 0, 0, 0}},
@@ -72,7 +72,8 @@ static const double complex GAMMA[DIMENSIONS][SPINS][SPINS] = {
     {{0, 0, 1, 0}, {0, 0, 0, 1}, {1, 0, 0, 0}, {0, 1, 0, 0}},
 };
 
-/* D on a plane wave of unit links: 1 - 2 kappa sum cos p + 2 i kappa sum gamma sin p. `angle` is p. */
+/* D on a plane wave of unit links: 1 - 2 kappa sum cos p + 2 i kappa sum gamma sin p. `angle` is
+ * p. */
 static void eigenvalue(double kappa, const double angle[DIMENSIONS], double complex matrix[SPINS][SPINS]) {
     for (int row = 0; row < SPINS; row++)
         for (int column = 0; column < SPINS; column++) {
@@ -140,7 +141,7 @@ static struct complex_sum product(const struct geometry *geometry, struct spinor
 
 static double apart(struct complex_sum a, struct complex_sum b, double scale) { return hypot(a.re - b.re, a.im - b.im) / scale; }
 
-/* <x, gamma5 D gamma5 y> = <D x, y>, and the adjoint is the one that is solved with. */
+/* <x, gamma5 D gamma5 y> = <D x, y>, and the solver's adjoint agrees with it. */
 static void verify_adjoint(struct verdict *verdict, struct dirac *dirac, struct fields *fields, uint64_t seed) {
     const struct geometry *geometry = dirac->geometry;
     struct spinor *const *x = fields->of[0], *const *y = fields->of[1], *const *result = fields->of[2];
@@ -168,7 +169,7 @@ static void turn_colours(const struct geometry *geometry, struct spinor *const t
         }
 }
 
-/* D of the turned field, on turned links, is the turned D. */
+/* Gauge covariance: D of the transformed field, on transformed links, is the transform of D. */
 static int verify_covariance(struct verdict *verdict, struct dirac *dirac, struct fields *fields, uint64_t seed) {
     const struct geometry *geometry = dirac->geometry;
     const struct gauge *own = dirac->gauge;
@@ -209,7 +210,7 @@ int verify_solution(struct verdict *verdict, struct dirac *dirac, const struct g
     dirac_apply(dirac, fields.of[0], x, PLAIN);
     *left = difference(dirac->geometry, b, fields.of[0]);
     fields_free(&fields);
-    /* The recurrence and the truth drift apart by roundings of each step. */
+    /* The recurrence drifts from the true residual by the rounding error of each step. */
     verify_below(verdict, "the solver is wrong about what it left", fabs(normal - solution->estimate), 1e-5);
     if (goal->iterations > 0)
         verify_below(verdict, "the iterations came to an early end", goal->iterations - solution->iterations, 0);

@@ -1,4 +1,4 @@
-/* The checks. Each says on process 0 what failed; all processes come to the same verdict. */
+/* The checks. Process 0 prints each failure; all processes reach the same verdict. */
 #ifndef LATTICE_VERIFY_H
 #define LATTICE_VERIFY_H
 
@@ -11,20 +11,22 @@ struct verdict {
     int failures;
 };
 
-/* Holds a value against a bound. */
+/* Compares a value with an upper bound. */
 void verify_below(struct verdict *verdict, const char *what, double value, double bound);
 
-/* The operator on unit links, which `gauge` is made of first, against what a plane wave's eigenvalue is. 0 if there is no memory, as below. */
+/* Sets `gauge` to unit links and compares the operator on a plane wave with its eigenvalue.
+ * Returns 0 if there is no memory, as do the functions below. */
 int verify_free_field(struct verdict *verdict, struct dirac *dirac, struct gauge *gauge);
-/* That links are unitary, that gamma5 turns the operator into its adjoint, and that it goes with a change of gauge. */
+/* Checks that links are unitary, that gamma5 turns the operator into its adjoint, and gauge
+ * covariance. */
 int verify_operator(struct verdict *verdict, struct dirac *dirac, uint64_t seed);
-/* That the solution is one. Tells what is left of the equation. */
+/* Checks the solution; returns the relative residual of the equation in `left`. */
 int verify_solution(struct verdict *verdict, struct dirac *dirac, const struct goal *goal, const struct solution *solution,
                     struct spinor *const x[PARITIES], struct spinor *const b[PARITIES], double *left);
-/* What the default comes to, however it is dealt out. */
+/* Compares with the known results of the default arguments, which hold for every distribution. */
 void verify_default(struct verdict *verdict, double plaquette, double norm);
 
-/* A field of random spinors on all sites. */
+/* Sets random spinors on all sites. */
 void random_field(const struct geometry *geometry, struct spinor *const field[PARITIES], uint64_t seed, int subject);
 
 #endif

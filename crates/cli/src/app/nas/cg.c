@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* RNR-94-007 and NAS-95-020: sizes, and what the last iteration comes to. */
+/* RNR-94-007 and NAS-95-020: sizes, and the result of the last iteration. */
 static const struct problem {
     char name;
     struct recipe recipe;
@@ -52,7 +52,7 @@ static double dot(const struct solver *solver, const double *one, const double *
     return sum;
 }
 
-/* Solves A z = x nearly; how far from it, as a norm. */
+/* Solves A z = x approximately; returns the norm of the residual. */
 static double solve(struct solver *solver) {
     double *x = solver->x, *z = solver->z, *r = solver->r, *p = solver->p, *q = solver->q;
     int count = solver->count;
@@ -84,7 +84,8 @@ static void begin_with_ones(struct solver *solver) {
         solver->x[i] = 1;
 }
 
-/* One step of inverse iteration: solves, estimates the eigenvalue and makes what was solved the next right side. */
+/* One step of inverse iteration: solves, estimates the eigenvalue, and normalises the solution
+ * for the next right side. */
 static double iterate(struct solver *solver, double shift, double *residual) {
     *residual = solve(solver);
     double sums[] = {dot_here(solver, solver->x, solver->z), dot_here(solver, solver->z, solver->z)};
@@ -113,7 +114,7 @@ static void prepare(struct solver *solver, const struct recipe *recipe) {
     solver->product = room((size_t)solver->grid.row_count, sizeof(double));
 }
 
-/* Additions and multiplications of so many iterations, as NAS-95-020 counts them. */
+/* Additions and multiplications in `iterations` iterations, as counted by NAS-95-020. */
 static double operations(const struct problem *problem, int iterations) {
     double products = problem->recipe.nonzeros * (problem->recipe.nonzeros + 1.0);
     return 2.0 * iterations * problem->recipe.size * (3 + products + STEPS * (5 + products) + 3);
@@ -126,7 +127,7 @@ int main(int count, char **words) {
     double shift = problem->recipe.shift, residual = 0, zeta = 0;
     static struct solver solver;
     prepare(&solver, &problem->recipe);
-    /* One iteration that is not timed touches all memory. */
+    /* An untimed iteration touches all memory. */
     begin_with_ones(&solver);
     iterate(&solver, shift, &residual);
     begin_with_ones(&solver);

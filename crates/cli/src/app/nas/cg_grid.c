@@ -1,12 +1,13 @@
-/* The processes of CG and what they send each other: sums along rows by doubling of distances, and the exchange that turns a
- * product, cut along rows, into a vector, cut along columns (NAS-95-020, CG). */
+/* The process grid of CG and its communication: sums along rows by recursive doubling, and the
+ * exchange that turns a product, divided along rows, into a vector, divided along columns
+ * (NAS-95-020, CG). */
 #include "cg.h"
 
 #include <string.h>
 
 enum { TAG_PART, TAG_TURN, TAG_SUM };
 
-/* Where a piece begins when something is cut into so many. */
+/* Start of a part when `size` is divided into `pieces`. */
 static int cut(int size, int piece, int pieces) { return (int)((int64_t)size * piece / pieces); }
 
 void grid_begin(struct grid *grid, int size) {
@@ -21,8 +22,8 @@ void grid_begin(struct grid *grid, int size) {
     grid->column = column;
     for (int distance = 1; distance < columns; distance *= 2)
         grid->partners[grid->doublings++] = row * columns + (column ^ distance);
-    /* Rows are cut where columns are; with twice as many columns a row of processes has the rows of two columns, and which of the
-     * two it sums up a process' own column decides. */
+    /* Rows are divided at the boundaries of columns. With twice as many columns, a row of
+     * processes has the rows of two columns; a process' column decides which of the two it sums. */
     grid->opposite = column / wide * columns + row * wide + column % wide;
     grid->first_row = cut(size, row * wide, columns);
     grid->row_count = cut(size, (row + 1) * wide, columns) - grid->first_row;
@@ -50,7 +51,8 @@ void grid_turn(const struct grid *grid, double *product, double *vector) {
     double *part = product + grid->part_start;
     int count = grid->part_count;
     for (int i = 0; i < grid->doublings; i++) {
-        /* With twice as many columns as rows the nearest partner sums up the other part: each gives the other what is its. */
+        /* With twice as many columns as rows, the nearest partner sums the other part: each
+         * sends the other its part. */
         const double *given = part;
         int given_count = count;
         if (i == 0 && grid->columns > grid->rows) {

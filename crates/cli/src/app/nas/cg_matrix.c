@@ -1,6 +1,7 @@
-/* The matrix of CG: a sum of outer products of sparse random vectors, whose weights fall from 1 to 0.1, with 0.1 less the shift
- * on its diagonal (RNR-94-007, kernel CG of section 2). All processes draw all vectors, as each number follows from the one
- * before, and keep what is in their block. */
+/* The matrix of CG: a sum of outer products of sparse random vectors, with weights falling from
+ * 1 to 0.1, plus 0.1 less the shift on its diagonal (RNR-94-007, kernel CG of section 2). All
+ * processes generate all vectors, because each number depends on the previous one, and keep the
+ * elements in their block. */
 #include "cg.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 static const double CONDITION = 0.1, DIAGONAL = 0.5;
 
-/* A sparse vector of the sum. Its own element is set, the others drawn. */
+/* A sparse vector of the sum. Element `own` is fixed, the others are random. */
 struct sparse {
     int count;
     int *places;
@@ -40,7 +41,7 @@ static void draw(struct sparse *vector, const struct recipe *recipe, int own, in
         vector->count++;
 }
 
-/* Elements of the sum in the order in which they are drawn; several may be for one place. */
+/* Elements of the sum in the order of generation; several may have the same position. */
 struct element {
     int row, column;
     double value;
@@ -72,7 +73,7 @@ static struct pile products(const struct recipe *recipe, const struct grid *grid
     while (power_of_two < recipe->size)
         power_of_two *= 2;
     uint64_t state = RANDOM_SEED;
-    /* The first number is thrown away. */
+    /* The first number is discarded. */
     random_next(&state);
     double weight = 1, ratio = pow(CONDITION, 1.0 / recipe->size);
     for (int own = 0; own < recipe->size; own++, weight *= ratio) {
@@ -97,7 +98,7 @@ static struct pile products(const struct recipe *recipe, const struct grid *grid
     return pile;
 }
 
-/* By rows, in the order of drawing within each. */
+/* Sorts by rows, in the order of generation within each. */
 static struct element *sorted(const struct pile *pile, int rows, size_t *starts) {
     struct element *sorted = room(pile->count, sizeof *sorted);
     size_t *next = room((size_t)rows + 1, sizeof *next);

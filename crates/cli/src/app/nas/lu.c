@@ -1,9 +1,10 @@
-/* LU: steps of the relaxation, timed, and the check of what they come to against what is published. */
+/* LU: relaxation steps, timed, and the check of their result against published values. */
 #include "lu.h"
 
 #include <stdio.h>
 
-/* RNR-94-007 and NAS-95-020: sizes, and norms of the change, of the error, and the integral after the last step. */
+/* RNR-94-007 and NAS-95-020: sizes, norms of the change and of the error, and the integral after
+ * the last step. */
 static const struct problem {
     char name;
     int size, iterations;
@@ -70,7 +71,7 @@ static void prepare(struct solver *solver) {
     solver->flow = room(points, sizeof(state));
     solver->change = room(points, sizeof(state));
     solver->forcing = room(points, sizeof(state));
-    /* What is forced upon the flow keeps the exact solution as it is. */
+    /* The forcing keeps the exact solution stationary. */
     set_exactly(&solver->part, solver->flow);
     find_change(&solver->part, solver->flow, NULL, solver->forcing);
 }
@@ -100,7 +101,7 @@ static int is_as_published(const struct solver *solver, const state last) {
     return is & is_near("pressure", integral, problem->integral, ERROR);
 }
 
-/* Additions and multiplications of so many iterations, as NAS-95-020 counts them. */
+/* Additions and multiplications in `iterations` iterations, as counted by NAS-95-020. */
 static double operations(int size, int iterations) {
     double n = size;
     return iterations * (((1984.77 * n - 10923.3) * n + 27770.9) * n - 144010);
@@ -120,7 +121,7 @@ int main(int count, char **words) {
     static struct solver solver;
     solver.problem = problem;
     prepare(&solver);
-    /* One step that is not timed touches all memory. */
+    /* An untimed step touches all memory. */
     begin_anew(&solver);
     iterate(&solver);
     begin_anew(&solver);

@@ -1,24 +1,25 @@
-/* The flow's equations in differences (RNR-94-007, section 3): what a flow changes by is, along each axis, the difference of
- * what streams in and out, of what friction carries, and damping by second and by fourth differences. Lines along an axis are
- * copied out, so that there is one piece of code for the three. */
+/* The flow's finite difference equations (RNR-94-007, section 3): along each axis, the change of
+ * the flow is the difference of inflow and outflow, of viscous fluxes, and damping by second and
+ * fourth differences. Lines along an axis are copied to a buffer, so that the same code serves
+ * all three axes. */
 #include "lu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const double FOURTH_DAMPING = 0.25; /* a quarter of the largest of DAMPING */
+static const double FOURTH_DAMPING = 0.25; /* a quarter of the largest DAMPING */
 
-/* A line of points with two more at each end, of which those beyond the cube are never looked at. */
+/* A line of points with two more at each end; those outside the cube are never read. */
 struct line {
     state *flow, *change; /* from the part's point 0 on */
     int axis;
-    int begin, end; /* of those whose change is asked for */
-    int first, size; /* of the part's, in the cube; of the cube */
+    int begin, end; /* of the points whose change is computed */
+    int first, size; /* of the part, in the cube; of the cube */
 };
 
 static double squared_speeds(const double *u) { return (u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) / (u[0] * u[0]); }
 
-/* What streams through a point along an axis. */
+/* The flux through a point along an axis. */
 static void stream(const double *u, int axis, double *flux) {
     double speed = u[1 + axis] / u[0], kinetic = 0.5 * u[0] * squared_speeds(u);
     flux[0] = u[1 + axis];
@@ -40,7 +41,7 @@ static void add_streams(const struct line *line) {
     }
 }
 
-/* What friction carries between a point and the next. */
+/* The viscous flux between a point and the next. */
 static void friction(const double *u, const double *next, int axis, double scale, double *flux) {
     double own = 1 / u[0], others = 1 / next[0];
     flux[0] = 0;
@@ -66,7 +67,7 @@ static void add_friction(const struct line *line) {
     }
 }
 
-/* Fourth differences; next to the surface what lies beyond it is left out. */
+/* Fourth differences; next to the surface, points outside the cube are omitted. */
 static void damp(const struct line *line) {
     for (int i = line->begin; i < line->end; i++) {
         const state *u = &line->flow[i];
@@ -92,7 +93,8 @@ static size_t place_on(const struct part *part, const int *start, int axis, int 
     return at(part, here[X], here[Y], here[Z]);
 }
 
-/* A line's points, and those of neighbours on it: there are none beyond the bottom and the top. */
+/* Copies a line's points, including the neighbours'; there are none below the bottom and above
+ * the top. */
 static void change_of(const struct part *part, const state *flow, state *change, const int *start, struct line *line) {
     int ghosts = line->axis == Z ? 0 : GHOSTS, points = part->points[line->axis];
     for (int i = -ghosts; i < points + ghosts; i++)

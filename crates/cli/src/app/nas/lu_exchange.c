@@ -1,11 +1,11 @@
-/* What processes of LU send each other. */
+/* The communication of LU. */
 #include "lu.h"
 
 #include <string.h>
 
 enum { TAG_FACE_UP, TAG_FACE_DOWN, TAG_EDGE_UP, TAG_EDGE_DOWN };
 
-/* Points of a part, from the first of each axis to the one behind the last. */
+/* Points of a part, from the first to one past the last along each axis. */
 struct box {
     int begin[AXES], end[AXES];
 };
@@ -31,7 +31,7 @@ static void unpack(const struct part *part, state *grid, const struct box *box, 
                 memcpy(grid[at(part, x, y, z)], packed, sizeof(state));
 }
 
-/* All points, but along one axis only so many of them. */
+/* All points, restricted to `depth` layers along one axis. */
 static struct box slab(const struct part *part, int axis, int begin, int depth) {
     struct box box = {.end = {part->points[X], part->points[Y], part->points[Z]}};
     box.begin[axis] = begin;
@@ -39,7 +39,8 @@ static struct box slab(const struct part *part, int axis, int begin, int depth) 
     return box;
 }
 
-/* Faces go one way along an axis: from the points that lie so far to those of the neighbour. */
+/* Sends faces one way along an axis: `given` to one neighbour, while `taken` arrives from the
+ * other. */
 static void shift(const struct part *part, state *grid, int from, int to, int tag, struct box given, struct box taken) {
     double *out = part->packed, *in = part->packed + part->most;
     MPI_Request arrival;
@@ -65,7 +66,8 @@ void exchange_faces(const struct part *part, state *grid) {
     }
 }
 
-/* The line of a plane that a neighbour along an axis needs, or has: its points that are not on the cube's surface. */
+/* The line of a plane shared with a neighbour along an axis: its points that are not on the
+ * cube's surface. */
 static struct box edge(const struct part *part, int axis, int place, int z) {
     struct box box = {.begin = {part->begin[X], part->begin[Y], z}, .end = {part->end[X], part->end[Y], z + 1}};
     box.begin[axis] = place;

@@ -1,5 +1,6 @@
-/* What LU is checked by (RNR-94-007, section 3, and NAS-95-020): norms of the last change and of the difference from the exact
- * solution, and an integral of the pressure over the surface of a box inside the cube. */
+/* The verified quantities of LU (RNR-94-007, section 3, and NAS-95-020): norms of the last
+ * change and of the difference from the exact solution, and an integral of the pressure over the
+ * surface of a box inside the cube. */
 #include "lu.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@ static void add_squares(const double *values, double *sums) {
         sums[field] += values[field] * values[field];
 }
 
-/* Over the points that are not on the cube's surface, of all processes. */
+/* Over the interior points of the cube, of all processes. */
 static void root_of_mean(const struct part *part, const double *sums, double *norm) {
     double inside = part->size - 2;
     MPI_Allreduce(sums, norm, FIELDS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -42,7 +43,8 @@ void norm_of_error(const struct part *part, const state *flow, state norm) {
 
 static double pressure(const double *u) { return C2 * (u[4] - 0.5 * (u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) / u[0]); }
 
-/* The box: the surface's neighbours are its edges, but along y it ends one point earlier, and along z it begins one later. */
+/* The box has its edges next to the surface, but ends one point earlier along y, and begins one
+ * point later along z. */
 static void box(const struct part *part, int *low, int *high) {
     int last = part->size - 1;
     low[X] = low[Y] = 1;
@@ -51,7 +53,7 @@ static void box(const struct part *part, int *low, int *high) {
     high[Y] = last - 2;
 }
 
-/* How many cells of a line touch a point: two inside, one at an end, none elsewhere. */
+/* Number of cells of a line that touch a point: two inside, one at an end, none elsewhere. */
 static int cells(int place, int low, int high) {
     if (place < low || place > high)
         return 0;
@@ -62,7 +64,8 @@ double surface_integral(const struct part *part, const state *flow) {
     int low[AXES], high[AXES];
     double sum = 0, width = 1.0 / (part->size - 1);
     box(part, low, high);
-    /* A cell of a face counts by the mean of its four corners, so a point by how many cells it is a corner of. */
+    /* A cell of a face counts with the mean of its four corners, so a point is weighted by the
+     * number of cells it is a corner of. */
     for (int z = 0; z < part->size; z++)
         for (int y = 0; y < part->points[Y]; y++)
             for (int x = 0; x < part->points[X]; x++) {

@@ -1,5 +1,5 @@
-/* How LU's cube is dealt out: cut along x and y by powers of two, x more often where both cannot be cut alike
- * (NAS-95-020, LU). */
+/* Divides LU's cube among processes: along x and y by powers of two, with more parts along x if
+ * they cannot be equal (NAS-95-020, LU). */
 #include "lu.h"
 
 /* Fewer points along an axis would not fill the faces that a neighbour needs. */
@@ -9,7 +9,7 @@ static void cut(struct part *part, int axis, int place, int processes) {
     int size = part->size;
     if (size / processes < FEWEST)
         refuse("%d processes are too many for %d points in each dimension", world_size, size);
-    /* The first have one more each of what is left over. */
+    /* The first parts have one of the remaining points each. */
     int rest = size % processes, extra = place < rest ? place : rest;
     part->points[axis] = size / processes + (place < rest);
     part->first[axis] = place * (size / processes) + extra;

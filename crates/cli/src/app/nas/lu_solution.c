@@ -1,10 +1,12 @@
-/* The exact solution, a polynomial of the fourth order along each axis without mixed terms, and what LU begins with: the exact
- * solution on the cube's surface, and what that suggests inside (RNR-94-007, section 3). */
+/* The exact solution, a polynomial of the fourth order along each axis without mixed terms, and
+ * the initial flow of LU: the exact solution on the cube's surface, interpolated inside
+ * (RNR-94-007, section 3). */
 #include "lu.h"
 
 #include <string.h>
 
-/* For each field the constant, then the coefficients of x, y and z, of their squares, cubes and fourth powers. */
+/* For each field the constant, then the coefficients of x, y and z, of their squares, cubes and
+ * fourth powers. */
 static const double COEFFICIENTS[FIELDS][13] = {
     {2, 0, 0, 4, 5, 3, 0.5, 0.02, 0.01, 0.03, 0.5, 0.4, 0.3}, {1, 0, 0, 0, 1, 2, 3, 0.01, 0.03, 0.02, 0.4, 0.3, 0.5},
     {2, 2, 0, 0, 0, 2, 3, 0.04, 0.03, 0.05, 0.3, 0.5, 0.4},   {2, 2, 0, 0, 0, 2, 3, 0.03, 0.05, 0.04, 0.2, 0.1, 0.3},
@@ -22,7 +24,7 @@ static double polynomial(const double *coefficients, const double *place) {
     return value;
 }
 
-/* From 0 to 1 along each axis of the cube. */
+/* Coordinates from 0 to 1 along each axis of the cube. */
 static void place_of(const struct part *part, int x, int y, int z, double *place) {
     const int here[AXES] = {x, y, z};
     for (int axis = 0; axis < AXES; axis++)
@@ -40,7 +42,7 @@ void exact(const struct part *part, int x, int y, int z, state *solution) {
     exact_at(place, *solution);
 }
 
-/* The neighbours' points, too, as far as they lie in the cube. */
+/* Includes the neighbours' points. */
 void set_exactly(const struct part *part, state *grid) {
     for (int z = 0; z < part->size; z++)
         for (int y = -GHOSTS; y < part->points[Y] + GHOSTS; y++)
@@ -48,7 +50,7 @@ void set_exactly(const struct part *part, state *grid) {
                 exact(part, x, y, z, &grid[at(part, x, y, z)]);
 }
 
-/* Between opposite faces linearly, along all axes at once. */
+/* Interpolates linearly between opposite faces, along all axes at once. */
 static void between_faces(const double *place, double *value) {
     double along[AXES][FIELDS];
     for (int axis = 0; axis < AXES; axis++) {

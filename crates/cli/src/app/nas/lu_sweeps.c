@@ -1,9 +1,11 @@
-/* A step of symmetric successive over-relaxation (RNR-94-007, section 3): a block lower triangular system is solved from the
- * bottom of the cube to its top, then a block upper triangular one back. A point needs those before it along all axes, so that
- * processes follow each other plane by plane. */
+/* A step of symmetric successive over-relaxation (RNR-94-007, section 3): a block lower
+ * triangular system is solved from the bottom of the cube to its top, then a block upper
+ * triangular one in the opposite direction. A point depends on the previous ones along all axes,
+ * so the processes form a pipeline over planes. */
 #include "lu.h"
 
-/* Differences of a step: what streams along an axis is weighed by the one, what friction carries and what damps by the other. */
+/* Weights of differences in a step: `along` for fluxes along an axis, `across` for viscosity and
+ * damping. */
 struct weights {
     double along, across;
 };
@@ -13,14 +15,15 @@ static inline struct weights weights_of(const struct part *part, double step) {
     return (struct weights){0.5 * step * points, step * points * points};
 }
 
-/* Along its axis friction is larger. */
+/* Along its own axis the viscous term is larger. */
 static inline double share(int axis, int field) { return field == 1 + axis ? 4.0 / 3 : 1; }
 
-/* What a point takes from a neighbour along an axis: sum += omega B change, where B has the derivatives of what lu_equations.c sends along the
- * axis. The products are written out, for they are shorter than the blocks. */
+/* A neighbour's contribution along an axis: sum += omega B change, where B has the derivatives
+ * of the fluxes in lu_equations.c. The products are written out, which is shorter than the
+ * blocks. */
 static inline void add_neighbour(const double *u, const double *change, int axis, struct weights weights, double *sum) {
     double inverse = 1 / u[0], speed = u[1 + axis] * inverse, energy = u[4] * inverse;
-    double moved[1 + AXES]; /* what velocities change by, times the density */
+    double moved[1 + AXES]; /* changes of velocities, times the density */
     double squared = 0, work = 0, heat = 0;
     for (int field = 1; field <= AXES; field++) {
         double velocity = u[field] * inverse;
@@ -44,8 +47,8 @@ static inline void add_neighbour(const double *u, const double *change, int axis
                                weights.across * (C3 * C4 * inverse * friction[field] + DAMPING[axis] * change[field]));
 }
 
-/* Divides by the block that a point has for itself. What friction along all axes makes of it is a lower triangle: the density decides the
- * momenta, and all of them the energy. */
+/* Divides by a point's diagonal block. Its viscous part along all axes is lower triangular: the
+ * density determines the momenta, and all of them the energy. */
 static inline void divide_by_own(const double *u, struct weights weights, double *values) {
     double inverse = 1 / u[0], twice = 2 * weights.across, friction = twice * C3 * C4 * inverse, heat = 0;
     double diagonal = 1 + twice * (DAMPING[X] + DAMPING[Y] + DAMPING[Z]);
@@ -59,7 +62,8 @@ static inline void divide_by_own(const double *u, struct weights weights, double
     values[4] = (values[4] - friction * (heat - flow * u[4] * inverse * values[0])) / (diagonal + friction * flow);
 }
 
-/* From below the system has 1 on its diagonal and B before it, from above B behind it, with the stream's sign turned. */
+/* Sweeping up, the system has 1 on its diagonal and B below it; sweeping down, B above it, with
+ * the sign of the flux reversed. */
 static inline void relax_point(const state *flow, state *change, const size_t *from, size_t here, enum sweep sweep,
                                struct weights weights) {
     double sum[FIELDS] = {0};

@@ -1,7 +1,7 @@
-/* MG: V-cycles, timed, and the check of what is left of the residual against the published norm. */
+/* MG: V-cycles, timed, and the check of the final residual against the published norm. */
 #include "mg.h"
 
-/* RNR-94-007 and NAS-95-020: sizes, and what the last residual comes to. */
+/* RNR-94-007 and NAS-95-020: sizes, and the norm of the last residual. */
 static const struct problem {
     char name;
     int size, iterations;
@@ -13,10 +13,11 @@ static const struct problem {
 };
 
 static const double ERROR = 1e-8;
-/* Additions and multiplications of an iteration, for each point, as NAS-95-020 counts them. */
+/* Additions and multiplications per point and iteration, as counted by NAS-95-020. */
 static const double OPERATIONS = 58;
 
-/* Down the grids with the residual, and up again with what is to be added to the solution. */
+/* Restricts the residual down the grids, and interpolates the correction of the solution up
+ * again. */
 static void cycle(const struct cube *cube) {
     struct level *levels = cube->levels, *finest = &levels[cube->count - 1];
     for (struct level *level = finest; level > levels; level--)
@@ -56,7 +57,7 @@ int main(int count, char **words) {
     static struct cube cube;
     cube_begin(&cube, problem->size);
     place_charges(&cube);
-    /* One iteration that is not timed touches all memory. */
+    /* An untimed iteration touches all memory. */
     find_whole_residual(&cube);
     iterate(&cube);
     struct level *finest = &cube.levels[cube.count - 1];

@@ -1,5 +1,5 @@
-/* MG: Poisson's equation on a cube with periodic edges, by V-cycles over grids of which each has half the points of the one
- * above in every dimension (RNR-94-007, kernel MG of section 2). */
+/* MG: Poisson's equation on a cube with periodic boundaries, by V-cycles over grids, each with
+ * half the points of the next finer one in every dimension (RNR-94-007, kernel MG of section 2). */
 #ifndef VERBENA_NAS_MG_H
 #define VERBENA_NAS_MG_H
 
@@ -9,28 +9,28 @@
 
 enum { AXES = 3, X = 0, Y = 1, Z = 2 };
 
-/* mg_levels.c: the grids, and who has which part of them. A process' points are 1 to points[axis]; 0 and one more are a
- * neighbour's. */
+/* mg_levels.c: the grids and their distribution. A process' points are 1 to points[axis]; 0 and
+ * points[axis] + 1 are a neighbour's. */
 struct level {
     int size;           /* points of the whole grid, in each dimension */
     int points[AXES];
-    int extents[AXES];  /* points and two */
-    int strides[AXES];  /* of processes that have points, one in so many does */
+    int extents[AXES];  /* points + 2 */
+    int strides[AXES];  /* one process in `strides` has points */
     bool has_points[AXES];
     bool is_here;       /* in all dimensions */
     double *solution, *residual;
 };
 struct cube {
-    int processes[AXES], place[AXES]; /* of this one */
+    int processes[AXES], place[AXES]; /* of this process */
     int count;
     struct level *levels; /* the coarsest first */
     double *charges;      /* the right side, of the finest */
-    double *packed;       /* room for three planes of the finest, each of `most` points */
+    double *packed;       /* buffer for three planes of the finest, each of `most` points */
     size_t most;
 };
 void cube_begin(struct cube *cube, int size);
 size_t volume(const struct level *level);
-/* The process that is so many places further along an axis, around the edge. */
+/* The process at a distance along an axis, periodically. */
 int neighbour(const struct cube *cube, int axis, int distance);
 static inline size_t at(const struct level *level, int x, int y, int z) {
     return ((size_t)z * (size_t)level->extents[Y] + (size_t)y) * (size_t)level->extents[X] + (size_t)x;
@@ -39,7 +39,8 @@ static inline size_t at(const struct level *level, int x, int y, int z) {
 /* mg_exchange.c */
 /* Fills the neighbours' points of a grid. */
 void exchange_faces(const struct cube *cube, const struct level *level, double *grid);
-/* Gives who has no points of the coarser grid, but of the finer one, those that he interpolates between. */
+/* Sends points of the coarser grid, for interpolation, to processes that have points of the
+ * finer grid only. */
 void lend_coarse(const struct cube *cube, const struct level *coarse, const struct level *fine);
 
 /* mg_operators.c */

@@ -1,5 +1,5 @@
-/* The right side of MG (RNR-94-007, kernel MG of section 2): 1 where the ten largest of as many random numbers as there are
- * points would be, -1 where the ten smallest would be, 0 elsewhere. */
+/* The right side of MG (RNR-94-007, kernel MG of section 2): with one random number per point, 1
+ * at the ten largest, -1 at the ten smallest, 0 elsewhere. */
 #include "mg.h"
 
 #include <stdlib.h>
@@ -9,10 +9,10 @@ enum { CHARGES = 10 };
 
 struct candidate {
     double value;
-    int64_t place; /* of the whole grid's points, x first */
+    int64_t place; /* among the whole grid's points, x first */
 };
 
-/* Keeps the largest of what is offered, the largest first. */
+/* Keeps the largest candidates, in descending order. */
 static void offer(struct candidate *best, struct candidate offered) {
     if (offered.value <= best[CHARGES - 1].value)
         return;
@@ -22,7 +22,7 @@ static void offer(struct candidate *best, struct candidate offered) {
     best[i] = offered;
 }
 
-/* The largest of all processes' numbers. */
+/* Finds the largest candidates of all processes. */
 static void agree(struct candidate *best) {
     struct candidate *all = room((size_t)world_size * CHARGES, sizeof *all);
     int bytes = CHARGES * (int)sizeof *all;
@@ -53,7 +53,7 @@ void place_charges(const struct cube *cube) {
     struct candidate largest[CHARGES], smallest[CHARGES];
     memset(largest, 0, sizeof largest);
     for (int i = 0; i < CHARGES; i++)
-        largest[i].value = -2; /* less than any number, and than any with its sign changed */
+        largest[i].value = -2; /* less than any number, negated or not */
     memcpy(smallest, largest, sizeof smallest);
     int64_t size = level->size;
     for (int z = 0; z < level->points[Z]; z++)

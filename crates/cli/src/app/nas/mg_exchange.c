@@ -1,16 +1,16 @@
-/* What processes of MG send each other: faces, one dimension after the other, so that edges and corners come with the later
- * ones. */
+/* The communication of MG: faces, one dimension after the other, so that edges and corners
+ * arrive with the later ones. */
 #include "mg.h"
 
 enum { UPWARDS, DOWNWARDS, LENT_UPWARDS, LENT_DOWNWARDS };
 
-/* A plane of a grid: points of the two other axes, from the first of each to the last. */
+/* A plane of a grid: points of the two other axes, from the first to the last of each. */
 struct plane {
     int axis, place;
     int first[AXES], last[AXES];
 };
 
-/* The neighbours' points of a dimension are part of it as soon as they are there. */
+/* A face includes the neighbours' points in dimensions that were already exchanged. */
 static struct plane face(const struct level *level, int axis, int place) {
     struct plane plane = {.axis = axis, .place = place};
     for (int other = 0; other < AXES; other++) {
@@ -33,7 +33,7 @@ typedef void visitor(double *point, double *packed);
 static void pack(double *point, double *packed) { *packed = *point; }
 static void unpack(double *point, double *packed) { *point = *packed; }
 
-/* How many points there were. */
+/* Visits the points of a plane; returns their number. */
 static inline int each(const struct level *level, double *grid, const struct plane *plane, double *packed, visitor *visit) {
     int count = 0;
     for (int z = plane->first[Z]; z <= plane->last[Z]; z++)
@@ -85,8 +85,9 @@ void exchange_faces(const struct cube *cube, const struct level *level, double *
     }
 }
 
-/* Whoever takes part in lending along an axis has points of the finer grid, and along later axes of the coarser one: what he
- * lacks along earlier axes he has been lent. */
+/* A process takes part in sending coarse points along an axis if it has points of the finer grid
+ * and, along later axes, of the coarser one: it has already received those missing along earlier
+ * axes. */
 static bool takes_part(const struct level *coarse, const struct level *fine, int axis) {
     for (int later = axis + 1; later < AXES; later++)
         if (!coarse->has_points[later])

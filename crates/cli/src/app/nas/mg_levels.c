@@ -1,6 +1,6 @@
-/* The grids of MG, dealt out over processes in three dimensions, as NAS-95-020 does it: what is too few for all of a dimension's
- * processes is every second one's, and so on. Point j of a grid lies where point 2 j of the next finer one does, so it is with
- * the process that has that. */
+/* The grids of MG, distributed over processes in three dimensions, as in NAS-95-020: a grid with
+ * too few points for all processes of a dimension is on every second one, and so on. Point j of
+ * a grid coincides with point 2 j of the next finer one, and is on the same process. */
 #include "mg.h"
 
 enum { COARSEST = 2 };
@@ -40,7 +40,7 @@ static void level_begin(struct level *level, const struct cube *cube, int size) 
         level->extents[axis] = level->points[axis] + 2;
         level->is_here = level->is_here && level->has_points[axis];
     }
-    /* Who has no points of a grid may be lent some. */
+    /* Also without points of the grid: a process may receive some for interpolation. */
     level->solution = room(volume(level), sizeof(double));
     level->residual = room(volume(level), sizeof(double));
 }

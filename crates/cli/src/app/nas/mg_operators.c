@@ -1,5 +1,6 @@
-/* The four operators of MG (RNR-94-007, kernel MG of section 2): each of their values belongs to neighbours at a distance, of
- * which a point has one (itself), six (over faces), twelve (over edges) and eight (over corners). */
+/* The four operators of MG (RNR-94-007, kernel MG of section 2): each of their coefficients
+ * applies to neighbours at a distance; a point has one (itself), six (over faces), twelve (over
+ * edges) and eight (over corners). */
 #include "mg.h"
 
 #include <math.h>
@@ -13,8 +14,8 @@ static const double P[] = {1.0 / 2, 1.0 / 4, 1.0 / 8, 1.0 / 16};
 
 void clear(const struct level *level, double *grid) { memset(grid, 0, volume(level) * sizeof *grid); }
 
-/* Of a line along x, what its four neighbours over faces and its four over edges sum up to, point by point; so the sums are made
- * once for the three points that need each. */
+/* Sums of the four face neighbours and the four edge neighbours of each point on a line along x,
+ * computed once for the three points that need each. */
 struct sums {
     double *memory, *faces, *edges;
 };
@@ -47,7 +48,7 @@ void find_residual(const struct cube *cube, const struct level *level, const dou
             const double *u = level->solution + line, *v = right + line;
             double *r = result + line;
             sums_of(&sums, level, level->solution, y, z);
-            /* Neighbours over faces have no part in A. */
+            /* A has no coefficient for face neighbours. */
             for (int x = 1; x <= level->points[X]; x++)
                 r[x] = v[x] - A[0] * u[x] - A[2] * (edges[x] + faces[x - 1] + faces[x + 1]) -
                        A[3] * (edges[x - 1] + edges[x + 1]);
@@ -67,7 +68,7 @@ void smooth(const struct cube *cube, const struct level *level) {
             const double *r = level->residual + line;
             double *u = level->solution + line;
             sums_of(&sums, level, level->residual, y, z);
-            /* Nor have those over corners in S, as of these classes. */
+            /* In these classes, S has none for corner neighbours. */
             for (int x = 1; x <= level->points[X]; x++)
                 u[x] += S[0] * r[x] + S[1] * (r[x - 1] + r[x + 1] + faces[x]) + S[2] * (edges[x] + faces[x - 1] + faces[x + 1]);
         }
@@ -75,8 +76,9 @@ void smooth(const struct cube *cube, const struct level *level) {
     exchange_faces(cube, level, level->solution);
 }
 
-/* A process with one point of each of two grids along an axis has that of the coarser where its only point of the finer is; any
- * other has point j of the coarser where its point 2 j of the finer is. */
+/* Where the finer grid has one point per process along an axis, a point of the coarser one
+ * coincides with it; otherwise point j of the coarser grid coincides with point 2 j of the
+ * finer. */
 static int shift_of(const struct level *coarse, const struct level *fine, int axis) {
     return fine->points[axis] == 1 && coarse->has_points[axis];
 }
@@ -105,7 +107,8 @@ void restrict_residual(const struct cube *cube, const struct level *fine, const 
     exchange_faces(cube, coarse, coarse->residual);
 }
 
-/* A point of the finer grid lies at one of the coarser or between two: both, which may be the same. */
+/* A point of the finer grid lies at one of the coarser or between two: both, which may be the
+ * same. */
 struct pair {
     int low, high;
 };
@@ -122,7 +125,7 @@ void interpolate(const struct cube *cube, const struct level *coarse, const stru
     int shift[AXES];
     for (int axis = 0; axis < AXES; axis++)
         shift[axis] = shift_of(coarse, fine, axis);
-    /* The neighbours' points follow as one's own do, so nobody need send them. */
+    /* The neighbours' points are computed like the process' own, so they need not be sent. */
     for (int z = 0; z < fine->extents[Z]; z++)
         for (int y = 0; y < fine->extents[Y]; y++) {
             struct pair ys = between(y, shift[Y]), zs = between(z, shift[Z]);

@@ -1,5 +1,6 @@
-/* Pseudo-random numbers x' = a x mod 2^46 with a = 5^13, as fractions of 2^46 (RNR-94-007, section 2.3). Whole numbers of 64
- * bits have them exactly: what a product loses above 2^64 is a multiple of 2^46. */
+/* Pseudo-random numbers x' = a x mod 2^46 with a = 5^13, as fractions of 2^46 (RNR-94-007,
+ * section 2.3). 64-bit integers are exact: the part of a product lost above 2^64 is a multiple
+ * of 2^46. */
 #include "common.h"
 
 static const uint64_t FACTOR = 1220703125;

@@ -1,4 +1,4 @@
-/* How a kernel starts, what it is timed by, and what it says at its end, in the lines that NAS' own programs have. */
+/* Start, timing and final report of a kernel, in the format of the original NAS programs. */
 #include "common.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ _Noreturn void refuse(const char *format, ...) {
     exit(STARTED_WRONGLY);
 }
 
-/* A whole number from 1 on; 0 for what is none. */
+/* Parses a whole number from 1; 0 if malformed. */
 static int whole(const char *word) {
     char *end;
     long value = strtol(word, &end, 10);
@@ -59,7 +59,7 @@ int iterations_of(const struct request *request, int of_class) {
 }
 
 void *room(size_t count, size_t bytes) {
-    /* Nothing needs no memory, but calloc may answer that with NULL. */
+    /* calloc may return NULL for a size of 0. */
     void *memory = calloc(count == 0 ? 1 : count, bytes);
     if (memory == NULL) {
         fprintf(stderr, "error: process %d has no memory for %zu times %zu bytes\n", my_rank, count, bytes);
@@ -87,7 +87,7 @@ double sum_of_all(double mine) {
 }
 
 int is_near(const char *what, double value, double expected, double error) {
-    /* What is not a number is near nothing. */
+    /* A NaN is near no value. */
     int is = fabs(value - expected) <= error * fabs(expected);
     if (my_rank == 0)
         printf(" %s %-12s = %21.13e, should be %21.13e\n", is ? "  " : "!!", what, value, expected);
@@ -97,7 +97,7 @@ int is_near(const char *what, double value, double expected, double error) {
 int end(const struct report *report) {
     static const char *const WORDS[] = {"UNSUCCESSFUL", "SUCCESSFUL", "NOT PERFORMED"};
     if (my_rank == 0) {
-        /* A clock may not have moved in a section as short as class S. */
+        /* The clock may not have advanced in a section as short as class S. */
         double rate = report->seconds > 0 ? report->operations / report->seconds * 1e-6 : 0;
         printf("\n %s Benchmark Completed\n", report->name);
         printf(" Class           = %24c\n", report->class_name);

@@ -1,4 +1,5 @@
-/* The clock of the rules: the time-stamp counter, read fenced, where the suite calibrated it; else the system's. */
+/* The clock (rule 1): the time-stamp counter, read with fences, if the suite calibrated it,
+ * otherwise the system clock. */
 #include "suite.h"
 
 #include <time.h>
@@ -35,7 +36,8 @@ double clock_nanos(uint64_t ticks) {
     return nanos_per_tick > 0 ? (double)ticks * nanos_per_tick : (double)ticks;
 }
 
-/* What reading it takes: the fastest of some batches, for what else ran at the time is no part of it. */
+/* The cost of reading the clock: the fastest of several batches, because other load is not part
+ * of it. */
 double clock_overhead(void) {
     enum { BATCHES = 20, READS = 500 };
     uint64_t fastest = UINT64_MAX;

@@ -1,4 +1,5 @@
-/* Operations of all processes. Each begins after a barrier that is not timed, and every process times its own part, as OSU's do. */
+/* Collective operations. Each begins after an untimed barrier, and every process times its own
+ * part, as in OSU's benchmarks. */
 #include "suite.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ static void at_barrier(void *subject, uint64_t number) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Processes' shares of what has to be moved at least, whatever the algorithm. */
+/* Counts the least payload that any algorithm must move. */
 static void count_moved(uint64_t bytes_of_all) {
     if (my_rank == 0)
         moved += bytes_of_all;
@@ -58,7 +59,7 @@ static void check_from_root(struct collective *collective, uint64_t round) {
     check(collective->in, (size_t)collective->size, content(0, 0, round), "what process 0 had");
 }
 
-/* Bits are added without carry: the sum is what all processes' contents come to one after the other. */
+/* The reduction is a bitwise XOR of all processes' contents. */
 static void check_summed(struct collective *collective, uint64_t round) {
     size_t bytes = (size_t)collective->size;
     unsigned char *sum = buffer_of(bytes), *one = buffer_of(bytes);
@@ -70,7 +71,8 @@ static void check_summed(struct collective *collective, uint64_t round) {
     fill(collective->out, bytes, content(my_rank, my_rank, round));
     fill(collective->in, bytes, 0);
     summed(collective, round);
-    /* The difference to the sum, laid over a content, is that content. */
+    /* XOR with the expected sum gives 0, or the errors, which XOR then applies to a known
+     * content. */
     fill(one, bytes, content(0, 1, round));
     for (size_t at = 0; at < bytes; at++)
         one[at] ^= collective->in[at] ^ sum[at];
@@ -109,7 +111,7 @@ static void measure(const struct plan *plan, size_t size, size_t parts, step *st
     free(collective.in);
 }
 
-/* A barrier moves no data that could be looked at. */
+/* A barrier moves no data that could be checked. */
 void barrier(const struct plan *plan, size_t size) {
     (void)size;
     measure(plan, 0, 1, at_barrier, NULL);

@@ -9,7 +9,7 @@ enum { PAGE = 4096 };
 static char wrong[200];
 static int is_wrong;
 
-/* On pages of its own, all of them touched. */
+/* Page-aligned, with all pages touched. */
 void *buffer_of(size_t bytes) {
     void *buffer;
     size_t room = (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
@@ -36,7 +36,7 @@ void fill(void *buffer, size_t bytes, uint64_t content) {
         ((unsigned char *)buffer)[at] = byte_of(content, at);
 }
 
-/* Whether it holds that content; the first difference of a point is kept. */
+/* Whether the buffer has that content; the first difference of a point is kept. */
 int check(const void *buffer, size_t bytes, uint64_t content, const char *what) {
     for (size_t at = 0; at < bytes; at++) {
         unsigned char found = ((const unsigned char *)buffer)[at], expected = byte_of(content, at);
@@ -55,7 +55,7 @@ int nobody_saw_wrong(void) { return largest_of_all(is_wrong) == 0; }
 
 void forget_wrong(void) { is_wrong = 0; }
 
-/* As the first process that saw something has it; known to process 0. All processes call this. */
+/* The first difference found by the process of lowest rank. All processes must call this. */
 const char *what_was_wrong(void) {
     int first, mine = is_wrong ? my_rank : world_size;
     MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);

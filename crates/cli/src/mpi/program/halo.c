@@ -1,5 +1,6 @@
-/* The exchange of a tile's edges with four neighbours on a torus as square as can be (connectx_multicore, section 3.4). The size is
- * an edge's. Processes are numbered along the second dimension, and mpirun deals them out. */
+/* The exchange of a tile's edges with four neighbours on a torus as square as possible
+ * (connectx_multicore, section 3.4). The size is that of an edge. Ranks increase along the
+ * second dimension first; mpirun places them. */
 #include "suite.h"
 
 #include <stdlib.h>
@@ -12,7 +13,8 @@ struct torus {
     unsigned char *out[DIRECTIONS], *in[DIRECTIONS];
 };
 
-/* A torus of one row has no neighbours above and below but itself; those are left out. */
+/* In a torus of one row, a process is its own neighbour above and below; these edges are
+ * omitted. */
 static int is_other(const struct torus *torus, int direction) { return torus->neighbour[direction] != my_rank; }
 
 /* Both edges of one dimension. */
@@ -30,7 +32,8 @@ static void phase(struct torus *torus, int first) {
     MPI_Waitall(pending, requests, MPI_STATUSES_IGNORE);
 }
 
-/* Rows first, then columns, as the Halo benchmark does it: the second has the corners that the first brought. */
+/* Rows first, then columns, as in the Halo benchmark: the second phase includes the corners
+ * received in the first. */
 static void exchange(void *subject, uint64_t number) {
     struct torus *torus = subject;
     (void)number;
@@ -38,7 +41,7 @@ static void exchange(void *subject, uint64_t number) {
     phase(torus, 2);
 }
 
-/* The edge that goes in a direction at a time. */
+/* The content of the edge sent in a direction in a round. */
 static uint64_t edge(int from, int direction, uint64_t round) { return content(from, direction, round); }
 
 static void check_edges(struct torus *torus) {

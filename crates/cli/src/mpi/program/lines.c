@@ -1,4 +1,5 @@
-/* What process 0 says, a line a fact. The suite reads them with bounds (lines.rs), which names every line. */
+/* The output of process 0, one fact per line. The suite parses it (lines.rs), where every line
+ * is documented. */
 #include "suite.h"
 
 #include <stdarg.h>
@@ -8,7 +9,7 @@
 
 uint64_t moved;
 
-/* Values of a process that are told at most: every one, every second, every third... */
+/* Most values printed per process: every one, every second, every third... */
 enum { TOLD = 1 << 15 };
 
 void tell(const char *format, ...) {
@@ -25,7 +26,7 @@ void tell_beginning(void) {
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
     MPI_Get_library_version(library, &length);
-    /* MPICH tells its whole configuration, a line each. */
+    /* MPICH returns its whole configuration, in several lines. */
     library[strcspn(library, "\n")] = '\0';
     for (char *at = library; *at != '\0'; at++)
         *at = *at == '\t' ? ' ' : *at;
@@ -47,7 +48,7 @@ static void line_of(const char *name, int rank, const double *values, long count
     fflush(stdout);
 }
 
-/* The values of every timed process, from process 0. */
+/* Prints the values of every timed process, from process 0. */
 void tell_values(const char *name, enum role role, const double *values, long count) {
     long every = (count + TOLD - 1) / TOLD;
     long told = 0;

@@ -1,4 +1,4 @@
-/* Messages there and back, and messages that meet. */
+/* Ping-pong messages, and messages in both directions at once. */
 #include "suite.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void meet(void *subject, uint64_t number) {
     moved += (uint64_t)exchange->size;
 }
 
-/* Every message of the checking pass has a content of its own. */
+/* Every message of the checking pass has different content. */
 static void check_messages(struct exchange *exchange, step *step) {
     for (uint64_t round = 0; round < CHECKED_ROUNDS; round++) {
         fill(exchange->out, (size_t)exchange->size, content(my_rank, exchange->peer, round));
@@ -60,7 +60,7 @@ static void measure(const struct plan *plan, size_t size, int peer, enum role ro
     free(exchange.in);
 }
 
-/* The first half of the processes begin, each with a partner of the other half. */
+/* Each process of the first half starts, with a partner of the second half. */
 static void there_and_back(const struct plan *plan, size_t size) {
     int half = world_size / 2, first = my_rank < half;
     int peer = first ? my_rank + half : my_rank - half;

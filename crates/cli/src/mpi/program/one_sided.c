@@ -1,5 +1,5 @@
-/* Process 0 puts into and gets from memory of process 1, which has no part in it but to be there: passive targets, all locked for
- * the whole point. An operation is over when it is flushed. */
+/* Process 0 puts into and gets from memory of process 1, which is passive; the window is locked
+ * during the whole point. An operation is complete when it is flushed. */
 #include "suite.h"
 
 #include <stdlib.h>

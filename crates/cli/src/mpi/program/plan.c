@@ -1,4 +1,5 @@
-/* The plan as the suite writes it: NAME=VALUE words, every one known and every number whole to its end. */
+/* Parses the plan as written by the suite: NAME=VALUE words. Unknown names and trailing
+ * characters in numbers are errors. */
 #include "suite.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Messages in blocks, each from an agreed start to its last completion; where processes were not at work together blocks get
- * longer (rules 8 to 11). */
+/* Messages in blocks, each from an agreed start to its last completion; if processes were not
+ * active together, blocks get longer (rules 8 to 11). */
 #include "suite.h"
 
 #include <math.h>
@@ -7,10 +7,10 @@
 
 static const double LEAST_OVERLAP = 0.9;
 static const long LONGER[] = {1, 3, 9};
-/* More processes than processors take turns, and overlap only over many slices of the scheduler. */
+/* More processes than processors overlap only over many time slices of the scheduler. */
 static const long CROWDED[] = {16};
 
-/* Nanoseconds since the agreed instant. */
+/* Nanoseconds since the agreed start. */
 struct span {
     double start, end;
 };
@@ -39,7 +39,8 @@ static int ascending(const void *one, const void *other) {
     return (a > b) - (a < b);
 }
 
-/* The share of the union interval in which all timed processes were at work, the median over blocks. */
+/* The share of the union interval in which all timed processes were active, the median over
+ * blocks. */
 static double overlap(const struct span *spans, const int *timed, long blocks) {
     double *shares = malloc(sizeof(double) * (size_t)blocks);
     for (long block = 0; block < blocks; block++) {
@@ -69,7 +70,7 @@ void rate(const struct plan *plan, enum role role, const char *name, long messag
     int *timed = calloc((size_t)world_size, sizeof *timed);
     MPI_Gather(&mine, 1, MPI_INT, timed, 1, MPI_INT, 0, MPI_COMM_WORLD);
     for (int try = 0; try < tries; try++) {
-        /* Longer blocks need not be as many. */
+        /* Fewer blocks suffice if they are longer. */
         long blocks = crowded ? 3 : plan->rate_blocks - 2 * try;
         blocks = blocks < 3 ? 3 : blocks;
         uint64_t windows = (uint64_t)ceil(plan->rate_block * (double)lengths[try] / warm.nanos);

@@ -1,12 +1,12 @@
-/* Warm-up that doubles until all agree, blocks after an agreed start, stopping when the median is known and the tail has its
- * samples (rules 2 to 6, 9, 11). */
+/* Warm-up that doubles until all processes agree, then blocks with an agreed start, until the
+ * median is precise enough and the tail has its samples (rules 2 to 6, 9, 11). */
 #include "suite.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The clock may cost this share of an operation before several are timed together. */
+/* Share of the clock's cost in an operation above which several are timed together. */
 static const double CLOCK_SHARE = 0.01;
 enum { LARGEST_BATCH = 64, LEAST_SAMPLES = 10, CAP = 1 << 17 };
 
@@ -17,10 +17,10 @@ struct sampler {
     step *step;
     void *subject;
     uint64_t number; /* of the next operation */
-    double skew;     /* between the first process's start of a block and the last one's, the largest so far */
+    double skew;     /* largest difference between the first and the last start of a block */
 };
 
-/* Nanoseconds an operation. */
+/* Nanoseconds per operation. */
 struct recording {
     double *values;
     long count;
@@ -45,7 +45,8 @@ static struct warm warm_up(struct sampler *sampler) {
         if (warm.operations == 0)
             warm.first = largest_of_all(sampler->role == TIMED ? spent : 0);
         warm.operations += count;
-        /* By the fastest of several turns: one in which the system put a process aside is no warm-up. */
+        /* The fastest of several rounds counts: one in which a process was preempted does not
+         * end the warm-up. */
         double each = largest_of_all(spent) / (double)count;
         warm.nanos = each < warm.nanos ? each : warm.nanos;
         int long_enough = warm.nanos * (double)count >= sampler->plan->warmup || count >= (uint64_t)sampler->plan->most;
@@ -74,8 +75,8 @@ static double half_width(const struct recording *recording) {
     return width;
 }
 
-/* Blocks of samples of `batch` operations each: at least so many blocks, and then until the median is known by the process that
- * knows it worst. */
+/* Blocks of samples of `batch` operations each: at least `least` blocks, then until the least
+ * precise process reaches the target for its median. */
 static struct recording blocks(struct sampler *sampler, long samples, long batch, long least, long most) {
     struct recording recording = {calloc((size_t)(samples * most), sizeof(double)), 0};
     memset(recording.values, 0xff, (size_t)(samples * most) * sizeof(double)); /* touched before it is timed */
@@ -106,7 +107,8 @@ static struct recording blocks(struct sampler *sampler, long samples, long batch
 
 static long at_most(double wanted, long most) { return wanted < (double)most ? (long)wanted : most; }
 
-/* Samples of a block when each takes so long. All blocks together are kept one by one. */
+/* Samples per block, given their duration. The samples of all blocks together are kept
+ * individually. */
 static long samples_of(const struct plan *plan, double nanos) {
     long most = plan->most < CAP / plan->blocks ? plan->most : CAP / plan->blocks;
     long samples = at_most(ceil(plan->block / nanos), most);

@@ -1,10 +1,11 @@
-/* Windows of messages, each answered by a short message when all of it has arrived; one way, both ways, by one pair or many. */
+/* Windows of messages, each answered by a short message when all of it has arrived; one way,
+ * both ways, by one pair or many. */
 #include "suite.h"
 
 #include <stdlib.h>
 
 enum { WINDOW = 64, LINE = 64 };
-/* What streams go over in turn: more than a core has of caches to itself (rule 16). */
+/* Size of the buffers that streams use in rotation: more than a core's private caches (rule 16). */
 static const size_t FOOTPRINT = 64 << 20;
 
 enum way { OUT = 1, IN = 2 };
@@ -13,12 +14,12 @@ struct stream {
     int peer, size;
     enum way ways;
     unsigned char *out, *in;
-    size_t stride, places; /* of the buffers that it goes over in turn */
-    int is_read;           /* by who receives it, while the clock runs */
+    size_t stride, places; /* of the buffers used in rotation */
+    int is_read;           /* by the receiver, while the clock runs */
     uint64_t next;
 };
 
-/* Where what was read goes, so that it is read. */
+/* A sink, so that the reads are not optimised away. */
 static volatile uint64_t seen;
 
 static void read_all(const unsigned char *data, size_t bytes) {
@@ -31,7 +32,8 @@ static void read_all(const unsigned char *data, size_t bytes) {
     seen = sum;
 }
 
-/* With one place all messages of a window go into it, as OSU's do: what lies there is not looked at. */
+/* With one place, all messages of a window go into the same buffer, as in OSU's benchmarks, and
+ * are not read. */
 static void windows(void *subject, uint64_t count) {
     struct stream *stream = subject;
     MPI_Request requests[2 * WINDOW];
@@ -61,7 +63,7 @@ static void windows(void *subject, uint64_t count) {
         moved += count * WINDOW * (uint64_t)stream->size;
 }
 
-/* A window whose every message has a content and a place of its own. */
+/* A window in which every message has a different content and place. */
 static void check_stream(struct stream *stream) {
     stream->next = 0;
     for (uint64_t i = 0; i < WINDOW; i++) {

@@ -1,6 +1,7 @@
-/* The program that measures an MPI library from inside. It is compiled by the user's own mpicc and started by the mpirun of the
- * same library; what it is to measure comes as NAME=VALUE arguments, and what it measured leaves process 0 as lines of raw
- * samples (lines.c), which the suite judges. Sampling follows the rules of docs/methods.md, as every benchmark does. */
+/* The program that measures an MPI library from inside. It is compiled by the user's mpicc and
+ * started by the same library's mpirun. The plan comes as NAME=VALUE arguments; process 0 prints
+ * raw samples as lines (lines.c), which the suite evaluates. Sampling follows the rules of
+ * docs/methods.md, as in every benchmark. */
 #ifndef VERBENA_MPI_SUITE_H
 #define VERBENA_MPI_SUITE_H
 
@@ -10,16 +11,16 @@
 
 enum { MOST_SIZES = 64, MOST_PROCESSORS = 1024 };
 
-/* What is to be measured, and how long that may take. Times are nanoseconds. */
+/* The measurement and its time limits. Times are nanoseconds. */
 struct plan {
     const char *benchmark;
     size_t sizes[MOST_SIZES];
     int size_count;
     double warmup, block, target, tail_time, rate_block;
     long blocks, most, tail, rate_blocks;
-    double nanos_per_tick; /* of the time-stamp counter; 0 for the system's clock */
+    double nanos_per_tick; /* of the time-stamp counter; 0 for the system clock */
     int processors[MOST_PROCESSORS];
-    int processor_count; /* 0 where there is not one for each process */
+    int processor_count; /* 0 if there is not one for each process */
 };
 
 /* plan.c */
@@ -31,14 +32,14 @@ uint64_t clock_now(void);
 double clock_nanos(uint64_t ticks);
 double clock_overhead(void);
 
-/* together.c: what all processes know. */
+/* together.c: coordination of all processes. */
 extern int my_rank, world_size;
 void together_begin(void);
 int take_seat(const struct plan *plan);
 double largest_of_all(double mine);
 uint64_t start_together(void);
 
-/* data.c: content that follows from who sends what to whom for the how manieth time. */
+/* data.c: content determined by sender, receiver and sequence number. */
 void *buffer_of(size_t bytes);
 uint64_t content(int from, int to, uint64_t sequence);
 void fill(void *buffer, size_t bytes, uint64_t content);
@@ -47,9 +48,9 @@ int nobody_saw_wrong(void);
 void forget_wrong(void);
 const char *what_was_wrong(void);
 
-/* What a process does in a point. */
+/* The role of a process in a point. */
 enum role { TIMED, ANSWERING };
-/* Whether processes meet before each operation, which is not timed. */
+/* Whether an untimed barrier precedes each operation. */
 enum mode { FREE, LOCKSTEP };
 
 /* sampling.c: times of single operations. */
@@ -66,7 +67,7 @@ void tell_point(size_t size, const int *shape);
 void tell_values(const char *name, enum role role, const double *values, long count);
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tell_end(void);
-/* Payload that the operations of this process moved, at least. */
+/* Payload moved by this process, a lower bound. */
 extern uint64_t moved;
 
 /* One point of a benchmark: checks the data, then measures. */
@@ -76,7 +77,7 @@ benchmark put_latency, get_latency, put_bandwidth, get_bandwidth;               
 benchmark barrier, broadcast, all_reduce, all_gather, all_to_all;                                 /* collectives.c */
 benchmark halo;                                                                                   /* halo.c */
 
-/* Rounds of the pass that checks the data and is not timed. */
+/* Rounds of the checking pass, which is not timed. */
 enum { CHECKED_ROUNDS = 3 };
 
 #endif

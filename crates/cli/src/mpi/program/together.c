@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Between agreeing on an instant and that instant. */
+/* Nanoseconds between agreeing on a start and that start. */
 static const double LEAD = 20000;
 
 int my_rank, world_size;
@@ -13,7 +13,8 @@ int my_rank, world_size;
 void together_begin(void) {
     MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-    /* By name: a library that was told to leave its shared memory alone may say that no two share a host. */
+    /* Compares names: a library whose shared memory is disabled may report that no two processes
+     * share a host. */
     char here[MPI_MAX_PROCESSOR_NAME] = "", first[MPI_MAX_PROCESSOR_NAME] = "";
     int length;
     MPI_Get_processor_name(here, &length);
@@ -26,7 +27,8 @@ void together_begin(void) {
     }
 }
 
-/* A processor for this thread alone; threads that the library started keep those they have. Whether every process got one. */
+/* Binds this thread to its processor; threads started by the library keep their affinity.
+ * Returns whether every process succeeded. */
 int take_seat(const struct plan *plan) {
     int seated = 0;
     if (plan->processor_count >= world_size) {
@@ -52,7 +54,7 @@ uint64_t start_together(void) {
     while ((now = clock_now()) < latest || clock_nanos(now - latest) < LEAD)
         ;
     uint64_t lead = now - latest;
-    /* The agreed instant, not the one at which this process saw that it was past. */
+    /* Returns the agreed start, not the time at which this process noticed that it had passed. */
     double over = clock_nanos(lead) - LEAD;
     return now - (uint64_t)((double)lead * over / clock_nanos(lead));
 }

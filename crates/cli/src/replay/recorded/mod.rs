@@ -1,4 +1,4 @@
-//! Recorded MPI programs.
+//! Replays recorded MPI programs.
 
 mod page;
 mod table;
@@ -64,7 +64,7 @@ pub struct Options {
     write_timeline: Option<PathBuf>,
 }
 
-/// A factor that makes sense.
+/// Parses the factor for computing time.
 fn scale(word: &str) -> Result<f64, String> {
     match word.parse() {
         Ok(scale) if (1e-3..=1e3).contains(&scale) => Ok(scale),
@@ -72,7 +72,7 @@ fn scale(word: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes a second, with the unit that a profile would name.
+/// Parses a rate in bytes per second, with a unit as in profiles.
 fn rate(word: &str) -> Result<Rate, String> {
     let wrong = || {
         "expected a number from 0.001 to 1000000 with MB/s or GB/s behind it, as 1.5GB/s".to_owned()
@@ -89,7 +89,11 @@ fn rate(word: &str) -> Result<Rate, String> {
 }
 
 impl Options {
-    /// Refuses what says nothing about schedules.
+    /// Rejects options that do not apply to schedules.
+    ///
+    /// # Errors
+    ///
+    /// Names such an option if it was given.
     pub fn refuse(&self) -> Result<(), Failure> {
         let given = [
             ("--ranks-per-node", self.ranks_per_node.is_some()),
@@ -107,7 +111,7 @@ impl Options {
         }
     }
 
-    /// The node of each rank.
+    /// Returns the node of each rank.
     fn placed(&self, ranks: usize, nodes: Option<usize>) -> Result<Vec<usize>, Failure> {
         if nodes == Some(0) {
             return Err(Failure::Input("a trace needs a node at least".to_owned()));
@@ -119,7 +123,7 @@ impl Options {
     }
 }
 
-/// What is told of a run; times in nanoseconds.
+/// The results of a replay; times in nanoseconds.
 #[derive(Serialize)]
 struct Told {
     /// The directory of the trace.
@@ -128,15 +132,16 @@ struct Told {
     ranks: usize,
     nodes: usize,
     calls: u64,
-    /// Of the program's own: collective operations are counted by what they were given.
+    /// Messages sent by the program itself; collective operations count as the bytes passed to
+    /// them.
     messages: u64,
     bytes: u64,
     collective_bytes: u64,
     compute_scale: f64,
-    /// What computing asked of its node's memory, in bytes a second, if that was told.
+    /// Memory traffic of computation, in bytes per second, if given.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_traffic: Option<f64>,
-    /// When all had ended.
+    /// End of the last rank.
     nanoseconds: f64,
     by_rank: Vec<ToldRank>,
     chain: ToldChain,
@@ -147,33 +152,35 @@ struct ToldRank {
     computing: f64,
     overhead: f64,
     waiting: f64,
-    /// Of the waiting, that for what was on its way.
+    /// The part of the waiting time for messages on the wire.
     wire: f64,
-    /// The rest of it, by the rank that had not done yet what was waited for.
+    /// The rest, by the rank that had not yet performed the awaited operation.
     waiting_for: BTreeMap<usize, f64>,
     end: f64,
 }
 
-/// What the end waited for, one after the other; together it is all of the time.
+/// The critical path: consecutive parts that add up to the total time.
 #[derive(Serialize)]
 struct ToldChain {
     computing: f64,
     overhead: f64,
     wire: f64,
-    /// How often it goes from one rank to another.
+    /// Number of transitions between ranks.
     crossings: usize,
 }
 
-/// A replay and what is told of it.
 struct Replayed {
     told: Told,
     outcome: Outcome,
 }
 
-/// A trace on each model.
 type OnEach = Vec<Replayed>;
 
-/// Reads the traces, runs each on each model, says how long they took.
+/// Replays each trace on each model and prints the times.
+///
+/// # Errors
+///
+/// Fails if options conflict, a trace cannot be read or replayed, or a file cannot be written.
 pub fn run(
     sources: Vec<Source>,
     models: Vec<ModelTarget>,
@@ -267,7 +274,7 @@ fn replay_on(
     if let Some(file) = &options.write_timeline {
         write_timeline(file, &outcome)?;
     }
-    // They are as long as the trace, and of several traces on several models only one's are needed at a time.
+    // Timelines are as long as the trace, and only one at a time is needed.
     outcome.diaries = Vec::new();
     let told = told(directory, &run, &Summary::of(trace), &outcome);
     Ok(Replayed { told, outcome })

@@ -1,4 +1,4 @@
-//! What replays came to, as a page.
+//! Writes the results of replays as a page.
 
 use super::table::{does, means, shown};
 use super::{OnEach, Replayed};
@@ -9,6 +9,10 @@ use verbena_report::file::replace;
 use verbena_report::html::{Application, OnSystem, Spent, application};
 
 /// Writes the page.
+///
+/// # Errors
+///
+/// Fails if the file cannot be written.
 pub fn write(file: &Path, replayed: &[OnEach]) -> Result<(), Failure> {
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let all: Vec<Application> = replayed.iter().map(one).collect();
@@ -42,7 +46,7 @@ fn on(Replayed { told, outcome }: &Replayed) -> OnSystem {
             overhead: parts.overhead.nanos(),
             wire: waited.wire.nanos(),
             waiting: parts.waiting.since(waited.wire).nanos(),
-            // The bar of a rank ends where the rank ended.
+            // A rank's bar ends with the rank.
             done: 0.0,
         };
         (rank, spent)

@@ -1,4 +1,4 @@
-//! What replays came to, as text.
+//! Prints the results of replays as text.
 
 use super::{OnEach, Replayed, Told};
 use crate::output::outln;
@@ -9,7 +9,8 @@ use verbena_model::kernel::Time;
 use verbena_predict::recorded::{Outcome, Parts, Waited};
 use verbena_report::html::Spent;
 
-/// One in full, one trace on several models side by side, several traces by ranks.
+/// Prints a single replay in full, one trace on several models side by side, or several traces by
+/// ranks.
 pub fn print(replayed: &[OnEach]) {
     match replayed {
         [on_each] => match &on_each[..] {
@@ -20,7 +21,7 @@ pub fn print(replayed: &[OnEach]) {
     }
 }
 
-/// Time by trace and system, and against the first system.
+/// Prints the time by trace and system, and relative to the first system.
 fn by_ranks(all: &[OnEach]) {
     let wide =
         |words: &dyn Fn(&Replayed) -> usize| all.iter().flatten().map(words).max().unwrap_or(0);
@@ -46,7 +47,8 @@ fn by_ranks(all: &[OnEach]) {
     }
 }
 
-/// Ranks that the table shows; of more, those with the least and the most computing, overhead and waiting.
+/// Ranks shown in the table. With more ranks, those with the least and the most computing, overhead
+/// and waiting are shown.
 const SHOWN: usize = 16;
 
 fn table(told: &Told, outcome: &Outcome) {
@@ -97,10 +99,10 @@ fn row<T: AsRef<str>>(name: &str, columns: [T; 5]) {
     outln!("  {name:<8}{}", columns.collect::<String>());
 }
 
-/// Pairs of ranks that are told of.
+/// Number of pairs of ranks to name.
 const PAIRS: usize = 5;
 
-/// The pairs of ranks of which one waited longest for the other, in a sentence.
+/// Lists the pairs of ranks with the longest waits.
 fn longest_waits(outcome: &Outcome) -> String {
     let mut pairs: Vec<(Time, usize, usize)> = Vec::new();
     for (rank, waited) in outcome.waited.iter().enumerate() {
@@ -115,7 +117,8 @@ fn longest_waits(outcome: &Outcome) -> String {
     words.collect::<Vec<String>>().join(", ")
 }
 
-/// The longest chain of activities, each of which waits for the one before, in a sentence.
+/// Describes the critical path, the longest chain of activities of which each waits for the
+/// previous one.
 fn chain(told: &Told) -> String {
     let chain = &told.chain;
     let part = |what, nanos: f64| {
@@ -131,7 +134,7 @@ fn chain(told: &Told) -> String {
     )
 }
 
-/// How much of the time another adapter can change, in a sentence.
+/// Describes the share of the time that depends on the adapter.
 fn adapter(told: &Told) -> String {
     let chain = &told.chain;
     let share = (chain.overhead + chain.wire) / told.nanoseconds.max(f64::MIN_POSITIVE);
@@ -141,12 +144,12 @@ fn adapter(told: &Told) -> String {
     )
 }
 
-/// What the program does, wherever it runs.
+/// Prints the program's content, which is independent of the system.
 fn content(told: &Told) {
     outln!("  {}", does(told));
 }
 
-/// The same as one phrase.
+/// Returns the program's content as a phrase.
 pub fn does(told: &Told) -> String {
     let traffic = match told.memory_traffic {
         Some(rate) => format!(", asking for {} of memory", unit::rate(rate)),
@@ -162,7 +165,8 @@ pub fn does(told: &Told) -> String {
     )
 }
 
-/// What it would take on each: times, against the first, and where ranks spend it on average.
+/// Prints the replays on several systems: total time, ratio to the first, and mean times of the
+/// ranks.
 fn beside(all: &[Replayed]) {
     let first = &all[0].told;
     outln!("{} ranks on {} nodes", first.ranks, first.nodes);
@@ -205,15 +209,13 @@ fn beside(all: &[Replayed]) {
 pub struct Means {
     computing: f64,
     overhead: f64,
-    /// Waiting for messages on the wire.
     wire: f64,
-    /// Waiting for other ranks.
     waiting: f64,
     end: f64,
 }
 
 impl Means {
-    /// The parts of a replay that took `all` nanoseconds.
+    /// Returns the parts of a replay that took `all` nanoseconds.
     pub fn spent(&self, all: f64) -> Spent {
         Spent {
             computing: self.computing,
@@ -242,7 +244,7 @@ pub fn means(outcome: &Outcome) -> Means {
     }
 }
 
-/// All ranks, or those at the ends of each column.
+/// Returns all ranks, or those at the extremes of each column.
 pub fn shown(outcome: &Outcome) -> Vec<(usize, Parts, &Waited)> {
     let chosen = ends_of_columns(outcome).into_iter();
     chosen
