@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Profiles by kind and name, with every value that they define. Bases are looked up among all of
-/// them, whatever the order in which they were added.
+/// them; the order of addition does not matter.
 #[derive(Debug, Clone)]
 pub struct Library {
     sources: Sources,
