@@ -9,9 +9,9 @@
 //! leaves; they return, with the delay of a flow-control packet, after it has left the buffer. A
 //! switch's buffers are at its inputs. Each output takes its packets from them in order of arrival,
 //! but packets for an output that cannot deliver stay, and when they fill a buffer, nothing else
-//! arrives over that link on the same lane, whatever its destination. So congestion spreads
-//! backwards. Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer:
-//! virtual lanes, credit limits in blocks of 64 bytes).
+//! arrives over that link on the same lane, for any destination. So congestion spreads backwards.
+//! Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer: virtual lanes,
+//! credit limits in blocks of 64 bytes).
 
 use super::topology::{Choice, Outlook, Port, Topology, Way};
 use super::{Flow, Load};

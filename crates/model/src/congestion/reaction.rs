@@ -257,7 +257,8 @@ mod tests {
             }
         }
 
-        /// Who is told at once and looks once is where it would be that looks all the time.
+        /// The time of calls does not matter: a flow queried often equals one queried only at the
+        /// end.
         #[test]
         fn looking_changes_nothing(looks in prop::collection::vec(0u64..5_000_000_000, 0..50)) {
             let mut seldom = flow();
