@@ -22,7 +22,8 @@ pub fn context_memory(adapter: &Adapter, connections: u64) -> u64 {
         return 0;
     }
     let caches = &adapter.caches;
-    // Queue pair context, extended context, read resources (4 x 32 B), CQ context, protection entry, translations.
+    // Queue pair context, extended context, read resources (4 x 32 B), CQ context, protection
+    // entry, translations.
     let tables = [
         caches.context.0.saturating_sub(32),
         32,
