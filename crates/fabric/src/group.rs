@@ -33,17 +33,33 @@ pub trait Group {
     }
     /// Exchanges bytes among all processes and returns them in the order of ranks. For connection
     /// data and results; not for timed code.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of rule 10 if the wait ends early.
     async fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
     /// Waits until all `members` have arrived. Uses the finest-grained means of the fabric, shared
     /// memory between processes of a node (connectx_multicore, section 3.1), so that it may be used
     /// between timed exchanges.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of rule 10 if the wait ends early.
     async fn barrier(&self, members: &[usize]) -> Result<()>;
     /// Performs a barrier, agrees on an instant shortly ahead and waits for it (measurement rule
     /// 11). Returns the agreed instant on this process's clock; the skew is the delay of the first
     /// operation after it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::barrier`].
     async fn align(&self, members: &[usize]) -> Result<Ticks>;
     /// Measures the current latency of a cache line transfer between two members, in nanoseconds;
     /// `None` if they share no memory. Both must call it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::barrier`].
     async fn line_time(&self, _members: &[usize]) -> Result<Option<f64>> {
         Ok(None)
     }

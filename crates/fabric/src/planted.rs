@@ -129,7 +129,6 @@ impl Timing for PlantedTiming {
     }
 }
 
-/// A cache with least-recently-used replacement.
 struct LeastRecent<K> {
     capacity: usize,
     held: VecDeque<K>,

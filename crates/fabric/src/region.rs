@@ -171,8 +171,16 @@ pub trait Region {
     fn store_word(&self, offset: usize, value: u64);
     /// Waits until the byte at `offset` is `value`: memory polling, as by the receiver of a
     /// write-latency test.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of rule 10 if the wait ends early.
     async fn until_byte(&self, offset: usize, value: u8) -> Result<()>;
     /// Waits until the aligned word at `offset` is `value`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Region::until_byte`].
     async fn until_word(&self, offset: usize, value: u64) -> Result<()>;
     /// Has the processor copy `length` bytes from `source` at `from` to this region at `to`, as in
     /// an eager protocol.

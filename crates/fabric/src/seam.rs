@@ -56,6 +56,11 @@ pub trait Fabric {
     fn clock(&self) -> &ClockSource;
 
     /// Allocates memory and touches every page, so that registration and use find it present.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Unsupported`](crate::Error::Unsupported) for adapter memory if there is
+    /// none.
     async fn allocate(&self, request: BufferRequest) -> Result<Self::Buffer>;
     /// Registers memory. Separate from allocation, as its cost is a benchmark of its own.
     async fn register(&self, buffer: Self::Buffer, access: Access) -> Result<Self::Region>;
@@ -68,6 +73,11 @@ pub trait Fabric {
     }
 
     /// Creates a completion queue.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Unsupported`](crate::Error::Unsupported) for [`Wait::Event`] if there are
+    /// no completion events.
     async fn completions(&self, request: QueueRequest) -> Result<Self::Completions>;
     /// Creates a shared receive queue.
     async fn shared_receive(
@@ -75,6 +85,10 @@ pub trait Fabric {
         request: SharedReceiveRequest<'_, Self>,
     ) -> Result<Self::SharedReceive>;
     /// Creates an unconnected queue pair.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the fabric cannot grant the inline payload.
     async fn pair(&self, request: PairRequest<'_, Self>) -> Result<Self::Pair>;
     /// Creates an address from a peer's endpoint.
     async fn address(&self, remote: &Endpoint) -> Result<Self::Address>;

@@ -245,7 +245,6 @@ impl Cluster {
 /// Bytes that a core requests from memory at a time, so that other accesses interleave.
 pub const PAGE: u64 = 4096;
 
-/// A core of a node.
 struct Core {
     time: Server,
     /// Whether a task holds the core for an unknown time.
@@ -348,7 +347,6 @@ impl Process {
         taken
     }
 
-    /// Reserves a turn of its core.
     fn turn(&self, arrival: Time, span: Time) -> Occupancy {
         let turn = self.core.time.reserve(arrival, span);
         if let Some(told) = self.turns.get() {
@@ -420,7 +418,6 @@ impl Process {
         self.span(stage::NOTICE, start);
     }
 
-    /// Records a span from `start` until now.
     fn span(&self, stage: &'static str, start: Time) {
         self.sim
             .span(stage, self.node.number, start, self.sim.now());

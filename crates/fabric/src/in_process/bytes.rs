@@ -14,17 +14,14 @@ impl Bytes {
         Bytes(Rc::new(RefCell::new(vec![0; length])))
     }
 
-    /// Returns the length in bytes.
     pub fn length(&self) -> usize {
         self.0.borrow().len()
     }
 
-    /// Borrows for reading.
     pub fn borrow(&self) -> Ref<'_, Vec<u8>> {
         self.0.borrow()
     }
 
-    /// Borrows for writing.
     pub fn borrow_mut(&self) -> RefMut<'_, Vec<u8>> {
         self.0.borrow_mut()
     }
@@ -45,14 +42,12 @@ impl Bytes {
         ))
     }
 
-    /// Copies into the buffer.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.check("Region::write", offset, bytes.len())?;
         self.borrow_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
-    /// Copies from the buffer.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         self.check("Region::read", offset, into.len())?;
         into.copy_from_slice(&self.borrow()[offset..offset + into.len()]);

@@ -12,7 +12,6 @@ const PAGE: u64 = 4096;
 /// Address of the first region; no region is at address 0.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
 
-/// A registered region.
 pub(crate) struct RegionState {
     pub bytes: Bytes,
     pub address: u64,
@@ -66,7 +65,6 @@ impl Registered {
         self.regions.remove(&key);
     }
 
-    /// Returns the region with that key.
     pub fn region(&self, key: u32) -> Option<&RegionState> {
         self.regions.get(&key)
     }

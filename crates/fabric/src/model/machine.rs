@@ -92,7 +92,6 @@ impl Machine {
     }
 }
 
-/// A running machine.
 pub(super) enum Running {
     Adapters(Rc<Cluster>),
     Software(Rc<SoftwareHost>),
@@ -106,7 +105,6 @@ impl Running {
         }
     }
 
-    /// Returns the number of nodes.
     pub fn size(&self) -> usize {
         match self {
             Running::Adapters(cluster) => cluster.size(),
@@ -189,7 +187,6 @@ pub(super) enum Requests {
 }
 
 impl Requests {
-    /// Adds requests.
     pub fn post(&self, count: u64) {
         match self {
             Requests::Adapter(queue) => queue.post(count),
@@ -226,7 +223,6 @@ impl Processor {
         }
     }
 
-    /// Occupies the core for `span`.
     pub async fn compute(&self, span: Time) {
         match self {
             Processor::Adapter(process) => process.compute(span).await,
@@ -276,7 +272,6 @@ impl Processor {
         }
     }
 
-    /// Reads memory.
     pub async fn read(&self, place: Place, bytes: u64) {
         match self {
             Processor::Adapter(process) => process.read(bytes).await,

@@ -43,7 +43,6 @@ pub(super) struct PairState {
     outstanding: RefCell<VecDeque<Rc<Posted>>>,
 }
 
-/// Parameters of [`PairState::new`].
 pub(super) struct Parts {
     pub wire: Wire,
     pub number: u32,
@@ -77,7 +76,6 @@ impl PairState {
         })
     }
 
-    /// Returns its number.
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -226,7 +224,6 @@ impl ModelPair {
         Ok(local)
     }
 
-    /// Creates the model's request.
     fn request(&self, posted: &Rc<Posted>, placement: Placement) -> model::Request {
         let kind = match posted.operation {
             Operation::Write { .. } => model::Kind::Write,

@@ -35,7 +35,6 @@ struct Waiting {
     ended: Cell<u64>,
 }
 
-/// The shared state of a job.
 pub(super) struct World {
     pub running: Running,
     /// The node of each rank.
@@ -54,7 +53,6 @@ pub(super) struct World {
     had: Vec<Cell<u64>>,
     /// Change notifications of each process: its memory and its completion queues.
     watches: Vec<Watch>,
-    /// Change notification of the exchange.
     exchange: Watch,
     data: Waiting,
     exchanging: Waiting,
@@ -86,7 +84,6 @@ impl World {
         })
     }
 
-    /// Returns the current virtual time.
     pub fn now(&self) -> Time {
         self.running.sim().now()
     }

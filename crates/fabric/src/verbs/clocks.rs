@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use verbena_measure::clock::Clock;
 use verbena_measure::clock::offset::{Offset, Reading};
 
-/// Number of queries.
 const QUESTIONS: usize = 64;
 /// Timeout of a response before the next query. Responses take microseconds, unless a process was
 /// preempted.

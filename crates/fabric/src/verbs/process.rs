@@ -88,7 +88,6 @@ impl OpenRequest {
     }
 }
 
-/// A port in use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Port {
     pub number: u8,

@@ -190,14 +190,12 @@ fn beyond(call: &'static str, slice: &Slice<'_, VerbsRegion>) -> Error {
     )
 }
 
-/// Returns the segment of one slice.
 #[inline(always)]
 fn segment<'a>(call: &'static str, slice: &Slice<'a, VerbsRegion>) -> Result<v::Segment<'a>> {
     let part = slice.region.part(slice.offset, slice.length);
     part.ok_or_else(|| beyond(call, slice))
 }
 
-/// Returns the segments of checked slices.
 #[inline]
 fn segments<'a>(
     local: &'a [Slice<'a, VerbsRegion>],

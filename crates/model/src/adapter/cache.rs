@@ -98,7 +98,6 @@ impl Cache {
         Lookup::Miss { displaced }
     }
 
-    /// Removes an entry from the ring.
     fn take_out(&mut self, place: usize) {
         let Entry { newer, older, .. } = self.entries[place];
         self.entries[newer].older = older;

@@ -12,7 +12,6 @@ use crate::component::{Flow, Load, Reading};
 use crate::stage;
 use std::rc::Rc;
 
-/// A packet or batch in flight.
 pub(super) struct Flight {
     source: Rc<Pair>,
     target: Rc<Pair>,

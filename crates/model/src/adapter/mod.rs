@@ -51,7 +51,6 @@ pub struct Counters {
     pub early: u64,
 }
 
-/// The sending side of a port.
 struct SendingSide {
     /// Serial scheduling: the turn, and the queue pair whose context is loaded.
     turn: Semaphore,
@@ -266,7 +265,6 @@ impl AdapterModel {
         self.span(stage::CONTEXT, start, self.sim.now());
     }
 
-    /// Records a span.
     fn span(&self, stage: &'static str, start: Time, end: Time) {
         self.sim.span(stage, self.node, start, end);
     }

@@ -255,7 +255,6 @@ impl Pair {
         adapter.span(stage::REQUEST, start, adapter.sim.now());
     }
 
-    /// Returns the queue pair that a request goes to.
     pub(super) fn target(&self, request: &Request) -> Option<Rc<Pair>> {
         match &request.to {
             Some(to) => Some(to.clone()),

@@ -279,7 +279,6 @@ impl Pair {
         }
     }
 
-    /// Returns the header bytes of a packet.
     pub(super) fn header(&self, kind: Kind, first: bool) -> u64 {
         let link = self.adapter.network.link();
         let extended = match kind {

@@ -106,7 +106,6 @@ impl Window {
         }
     }
 
-    /// Returns the number of reads.
     pub(super) fn reads(&self) -> usize {
         self.reads
     }

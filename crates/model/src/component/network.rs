@@ -80,7 +80,6 @@ pub struct Arrival {
     pub marked: bool,
 }
 
-/// Congestion marking by switches.
 struct Marks {
     marking: Marking,
     /// By egress port: each sequence is drawn from in one partition only.

@@ -211,7 +211,6 @@ impl PcieModel {
         reading
     }
 
-    /// Performs one read request.
     async fn read_once(&self, bytes: u64, total: &Space) {
         let p = &self.profile;
         total.take(&self.sim, 1).await;

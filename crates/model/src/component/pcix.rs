@@ -54,7 +54,6 @@ impl PcixModel {
         turn.end + self.profile.bridge
     }
 
-    /// Returns its peak rate.
     pub(super) fn rate(&self) -> Rate {
         self.profile.rate
     }

@@ -35,7 +35,6 @@ struct Entry {
     task: TaskId,
 }
 
-/// The future events.
 pub(super) struct Calendar {
     /// Length of a window.
     lookahead: Time,
@@ -66,7 +65,6 @@ pub(super) struct Calendar {
 }
 
 impl Calendar {
-    /// Creates a calendar with one partition.
     pub(super) fn of_one_place() -> Calendar {
         Calendar {
             end: Time(u64::MAX),
@@ -100,7 +98,6 @@ impl Calendar {
         }
     }
 
-    /// Returns the current partition.
     pub(super) fn place(&self) -> Place {
         self.place
     }
@@ -215,7 +212,6 @@ impl Calendar {
         Some(())
     }
 
-    /// Removes all events.
     pub(super) fn clear(&mut self) {
         self.agenda.clear();
         self.round.clear();

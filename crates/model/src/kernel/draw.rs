@@ -14,7 +14,6 @@ impl Draws {
         Draws(Cell::new(mixed(number as u64)))
     }
 
-    /// Returns the next number.
     fn next(&self) -> u64 {
         let next = self.0.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.0.set(next);

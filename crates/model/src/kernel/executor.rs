@@ -36,7 +36,6 @@ pub(super) type TaskId = u32;
 
 type Task = Pin<Box<dyn Activity>>;
 
-/// Slot of a task.
 struct Slot {
     /// None while the task runs and after it has ended.
     task: Option<Task>,

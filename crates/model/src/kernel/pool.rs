@@ -11,7 +11,6 @@ use std::task::{Context, Poll};
 
 /// A task's future, or nothing once it has ended.
 pub(super) trait Activity {
-    /// Polls the activity.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()>;
 
     /// Drops the activity and returns its memory to the pool.

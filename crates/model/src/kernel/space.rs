@@ -14,7 +14,6 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A waiting task.
 struct Waiting {
     ticket: u64,
     task: TaskId,

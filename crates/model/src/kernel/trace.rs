@@ -17,7 +17,6 @@ pub struct Span {
     pub place: usize,
 }
 
-/// The recorded spans.
 #[derive(Default)]
 pub(super) struct Trace {
     recording: Cell<bool>,

@@ -39,7 +39,6 @@ impl Rank {
         }
     }
 
-    /// Performs rounds among all ranks.
     async fn perform_among_all(&self, rounds: Vec<Round>) {
         let all: Vec<_> = (0..self.size()).collect();
         Box::pin(self.perform(&rounds, &all, PLAIN)).await;

@@ -12,7 +12,6 @@ use crate::cluster::CacheState;
 use crate::kernel::{JoinHandle, Mailbox};
 use crate::mpi::Cause;
 
-/// Division of a message.
 #[derive(Debug, PartialEq, Eq)]
 struct Cut {
     /// Sizes of the copied pieces.

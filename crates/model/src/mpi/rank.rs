@@ -64,20 +64,17 @@ pub struct World {
     pub(super) mpi: Mpi,
     nodes: Vec<usize>,
     processes: Vec<Process>,
-    /// State of each rank.
     pub(super) relations: Vec<Relations>,
 }
 
 /// State of a rank, partly by peer rank.
 #[derive(Default)]
 pub(super) struct Relations {
-    /// Its matching queues.
     pub(super) inbox: Inbox,
     /// Its queue pairs, by peer and port.
     pairs: RefCell<BTreeMap<(usize, usize), Rc<Pair>>>,
     /// Its shared buffers, by peer on the same node.
     buffers: RefCell<BTreeMap<usize, Semaphore>>,
-    /// Its registered buffers.
     pub(super) registered: RefCell<Registered>,
     /// Its credits, and the buffers of peers that it has emptied.
     pub(super) accounts: Accounts,
@@ -85,7 +82,6 @@ pub(super) struct Relations {
     pub(super) inside: Cell<usize>,
     /// Whether a task is copying unexpected messages out of their buffers.
     pub(super) tidying: Cell<bool>,
-    /// Its last wake-up.
     pub(super) woken: Cell<Option<Woken>>,
 }
 

@@ -28,7 +28,6 @@ impl Agreement {
 }
 
 impl Rank {
-    /// Returns the library's kind of rendezvous.
     pub(super) fn rendezvous(&self) -> Rendezvous {
         self.world.mpi.rendezvous.unwrap_or_default()
     }

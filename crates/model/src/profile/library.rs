@@ -290,7 +290,6 @@ fn fault_of(system: &str, key: &str, reason: String) -> Error {
     }
 }
 
-/// Returns the kinds and names of a system's parts.
 fn parts(names: &SystemNames) -> Vec<Name> {
     let parts = [
         (ProfileKind::Host, Some(&names.host)),

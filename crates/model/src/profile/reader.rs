@@ -96,7 +96,6 @@ impl Recorded {
             || path == format!("{}.{}", self.profile, self.key)
     }
 
-    /// Returns whether it is a value of the given profile.
     pub(super) fn is_of(&self, (kind, name): &Name) -> bool {
         self.kind == *kind && self.profile == *name
     }
@@ -112,7 +111,6 @@ pub(super) struct Reading<'a> {
     pub recorded: RefCell<Vec<Recorded>>,
 }
 
-/// A table of a profile.
 pub(super) struct Section<'a> {
     reading: &'a Reading<'a>,
     path: String,
@@ -264,7 +262,6 @@ impl<'a> Section<'a> {
         self.table.get(key).ok_or_else(missing)
     }
 
-    /// Reads a string.
     pub fn word(&self, key: &str) -> Result<String, Error> {
         if let (false, Some(base)) = (self.own(key), &self.base) {
             return base.word(key);

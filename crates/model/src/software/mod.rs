@@ -290,7 +290,6 @@ impl SoftwareProcess {
         self.compute(turn.end - now).await;
     }
 
-    /// Records a span from `start` until now.
     fn span(&self, stage: &'static str, start: Time) {
         let now = self.sim().now();
         self.sim().span(stage, 0, start, now);

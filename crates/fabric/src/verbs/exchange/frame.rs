@@ -41,7 +41,6 @@ pub(super) fn write(stream: &mut TcpStream, body: &[u8]) -> io::Result<()> {
     stream.write_all(&frame)
 }
 
-/// Checks the length of a frame.
 pub(super) fn check(length: usize) -> io::Result<()> {
     match length <= LONGEST {
         true => Ok(()),

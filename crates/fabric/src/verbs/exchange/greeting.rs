@@ -215,7 +215,6 @@ impl Visitor {
         is_proved.then(|| (rank as usize, transcript.proof(secret, Side::Hub)))
     }
 
-    /// Returns the connection of an authenticated process.
     pub(super) fn into_stream(self) -> io::Result<TcpStream> {
         self.stream.set_nonblocking(false)?;
         Ok(self.stream)

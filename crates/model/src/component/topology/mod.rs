@@ -29,7 +29,6 @@ pub(super) struct Choice {
     pub class: usize,
 }
 
-/// The connections between nodes.
 #[derive(Debug, Clone)]
 pub(super) enum Topology {
     /// Back to back, one switch, or a fat tree of as many switches as needed.
@@ -92,7 +91,6 @@ impl Topology {
         }
     }
 
-    /// Returns the number of ports of an adapter.
     pub fn ports(&self) -> usize {
         match self {
             Topology::Tree(tree) => tree.ports(),
@@ -100,7 +98,6 @@ impl Topology {
         }
     }
 
-    /// Returns the total number of egress ports.
     pub fn egresses(&self) -> usize {
         match self {
             Topology::Tree(tree) => tree.egresses(),

@@ -54,7 +54,6 @@ impl Route {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::component) struct Tree {
     nodes: usize,
-    /// Ports of an adapter.
     ports: usize,
     levels: usize,
     /// Ports on one side of a switch; 0 without switches.
@@ -92,7 +91,6 @@ impl Tree {
         }
     }
 
-    /// Returns the number of ports of an adapter.
     pub fn ports(&self) -> usize {
         self.ports
     }
@@ -102,12 +100,10 @@ impl Tree {
         self.nodes * self.ports
     }
 
-    /// Returns whether there are switches.
     pub fn is_switched(&self) -> bool {
         self.levels > 0
     }
 
-    /// Returns the total number of egress ports.
     pub fn egresses(&self) -> usize {
         self.cores_down() + self.core_links()
     }

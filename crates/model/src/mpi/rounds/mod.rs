@@ -81,7 +81,7 @@ impl Round {
 /// A member of a group, and its part in the group's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Its place.
+    /// Its place: the rank within the group.
     pub place: usize,
     /// Number of members.
     pub size: usize,

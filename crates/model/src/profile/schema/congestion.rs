@@ -42,7 +42,7 @@ section! {
         fast_recovery: Count,
         /// Increment of the target rate from then on.
         additive_increase: Rate,
-        /// Increment once both timer and byte counter have reached that many events.
+        /// Increment once both timer and byte counter exceed that many events.
         hyper_increase: Rate,
         /// Lower limit of a flow's rate.
         min_rate: Rate,

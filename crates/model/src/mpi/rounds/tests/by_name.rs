@@ -34,7 +34,6 @@ fn each(size: usize, parts: usize, tokens: impl Fn(usize, usize) -> Vec<u32>) ->
     (0..size).map(of).collect()
 }
 
-/// Returns the bytes that a member sends.
 fn sent(steps: &[Step], bytes_of: impl Fn(usize) -> u64) -> u64 {
     let rounds = Step::rounds(steps, bytes_of);
     let sends = rounds.iter().filter_map(|round| round.send);
