@@ -1,4 +1,5 @@
-//! Prints what the seam costs over bare verbs calls: `overhead [LIBRARY]`, by default the system's libibverbs.
+//! Prints the cost of the fabric interface over bare verbs calls: `overhead [LIBRARY]`, by default
+//! with the system's libibverbs.
 
 use std::time::Duration;
 use verbena_fabric::FabricKind;

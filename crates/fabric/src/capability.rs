@@ -1,23 +1,24 @@
-//! What a fabric can do, as data: a workload asks before it posts, and a result records it.
+//! The capabilities of a fabric as data: workloads check them before posting, and results record
+//! them.
 
 use crate::rails::Rails;
 use verbena_measure::bus::Bus;
 
-/// Which of the three kinds of fabric this is, or a fabric for tests.
+/// The kind of a fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FabricKind {
     /// The system's libibverbs with a real adapter.
     Hardware,
-    /// Verbena's own adapter behind the same C ABI.
+    /// Verbena's software adapter behind the same C ABI.
     Software,
     /// A timing model in virtual time.
     Model,
-    /// An in-process fabric for tests; its figures mean nothing beyond them.
+    /// An in-process fabric for tests; its figures have no other meaning.
     Test,
 }
 
 impl FabricKind {
-    /// The word used in files.
+    /// Returns the word used in files.
     pub fn word(self) -> &'static str {
         match self {
             FabricKind::Hardware => "hardware",
@@ -28,7 +29,7 @@ impl FabricKind {
     }
 }
 
-/// The transports that a fabric offers.
+/// Supported transports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transports {
     /// Reliable connection.
@@ -54,35 +55,35 @@ pub struct Operations {
     pub device_memory: bool,
 }
 
-/// The link under a fabric, from which upper bounds are computed (measurement rule 17).
+/// The link of a fabric, for computing upper bounds (measurement rule 17).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
-    /// Data rate after line encoding, in bits a second.
+    /// Data rate after line encoding, in bits per second.
     pub data_bits_per_second: f64,
     /// Bytes of payload in a full packet.
     pub mtu: u32,
     /// Bytes of headers and checks around each packet's payload, for RC.
     pub packet_overhead: u32,
-    /// The bus between the host's memory and the link, where it is known.
+    /// The bus between host memory and link, if known.
     pub bus: Option<Bus>,
 }
 
-/// What a fabric is and can do.
+/// Kind and capabilities of a fabric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capabilities {
-    /// Which kind it is.
+    /// Kind.
     pub kind: FabricKind,
     /// Device or profile name, e.g. `verbena0`, `mlx5_0`, `connectx-ddr`.
     pub device: String,
-    /// Firmware or version, where known.
+    /// Firmware or version, if known.
     pub version: String,
-    /// Transports offered.
+    /// Supported transports.
     pub transports: Transports,
-    /// Operations offered.
+    /// Supported operations.
     pub operations: Operations,
-    /// Largest inline payload in bytes that a queue pair may ask for.
+    /// Largest inline payload in bytes that a queue pair may request.
     pub max_inline: u32,
-    /// Most scatter/gather elements of a request.
+    /// Most scatter/gather elements per request.
     pub max_segments: u32,
     /// Deepest send or receive queue.
     pub max_depth: u32,
@@ -90,12 +91,12 @@ pub struct Capabilities {
     pub max_completions: u32,
     /// Most queue pairs a process may create.
     pub max_pairs: u32,
-    /// Reads and atomics in flight on a queue pair.
+    /// Reads and atomics in flight per queue pair.
     pub max_reads: u32,
-    /// The largest message in bytes; of a datagram, [`Link::mtu`].
+    /// Largest message in bytes; for datagrams see [`Link::mtu`].
     pub max_message: u64,
-    /// The link, where there is one between the processes. `None` for a path through memory.
+    /// The link between the processes; `None` for a path through memory.
     pub link: Option<Link>,
-    /// Ports like this one that pairs take in turn.
+    /// Ports that queue pairs use in turn.
     pub rails: Rails,
 }

@@ -1,35 +1,35 @@
-//! The fabric's time. A reading is a count of ticks, cheap enough to take around every operation; the clock's
-//! [`ClockSource`] turns a difference into nanoseconds afterwards, outside of what is timed.
+//! The fabric's clock. A reading is a count of ticks, cheap enough to take around every operation;
+//! [`ClockSource`] converts differences to nanoseconds later, outside the timed code.
 
-/// A reading of a fabric's clock, in ticks since an arbitrary origin that is common to the processes of one node.
+/// A clock reading, in ticks since an arbitrary origin that is common to the processes of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticks(pub u64);
 
 impl Ticks {
-    /// Ticks since `earlier`; zero if `earlier` is later.
+    /// Returns the ticks since `earlier`, or zero if `earlier` is later.
     pub fn since(self, earlier: Ticks) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// What a fabric's clock is (measurement rule 1).
+/// Description of a fabric's clock (measurement rule 1).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClockSource {
     /// `tsc`, `monotonic-raw`, `virtual`.
     pub name: &'static str,
     /// Length of a tick in nanoseconds.
     pub nanos_per_tick: f64,
-    /// What reading the clock twice back to back shows, in nanoseconds; 0 for virtual time.
+    /// Difference of two back-to-back readings, in nanoseconds; 0 for virtual time.
     pub overhead_nanos: f64,
 }
 
 impl ClockSource {
-    /// A number of ticks in nanoseconds.
+    /// Converts ticks to nanoseconds.
     pub fn nanos(&self, ticks: u64) -> f64 {
         ticks as f64 * self.nanos_per_tick
     }
 
-    /// Nanoseconds in whole ticks, rounded up.
+    /// Converts nanoseconds to whole ticks, rounded up.
     pub fn ticks(&self, nanos: f64) -> u64 {
         (nanos / self.nanos_per_tick).ceil().max(0.0) as u64
     }

@@ -1,20 +1,21 @@
-//! The contract of the crate's root as checks that any implementation can run: each takes a process of a job of two.
+//! Checks of the contract in the crate's documentation, for any implementation: both processes of a
+//! job of two run each check.
 //!
-//! A check returns an error text that says which rule broke and how. Checks of what a fabric does not offer return
-//! [`Outcome::NotOffered`] after making sure that it says so.
+//! A failed check returns a text with the broken rule. A check of an unsupported feature returns
+//! [`Outcome::NotOffered`] if the capabilities report it as unsupported.
 
 use crate::*;
 
-/// How a check ended.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The rule holds.
     Holds,
-    /// The fabric says that it has no such thing.
+    /// The fabric does not support the feature.
     NotOffered,
 }
 
-/// What a check returns.
+/// Return type of a check.
 pub type Checked = std::result::Result<Outcome, String>;
 
 /// Names of all checks, for [`check`].
@@ -31,6 +32,10 @@ pub const CHECKS: [&str; 9] = [
 ];
 
 /// Runs the named check; both processes of the job must call it.
+///
+/// # Errors
+///
+/// Returns a text with the broken rule, or the failed call.
 pub async fn check<F: Fabric>(fabric: &F, name: &str) -> Checked {
     match name {
         "write-places-bytes" => write_places_bytes(fabric).await,
@@ -48,7 +53,7 @@ pub async fn check<F: Fabric>(fabric: &F, name: &str) -> Checked {
 
 const LENGTH: usize = 16384;
 
-/// Two connected processes with a region and a queue each.
+/// Two connected processes, each with a region and a completion queue.
 struct Two<'a, F: Fabric> {
     fabric: &'a F,
     region: F::Region,
@@ -138,7 +143,7 @@ async fn write_places_bytes<F: Fabric>(fabric: &F) -> Checked {
         ensure(done.id == 1, || {
             format!("rule 3: completion {} for request 1", done.id)
         })?;
-        // The peer polls this byte, which must come after everything before it.
+        // The peer polls this byte, which must arrive after all earlier bytes.
         two.region.store_byte(0, 0xA5);
         let write = Operation::Write {
             to: two.peer_region.at(LENGTH - 1),

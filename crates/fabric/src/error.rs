@@ -1,74 +1,75 @@
-//! What goes wrong at the seam, sorted by who must act: the caller, the environment, the peer, or nobody (a stop).
+//! Errors of the fabric interface, by cause: the caller, the environment, a peer, or a requested
+//! stop.
 //!
-//! An error is as large as two words, so that the result of a call is told in registers: what is posted and polled while a
-//! clock runs succeeds nearly always, and copying room for five words of a reason took longer than the call.
+//! An error is two words long, so that a result is returned in registers: calls in timed code
+//! nearly always succeed, and copying five words for a reason took longer than the call.
 
 use crate::Status;
 use std::time::Duration;
 
-/// Result of a call at the seam.
+/// Result of a fabric call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error at the seam.
+/// An error of the fabric interface.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// This fabric has no such operation, transport or option.
+    /// The fabric does not support the operation, transport or option.
     #[error(transparent)]
     Unsupported(Box<Unsupported>),
-    /// The caller asked for something that has no meaning.
+    /// The caller's request is meaningless.
     #[error(transparent)]
     Invalid(Box<Invalid>),
-    /// The adapter or the operating system refused a call.
+    /// The adapter or the operating system rejected a call.
     #[error(transparent)]
     Adapter(Box<Refused>),
     /// A work request completed in error.
     #[error(transparent)]
     Completion(Box<Failed>),
-    /// Nothing happened for as long as the fabric is patient.
+    /// No progress within the fabric's time limit.
     #[error(transparent)]
     Stalled(Box<Stalled>),
-    /// Another process of the job is gone.
+    /// Another process of the job has ended.
     #[error(transparent)]
     PeerLost(Box<PeerLost>),
-    /// This process hung for so long that the others went on without it.
+    /// The other processes continued without this one, which had hung.
     #[error("the others went on without this process, which did not come to the exchange")]
     LeftBehind,
-    /// The user or the launcher asked to stop.
+    /// The user or the launcher requested a stop.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Of [`Error::Unsupported`].
+/// Details of [`Error::Unsupported`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is not supported by {fabric}")]
 pub struct Unsupported {
-    /// The operation or option asked for.
+    /// The requested operation or option.
     pub what: String,
     /// The fabric's name.
     pub fabric: String,
 }
 
-/// Of [`Error::Invalid`].
+/// Details of [`Error::Invalid`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {reason}")]
 pub struct Invalid {
-    /// The call of the seam.
+    /// The interface call.
     pub call: &'static str,
-    /// What was wrong, with the offending values.
+    /// The fault, with the offending values.
     pub reason: String,
 }
 
-/// Of [`Error::Adapter`].
+/// Details of [`Error::Adapter`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{call} failed: {reason}")]
 pub struct Refused {
     /// The call that failed.
     pub call: String,
-    /// The operating system's or the adapter's reason.
+    /// The reason given by the operating system or the adapter.
     pub reason: String,
 }
 
-/// Of [`Error::Completion`].
+/// Details of [`Error::Completion`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("work request {id} on queue pair {pair} completed with {status}")]
 pub struct Failed {
@@ -80,28 +81,28 @@ pub struct Failed {
     pub status: Status,
 }
 
-/// Of [`Error::Stalled`].
+/// Details of [`Error::Stalled`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no progress for {} ms while waiting for {what}", waited.as_millis())]
 pub struct Stalled {
-    /// What was awaited.
+    /// The awaited event.
     pub what: &'static str,
-    /// For how long.
+    /// Time waited.
     pub waited: Duration,
 }
 
-/// Of [`Error::PeerLost`].
+/// Details of [`Error::PeerLost`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("process {rank} of the job is gone: {reason}")]
 pub struct PeerLost {
     /// Its rank.
     pub rank: usize,
-    /// How it was noticed.
+    /// How the loss was detected.
     pub reason: String,
 }
 
 impl Error {
-    /// What this fabric does not have.
+    /// Creates [`Error::Unsupported`].
     #[cold]
     pub fn unsupported(what: impl Into<String>, fabric: impl Into<String>) -> Error {
         Error::Unsupported(Box::new(Unsupported {
@@ -110,7 +111,7 @@ impl Error {
         }))
     }
 
-    /// A request without meaning.
+    /// Creates [`Error::Invalid`].
     #[cold]
     pub fn invalid(call: &'static str, reason: impl Into<String>) -> Error {
         Error::Invalid(Box::new(Invalid {
@@ -119,7 +120,7 @@ impl Error {
         }))
     }
 
-    /// A call that the adapter or the operating system refused.
+    /// Creates [`Error::Adapter`].
     #[cold]
     pub fn adapter(call: impl Into<String>, reason: impl Into<String>) -> Error {
         Error::Adapter(Box::new(Refused {
@@ -128,19 +129,19 @@ impl Error {
         }))
     }
 
-    /// A work request that failed.
+    /// Creates [`Error::Completion`].
     #[cold]
     pub fn completion(id: u64, pair: u32, status: Status) -> Error {
         Error::Completion(Box::new(Failed { id, pair, status }))
     }
 
-    /// A wait without progress.
+    /// Creates [`Error::Stalled`].
     #[cold]
     pub fn stalled(what: &'static str, waited: Duration) -> Error {
         Error::Stalled(Box::new(Stalled { what, waited }))
     }
 
-    /// A process that is gone.
+    /// Creates [`Error::PeerLost`].
     #[cold]
     pub fn peer_lost(rank: usize, reason: impl Into<String>) -> Error {
         Error::PeerLost(Box::new(PeerLost {

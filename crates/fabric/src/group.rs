@@ -1,24 +1,28 @@
-//! The processes of a job: who is who, the exchange outside of the adapter, barriers and the synchronised start.
+//! The processes of a job: ranks and nodes, the out-of-band exchange, barriers and the synchronised
+//! start.
 
 use crate::clock::Ticks;
 use crate::error::Result;
 use std::net::IpAddr;
 
-/// The job as one process sees it.
+/// The job as seen by one process.
 ///
-/// Every process of `members` must make the same calls in the same order. `members` is sorted and holds the caller.
+/// Every process in `members` must make the same calls in the same order. `members` must be sorted
+/// and contain the caller.
 pub trait Group {
-    /// This process.
+    /// Returns the rank of this process.
     fn rank(&self) -> usize;
-    /// Number of processes.
+    /// Returns the number of processes.
     fn size(&self) -> usize;
-    /// The node on which a process runs; nodes count from 0 in the order of their first process.
+    /// Returns the node of a process; nodes are numbered from 0 in the order of their first
+    /// process.
     fn node_of(&self, rank: usize) -> usize;
-    /// An address at which other nodes reach the one of a process, where that is known.
+    /// Returns an address at which other nodes reach the node of a process, if known.
     fn address_of(&self, _rank: usize) -> Option<IpAddr> {
         None
     }
-    /// The pairs of the job, each of two ranks: between the first two nodes where there are two, else neighbours.
+    /// Returns the pairs of the job, two ranks each: between the first two nodes if there are two,
+    /// else neighbouring ranks.
     fn pairing(&self) -> Vec<[usize; 2]> {
         let on = |node: usize| (0..self.size()).filter(move |&rank| self.node_of(rank) == node);
         let across: Vec<[usize; 2]> = on(0).zip(on(1)).map(|(a, b)| [a, b]).collect();
@@ -27,21 +31,41 @@ pub trait Group {
         }
         (0..self.size() / 2).map(|k| [2 * k, 2 * k + 1]).collect()
     }
-    /// Everybody's bytes, in the order of ranks: connection data and results. Not for what is timed.
+    /// Exchanges bytes among all processes and returns them in the order of ranks. For connection
+    /// data and results; not for timed code.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of rule 10 if the wait ends early.
     async fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
-    /// Nobody leaves before all of `members` came. As fine-grained as the fabric can: shared memory between processes
-    /// of a node (connectx_multicore, section 3.1), so that it may stand between timed exchanges.
+    /// Waits until all `members` have arrived. Uses the finest-grained means of the fabric, shared
+    /// memory between processes of a node (connectx_multicore, section 3.1), so that it may be used
+    /// between timed exchanges.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of rule 10 if the wait ends early.
     async fn barrier(&self, members: &[usize]) -> Result<()>;
-    /// A barrier, then agreement on an instant shortly ahead, then a wait for it (measurement rule 11). Returns the
-    /// agreed instant on this process's clock; the skew is how much later the first operation starts.
+    /// Performs a barrier, agrees on an instant shortly ahead and waits for it (measurement rule
+    /// 11). Returns the agreed instant on this process's clock; the skew is the delay of the first
+    /// operation after it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::barrier`].
     async fn align(&self, members: &[usize]) -> Result<Ticks>;
-    /// How long a cache line takes from one of two members to the other at this moment, in nanoseconds; `None` where they share
-    /// no memory. Both call it.
+    /// Measures the current latency of a cache line transfer between two members, in nanoseconds;
+    /// `None` if they share no memory. Both must call it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::barrier`].
     async fn line_time(&self, _members: &[usize]) -> Result<Option<f64>> {
         Ok(None)
     }
-    /// By how many nanoseconds the agreed instants of the last [`Group::align`] may be apart, where clocks are several;
-    /// infinite where they could not be compared.
+    /// Returns the uncertainty in nanoseconds of the instants agreed by the last [`Group::align`]
+    /// across different clocks; infinite if these could not be compared, `None` if there is one
+    /// clock.
     fn start_error(&self) -> Option<f64> {
         None
     }

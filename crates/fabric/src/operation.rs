@@ -1,14 +1,14 @@
-//! Work requests: what is posted to a queue pair.
+//! Work requests for send and receive queues.
 
 use crate::Fabric;
 
 /// A part of a region, as a scatter/gather element.
 pub struct Slice<'a, R> {
-    /// The region, borrowed for as long as the request is being posted.
+    /// The region, borrowed while the request is being posted.
     pub region: &'a R,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: usize,
-    /// Bytes.
+    /// Length in bytes.
     pub length: usize,
 }
 
@@ -20,7 +20,7 @@ impl<R> Clone for Slice<'_, R> {
 impl<R> Copy for Slice<'_, R> {}
 
 impl<'a, R> Slice<'a, R> {
-    /// `length` bytes of `region` from `offset`.
+    /// Creates a slice of `length` bytes of `region` from `offset`.
     pub fn new(region: &'a R, offset: usize, length: usize) -> Self {
         Slice {
             region,
@@ -30,16 +30,16 @@ impl<'a, R> Slice<'a, R> {
     }
 }
 
-/// A place in a peer's region.
+/// A location in a peer's region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
-    /// Address in the owner's terms.
+    /// Address in the owner's address space.
     pub address: u64,
     /// The region's remote key.
     pub key: u32,
 }
 
-/// What a send-queue request does.
+/// Operation of a send-queue request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// RDMA write.
@@ -47,11 +47,12 @@ pub enum Operation {
         /// First byte written.
         to: Remote,
     },
-    /// RDMA write that also consumes a receive request and delivers a word with its completion.
+    /// RDMA write that also consumes a receive request and delivers 32 bits of immediate data with
+    /// its completion.
     WriteImmediate {
         /// First byte written.
         to: Remote,
-        /// The word, in the host's order at both ends.
+        /// The immediate data, in host byte order on both sides.
         immediate: u32,
     },
     /// RDMA read into the local slices.
@@ -61,56 +62,58 @@ pub enum Operation {
     },
     /// Send.
     Send,
-    /// Send that delivers a word with the receive completion.
+    /// Send that delivers immediate data with the receive completion.
     SendImmediate {
-        /// The word.
+        /// The immediate data.
         immediate: u32,
     },
-    /// Replaces eight bytes by `swap` if they equal `compare`; the old value lands in the local slice.
+    /// Replaces eight bytes by `swap` if they equal `compare`; the old value is stored in the local
+    /// slice.
     CompareSwap {
-        /// The aligned place.
+        /// The aligned location.
         at: Remote,
-        /// Compared with it.
+        /// Value to compare with.
         compare: u64,
-        /// Stored if equal.
+        /// Value to store if equal.
         swap: u64,
     },
-    /// Adds to eight bytes; the old value lands in the local slice.
+    /// Adds to eight bytes; the old value is stored in the local slice.
     FetchAdd {
-        /// The aligned place.
+        /// The aligned location.
         at: Remote,
-        /// What is added.
+        /// The addend.
         add: u64,
     },
 }
 
-/// Whether success is reported.
+/// When a request generates a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Signal {
-    /// A completion on success and on failure.
+    /// On success and on failure.
     #[default]
     Signalled,
-    /// A completion on failure only.
+    /// On failure only.
     Silent,
-    /// Signalled, and an event at the receiver if it asked for solicited ones.
+    /// As `Signalled`, and the receiver gets an event if it armed its queue for solicited events
+    /// only.
     Solicited,
 }
 
-/// How the adapter gets the payload.
+/// Location of the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
-    /// The adapter reads the buffer by itself.
+    /// In memory, read by the adapter.
     #[default]
     Reference,
-    /// The processor puts the bytes into the request.
+    /// In the work request, copied by the processor.
     Inline,
 }
 
-/// Who receives, when the queue pair alone does not say.
+/// Receiver of a request.
 pub enum Destination<'a, F: Fabric + ?Sized> {
     /// The peer that the queue pair is connected to.
     Connected,
-    /// A datagram.
+    /// The receiver of a datagram.
     Datagram {
         /// The peer's address.
         address: &'a F::Address,
@@ -119,7 +122,7 @@ pub enum Destination<'a, F: Fabric + ?Sized> {
         /// The queue key.
         key: u32,
     },
-    /// Over XRC, the shared receive queue of this number.
+    /// For XRC, the shared receive queue with this number.
     SharedReceive(u32),
 }
 
@@ -132,17 +135,17 @@ impl<F: Fabric + ?Sized> Copy for Destination<'_, F> {}
 
 /// A request for the send queue.
 pub struct WorkRequest<'a, F: Fabric + ?Sized> {
-    /// Comes back in the completion.
+    /// Identifier returned in the completion.
     pub id: u64,
-    /// What to do.
+    /// Operation.
     pub operation: Operation,
-    /// Local bytes, gathered (or scattered into, for reads and atomics).
+    /// Local bytes to gather from, or for reads and atomics to scatter into.
     pub local: &'a [Slice<'a, F::Region>],
-    /// Who receives.
+    /// Receiver.
     pub destination: Destination<'a, F>,
-    /// Whether success is reported.
+    /// When to generate a completion.
     pub signal: Signal,
-    /// Inline or by reference.
+    /// Location of the payload.
     pub placement: Placement,
 }
 
@@ -154,7 +157,7 @@ impl<F: Fabric + ?Sized> Clone for WorkRequest<'_, F> {
 impl<F: Fabric + ?Sized> Copy for WorkRequest<'_, F> {}
 
 impl<'a, F: Fabric + ?Sized> WorkRequest<'a, F> {
-    /// A signalled request by reference to the connected peer.
+    /// Creates a signalled request by reference to the connected peer.
     pub fn new(id: u64, operation: Operation, local: &'a [Slice<'a, F::Region>]) -> Self {
         WorkRequest {
             id,
@@ -166,25 +169,25 @@ impl<'a, F: Fabric + ?Sized> WorkRequest<'a, F> {
         }
     }
 
-    /// The same, reporting success or not.
+    /// Sets when to generate a completion.
     pub fn signal(mut self, signal: Signal) -> Self {
         self.signal = signal;
         self
     }
 
-    /// The same, inline or by reference.
+    /// Sets the location of the payload.
     pub fn placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
-    /// The same, to another destination.
+    /// Sets the receiver.
     pub fn to(mut self, destination: Destination<'a, F>) -> Self {
         self.destination = destination;
         self
     }
 
-    /// Bytes of its local slices.
+    /// Returns the total length of its local slices in bytes.
     pub fn length(&self) -> usize {
         self.local.iter().map(|slice| slice.length).sum()
     }
@@ -192,9 +195,9 @@ impl<'a, F: Fabric + ?Sized> WorkRequest<'a, F> {
 
 /// A request for a receive queue or a shared receive queue.
 pub struct ReceiveRequest<'a, R> {
-    /// Comes back in the completion.
+    /// Identifier returned in the completion.
     pub id: u64,
-    /// Where the message is scattered.
+    /// Local memory for the message.
     pub local: &'a [Slice<'a, R>],
 }
 

@@ -1,4 +1,4 @@
-//! Queue pairs, shared receive queues, and the plain data with which two ends find each other.
+//! Queue pairs, shared receive queues, and the data exchanged to connect two queue pairs.
 
 use crate::error::{Error, Result};
 use crate::operation::{ReceiveRequest, WorkRequest};
@@ -13,14 +13,15 @@ pub enum Transport {
     Uc,
     /// Unreliable datagram.
     Ud,
-    /// The sending half of an extended reliable connection.
+    /// The initiating half of an extended reliable connection.
     XrcInitiator,
-    /// Its receiving half: no queues of its own; messages name a shared receive queue.
+    /// The target half of an extended reliable connection: no queues of its own; messages name a
+    /// shared receive queue.
     XrcTarget,
 }
 
 impl Transport {
-    /// The word used in files; both halves of XRC are `xrc`.
+    /// Returns the word used in files; both halves of XRC are `xrc`.
     pub fn word(self) -> &'static str {
         match self {
             Transport::Rc => "rc",
@@ -31,30 +32,30 @@ impl Transport {
     }
 }
 
-/// One end of a queue pair, as it is told over the exchange: plain data.
+/// The data about a queue pair that its peer needs to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Endpoint {
     /// Queue pair number.
     pub pair: u32,
-    /// First packet sequence number that this end sends.
+    /// First packet sequence number that this queue pair sends.
     pub psn: u32,
     /// Queue key, for datagrams.
     pub queue_key: u32,
-    /// Number of the shared receive queue that an XRC sender must name; 0 without.
+    /// Number of the shared receive queue that an XRC sender must name; 0 if none.
     pub shared_receive: u32,
     /// Local identifier of the port; 0 on Ethernet.
     pub lid: u16,
     /// Global identifier of the port.
     pub gid: [u8; 16],
-    /// The largest packet payload of the port, as `enum ibv_mtu` has it; 0 where there are no packets.
+    /// Path MTU of the port as in `enum ibv_mtu`; 0 if there are no packets.
     pub mtu_code: u8,
 }
 
 impl Endpoint {
-    /// Its size on the exchange.
+    /// Size of the serialised form.
     pub const BYTES: usize = 35;
 
-    /// For the exchange, little-endian.
+    /// Serialises to little-endian bytes.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         for (i, word) in [self.pair, self.psn, self.queue_key, self.shared_receive]
@@ -69,7 +70,11 @@ impl Endpoint {
         bytes
     }
 
-    /// From the exchange.
+    /// Deserialises the result of [`Endpoint::to_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Invalid`] if the length is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().map_err(|_| {
             Error::invalid(
@@ -90,28 +95,29 @@ impl Endpoint {
     }
 }
 
-/// What to ask of a queue pair.
+/// Parameters of a queue pair.
 pub struct PairRequest<'a, F: Fabric + ?Sized> {
     /// Its transport.
     pub transport: Transport,
-    /// Where initiated requests complete.
+    /// Completion queue of initiated requests.
     pub send_completions: &'a F::Completions,
-    /// Where receive requests complete.
+    /// Completion queue of receive requests.
     pub receive_completions: &'a F::Completions,
     /// Send queue depth.
     pub send_depth: u32,
     /// Receive queue depth; unused with a shared receive queue.
     pub receive_depth: u32,
-    /// Scatter/gather elements a request.
+    /// Scatter/gather elements per request.
     pub segments: u32,
-    /// Largest inline payload; the call fails if the fabric cannot grant it.
+    /// Largest inline payload; creation fails if the fabric cannot grant it.
     pub inline: u32,
-    /// The shared receive queue to use, if any. For an XRC target, the one whose number its endpoint tells.
+    /// Shared receive queue, if any. For an XRC target, the queue whose number its endpoint states.
     pub shared_receive: Option<&'a F::SharedReceive>,
 }
 
 impl<'a, F: Fabric + ?Sized> PairRequest<'a, F> {
-    /// An RC pair with one completion queue for both directions, 128 deep, one segment, nothing inline.
+    /// Returns the parameters of an RC queue pair with one completion queue for both directions,
+    /// 128 entries deep, with one segment and without inline data.
     pub fn rc(completions: &'a F::Completions) -> Self {
         PairRequest {
             transport: Transport::Rc,
@@ -126,23 +132,28 @@ impl<'a, F: Fabric + ?Sized> PairRequest<'a, F> {
     }
 }
 
-/// What to ask of a shared receive queue.
+/// Parameters of a shared receive queue.
 pub struct SharedReceiveRequest<'a, F: Fabric + ?Sized> {
     /// Depth.
     pub depth: u32,
-    /// Scatter elements a request.
+    /// Scatter elements per request.
     pub segments: u32,
-    /// For XRC: the queue where its receives complete. The fabric keeps one XRC domain a process.
+    /// For XRC: the completion queue of its receives. The fabric keeps one XRC domain per process.
     pub xrc_completions: Option<&'a F::Completions>,
 }
 
 /// A queue pair.
 pub trait QueuePair<F: Fabric + ?Sized> {
-    /// What the other end needs to know.
+    /// Returns the data that the peer needs.
     fn endpoint(&self) -> Endpoint;
-    /// Connects to the other end (RC, UC, XRC), after which both may post; for UD only makes the pair ready.
+    /// Connects to the peer (RC, UC, XRC), after which both may post; for UD it only makes the
+    /// queue pair ready.
     async fn connect(&self, remote: &Endpoint) -> Result<()>;
-    /// Posts a list with one doorbell. On error, what stands before the bad request was posted.
+    /// Posts a list with one doorbell.
+    ///
+    /// # Errors
+    ///
+    /// On error, all requests before the bad one have been posted.
     async fn post_send(&self, list: &[WorkRequest<'_, F>]) -> Result<()>;
     /// Posts a list of receive requests. May be called before [`QueuePair::connect`].
     async fn post_receive(&self, list: &[ReceiveRequest<'_, F::Region>]) -> Result<()>;
@@ -150,7 +161,7 @@ pub trait QueuePair<F: Fabric + ?Sized> {
 
 /// A shared receive queue.
 pub trait SharedReceive<R: Region> {
-    /// Its number, which XRC senders name; 0 if it is not for XRC.
+    /// Returns its number, which XRC senders name; 0 if it is not for XRC.
     fn number(&self) -> u32;
     /// Posts a list of receive requests.
     async fn post_receive(&self, list: &[ReceiveRequest<'_, R>]) -> Result<()>;

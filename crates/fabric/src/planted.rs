@@ -1,36 +1,38 @@
-//! A fabric with known faults: a context cache, a translation cache, and a straggling pair. The analysis of the suite
-//! is tested against it: what was planted must be found.
+//! A fabric with fault injection: a context cache, a translation cache, and a straggling pair.
+//! Tests check that the suite's analysis finds the injected faults.
 
 use crate::instant::{Cost, InstantProcess, Posted, Timing, run_job};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// What is planted. Times in nanoseconds.
+/// The injected faults. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planted {
-    /// Queue pair contexts that the adapter of each process holds.
+    /// Queue pair contexts cached by each process's adapter.
     pub context_entries: usize,
-    /// Added when a context is not held.
+    /// Added latency of a context miss.
     pub context_miss: u64,
-    /// Pages whose translation the adapter holds.
+    /// Pages whose translation the adapter caches.
     pub translation_entries: usize,
-    /// Added for each page that is not held.
+    /// Added latency per translation miss.
     pub translation_miss: u64,
-    /// The pair of processes `2k` and `2k + 1` that is slower, and how many times.
+    /// The slower pair, of processes `2k` and `2k + 1`, and its slowdown factor.
     pub straggler: Option<(usize, u64)>,
     /// Latency of an empty message.
     pub base_latency: u64,
-    /// Between two messages.
+    /// Time between two messages.
     pub gap: u64,
-    /// Bytes that pass in a microsecond: 1,000 is 1 GB/s.
+    /// Transfer rate in bytes per microsecond: 1,000 is 1 GB/s.
     pub bytes_per_microsecond: u64,
-    /// Host memory that a queue pair costs, in bytes.
+    /// Host memory per queue pair, in bytes.
     pub connection_bytes: u64,
-    /// What reading the clock costs the processes, in nanoseconds, in the order of ranks; the last value for the rest.
+    /// Cost of reading the clock per rank, in nanoseconds; the last value holds for the remaining
+    /// ranks.
     pub clock_costs: Vec<f64>,
-    /// Whether the system binds no process to a processor.
+    /// Whether binding processes to processors fails.
     pub processors_refused: bool,
-    /// One request that takes longer, as if its process had been put aside: its number from 0, and by how many nanoseconds.
+    /// One stalled request, as if its process had been preempted: its number from 0, and the delay
+    /// in nanoseconds.
     pub stall: Option<(u64, u64)>,
 }
 
@@ -55,7 +57,7 @@ impl Default for Planted {
 }
 
 impl Planted {
-    /// Runs a job on such an adapter.
+    /// Runs a job on such adapters.
     pub fn run_job<T, F>(self, size: usize, program: F) -> Vec<T>
     where
         F: AsyncFn(InstantProcess) -> T,
@@ -127,7 +129,6 @@ impl Timing for PlantedTiming {
     }
 }
 
-/// A cache that forgets what was used least recently.
 struct LeastRecent<K> {
     capacity: usize,
     held: VecDeque<K>,
@@ -141,7 +142,7 @@ impl<K: Eq + Hash> LeastRecent<K> {
         }
     }
 
-    /// Whether it was held; it is now the most recent.
+    /// Uses a key; returns whether it was cached.
     fn touch(&mut self, key: K) -> bool {
         let position = self.held.iter().position(|held| *held == key);
         if let Some(position) = position {

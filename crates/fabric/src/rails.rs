@@ -1,27 +1,27 @@
-//! The ports that the pairs of a job take in turn: one, or several of an adapter or of several adapters.
+//! The ports that the pairs of a job use in turn: one, or several of one or more adapters.
 
-/// The ports, each by the number of its adapter.
+/// The ports, each as the number of its adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rails(Vec<usize>);
 
 impl Rails {
-    /// One port.
+    /// Returns a single port.
     pub fn single() -> Rails {
         Rails(vec![0])
     }
 
-    /// Ports of the adapters of these names, of which each may occur often.
+    /// Returns ports of the adapters with these names; a name occurs once per port.
     pub fn of(adapters: &[&str]) -> Rails {
         let number = |name: &&str| adapters.iter().position(|other| other == name);
         Rails(adapters.iter().filter_map(number).collect())
     }
 
-    /// Ports that so many pairs use together.
+    /// Returns the number of ports used by `pairs` pairs together.
     pub fn ports_of(&self, pairs: usize) -> usize {
         pairs.clamp(1, self.0.len().max(1))
     }
 
-    /// Adapters that they use, each with a bus of its own.
+    /// Returns the number of adapters used by `pairs` pairs, each with its own bus.
     pub fn adapters_of(&self, pairs: usize) -> usize {
         let used = &self.0[..self.ports_of(pairs).min(self.0.len())];
         let is_first = |at: &usize| !used[..*at].contains(&used[*at]);

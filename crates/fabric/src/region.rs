@@ -1,31 +1,32 @@
-//! Memory that the adapter may reach: buffers, their registration, and the processor's own access to them.
+//! Memory accessible to the adapter: buffers, their registration, and the processor's access to
+//! them.
 //!
-//! The processor reaches registered memory by copies and by single loads and stores, never by reference, because the
-//! adapter and the peer may change it at any moment.
+//! The processor accesses registered memory by copies and by single loads and stores, never by
+//! reference, because the adapter and the peer may change it at any time.
 
 use crate::error::{Error, Result};
 
-/// Where a buffer lives.
+/// Location of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Location {
-    /// Memory of the host.
+    /// Host memory.
     #[default]
     Host,
     /// Memory on the adapter (`ibv_alloc_dm`; the memfree paper's "NIC memory").
     Device,
 }
 
-/// What to allocate.
+/// Parameters of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BufferRequest {
-    /// Bytes.
+    /// Size in bytes.
     pub length: usize,
     /// Host or adapter memory.
     pub location: Location,
 }
 
 impl BufferRequest {
-    /// Host memory.
+    /// Returns a request for host memory.
     pub fn host(length: usize) -> Self {
         BufferRequest {
             length,
@@ -34,31 +35,31 @@ impl BufferRequest {
     }
 }
 
-/// What peers may do with a region. The owner may always read; local writing is always permitted.
+/// Permissions of peers on a region. The owner may always read and write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
     /// Peers may write.
     pub remote_write: bool,
     /// Peers may read.
     pub remote_read: bool,
-    /// Peers may do atomics.
+    /// Peers may perform atomics.
     pub remote_atomic: bool,
 }
 
 impl Access {
-    /// For the owner alone.
+    /// No remote access.
     pub const LOCAL: Access = Access {
         remote_write: false,
         remote_read: false,
         remote_atomic: false,
     };
-    /// Everything that a peer may ask for.
+    /// All remote operations.
     pub const ALL: Access = Access {
         remote_write: true,
         remote_read: true,
         remote_atomic: true,
     };
-    /// Reads and writes, for adapters without atomics.
+    /// Remote reads and writes, for adapters without atomics.
     pub const READ_WRITE: Access = Access {
         remote_write: true,
         remote_read: true,
@@ -66,22 +67,23 @@ impl Access {
     };
 }
 
-/// A peer's region, as it is told over the exchange: plain data.
+/// The data about a region that a peer needs to access it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RemoteRegion {
-    /// Address of its first byte, in the owner's terms.
+    /// Address of its first byte, in the owner's address space.
     pub address: u64,
     /// Its remote key.
     pub key: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
 impl RemoteRegion {
-    /// Its size on the exchange.
+    /// Size of the serialised form.
     pub const BYTES: usize = 20;
 
-    /// The place `offset` bytes into the region. Offsets are checked by the adapter that owns it, not here.
+    /// Returns the location `offset` bytes into the region. The owner's adapter checks offsets, not
+    /// this function.
     pub fn at(&self, offset: usize) -> crate::Remote {
         crate::Remote {
             address: self.address.wrapping_add(offset as u64),
@@ -89,7 +91,7 @@ impl RemoteRegion {
         }
     }
 
-    /// For the exchange, little-endian.
+    /// Serialises to little-endian bytes.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -98,7 +100,11 @@ impl RemoteRegion {
         bytes
     }
 
-    /// From the exchange.
+    /// Deserialises the result of [`RemoteRegion::to_bytes`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Invalid`] if the length is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().map_err(|_| {
             Error::invalid(
@@ -115,38 +121,71 @@ impl RemoteRegion {
     }
 }
 
-/// Bytes that are read together, into memory that the nearest cache holds.
+/// Bytes read at a time, into memory that stays in the nearest cache.
 const CONSUMED: usize = 4096;
 
 /// A registered buffer.
 ///
-/// Reads and writes through this trait cost the processor what they cost on the fabric's machine; models count
-/// `load_*` and `store_*` as free and charge [`Region::copy`] and [`Region::consume`] by
-/// their length.
+/// Access through this trait costs the time that it takes on the fabric's machine; models count
+/// `load_*` and `store_*` as free and charge [`Region::copy`] and [`Region::consume`] by length.
 pub trait Region {
-    /// Bytes.
+    /// Returns the length in bytes.
     fn length(&self) -> usize;
-    /// What peers need to reach it.
+    /// Returns the data that peers need to access it.
     fn remote(&self) -> RemoteRegion;
-    /// Copies `bytes` in at `offset`; for set-up, outside of what is timed.
+    /// Copies `bytes` to `offset`; for set-up, not for timed code.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Invalid`] if the range is outside the region.
     fn write(&self, offset: usize, bytes: &[u8]) -> Result<()>;
-    /// Copies out from `offset`; for verification, outside of what is timed.
+    /// Copies from `offset`; for verification, not for timed code.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Invalid`] if the range is outside the region.
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<()>;
-    /// One byte. Panics outside the region.
+    /// Loads one byte.
+    ///
+    /// # Panics
+    ///
+    /// If it is outside the region.
     fn load_byte(&self, offset: usize) -> u8;
-    /// Sets one byte. Panics outside the region.
+    /// Stores one byte.
+    ///
+    /// # Panics
+    ///
+    /// If it is outside the region.
     fn store_byte(&self, offset: usize, value: u8);
-    /// Eight aligned bytes in the machine's order. Panics outside the region or when not aligned.
+    /// Loads eight aligned bytes in native byte order.
+    ///
+    /// # Panics
+    ///
+    /// If they are outside the region or not aligned.
     fn load_word(&self, offset: usize) -> u64;
-    /// Sets eight aligned bytes. Panics outside the region or when not aligned.
+    /// Stores eight aligned bytes in native byte order.
+    ///
+    /// # Panics
+    ///
+    /// If they are outside the region or not aligned.
     fn store_word(&self, offset: usize, value: u64);
-    /// Waits until the byte at `offset` is `value`: memory polling, the receiver of a write-latency test.
+    /// Waits until the byte at `offset` is `value`: memory polling, as by the receiver of a
+    /// write-latency test.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of rule 10 if the wait ends early.
     async fn until_byte(&self, offset: usize, value: u8) -> Result<()>;
     /// Waits until the aligned word at `offset` is `value`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Region::until_byte`].
     async fn until_word(&self, offset: usize, value: u64) -> Result<()>;
-    /// The processor copies `length` bytes from `source` at `from` to this region at `to`: what an eager protocol does.
+    /// Has the processor copy `length` bytes from `source` at `from` to this region at `to`, as in
+    /// an eager protocol.
     async fn copy(&self, to: usize, source: &Self, from: usize, length: usize) -> Result<()>;
-    /// The processor reads `length` bytes from `offset`, as a program does that uses what has arrived.
+    /// Has the processor read `length` bytes from `offset`, like a program that uses received data.
     async fn consume(&self, offset: usize, length: usize) -> Result<()> {
         let mut part = [0; CONSUMED];
         let end = offset + length;

@@ -1,4 +1,4 @@
-//! The trait itself.
+//! The [`Fabric`] trait.
 
 use crate::capability::Capabilities;
 use crate::clock::{ClockSource, Ticks};
@@ -9,29 +9,29 @@ use crate::pair::{Endpoint, PairRequest, QueuePair, SharedReceive, SharedReceive
 use crate::region::{Access, BufferRequest, Region};
 use std::time::Duration;
 
-/// What to ask of a completion queue.
+/// Parameters of a completion queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueRequest {
     /// Depth.
     pub depth: u32,
-    /// How it will be waited for; [`Wait::Event`] gives it an event channel.
+    /// How it will be waited for; [`Wait::Event`] creates an event channel.
     pub wait: Wait,
 }
 
-/// What a process has of the processors in a point.
+/// A process's processor during a measurement point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seat {
-    /// One of its own, to which it is bound.
+    /// A processor of its own, to which it is bound.
     Own,
-    /// Those that work are more than the processors: they take turns.
+    /// More working processes than processors: they share them.
     InTurns,
-    /// The system did not let it be bound.
+    /// The operating system refused the binding.
     Unbound,
 }
 
 /// One process of a job, with one adapter.
 pub trait Fabric {
-    /// Memory that is not registered yet.
+    /// Unregistered memory.
     type Buffer;
     /// Registered memory.
     type Region: Region;
@@ -46,20 +46,25 @@ pub trait Fabric {
     /// The job.
     type Group: Group;
 
-    /// What this fabric is and can do.
+    /// Returns kind and capabilities.
     fn capabilities(&self) -> &Capabilities;
-    /// The job.
+    /// Returns the job.
     fn group(&self) -> &Self::Group;
-    /// The clock's reading. Costs no virtual time.
+    /// Reads the clock. Takes no virtual time.
     fn now(&self) -> Ticks;
-    /// What the clock is.
+    /// Returns the description of the clock.
     fn clock(&self) -> &ClockSource;
 
-    /// Allocates memory; every page is touched, so that registration and use find it present.
+    /// Allocates memory and touches every page, so that registration and use find it present.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Unsupported`](crate::Error::Unsupported) for adapter memory if there is
+    /// none.
     async fn allocate(&self, request: BufferRequest) -> Result<Self::Buffer>;
-    /// Registers memory. Its cost is a benchmark of its own, hence apart from allocation.
+    /// Registers memory. Separate from allocation, as its cost is a benchmark of its own.
     async fn register(&self, buffer: Self::Buffer, access: Access) -> Result<Self::Region>;
-    /// Ends the adapter's access and gives the memory back.
+    /// Ends the adapter's access and returns the memory.
     async fn deregister(&self, region: Self::Region) -> Result<Self::Buffer>;
     /// Allocates and registers host memory.
     async fn region(&self, length: usize, access: Access) -> Result<Self::Region> {
@@ -68,27 +73,38 @@ pub trait Fabric {
     }
 
     /// Creates a completion queue.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Unsupported`](crate::Error::Unsupported) for [`Wait::Event`] if there are
+    /// no completion events.
     async fn completions(&self, request: QueueRequest) -> Result<Self::Completions>;
     /// Creates a shared receive queue.
     async fn shared_receive(
         &self,
         request: SharedReceiveRequest<'_, Self>,
     ) -> Result<Self::SharedReceive>;
-    /// Creates a queue pair, not connected yet.
+    /// Creates an unconnected queue pair.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the fabric cannot grant the inline payload.
     async fn pair(&self, request: PairRequest<'_, Self>) -> Result<Self::Pair>;
-    /// Makes an address from what a peer told.
+    /// Creates an address from a peer's endpoint.
     async fn address(&self, remote: &Endpoint) -> Result<Self::Address>;
 
-    /// Takes a processor for a point in which `members`, this process among them, work while all others wait.
+    /// Takes a processor for a point in which `members`, including this process, work while all
+    /// others wait.
     fn take_seat(&self, _members: &[usize]) -> Seat {
         Seat::Own
     }
-    /// The processor is busy for so long.
+    /// Keeps the processor busy for `time`.
     async fn compute(&self, time: Duration);
-    /// Bytes of host memory that this process and the adapter on its behalf hold now, where the fabric can tell: the
-    /// slope over many connections is what a connection costs (memfree, section 4.4).
+    /// Returns the bytes of host memory held by this process and by the adapter on its behalf, if
+    /// known: the slope over many connections is the cost of a connection (memfree, section 4.4).
     fn host_memory(&self) -> Option<u64>;
-    /// Whether a stop was asked for; workloads look between points, waits look by themselves.
+    /// Returns whether a stop was requested; workloads check it between points, waits check it
+    /// themselves.
     fn stopping(&self) -> bool {
         false
     }

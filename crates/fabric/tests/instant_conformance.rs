@@ -1,4 +1,4 @@
-//! The in-process fabric keeps the seam's contract.
+//! The in-process fabric keeps the contract of the fabric interface.
 
 use verbena_fabric::conformance::{CHECKS, Outcome, check};
 use verbena_fabric::instant::{NoTime, run_job};

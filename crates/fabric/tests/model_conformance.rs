@@ -1,4 +1,5 @@
-//! The fabric over the timing models keeps the seam's contract, at both fidelities, on every kind of adapter.
+//! The fabric over the timing models keeps the contract of the fabric interface, at both
+//! fidelities, on every kind of adapter.
 
 use verbena_fabric::conformance::{CHECKS, Outcome, check};
 use verbena_fabric::model::{Fidelity, Job, Machine, run_audited, run_job};
@@ -71,7 +72,7 @@ fn a_wait_for_what_never_comes_ends_and_the_others_are_told_after() {
         use verbena_fabric::Group;
         let region = process.region(64, Access::ALL).await?;
         if process.group().rank() == 0 {
-            // The other waits in the exchange meanwhile; it is not the one at fault.
+            // The other process waits in the exchange meanwhile; its wait must not fail.
             let waited = region.until_byte(0, 1).await;
             assert!(matches!(waited, Err(Error::Stalled { .. })), "{waited:?}");
         }
@@ -99,7 +100,7 @@ fn processes_beyond_the_cores_share_them() {
     assert_eq!(end(4), Some(6_000_000));
 }
 
-/// Bytes a second of writes over two queue pairs of a process.
+/// Returns the rate in bytes per second of writes over two queue pairs of a process.
 fn over_two_pairs(system: &str) -> f64 {
     use verbena_fabric::*;
     const SIZE: usize = 65_536;
@@ -143,7 +144,7 @@ fn over_two_pairs(system: &str) -> f64 {
             }
         }
         let nanos = process.clock().nanos(process.now().since(start));
-        // The other's memory must stay until the last byte is there.
+        // The peer's memory must stay registered until the last byte has arrived.
         group.all_gather(&[]).await?;
         Ok(nanos / 1e9)
     })

@@ -1,4 +1,5 @@
-//! The software adapter, reached through verbs by two processes, keeps the seam's contract over each of its paths.
+//! The software adapter, accessed through verbs by two processes, keeps the contract of the fabric
+//! interface over each of its paths.
 
 #[allow(dead_code, reason = "this test needs the library alone, no C programs")]
 #[path = "../../ibverbs/tests/common/mod.rs"]
@@ -16,7 +17,8 @@ use verbena_fabric::verbs::{
 use verbena_measure::clock::Clock;
 use verbena_verbs::Library;
 
-/// Rank, exchange, its secret and library of a process, separated by spaces.
+/// Environment variable with a process's rank, exchange address, secret and library, separated by
+/// spaces.
 const PLAN: &str = "VERBENA_CONFORMANCE_PLAN";
 
 #[test]
@@ -69,7 +71,7 @@ fn a_process() {
     };
     let rank: usize = rank.parse().unwrap();
     let mut patience = Patience::new(Duration::from_secs(10));
-    // Two processes and their helpers may share a core here.
+    // Two processes and their helper threads may share a core here.
     patience.yielding = true;
     let clock = Clock::system();
     let meet = || Ok(Rendezvous::at(hub, &Secret::told(secret)));

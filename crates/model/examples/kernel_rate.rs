@@ -1,4 +1,5 @@
-//! How many events a second the kernel handles on one core: a calendar of many sleeping tasks.
+//! Prints how many events per second the kernel processes on one core, with a calendar of many
+//! sleeping tasks.
 use std::time::Instant;
 use verbena_model::kernel::{Sim, Time};
 

@@ -1,23 +1,23 @@
-//! What a system has carried, and whether it kept to what holds for any machine: nothing carries more than its rate,
-//! no byte is lost, nothing is reported as done before it is, what waits fits into the buffers that there are.
+//! Audit of a system against invariants of any machine: nothing carries more than its rate, no byte
+//! is lost, nothing is reported as done before it is, and queues fit into the existing buffers.
 
 use crate::kernel::{Server, Time};
 
-/// Something that serves one after the other, and what it did.
+/// A first-come-first-served server and its load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
-    /// What it is.
+    /// Name of the server.
     pub what: String,
-    /// How long it has been in use in all.
+    /// Total time in use.
     pub busy: Time,
-    /// The longest time from somebody's coming until he had been served.
+    /// Longest time from an arrival until it was served.
     pub longest_wait: Time,
-    /// The longest that buffers before it allow.
+    /// Longest wait that the buffers before it allow.
     pub most: Time,
 }
 
 impl Usage {
-    /// Of a server before which `most` of its time can be queued.
+    /// Returns the usage of `server`, before which at most `most` of its time can be queued.
     pub fn of(what: String, server: &Server, most: Time) -> Usage {
         Usage {
             what,
@@ -28,25 +28,25 @@ impl Usage {
     }
 }
 
-/// A system's account, at rest.
+/// Audit of a system at rest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Audit {
-    /// When it was taken.
+    /// Time of the audit.
     pub now: Time,
-    /// Payload bytes that were to be sent.
+    /// Payload bytes submitted for sending.
     pub bytes_sent: u64,
-    /// Payload bytes that were placed, or dropped with a datagram that found no receive request.
+    /// Payload bytes placed, or dropped with a datagram that found no receive request.
     pub bytes_placed: u64,
     /// Messages reported as done before their last byte was placed.
     pub early: u64,
-    /// Bytes that are still in buffers.
+    /// Bytes still in buffers.
     pub left: u64,
-    /// Buses, memories and ports that have been used.
+    /// The buses, memories and ports in use.
     pub usage: Vec<Usage>,
 }
 
 impl Audit {
-    /// What it did that no machine can do; nothing, if all is well.
+    /// Returns the violated invariants; empty if there are none.
     pub fn breaches(&self) -> Vec<String> {
         let mut found = Vec::new();
         if self.bytes_sent != self.bytes_placed {

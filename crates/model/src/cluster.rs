@@ -1,5 +1,5 @@
-//! A system in operation: nodes with processors, memory, a bus and an adapter each, joined by the network; and the
-//! processes that run on them.
+//! A running system: nodes with processors, memory, a bus and an adapter each, connected by the
+//! network, and the processes that run on them.
 
 use crate::adapter::{AdapterModel, Carried, Fidelity, Pair, ReceiveQueue, Request, Transport};
 use crate::audit::{Audit, Usage};
@@ -10,7 +10,7 @@ use crate::stage;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-/// Bytes that may be before a bus or a port without having been in a buffer of packets.
+/// Bytes that may wait at a bus or a port without occupying a packet buffer.
 const AROUND: u64 = 64 << 10;
 
 /// A node.
@@ -25,48 +25,49 @@ pub struct Node {
 }
 
 impl Node {
-    /// Its adapter.
+    /// Returns its adapter.
     pub fn adapter(&self) -> &Rc<AdapterModel> {
         &self.adapter
     }
 
-    /// Its memory.
+    /// Returns its memory.
     pub fn memory(&self) -> &Rc<MemoryModel> {
         &self.memory
     }
 
-    /// Its processors.
+    /// Returns its processors.
     pub fn cpu(&self) -> &Cpu {
         &self.cpu
     }
 }
 
-/// A system in operation.
+/// A running system.
 pub struct Cluster {
     sim: Sim,
     system: System,
-    /// What all nodes have alike.
+    /// Shared by all nodes.
     cpu: Rc<Cpu>,
     adapter: Rc<Adapter>,
     congestion: Option<Rc<Congestion>>,
     fidelity: Fidelity,
     network: Rc<Network>,
-    /// Made when first used: a system may have thousands, a benchmark use two.
+    /// Created on first use: a system may have thousands of nodes of which a benchmark uses two.
     nodes: Vec<OnceCell<Rc<Node>>>,
     next_pair: Cell<u32>,
     next_region: Cell<u64>,
-    /// All queue pairs: peers know each other by weak references only.
+    /// All queue pairs; peers hold only weak references to each other.
     pairs: RefCell<Vec<Rc<Pair>>>,
 }
 
 impl Cluster {
-    /// `nodes` nodes of `system` at rest.
+    /// Creates `nodes` nodes of `system`, at rest.
     pub fn new(system: &System, nodes: usize, fidelity: Fidelity) -> Rc<Cluster> {
         Cluster::within(Sim::new(), system, nodes, fidelity)
     }
 
-    /// The same for many nodes at message fidelity: every node is a place of the simulation. What runs on it may
-    /// connect nodes by reliable messages only, and starts in its own ([`Sim::start_in`]).
+    /// Creates a cluster of many nodes at message fidelity: every node is a partition of the
+    /// simulation. Activities may connect nodes by reliable messages only, and start in their own
+    /// partition ([`Sim::start_in`]).
     pub fn of_places(system: &System, nodes: usize) -> Rc<Cluster> {
         let sim = match &system.switch {
             Some(switch) => Sim::of_places(Network::lookahead(&system.cable, switch)),
@@ -92,22 +93,22 @@ impl Cluster {
         })
     }
 
-    /// The simulation that it lives in.
+    /// Returns its simulation.
     pub fn sim(&self) -> &Sim {
         &self.sim
     }
 
-    /// What it is made of.
+    /// Returns its system profile.
     pub fn system(&self) -> &System {
         &self.system
     }
 
-    /// How many nodes.
+    /// Returns the number of nodes.
     pub fn size(&self) -> usize {
         self.nodes.len()
     }
 
-    /// A node.
+    /// Returns a node.
     pub fn node(&self, number: usize) -> Rc<Node> {
         self.nodes[number]
             .get_or_init(|| {
@@ -135,7 +136,7 @@ impl Cluster {
             .clone()
     }
 
-    /// A process on a node, with a core of its own.
+    /// Creates a process on a node, with a core of its own.
     pub fn process(&self, node: usize) -> Process {
         Process {
             sim: self.sim.clone(),
@@ -145,7 +146,8 @@ impl Cluster {
         }
     }
 
-    /// A process on a core of a node, cores being counted round: processes beyond the cores share them.
+    /// Creates a process on a core of a node, `core` being taken modulo the number of cores: excess
+    /// processes share cores.
     pub fn process_on(&self, node: usize, core: usize) -> Process {
         let node = self.node(node);
         let core = node.cores[core % node.cores.len()].clone();
@@ -157,12 +159,12 @@ impl Cluster {
         }
     }
 
-    /// A number that names a memory region.
+    /// Returns a new memory region number.
     pub fn region(&self) -> u64 {
         self.next_region.replace(self.next_region.get() + 1)
     }
 
-    /// An unconnected queue pair on a port of a node.
+    /// Creates an unconnected queue pair on a port of a node.
     pub fn pair(
         &self,
         node: usize,
@@ -182,7 +184,7 @@ impl Cluster {
         pair
     }
 
-    /// Two connected queue pairs, one on each node.
+    /// Creates two connected queue pairs, one on each node.
     pub fn connected(
         &self,
         nodes: (usize, usize),
@@ -195,20 +197,21 @@ impl Cluster {
         (one, other)
     }
 
-    /// Bytes that wait in the network before the last port on the way to a node, on lane 0.
+    /// Returns the bytes queued in the network before the last port on the path to a node, on lane
+    /// 0.
     pub fn queued_before(&self, node: usize) -> u64 {
         self.network.queued_before(Port { node, port: 0 })
     }
 
-    /// What has happened so far. Everything that is under way should have ended.
+    /// Returns the audit so far. All operations should have ended.
     pub fn audit(&self) -> Audit {
         let mut audit = Audit {
             now: self.sim.now(),
             left: self.network.taken(),
             ..Audit::default()
         };
-        // Headers and completion entries double the smallest messages; the rest is for what is not in these buffers:
-        // completions, contexts, acknowledgements.
+        // Headers and completion entries at most double the smallest messages; the rest is for
+        // traffic outside these buffers: completions, contexts, acknowledgements.
         let (link, ports) = (&self.system.link, self.system.ports);
         let buffers = ports * link.lanes.0 * link.buffer.0;
         let held = 4 * buffers + AROUND;
@@ -233,19 +236,18 @@ impl Cluster {
         audit
     }
 
-    /// Ends the simulation: what still waits is dropped. A cluster is not used after that.
+    /// Ends the simulation and drops all waiting tasks. The cluster must not be used afterwards.
     pub fn finish(&self) {
         self.sim.clear();
     }
 }
 
-/// Bytes that a core asks of memory at once, so that others get at it in between.
+/// Bytes that a core requests from memory at a time, so that other accesses interleave.
 pub const PAGE: u64 = 4096;
 
-/// A core of a node.
 struct Core {
     time: Server,
-    /// Somebody has it until he lets it go, whenever that will be.
+    /// Whether a task holds the core for an unknown time.
     held: Cell<bool>,
     released: Watch,
 }
@@ -259,7 +261,7 @@ impl Core {
         })
     }
 
-    /// Waits until nobody holds it.
+    /// Waits until no task holds the core.
     async fn let_go(&self) {
         if self.held.get() {
             self.released.until(|| !self.held.get()).await;
@@ -267,7 +269,7 @@ impl Core {
     }
 }
 
-/// Who is told of a core's turns.
+/// Callback for the turns of a core.
 type Watcher = Box<dyn Fn(Occupancy)>;
 
 /// A process: a core of a node that does one thing at a time.
@@ -280,53 +282,56 @@ pub struct Process {
 }
 
 impl Process {
-    /// Has each turn of its core told from now on, when it is reserved: they are told in their order.
+    /// Calls `told` for each later turn of its core when the turn is reserved, in order.
     ///
-    /// Panics if they are told to somebody already.
+    /// # Panics
+    ///
+    /// If a callback is already set.
     pub fn watch(&self, told: impl Fn(Occupancy) + 'static) {
         let before = self.turns.set(Box::new(told));
         assert!(before.is_ok(), "somebody watches this process already");
     }
 
-    /// Its node.
+    /// Returns its node.
     pub fn node(&self) -> &Rc<Node> {
         &self.node
     }
 
-    /// The simulation.
+    /// Returns the simulation.
     pub fn sim(&self) -> &Sim {
         &self.sim
     }
 
-    /// The present.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Time {
         self.sim.now()
     }
 
-    /// Is busy for a while.
+    /// Occupies the core for `span`.
     pub async fn compute(&self, span: Time) {
         self.core.let_go().await;
         let turn = self.turn(self.sim.now(), span);
         self.sim.sleep_until(turn.end).await;
     }
 
-    /// Is busy for a while, in which `bytes` go to and from the node's memory as evenly as can be: for longer, if memory does not get
-    /// on with them because others ask for it, too. Nobody else has the core in between. Tells how long it took.
+    /// Occupies the core for `span` while `bytes` pass to and from the node's memory, spread
+    /// evenly; takes longer if memory is slowed down by other accesses. No other task gets the core
+    /// in between. Returns the time taken.
     pub async fn compute_over_memory(&self, span: Time, bytes: u64) -> Time {
         self.core.let_go().await;
         self.core.held.set(true);
-        // Whoever had come before has his turn.
+        // Earlier reservations come first.
         let begun = self.core.time.free().max(self.sim.now());
         self.sim.sleep_until(begun).await;
         let pages = bytes.div_ceil(PAGE).max(1);
-        // Of the whole, up to the end of each: what is rounded is not lost.
+        // Cumulative shares, so that rounding loses nothing.
         let share = |whole: u64, page: u64| {
             (u128::from(whole) * u128::from(page) / u128::from(pages)) as u64
         };
         for page in 0..pages {
             let now = self.sim.now();
             let part = |whole| share(whole, page + 1) - share(whole, page);
-            // Who asks for nothing waits for nobody.
+            // A page without bytes does not wait for memory.
             let memory = match part(bytes) {
                 0 => now,
                 bytes => self.node.memory.carry(now, bytes),
@@ -342,7 +347,6 @@ impl Process {
         taken
     }
 
-    /// A turn of its core.
     fn turn(&self, arrival: Time, span: Time) -> Occupancy {
         let turn = self.core.time.reserve(arrival, span);
         if let Some(told) = self.turns.get() {
@@ -351,16 +355,18 @@ impl Process {
         turn
     }
 
-    /// How long its core has been busy in all.
+    /// Returns the total busy time of its core.
     pub fn busy(&self) -> Time {
         self.core.time.busy()
     }
 
-    /// Hands requests to the adapter: builds the entries, copies inline data, rings the doorbell once. A single entry
-    /// that is small enough travels inside the doorbell, where adapter and driver do that.
+    /// Posts requests to the adapter: builds the entries, copies inline data, rings the doorbell
+    /// once. A single entry that is small enough travels inside the doorbell, if adapter and driver
+    /// support that.
     pub async fn post(&self, pair: &Rc<Pair>, requests: Vec<Request>) {
         let cpu = &self.node.cpu;
-        // Inline data are a few lines of the first-level cache: their copy is part of building the entry.
+        // Inline data are a few lines in the first-level cache: copying them is part of building
+        // the entry.
         let start = self.sim.now();
         self.compute(cpu.post * requests.len() as u64 + cpu.doorbell)
             .await;
@@ -398,28 +404,27 @@ impl Process {
         pair.receives().post(requests);
     }
 
-    /// Takes a completion that is there.
+    /// Takes an available completion.
     pub async fn take_completion(&self) {
         let start = self.sim.now();
         self.compute(self.node.cpu.miss).await;
         self.span(stage::POLL, start);
     }
 
-    /// Sees a byte that has changed.
+    /// Sees a changed byte.
     pub async fn notice(&self) {
         let start = self.sim.now();
         self.compute(self.node.cpu.miss).await;
         self.span(stage::NOTICE, start);
     }
 
-    /// Something took from `start` until now.
     fn span(&self, stage: &'static str, start: Time) {
         self.sim
             .span(stage, self.node.number, start, self.sim.now());
     }
 
-    /// Copies memory: at the core's speed and no faster than the node's memory; what another core has just written and
-    /// still has in its cache passes from cache to cache.
+    /// Copies memory at the core's rate, limited by the node's memory; data that another core has
+    /// just written and still has in its cache pass from cache to cache.
     pub async fn copy(&self, bytes: u64, state: CacheState) {
         let cpu = &self.node.cpu;
         if state == CacheState::OtherCore && bytes <= cpu.cache.0 {
@@ -429,20 +434,21 @@ impl Process {
         self.pass(bytes, 2).await;
     }
 
-    /// Reads memory that no cache holds, as fast as a core copies and no faster than the node's memory. That a core reads
-    /// faster than it copies is not in the profiles.
+    /// Reads uncached memory at the core's copy rate, limited by the node's memory. Profiles do not
+    /// state that a core reads faster than it copies.
     pub async fn read(&self, bytes: u64) {
         self.pass(bytes, 1).await;
     }
 
-    /// Bytes pass the core, and the node's memory so many times.
+    /// Moves bytes through the core, and through the node's memory `times` times.
     async fn pass(&self, bytes: u64, times: u64) {
         let cpu = &self.node.cpu;
-        // Page by page, so that others get at the memory in between.
+        // Page by page, so that other accesses to memory interleave.
         let mut left = bytes;
         while left > 0 {
             let part = left.min(PAGE);
-            // Other tasks of the process may have the core; memory is asked for when the copy begins.
+            // Other tasks of the process may occupy the core; memory is requested when the copy
+            // begins.
             self.core.let_go().await;
             while self.core.time.free() > self.sim.now() {
                 self.sim.sleep_until(self.core.time.free()).await;
@@ -456,11 +462,11 @@ impl Process {
     }
 }
 
-/// Where the data of a copy are.
+/// Location of the data of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheState {
     /// One side of the copy is in another core's cache, if it fits.
     OtherCore,
-    /// In memory.
+    /// The data are in memory.
     Cold,
 }

@@ -1,9 +1,10 @@
-//! The stages of an operation, as spans are called ([`crate::kernel::Sim::span`]). What is none of these is the adapter's
-//! own: engines, pipeline, a change of queue pair, waiting for a turn.
+//! Names of the stages of an operation, used for spans ([`crate::kernel::Sim::span`]). Time not
+//! covered by a stage is spent in the adapter: engines, pipeline, a switch of queue pairs, waiting
+//! for a turn.
 
 /// The processor builds the request.
 pub const POST: &str = "post";
-/// The doorbell, with or without the request inside, on its way over the bus.
+/// The doorbell, with or without the request inside, crosses the bus.
 pub const DOORBELL: &str = "doorbell";
 /// The adapter fetches the work request.
 pub const REQUEST: &str = "work request";
@@ -13,17 +14,17 @@ pub const CONTEXT: &str = "context";
 pub const TRANSLATION: &str = "translation";
 /// The adapter reads the payload from memory.
 pub const PAYLOAD: &str = "payload";
-/// On a link.
+/// The packet is on a link.
 pub const WIRE: &str = "wire";
-/// Inside a switch.
+/// The packet is inside a switch.
 pub const SWITCH: &str = "switch";
 /// The adapter writes to memory.
 pub const PLACEMENT: &str = "placement";
-/// The acknowledgement's way back.
+/// The acknowledgement returns.
 pub const ACKNOWLEDGEMENT: &str = "acknowledgement";
 /// The adapter writes a completion.
 pub const COMPLETION: &str = "completion";
 /// The processor sees a completion.
 pub const POLL: &str = "poll";
-/// The processor sees that memory has changed.
+/// The processor sees changed memory.
 pub const NOTICE: &str = "notice";

@@ -1,5 +1,5 @@
-//! Whatever is sent on whatever system: all of it arrives, nothing is done too early, nothing carries more than its rate,
-//! and congestion stays on its virtual lane.
+//! Properties of random traffic on random systems: all of it arrives, nothing completes too early,
+//! nothing carries more than its rate, and congestion stays on its virtual lane.
 
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -20,7 +20,7 @@ fn system(name: &str, settings: &[(&str, f64)]) -> System {
         .expect("shipped profiles are sound")
 }
 
-/// A message: from, to, kind, bytes.
+/// A message.
 #[derive(Debug, Clone, Copy)]
 struct Planned {
     from: usize,
@@ -69,7 +69,7 @@ prop_compose! {
                 .into_iter()
                 .map(|(from, to, kind, bytes)| Planned {
                     from: from.index(nodes),
-                    // Few targets, so that they are crowded.
+                    // Few targets, so that they are congested.
                     to: to.index(nodes.min(3)),
                     kind,
                     bytes: if kind == Kind::Atomic { 8 } else { bytes },
@@ -79,7 +79,7 @@ prop_compose! {
     }
 }
 
-/// Runs a plan and gives how many messages were placed and how many completed.
+/// Runs a plan; returns the numbers of placed and completed messages, and the violated invariants.
 fn run(plan: &Plan) -> (u64, u64, Vec<String>) {
     let system = system(plan.name, &plan.settings);
     let cluster = Cluster::new(&system, plan.nodes, plan.fidelity);
@@ -88,7 +88,8 @@ fn run(plan: &Plan) -> (u64, u64, Vec<String>) {
         let (one, other) = cluster.connected((message.from, message.to), 0, Transport::Reliable);
         one.use_lane(number as u64 % plan.lanes);
         other.use_lane(number as u64 % plan.lanes);
-        // Receive requests come late: until then the receiver is not ready, and holds up nobody else.
+        // Receive requests are posted late: until then the receiver is not ready, which must not
+        // delay other traffic.
         let (sim, receives) = (cluster.sim().clone(), other.receives().clone());
         cluster.sim().start(async move {
             sim.sleep(Time::from_nanos(20_000.0)).await;
@@ -124,8 +125,8 @@ proptest! {
     }
 }
 
-/// Three nodes send to node 0, and one of them also to node 4: when the last byte for node 4 is there. What is for
-/// node 0 goes on lane 0, what is for node 4 on `lane`.
+/// Three nodes send to node 0 on lane 0, and one of them also to node 4 on `lane`; returns when the
+/// last byte has arrived at node 4.
 fn beside_a_crowd(lane: u64) -> Time {
     let system = system("connectx-ddr", &[("4x-sdr.lanes", 2.0)]);
     let cluster = Cluster::new(&system, 5, Fidelity::Packet);
@@ -143,7 +144,7 @@ fn beside_a_crowd(lane: u64) -> Time {
     let there = Rc::new(Cell::new(Time::ZERO));
     let told = there.clone();
     cluster.sim().start(async move {
-        // By then the crowd fills the buffers.
+        // By then the traffic to node 0 fills the buffers.
         sim.sleep(Time::from_nanos(400_000.0)).await;
         let mut request = Request::new(Kind::Write, 64, Placement::Inline);
         let (sim, begun) = (sim.clone(), sim.now());
@@ -165,8 +166,9 @@ fn congestion_spreads_on_its_lane_and_on_no_other() {
     );
 }
 
-/// Every node of a fat tree writes to one of three, each node being a place of the simulation: when the last byte was there,
-/// how many messages were placed and completed, and what no machine could have done.
+/// Every other node of a fat tree writes to one of three, each node being a partition of the
+/// simulation. Returns the time of the last byte, the numbers of placed and completed messages, and
+/// the violated invariants.
 fn crowd_of_places(buffer: f64) -> (Time, u64, u64, Vec<String>) {
     let system = system("connectx-ddr", &[("4x-sdr.buffer", buffer)]);
     let cluster = Cluster::of_places(&system, 60);
@@ -192,7 +194,7 @@ fn crowd_of_places(buffer: f64) -> (Time, u64, u64, Vec<String>) {
         });
     }
     cluster.sim().run();
-    // Places end at different times; what they carried is held against the last.
+    // Partitions end at different times; the audit uses the latest.
     let mut audit = cluster.audit();
     audit.now = audit.now.max(last.get());
     let breaches = audit.breaches();
@@ -205,7 +207,7 @@ fn credits_come_back_from_place_to_place() {
     let narrow = crowd_of_places(3.0);
     assert_eq!((narrow.1, narrow.2), (570, 570));
     assert!(narrow.3.is_empty(), "{:#?}", narrow.3);
-    // 190 messages of 9,000 bytes each through a slot that carries 1.83 GB/s.
+    // 190 messages of 9,000 bytes each, through a slot that carries 1.83 GB/s.
     assert!(
         narrow.0 >= Time::from_nanos(190.0 * 9000.0 / 1.83),
         "{}",

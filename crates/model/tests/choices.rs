@@ -1,4 +1,4 @@
-//! What the shipped libraries choose for their collective operations, held against their sources.
+//! Compares the shipped libraries' choices of collective algorithms with their sources.
 
 use verbena_model::profile::{
     AllGather, AllReduce, AllToAll, Barrier, Broadcast, Library, Mpi, Overrides, Profile,
@@ -53,7 +53,7 @@ fn open_mpi_of_2014() {
         chosen!(open, broadcast, 2048, 16),
         (Broadcast::SplitBinary, Some(1024))
     );
-    // 16 ranks are fewer than 2.1102 + 1.6134e-6 a byte from 8.6 MB on.
+    // From 8.6 MB on, 16 ranks are fewer than 2.1102 + 1.6134e-6 per byte.
     assert_eq!(
         chosen!(open, broadcast, 9_000_000, 16),
         (Broadcast::Chain, Some(131_072))
@@ -161,7 +161,7 @@ fn open_mpi_of_2022() {
         chosen!(open, all_to_all, 1 << 20, 300).0,
         AllToAll::Pairwise
     );
-    // By what all have together.
+    // By the size of all ranks' data together.
     assert_eq!(
         chosen!(open, reduce_scatter, 16_383, 16).0,
         ReduceScatter::RecursiveHalving

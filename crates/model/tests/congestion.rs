@@ -1,5 +1,6 @@
-//! DCQCN on an Ethernet switch: senders to one receiver come to fair shares, before its port waits about what the switch begins to
-//! mark at, and who goes elsewhere has what is left, as with pauses alone it has not.
+//! DCQCN on an Ethernet switch: senders to one receiver converge to fair shares, the queue before
+//! its port stays near the marking threshold, and a flow to another receiver gets the remaining
+//! bandwidth, which it does not with pauses alone.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,7 +20,8 @@ fn system(name: &str) -> System {
 
 const MESSAGE: u64 = 128 << 10;
 
-/// Writes messages until `end`, some of them under way all the time; counts the bytes placed from `begin` on.
+/// Writes messages until `end`, always several in flight; counts the bytes placed between `begin`
+/// and `end`.
 fn stream(process: &Process, pair: Rc<Pair>, (begin, end): (Time, Time)) -> Rc<Cell<u64>> {
     let placed = Rc::new(Cell::new(0));
     for _ in 0..16 {
@@ -46,7 +48,7 @@ fn next(process: Process, pair: Rc<Pair>, (begin, end): (Time, Time), placed: Rc
     });
 }
 
-/// Bytes a second of each flow, and what waited before node 0's port, looked at every 5 us.
+/// Rate of each flow in bytes per second, and the queue before node 0's port, sampled every 5 us.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     rates: Vec<f64>,
@@ -56,14 +58,14 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Jain's index: 1 if all are alike, 1/n if one has all.
+    /// Jain's index: 1 if all rates are equal, 1/n if one flow has everything.
     fn fairness(&self) -> f64 {
         let sum: f64 = self.rates.iter().sum();
         let squares: f64 = self.rates.iter().map(|rate| rate * rate).sum();
         sum * sum / (squares * self.rates.len() as f64)
     }
 
-    /// The value below which that share of the looks saw the queue.
+    /// Returns the quantile `share` of the sampled queue lengths.
     fn queue(&self, share: f64) -> u64 {
         let mut queues = self.queues.clone();
         queues.sort_unstable();
@@ -71,7 +73,8 @@ impl Outcome {
     }
 }
 
-/// Flows from node to node, from the start of the simulation on; what they do between two instants, in milliseconds.
+/// Runs flows between nodes from the start of the simulation, and returns their outcome within
+/// `window`, in milliseconds.
 fn run(
     system: &System,
     flows: &[(usize, usize)],
@@ -119,7 +122,7 @@ fn run(
     outcome
 }
 
-/// What the switch marks from and what it marks all beyond: the shipped profile's.
+/// Queue length above which the switch marks every packet, as in the shipped profile.
 const KMAX: u64 = 200_000;
 
 #[test]
@@ -138,7 +141,7 @@ fn senders_to_one_receiver_come_to_fair_shares() {
             assert!(high < KMAX + KMAX / 10, "{senders}: {high} B wait");
             assert!(outcome.notified > 0);
         }
-        // Without it the switch's buffers are full all the time: 512 KiB for each sender.
+        // Without congestion control the switch's buffers are always full: 512 KiB per sender.
         let outcome = run(&paused, &flows, (10, 12), Fidelity::Packet);
         let low = outcome.queue(0.05);
         assert!(low > senders as u64 * (400 << 10), "{senders}: {low} B");
@@ -146,7 +149,8 @@ fn senders_to_one_receiver_come_to_fair_shares() {
     }
 }
 
-/// Bytes a second of a flow from a node that also sends, with three others, to a crowded one.
+/// Returns the rate in bytes per second of a flow whose source also sends, with three other nodes,
+/// to a congested node.
 fn victim(name: &str) -> f64 {
     let flows = [(1, 0), (2, 0), (3, 0), (4, 0), (1, 5)];
     let outcome = run(&system(name), &flows, (5, 15), Fidelity::Packet);
@@ -157,7 +161,8 @@ fn victim(name: &str) -> f64 {
 #[test]
 fn who_goes_elsewhere_has_what_is_left() {
     let (paused, controlled) = (victim("connectx5-100gbe"), victim("connectx5-100gbe-dcqcn"));
-    // The crowd's quarter of the port, behind whose payload it waits; and what the crowd leaves of the link.
+    // With pauses, a quarter of the congested port, as its packets wait behind the congested
+    // flow's; otherwise the rest of the link.
     assert!((1.1e9..1.4e9).contains(&paused), "{paused}");
     assert!(controlled > 3.5e9, "{controlled}");
 }
@@ -182,7 +187,8 @@ fn the_same_happens_twice_and_on_every_thread() {
     }
 }
 
-/// Eight nodes write to one, each a place of the simulation: when each of them was done, and who was told.
+/// Eight nodes write to one, each a partition of the simulation; returns when each has completed,
+/// and the number of notifications.
 fn places() -> (Vec<Time>, u64) {
     let cluster = Cluster::of_places(&system("connectx5-100gbe-dcqcn"), 9);
     let done = Rc::new(RefCell::new(vec![Time::ZERO; 9]));

@@ -1,4 +1,5 @@
-//! What a library's profile says of its messages shows in what they take: credits, unexpected messages, rendezvous in fragments.
+//! Effects of a library's profile on message times: credits, unexpected messages, rendezvous in
+//! fragments.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,7 +12,7 @@ use verbena_model::profile::{Library, Overrides, System};
 const HEAD: &str = "kind = \"mpi\"\nbase = \"mvapich-0.9.9\"\nabout = \"Mine\"\n";
 const COPIED: &str = "unexpected = \"copied\"\n";
 
-/// A system whose library has these keys besides MVAPICH's.
+/// Returns a system whose library has these keys in addition to MVAPICH's.
 fn system(keys: &str) -> System {
     let library = format!("{HEAD}{keys}");
     let system = "kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"mine\"\n";
@@ -36,10 +37,11 @@ fn credits(number: u64) -> String {
     format!("{COPIED}{}", quantity("credits", number, "1"))
 }
 
-/// When a rank has ended, and how long its processor was busy.
+/// Time at which a rank ended, and busy time of its processor.
 type End = Rc<Cell<Option<(Time, Time)>>>;
 
-/// Two ranks on two nodes do something; when either has ended, and how long its processor was busy.
+/// Runs two ranks on two nodes; returns the time at which each ended and the busy time of its
+/// processor.
 fn run(
     system: &System,
     one: impl AsyncFnOnce(&Rank) + 'static,
@@ -122,7 +124,7 @@ fn credits_that_suffice_cost_no_more_than_their_return() {
     let (unlimited, many, few) = (stream(""), stream(&credits(64)), stream(&credits(2)));
     assert!(many < 1.05 * unlimited, "{many} us, {unlimited} without");
     assert!(few > 1.3 * many, "{few} us with two, {many} with 64");
-    // What is told each time costs the receiver more than what is told now and then.
+    // Returning each credit separately costs the receiver more than returning them in groups.
     let each = stream(&format!(
         "{}{}",
         credits(64),
@@ -131,7 +133,7 @@ fn credits_that_suffice_cost_no_more_than_their_return() {
     assert!(each > 1.1 * many, "{each} us each time, {many} at times");
 }
 
-/// The receiver asks for the last one first: all others have to be out of the way.
+/// The receiver asks for the last message first, so all others must leave their buffers.
 #[test]
 fn messages_in_another_order_than_asked_for_use_up_no_credits() {
     for bytes in [64, 100_000] {
@@ -154,7 +156,8 @@ fn messages_in_another_order_than_asked_for_use_up_no_credits() {
     }
 }
 
-/// Both send more than there are credits before either receives: a library that waits for credits works for others meanwhile.
+/// Both send more than they have credits for before either receives: a library that waits for
+/// credits keeps serving its peers.
 #[test]
 fn two_that_both_wait_for_credits_give_each_other_some() {
     let both = async |rank: &Rank| {
@@ -196,7 +199,7 @@ fn what_comes_unasked_is_copied_twice_or_stays_where_it_is() {
     );
 }
 
-/// A rank that computes leaves messages where they are, so it copies them once.
+/// A rank that computes leaves messages in their buffers, and so copies them once.
 #[test]
 fn nobody_who_computes_copies_anything() {
     let busy = |keys: &str| {
@@ -236,7 +239,7 @@ fn searching_costs_each_message_that_is_passed() {
     assert_eq!(more.round(), 4500.0);
 }
 
-/// One large message, there and back; half of the time in microseconds.
+/// Returns half the round-trip time of a large message, in microseconds.
 fn large(keys: &str, bytes: u64) -> f64 {
     let [one, _] = run(
         &system(keys),
@@ -272,14 +275,14 @@ fn fragments_are_registered_while_others_are_under_way() {
         "{whole} us, {free} without registering"
     );
     let fragments = large(&pipeline(1 << 20, 4), bytes);
-    // Only the first fragment's registration is waited for, at both ends.
+    // Only the registration of the first fragment is waited for, on both sides.
     let first = pages / 8.0;
     assert!(
         fragments < free + 1.5 * first,
         "{fragments} us in fragments, {free} without registering"
     );
     assert!(fragments > free + 0.5 * first);
-    // One at a time nothing overlaps.
+    // With a depth of one, nothing overlaps.
     let alone = large(&pipeline(1 << 20, 1), bytes);
     assert!(
         alone > 0.95 * whole,
@@ -304,8 +307,8 @@ fn what_is_copied_is_not_registered() {
     }
     let [cheap, dear] = [1, 100].map(|registration| large(&keys(registration), 512 << 10));
     assert!(dear > cheap);
-    // Copying the beginning hides some of it.
+    // Copying the beginning hides part of the registration.
     assert!(dear - cheap < 150.0, "{cheap} and {dear} us");
-    // Through buffers a message takes what copying takes.
+    // A message that goes through buffers takes the time of its copies.
     assert!(large(&keys(1), 256 << 10) > large("", 256 << 10));
 }

@@ -1,5 +1,5 @@
-//! An adapter at another socket than its processes: every step between them takes longer, and no more passes than goes between the
-//! sockets.
+//! An adapter on a different socket than its processes: every crossing adds latency, and the socket
+//! interconnect limits the rate.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,7 +8,8 @@ use verbena_model::cluster::Cluster;
 use verbena_model::kernel::Time;
 use verbena_model::profile::{Library, Overrides};
 
-/// When a message is in the other node's memory, or answered, after it was posted to a system at rest.
+/// Returns the time from posting a message on an idle system until it is in the other node's
+/// memory, or answered.
 fn time(system: &str, values: &[(&str, f64)], fidelity: Fidelity, message: (Kind, u64)) -> Time {
     let (kind, bytes) = message;
     let overrides = values.iter().fold(Overrides::none(), |all, (path, value)| {
@@ -21,7 +22,7 @@ fn time(system: &str, values: &[(&str, f64)], fidelity: Fidelity, message: (Kind
     other.receives().post(1);
     let (process, sim) = (cluster.process(0), cluster.sim().clone());
     let took = Rc::new(Cell::new(Time::ZERO));
-    // The first brings contexts and translations into the adapters.
+    // The first message brings contexts and translations into the adapters.
     for _ in 0..2 {
         let (process, one, sim, told) = (process.clone(), one.clone(), sim.clone(), took.clone());
         cluster.sim().start(async move {
@@ -58,8 +59,8 @@ fn a_short_write_crosses_between_the_sockets_once_at_each_node() {
 fn what_is_read_from_memory_crosses_there_and_back() {
     let of = |system| time(system, &[], Fidelity::Packet, (Kind::Read, 8));
     let longer = of(FAR) - of(NEAR);
-    // A doorbell with the request, and a read of memory there and back at the responder; what is written at the requester is told
-    // of when the bus has it.
+    // A doorbell with the request, and the responder's round trip to memory; the requester is
+    // notified when the bus has taken the data.
     let crossings = longer.nanos() / 29.0;
     assert!((2.95..3.1).contains(&crossings), "{longer}: {crossings}");
 }

@@ -1,5 +1,5 @@
-//! Computing that asks for its node's memory: all of its bytes are carried, no faster than the memory's rate, and the core is nobody else's
-//! meanwhile.
+//! Computation with memory traffic: all its bytes are transferred, no faster than the memory's
+//! rate, and no other task gets the core meanwhile.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ fn system() -> System {
         .expect("shipped profiles are sound")
 }
 
-/// A span, and bytes that are so much of what the memory carries in it.
+/// Returns the bytes that are the share `share` of the memory's capacity in `span`.
 fn load(system: &System, span: Time, share: f64) -> u64 {
     (span.seconds() * system.host.memory.bandwidth.0 * share) as u64
 }
@@ -38,7 +38,7 @@ fn all_bytes_are_carried_and_no_faster_than_the_memory_does() {
             assert_eq!(cluster.node(0).memory().carried(), processes * bytes);
             let taken = cluster.sim().now().nanos();
             let needed = (share * processes as f64).max(1.0) * span.nanos();
-            // The last page, and roundings of each.
+            // Tolerance: the last page, and the rounding of each.
             assert!(
                 (needed * 0.99999..needed * 1.001 + 4.0 * 1707.0).contains(&taken),
                 "{processes} at {share}: {taken} and {needed}"

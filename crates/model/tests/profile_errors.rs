@@ -1,4 +1,4 @@
-//! What is wrong with a profile is told with file, line and key.
+//! Errors in a profile are reported with file, line and key.
 
 use verbena_model::profile::{Error, Library, Overrides};
 
@@ -98,7 +98,7 @@ fn a_base_changes_what_it_is_the_base_of() {
     );
 }
 
-/// The shipped profiles and some that come all at once.
+/// Loads the shipped profiles and several files at once.
 fn with_files(files: &[(&str, &str)]) -> Result<Library, Error> {
     library().and(files.iter().copied())
 }
@@ -116,7 +116,7 @@ fn two_kinds_may_have_one_name() {
         .expect("both are there");
     let system = library.system("fast").expect("made of the other");
     assert_eq!(system.adapter.about, "Fast");
-    // A path says whose value is meant; where both have one, with the kind.
+    // An ambiguous path needs the kind.
     let bandwidth = format!("[memory]\nbandwidth = {{ value = 1, unit = \"GB/s\", {GOOD} }}\n");
     let memory = format!(
         "[memory]\nlatency = {{ value = 9, unit = \"ns\", {GOOD} }}\nbandwidth = {{ value = 2, unit = \"GB/s\", {GOOD} }}\n"
@@ -167,7 +167,7 @@ fn a_profile_may_be_based_on_the_one_that_it_replaces() {
         "kind = \"adapter\"\nbase = \"connectx\"\n[engines]\npacket = {{ value = 77, unit = \"ns\", {GOOD} }}\n"
     );
     let library = with_files(&[("connectx.toml", &text)]).expect("sound");
-    // What is based on the name has the new values.
+    // Profiles based on the name get the new values.
     for name in ["connectx-ddr", "connectx-qdr"] {
         let system = library.system(name).expect("shipped");
         assert_eq!(system.adapter.engines.packet.nanos(), 77.0, "{name}");
@@ -198,7 +198,7 @@ fn a_profile_of_no_kind() {
 
 const MPI: &str = "kind = \"mpi\"\nbase = \"mvapich-0.9.9\"\nabout = \"Mine\"\n";
 
-/// A library with choices for all-reduce, one a line from line 8 on.
+/// Returns a library with choices for all-reduce, one per line from line 8 on.
 fn choosing(choices: &str) -> String {
     format!("{MPI}[collectives.all_reduce]\n{GOOD_LINES}choices = [\n{choices}]\n")
 }

@@ -1,12 +1,12 @@
-//! What a dragonfly's routings are good for: traffic from each group to the next has few cables if it goes straight, and uniform
-//! traffic has no use for ways round.
+//! Benefits of a dragonfly's routings: traffic from each group to the next has few cables on
+//! minimal paths, and uniform traffic does not profit from longer ones.
 
 mod joined;
 
 use joined::{Planned, run, shape, system};
 use verbena_model::adapter::{Fidelity, Kind};
 
-/// Nodes and global cables of a switch, switches of a group: balanced as Kim et al. say.
+/// Nodes and global cables per switch, and switches per group: balanced as in Kim et al.
 const HALF: usize = 2;
 const SWITCHES: usize = 4;
 const GROUPS: usize = SWITCHES * HALF + 1;
@@ -14,7 +14,8 @@ const NODES: usize = GROUPS * SWITCHES * HALF;
 /// Bytes that each node sends.
 const EACH: u64 = 256 << 10;
 
-/// Bytes a second that a node has sent by the end, all nodes sending as `target` says for each of their messages.
+/// Returns the rate of each node in bytes per second, all nodes sending to the `target` of each
+/// message.
 fn rate(routing: &str, messages: u64, target: impl Fn(usize, u64) -> usize) -> f64 {
     let values = [
         ("groups", GROUPS),
@@ -33,12 +34,12 @@ fn rate(routing: &str, messages: u64, target: impl Fn(usize, u64) -> usize) -> f
     EACH as f64 / outcome.rest.seconds()
 }
 
-/// The node of the same number in the next group.
+/// Returns the node with the same number in the next group.
 fn next_group(node: usize, _: u64) -> usize {
     (node + SWITCHES * HALF) % NODES
 }
 
-/// Others all over the system, each node's other ones.
+/// Returns a different node anywhere in the system for each message.
 fn anywhere(node: usize, number: u64) -> usize {
     let step = 1 + (number as usize * 29 + node * 13) % (NODES - 1);
     (node + step) % NODES
@@ -48,7 +49,7 @@ fn anywhere(node: usize, number: u64) -> usize {
 fn ways_round_carry_what_the_straight_ones_cannot() {
     let [straight, valiant, ugal] =
         ["deterministic", "valiant", "ugal"].map(|routing| rate(routing, 1, next_group));
-    // Two groups share one cable of 2 GB/s, and eight nodes of the one send over it.
+    // Two groups share one cable of 2 GB/s, over which eight nodes send.
     let share = 2e9 / (SWITCHES * HALF) as f64;
     assert!((0.85 * share..share).contains(&straight), "{straight}");
     assert!(valiant > 2.5 * straight, "{valiant} and {straight}");

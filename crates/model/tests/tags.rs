@@ -1,9 +1,9 @@
-//! Fitted and assumed values are few, and fitted ones keep to physical bounds.
+//! Fitted and assumed values are few, and fitted values are within physical bounds.
 
 use verbena_model::profile::{Library, Overrides, Tag};
 
-/// Fitted and assumed values over all profiles of what was published. The software adapter's are fitted to measurements of it, by
-/// whoever measures.
+/// Limits on fitted and assumed values over all profiles but the software adapter's, which is
+/// fitted to local measurements.
 const MOST: [(Tag, usize); 2] = [(Tag::Fitted, 37), (Tag::Assumed, 17)];
 
 #[test]

@@ -1,5 +1,6 @@
-//! Switches joined as a file says: whatever the shape, all arrives and nothing is overloaded; ways are as short as the rule
-//! says; what could wait for ever is refused; what is wrong is told with file, line and key.
+//! Topologies from files: for any shape all messages arrive and nothing is overloaded, paths are as
+//! short as the rule states, possible deadlocks are rejected, and errors are reported with file,
+//! line and key.
 
 mod joined;
 
@@ -51,7 +52,7 @@ fn shapes() -> impl Strategy<Value = String> {
                 shape("dragonfly", &values, routing)
             }
         ),
-        // A tree of any form: from it every cable leads to one with a smaller number.
+        // A tree of any form: every switch has a cable to one with a smaller number.
         prop::collection::vec((any::<prop::sample::Index>(), 1usize..3), 1..8).prop_map(|above| {
             let cables: Vec<_> = above
                 .iter()
@@ -116,7 +117,7 @@ proptest! {
         prop_assert_eq!(run(&system, nodes, fidelity, &messages), outcome, "the same twice");
     }
 
-    /// Every way that may be taken leads nearer by one link, as the shortest paths of a search through all links do.
+    /// Every permitted link shortens the path by one, as compared with a breadth-first search.
     #[test]
     fn every_way_is_a_shortest_one_of_its_rule(topology in shapes()) {
         let system = system(&topology, 1, 3.0).map_err(|e| TestCaseError::fail(e.to_string()))?;
@@ -125,7 +126,8 @@ proptest! {
             let target = wiring.switch_of(to);
             let left = distances(wiring, target);
             for from in (0..wiring.nodes()).map(|node| wiring.switch_of(node)) {
-                // A dragonfly's minimal route passes one cable between groups: a way round by a third group may be as short.
+                // A dragonfly's minimal route uses one cable between groups; a path through a third
+                // group may be equally short.
                 let longest = if topology.contains("dragonfly") { 3 } else { left[from] };
                 let (mut ends, mut taken) = (vec![from], 0);
                 while ends.iter().any(|end| *end != target) {
@@ -149,7 +151,7 @@ proptest! {
     }
 }
 
-/// Links from every switch to one.
+/// Returns the number of links from every switch to `target`.
 fn distances(wiring: &Wiring, target: usize) -> Vec<usize> {
     let mut left = vec![usize::MAX; wiring.switches()];
     left[target] = 0;
@@ -164,11 +166,11 @@ fn distances(wiring: &Wiring, target: usize) -> Vec<usize> {
     left
 }
 
-/// A torus of one ring, or more, all of whose nodes send to the one opposite.
+/// Runs a torus of one ring in which all nodes send to the opposite one.
 fn ring_under_load(lanes: u64) -> (usize, usize) {
     let torus = shape("torus", &[("x", 5), ("nodes", 2)], "deterministic");
     let mut system = system(&torus, 10, 2.0).expect("two lanes are enough");
-    // What the check on reading refuses.
+    // Bypasses the check of the profile reader.
     system.link.lanes.0 = lanes;
     system.link.buffer.0 = 5 << 10;
     let messages: Vec<_> = (0..10)
@@ -216,7 +218,8 @@ fn a_dragonfly_needs_two_lanes_and_three_by_way_of_others() {
     }
 }
 
-/// A ring of five switches by a table: shortest ways wait for each other; forwarding tables that avoid one cable do not.
+/// A ring of five switches as a table: shortest paths can deadlock; forwarding tables that avoid
+/// one cable cannot.
 #[test]
 fn forwarding_tables_of_one_s_own() {
     let joined = "nodes = [0, 1, 2, 3, 4]\ncables = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]\n";
@@ -249,7 +252,7 @@ fn forwarding_tables_of_one_s_own() {
     assert_eq!(run(&system, 5, Fidelity::Packet, &messages).completed, 5);
 }
 
-/// The tree that more nodes than a switch has ports make by themselves, and the same tree by a file, to the picosecond.
+/// The default fat tree equals the same tree from a file, to the picosecond.
 #[test]
 fn a_fat_tree_by_a_file_is_the_one_that_grows_by_itself() {
     let values = [("leaves", 4), ("nodes", 12), ("spines", 12)];
@@ -267,7 +270,8 @@ fn a_fat_tree_by_a_file_is_the_one_that_grows_by_itself() {
     }
 }
 
-/// When four nodes of one leaf have written 1 MB each to nodes of others.
+/// Returns the time at which four nodes of one leaf have written 1 MB each to nodes of other
+/// leaves.
 fn across(spines: usize, targets: [usize; 4], routing: &str) -> Time {
     let values = [("leaves", 5), ("nodes", 4), ("spines", spines)];
     let system = system(&shape("fat_tree", &values, routing), 20, 1.0).expect("sound");
@@ -281,7 +285,7 @@ fn across(spines: usize, targets: [usize; 4], routing: &str) -> Time {
 
 #[test]
 fn an_oversubscribed_leaf_carries_what_its_cables_do() {
-    // Bytes a second that each cable has carried: the link's 2 GB/s, less headers.
+    // Returns the rate of each cable in GB/s: the link's 2 GB/s, less headers.
     let carried = |spines: usize| {
         let rest = across(spines, [4, 5, 6, 7], "deterministic");
         (4 << 20) as f64 / spines as f64 / rest.seconds() / 1e9
@@ -294,7 +298,7 @@ fn an_oversubscribed_leaf_carries_what_its_cables_do() {
 
 #[test]
 fn switches_that_choose_use_cables_that_destinations_do_not() {
-    // Destinations that the same spine is for.
+    // All destinations use the same spine.
     let targets = [4, 8, 12, 16];
     let (fixed, chosen) = (
         across(4, targets, "deterministic"),
@@ -308,7 +312,7 @@ fn switches_that_choose_use_cables_that_destinations_do_not() {
     );
 }
 
-/// Nodes and switches as places of the simulation.
+/// Nodes and switches are partitions of the simulation.
 #[test]
 fn places_may_be_joined_in_any_way() {
     let torus = [("x", 4), ("y", 3), ("nodes", 2)];
@@ -508,7 +512,7 @@ fn what_does_not_fit_together_is_told_of_the_system() {
     let error = library.system("mine").expect_err("24 ports are too few");
     assert!(error.reason.contains("switch 1 needs 212 ports"), "{error}");
     assert!(error.reason.contains("infiniscale3 has 24"), "{error}");
-    // A value like any other.
+    // A topology's values can be overridden like any other.
     let smaller = Overrides::none().with("joined.fat_tree.spines", 12.0);
     let system = library
         .with(&smaller)

@@ -1,5 +1,5 @@
-//! What the in-process fabrics have in common, whatever their time is like: memory with keys and permissions, how bytes
-//! move between regions, and which requests have no meaning.
+//! Common parts of the in-process fabrics: memory with keys and permissions, transfers between
+//! regions, and the rejection of meaningless requests.
 
 mod bytes;
 mod registered;
@@ -9,5 +9,5 @@ pub(crate) use bytes::Bytes;
 pub(crate) use registered::{Registered, Segment};
 pub(crate) use request::{refuse, segments};
 
-/// Bytes of header space in front of a datagram.
+/// Bytes of header space before a datagram.
 pub(crate) const DATAGRAM_HEADER: usize = 40;

@@ -1,5 +1,5 @@
-//! Registered memory: regions by key, their bounds and permissions, and the moving of bytes between them (contract,
-//! rules 2, 5 and 6).
+//! Registered memory: regions by key, their bounds and permissions, and transfers between them
+//! (contract, rules 2, 5 and 6).
 
 use super::Bytes;
 use crate::completion::Status;
@@ -7,12 +7,11 @@ use crate::operation::Remote;
 use crate::region::{Access, Location};
 use std::collections::HashMap;
 
-/// Regions begin on pages, with one between them.
+/// Regions start on page boundaries, with a free page between them.
 const PAGE: u64 = 4096;
-/// Where the first region begins; no region is at address 0.
+/// Address of the first region; no region is at address 0.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
 
-/// A registered region.
 pub(crate) struct RegionState {
     pub bytes: Bytes,
     pub address: u64,
@@ -22,7 +21,7 @@ pub(crate) struct RegionState {
     pub owner: usize,
 }
 
-/// A scatter/gather element by key.
+/// A scatter/gather element, its region named by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub key: u32,
@@ -39,7 +38,7 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Registers; gives key and address, neither of which was ever used before.
+    /// Registers memory; returns a key and an address that were never used before.
     pub fn insert(
         &mut self,
         bytes: Bytes,
@@ -61,17 +60,16 @@ impl Registered {
         (self.keys, address)
     }
 
-    /// Ends all access.
+    /// Deregisters a region, which ends all access.
     pub fn remove(&mut self, key: u32) {
         self.regions.remove(&key);
     }
 
-    /// The region of that key.
     pub fn region(&self, key: u32) -> Option<&RegionState> {
         self.regions.get(&key)
     }
 
-    /// The bytes of local segments, one after the other.
+    /// Returns the concatenated bytes of local segments.
     pub fn gather(&self, local: &[Segment]) -> Result<Vec<u8>, Status> {
         let mut payload = Vec::with_capacity(local.iter().map(|s| s.length).sum());
         for segment in local {
@@ -83,7 +81,7 @@ impl Registered {
         Ok(payload)
     }
 
-    /// Spreads `data` over local segments.
+    /// Distributes `data` over local segments.
     pub fn scatter(&self, local: &[Segment], data: &[u8]) -> Status {
         let mut rest = data;
         for segment in local {
@@ -104,7 +102,7 @@ impl Registered {
         }
     }
 
-    /// Writes `data` to a remote place.
+    /// Writes `data` to remote memory.
     pub fn place(&self, to: Remote, data: &[u8]) -> Status {
         if data.is_empty() {
             return Status::SUCCESS;
@@ -118,13 +116,13 @@ impl Registered {
         }
     }
 
-    /// Reads from a remote place.
+    /// Reads remote memory.
     pub fn fetch(&self, from: Remote, length: usize) -> Result<Vec<u8>, Status> {
         let (bytes, at) = self.remote(from, length, |access| access.remote_read)?;
         Ok(bytes.borrow()[at..at + length].to_vec())
     }
 
-    /// Changes eight aligned bytes of a remote place; gives what they were.
+    /// Changes eight aligned bytes of remote memory and returns their old value.
     pub fn atomic(&self, at: Remote, change: impl Fn(u64) -> u64) -> Result<u64, Status> {
         if !at.address.is_multiple_of(8) {
             return Err(Status::REMOTE_INVALID);

@@ -1,11 +1,15 @@
-//! Requests as programs post them: what has no meaning is refused at the call.
+//! Checks of requests at the call.
 
 use super::{Bytes, Segment};
 use crate::error::Result;
 use crate::operation::{Operation, Slice};
 use crate::pair::Transport;
 
-/// The slices of a request as segments, if each lies inside its region; `held` gives a region's key and bytes.
+/// Converts the slices of a request to segments; `held` returns a region's key and bytes.
+///
+/// # Errors
+///
+/// Returns an error if a slice is outside its region.
 pub(crate) fn segments<R>(
     call: &'static str,
     local: &[Slice<'_, R>],
@@ -25,7 +29,8 @@ pub(crate) fn segments<R>(
         .collect()
 }
 
-/// Why a queue pair of this transport cannot do an operation, if it cannot.
+/// Returns the reason why a queue pair of this transport cannot perform an operation, if there is
+/// one.
 pub(crate) fn refuse(transport: Transport, operation: &Operation) -> Option<&'static str> {
     let reads = matches!(
         operation,

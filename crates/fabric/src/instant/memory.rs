@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Memory before registration.
+/// Unregistered memory.
 pub struct InstantBuffer {
     pub(super) bytes: Bytes,
     pub(super) location: Location,

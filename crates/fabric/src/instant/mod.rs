@@ -1,9 +1,9 @@
-//! An in-process fabric for tests: every process of the job is a future on one thread, memory is plain vectors, and time
-//! is a count of nanoseconds that moves when no process can go on.
+//! An in-process fabric for tests: every process of the job is a future on one thread, memory is
+//! plain vectors, and time is a count of nanoseconds that advances when no process can proceed.
 //!
-//! What it does is the contract of the crate's root, exactly; how long it takes is up to a [`Timing`]: here next to
-//! nothing, in [`crate::planted`] an adapter with known faults. It leaves to others: loss, retries, access through real
-//! verbs, and any likeness to a machine.
+//! It implements the contract of the crate's root exactly; a [`Timing`] determines the times: here
+//! close to zero, in [`crate::planted`] those of an adapter with injected faults. Not covered:
+//! loss, retries, access through real verbs, and realistic timing.
 
 mod memory;
 mod process;
@@ -18,7 +18,7 @@ pub use world::World;
 use crate::executor::{Task, drive};
 use std::rc::Rc;
 
-/// What a timing policy is told about a posted request.
+/// Data about a posted request for a timing policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posted {
     /// The process that posted it.
@@ -27,40 +27,40 @@ pub struct Posted {
     pub pair: u32,
     /// Payload bytes.
     pub length: usize,
-    /// The pages of local memory that it touches, as (key, page index).
+    /// Pages of local memory that it touches, as (key, page index).
     pub pages: Vec<(u32, usize)>,
-    /// Whether data comes back (reads and atomics).
+    /// Whether it returns data (reads and atomics).
     pub returns: bool,
 }
 
-/// How long a request takes, in nanoseconds.
+/// Duration of a request, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// For how long it keeps the process's adapter from starting the next.
+    /// Time until the process's adapter can start the next request.
     pub occupancy: u64,
-    /// From the end of that to its effect and completion.
+    /// Time from then to its effect and completion.
     pub latency: u64,
 }
 
-/// A policy for the time that requests take.
+/// A timing policy.
 pub trait Timing {
-    /// The cost of a request; called once for each, in the order of posting.
+    /// Returns the cost of a request; called once for each, in the order of posting.
     fn cost(&mut self, posted: &Posted) -> Cost;
-    /// Bytes of host memory that a process with so many queue pairs holds.
+    /// Returns the bytes of host memory held by a process with that many queue pairs.
     fn host_memory(&self, _pairs: usize) -> Option<u64> {
         None
     }
-    /// Whether the system binds no process to a processor.
+    /// Returns whether binding processes to processors fails.
     fn refuses_processors(&self) -> bool {
         false
     }
-    /// What reading the clock costs a process, in nanoseconds (it takes no virtual time).
+    /// Returns the reported cost of reading the clock, in nanoseconds (it takes no virtual time).
     fn clock_cost(&self, _rank: usize) -> f64 {
         0.0
     }
 }
 
-/// Everything takes a nanosecond.
+/// Timing policy in which everything takes a nanosecond.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoTime;
 
@@ -73,7 +73,8 @@ impl Timing for NoTime {
     }
 }
 
-/// Runs a job of `size` processes on one in-process fabric and gives their results in the order of ranks.
+/// Runs a job of `size` processes on one in-process fabric and returns their results in the order
+/// of ranks.
 pub fn run_job<T, F>(size: usize, timing: impl Timing + 'static, program: F) -> Vec<T>
 where
     F: AsyncFn(InstantProcess) -> T,

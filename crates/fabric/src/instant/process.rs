@@ -1,4 +1,4 @@
-//! A process of an in-process job, and the job as it sees it.
+//! A process of an in-process job, and its view of the job.
 
 use super::memory::{InstantBuffer, InstantRegion};
 use super::queues::{InstantAddress, InstantCompletions, InstantPair, InstantSharedReceive};
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How far ahead of the barrier the agreed instant lies, in nanoseconds.
+/// Lead time of the agreed instant after the barrier, in nanoseconds.
 const ALIGN_AHEAD: u64 = 1000;
 
 /// A process of an in-process job.
@@ -263,7 +263,8 @@ impl Group for InstantGroup {
         self.gathers.set(turn + 1);
         {
             let mut world = self.world.borrow_mut();
-            // Everybody has taken what lies two turns back, for they came to the last one.
+            // All processes have read the data of two turns ago, as they have come to the last
+            // turn.
             if let Some(old) = turn.checked_sub(2) {
                 world.gathers.remove(&old);
             }

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What an empty poll costs, in nanoseconds, so that a loop of polls moves time.
+/// Cost of an empty poll in nanoseconds, so that a loop of polls advances time.
 const EMPTY_POLL: u64 = 5;
 
 /// A completion queue.
@@ -70,7 +70,7 @@ impl CompletionQueue for InstantCompletions {
     }
 }
 
-/// A peer's address: nothing is needed beyond the pair's number.
+/// A peer's address; empty, as the queue pair number suffices.
 pub struct InstantAddress;
 
 /// A queue pair.

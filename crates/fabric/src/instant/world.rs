@@ -1,4 +1,4 @@
-//! The state that all processes of an in-process job share, and how it moves.
+//! The state shared by all processes of an in-process job, and its progress.
 
 use super::{Posted, Timing};
 use crate::completion::{Completion, CompletionKind, Status};
@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
-/// Page size that timing policies are told about.
+/// Page size passed to timing policies.
 const PAGE: usize = 4096;
-/// After so many rounds without any change and nothing left to happen, the job is stuck.
+/// Number of rounds without change or future event after which the job is stuck.
 const STUCK_ROUNDS: u32 = 3;
 
 pub(super) struct Request {
@@ -19,7 +19,7 @@ pub(super) struct Request {
     pub local: Vec<Segment>,
     pub inline: Option<Vec<u8>>,
     pub signal: Signal,
-    /// The receiving pair of a datagram; the shared receive queue of XRC.
+    /// The receiving queue pair of a datagram, or the shared receive queue of XRC.
     pub target: Option<u32>,
     pub ready: u64,
 }
@@ -93,12 +93,12 @@ impl World {
         }))
     }
 
-    /// Something happened that a waiting process may see.
+    /// Records a change that a waiting process may observe.
     pub(super) fn changed(&mut self) {
         self.changes += 1;
     }
 
-    /// A number that was never used before.
+    /// Returns an unused number.
     pub(super) fn fresh(&mut self) -> u32 {
         self.next += 1;
         self.next
@@ -108,7 +108,8 @@ impl World {
         self.wake_ups.insert(time);
     }
 
-    /// Lets requests that are due take effect; if nothing happened since the last call, moves time to what is due next.
+    /// Executes due requests; if nothing changed since the last call, advances time to the next
+    /// event.
     pub(super) fn advance(&mut self) {
         if self.changes != self.seen {
             self.seen = self.changes;
@@ -140,7 +141,7 @@ impl World {
         }
     }
 
-    /// Adds a request behind the others of its pair, at the time its cost says.
+    /// Queues a request behind earlier ones of its pair, at the time given by its cost.
     pub(super) fn enqueue(&mut self, number: u32, mut request: Request) {
         let rank = self.pairs[&number].rank;
         let pages = request.local.iter().flat_map(|s| {
@@ -258,7 +259,8 @@ impl World {
                     _ => None,
                 };
                 if !self.receiver_ready(number, request) {
-                    // A datagram without a receiver is lost, and that is success for its sender.
+                    // A datagram without a receive request is lost, which is success for its
+                    // sender.
                     return if self.pairs[&number].datagram {
                         Outcome::Done(Status::SUCCESS, length)
                     } else {
@@ -315,7 +317,8 @@ impl World {
         }
     }
 
-    /// Where the request's message would be received: (the pair that reports it, its shared receive queue).
+    /// Returns the receiving queue pair of the request's message, and its shared receive queue, if
+    /// any.
     fn receiver(&self, number: u32, request: &Request) -> Option<(u32, Option<u32>)> {
         let pair = &self.pairs[&number];
         let peer = if pair.datagram {
@@ -390,7 +393,8 @@ impl World {
         if status.is_success() {
             return status;
         }
-        // A message longer than its receive request fails both ends of a connection.
+        // A message longer than its receive request puts both sides of a connection into the error
+        // state.
         self.pairs.get_mut(&peer).expect("receiver exists").failed = true;
         if datagram {
             Status::SUCCESS

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use std::time::Duration;
 use verbena_model::kernel::Time;
 
-/// A process that polls in vain for so long has stalled (rule 10).
+/// Time of unsuccessful polling after which a process has stalled (rule 10).
 const PATIENCE: Time = Time(100_000_000_000);
 
-/// The completions themselves.
+/// The shared state of a completion queue.
 pub(super) struct Queue {
     pub rank: usize,
     pub depth: u32,
@@ -29,7 +29,7 @@ impl Queue {
         })
     }
 
-    /// A completion has been written.
+    /// Adds a completion.
     pub fn push(&self, world: &World, completion: Completion) {
         self.completions.borrow_mut().push_back(completion);
         world.changed(self.rank);
@@ -50,7 +50,7 @@ pub struct ModelCompletions {
     pub(super) world: Rc<World>,
     pub(super) core: Core,
     pub(super) queue: Rc<Queue>,
-    /// When a poll last found something, or the first found nothing.
+    /// Start of the current series of empty polls.
     pub(super) fruitful: Cell<Option<Time>>,
 }
 
@@ -70,7 +70,7 @@ impl CompletionQueue for ModelCompletions {
             self.fruitful.set(None);
             return Ok(self.taken(count).await);
         }
-        // A look in vain costs what a look costs, so that a loop of them moves time.
+        // An empty poll takes time, so that a loop of polls advances virtual time.
         self.core.process.take_completion().await;
         let now = self.world.now();
         let since = self.fruitful.get().unwrap_or(now);

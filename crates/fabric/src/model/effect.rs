@@ -1,4 +1,5 @@
-//! What a request does, when the model says that it does it: bytes move, receive requests are taken, completions appear.
+//! Effects of requests at the times given by the model: bytes are transferred, receive requests
+//! consumed, completions generated.
 
 use super::pair::PairState;
 use super::world::World;
@@ -7,26 +8,26 @@ use crate::in_process::{DATAGRAM_HEADER, Segment};
 use crate::operation::{Operation, Remote, Signal};
 use std::cell::{Cell, RefCell};
 
-/// A request on its way.
+/// A request in flight.
 pub(super) struct Posted {
-    /// Its place in the queue pair's order.
+    /// Sequence number in the queue pair.
     pub number: u64,
     pub id: u64,
     pub operation: Operation,
     pub local: Vec<Segment>,
-    /// Inline bytes, or those of a message that completed before it was placed.
+    /// Inline data, or the data of a message that completed before it was placed.
     pub payload: RefCell<Option<Vec<u8>>>,
     pub signal: Signal,
-    /// The receiving pair of a datagram; the shared receive queue of XRC.
+    /// The receiving queue pair of a datagram, or the shared receive queue of XRC.
     pub target: Option<u32>,
-    /// How it went, once it took effect.
+    /// Status, once it has taken effect.
     pub status: Cell<Option<Status>>,
     /// Whether the model has reported its completion.
     pub completed: Cell<bool>,
 }
 
 impl Posted {
-    /// Whether it takes a receive request at the other side.
+    /// Returns whether it consumes a receive request at the peer.
     fn is_received(&self) -> bool {
         matches!(
             self.operation,
@@ -36,7 +37,7 @@ impl Posted {
 }
 
 impl World {
-    /// The model has placed a request's last byte.
+    /// Handles the placement of a request's last byte.
     pub fn placed(&self, pair: &PairState, posted: &Posted) {
         if pair.is_reliable() {
             self.take_effect(pair, posted.number);
@@ -44,13 +45,13 @@ impl World {
         if posted.status.get().is_none() {
             self.execute(pair, posted);
         }
-        // Whoever polls the memory sees it now, also if the bytes came with an early completion.
+        // Wakes memory polling now, even if an early completion has already transferred the bytes.
         if let Operation::Write { to } | Operation::WriteImmediate { to, .. } = posted.operation {
             self.wake_owner(to);
         }
     }
 
-    /// The model has written a request's completion entry.
+    /// Handles a request's completion entry.
     pub fn completed(&self, pair: &PairState, posted: &Posted) {
         posted.completed.set(true);
         if pair.is_reliable() {
@@ -62,15 +63,16 @@ impl World {
         pair.report(self);
     }
 
-    /// Lets everything up to `number` take effect, in the order of posting.
+    /// Executes all requests up to `number`, in the order of posting.
     fn take_effect(&self, pair: &PairState, number: u64) {
         while let Some(posted) = pair.next_pending(number) {
             self.execute(pair, &posted);
         }
     }
 
-    /// The same before a completion: writes and reads have moved their bytes by then (rule 2); of messages, whose receiver
-    /// learns of them when they are placed, the bytes are kept.
+    /// Executes writes and reads before a completion, as they must have transferred their bytes
+    /// (rule 2); the data of messages, which reach their receiver at placement, are captured
+    /// instead.
     fn settle(&self, pair: &PairState, number: u64) {
         for posted in pair.all_pending(number) {
             if posted.is_received() {
@@ -106,7 +108,8 @@ impl World {
             return;
         }
         pair.failed.set(true);
-        // The model writes no completion entry for a silent request; a failure is told all the same.
+        // The model writes no completion entry for a silent request; its failure is reported
+        // nevertheless.
         if posted.signal == Signal::Silent {
             posted.completed.set(true);
             pair.report(self);
@@ -162,7 +165,7 @@ impl World {
         }
     }
 
-    /// Takes a receive request at the other side and completes it.
+    /// Consumes a receive request at the peer and completes it.
     fn deliver(
         &self,
         pair: &PairState,
@@ -212,7 +215,8 @@ impl World {
         if status.is_success() {
             return status;
         }
-        // A message longer than its receive request fails both ends of a connection.
+        // A message longer than its receive request puts both sides of a connection into the error
+        // state.
         there.failed.set(true);
         match pair.is_reliable() {
             true => Status::REMOTE_INVALID,
@@ -221,10 +225,10 @@ impl World {
     }
 }
 
-/// What arrives at a receiver.
+/// Data that arrive at a receiver.
 enum Arrival<'a> {
     /// A message for the receive request's memory.
     Message(&'a [u8]),
-    /// So many bytes were written elsewhere.
+    /// Number of bytes written elsewhere.
     Written(u32),
 }

@@ -1,6 +1,6 @@
-//! The job as a process of it sees it. The exchange takes as long as one over Ethernet; a barrier costs the processes of a
-//! node what it takes to hand a cache line from one core to the next, for that is how they meet (connectx_multicore,
-//! section 3.1).
+//! The job as seen by one of its processes. An exchange takes as long as one over Ethernet; a
+//! barrier costs the processes of a node the transfer of a cache line from core to core, as in an
+//! implementation over shared memory (connectx_multicore, section 3.1).
 
 use super::process::Core;
 use super::world::{Awaited, World};
@@ -12,10 +12,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use verbena_model::kernel::Time;
 
-/// How far ahead of the barrier the agreed instant lies.
+/// Lead time of the agreed instant after the barrier.
 const AHEAD: Time = Time(1_000_000);
 
-/// An exchange, as over Ethernet and TCP: by its end, what was sent without acknowledgement has arrived.
+/// Duration of an exchange over Ethernet and TCP: long enough for unacknowledged messages to
+/// arrive.
 const EXCHANGE: Time = Time(100_000_000);
 
 /// The job.
@@ -36,7 +37,7 @@ impl ModelGroup {
         }
     }
 
-    /// Waits until all of `members` have come, all leaving at one instant.
+    /// Waits until all `members` have arrived; all leave at the same instant.
     async fn meet(&self, members: &[usize]) -> Result<()> {
         let turn = {
             let mut turns = self.barriers.borrow_mut();
@@ -81,7 +82,8 @@ impl Group for ModelGroup {
         self.gathers.set(turn + 1);
         {
             let mut gathers = self.world.gathers.borrow_mut();
-            // Everybody has taken what lies two turns back, for they came to the last one.
+            // All processes have read the data of two turns ago, as they have come to the last
+            // turn.
             if let Some(old) = turn.checked_sub(2) {
                 gathers.remove(&old);
             }

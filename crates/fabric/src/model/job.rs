@@ -1,4 +1,4 @@
-//! Running a job on a modelled system.
+//! Runs a job on a modelled system.
 
 use super::machine::{Machine, Running};
 use super::process::ModelProcess;
@@ -15,21 +15,21 @@ use verbena_model::software::SoftwareHost;
 
 pub use verbena_model::adapter::Fidelity;
 
-/// A job, before it runs.
+/// Parameters of a job.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// What it runs on.
+    /// The machine that it runs on.
     pub machine: Machine,
-    /// How finely messages are followed.
+    /// Granularity of the simulation.
     pub fidelity: Fidelity,
     /// The node of each process.
     pub nodes: Vec<usize>,
-    /// The user's wish to stop, which processes look at between points.
+    /// Stop request, which processes check between points.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Job {
-    /// `size` processes dealt out over `nodes` nodes in turn, at packet fidelity.
+    /// Creates a job of `size` processes, assigned to `nodes` nodes in turn, at packet fidelity.
     pub fn new(machine: impl Into<Machine>, size: usize, nodes: usize) -> Job {
         Job {
             machine: machine.into(),
@@ -39,14 +39,19 @@ impl Job {
         }
     }
 
-    /// The same at another fidelity.
+    /// Sets the fidelity.
     pub fn fidelity(self, fidelity: Fidelity) -> Job {
         Job { fidelity, ..self }
     }
 }
 
-/// Runs `program` in every process and gives the results in the order of ranks. The same job and program give the same
-/// results, to the bit. An error if some process waits for what never comes, and goes on waiting when told so.
+/// Runs `program` in every process and returns the results in the order of ranks. The same job and
+/// program give the same results, to the bit.
+///
+/// # Errors
+///
+/// Returns [`Error::Stalled`] if some process waits forever and does not return when its wait is
+/// ended with an error.
 pub fn run_job<T, F>(job: &Job, program: F) -> Result<Vec<T>>
 where
     T: 'static,
@@ -55,7 +60,11 @@ where
     run_audited(job, program).map(|(results, _)| results)
 }
 
-/// The same, with an account of what the system carried, taken when nothing was under way any more.
+/// Like [`run_job`], and also returns an audit of the system, taken at rest.
+///
+/// # Errors
+///
+/// As [`run_job`].
 pub fn run_audited<T, F>(job: &Job, program: F) -> Result<(Vec<T>, Audit)>
 where
     T: 'static,

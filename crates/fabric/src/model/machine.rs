@@ -1,4 +1,5 @@
-//! What a modelled job runs on: nodes with adapters, or a host whose processors are the adapters.
+//! The machine of a modelled job: nodes with adapters, or a host whose processors are software
+//! adapters.
 
 use std::rc::Rc;
 use verbena_model::adapter::{Pair, Place, ReceiveQueue, Request, Transport};
@@ -8,7 +9,7 @@ use verbena_model::kernel::{Sim, Time};
 use verbena_model::profile::{Error as ProfileError, Library, Software, System};
 use verbena_model::software::{Channel, Inbox, Receiver, SoftwareHost, SoftwareProcess};
 
-/// What can be modelled.
+/// A machine.
 #[derive(Debug, Clone)]
 pub enum Machine {
     /// Nodes with adapters.
@@ -17,7 +18,7 @@ pub enum Machine {
     Software {
         /// The profile's name.
         name: String,
-        /// What it takes.
+        /// The profile.
         profile: Software,
     },
 }
@@ -29,7 +30,11 @@ impl From<&System> for Machine {
 }
 
 impl Machine {
-    /// The system, or the software adapter, of that name.
+    /// Returns the system, or the software adapter, named `name`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the library has no such system or it is inconsistent.
     pub fn of(library: &Library, name: &str) -> Result<Machine, ProfileError> {
         match library.software(name) {
             Some(profile) => Ok(Machine::Software {
@@ -40,12 +45,12 @@ impl Machine {
         }
     }
 
-    /// Names of all that there are in a library.
+    /// Iterates over the names of all machines in a library.
     pub fn names(library: &Library) -> impl Iterator<Item = &str> {
         library.systems().chain(library.software_names())
     }
 
-    /// Its profile's name.
+    /// Returns the name of its profile.
     pub fn name(&self) -> &str {
         match self {
             Machine::Adapters(system) => &system.name,
@@ -53,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// In words.
+    /// Returns its description.
     pub fn about(&self) -> &str {
         match self {
             Machine::Adapters(system) => &system.about,
@@ -61,7 +66,7 @@ impl Machine {
         }
     }
 
-    /// Nodes that it may have.
+    /// Returns the largest number of nodes.
     pub fn nodes(&self) -> usize {
         match self {
             Machine::Adapters(system) => system.nodes as usize,
@@ -69,7 +74,7 @@ impl Machine {
         }
     }
 
-    /// Processors of a node.
+    /// Returns the number of processors per node.
     pub fn cores(&self) -> usize {
         let cores = match self {
             Machine::Adapters(system) => system.host.cpu.cores.0,
@@ -78,7 +83,7 @@ impl Machine {
         cores.max(1) as usize
     }
 
-    /// The system, if it has adapters.
+    /// Returns the system, if it has adapters.
     pub fn system(&self) -> Option<&System> {
         match self {
             Machine::Adapters(system) => Some(system),
@@ -87,7 +92,6 @@ impl Machine {
     }
 }
 
-/// A machine in operation.
 pub(super) enum Running {
     Adapters(Rc<Cluster>),
     Software(Rc<SoftwareHost>),
@@ -101,7 +105,6 @@ impl Running {
         }
     }
 
-    /// How many nodes.
     pub fn size(&self) -> usize {
         match self {
             Running::Adapters(cluster) => cluster.size(),
@@ -109,7 +112,7 @@ impl Running {
         }
     }
 
-    /// Ports of each node's adapter.
+    /// Returns the number of ports of each node's adapter.
     pub fn ports(&self) -> u64 {
         match self {
             Running::Adapters(cluster) => cluster.system().ports.max(1),
@@ -131,7 +134,7 @@ impl Running {
         }
     }
 
-    /// Ends the simulation: what still waits is dropped.
+    /// Ends the simulation and drops all waiting tasks.
     pub fn finish(&self) {
         match self {
             Running::Adapters(cluster) => cluster.finish(),
@@ -139,7 +142,7 @@ impl Running {
         }
     }
 
-    /// A queue pair on a port of a node.
+    /// Creates a queue pair on a port of a node.
     pub fn wire(&self, (node, port): (usize, usize), transport: Transport, own: &Requests) -> Wire {
         match (self, own) {
             (Running::Adapters(cluster), Requests::Adapter(queue)) => {
@@ -153,21 +156,21 @@ impl Running {
     }
 }
 
-/// What carries a queue pair's requests.
+/// The model of a queue pair's transport.
 pub(super) enum Wire {
     Adapter(Rc<Pair>),
     Software(Channel, Transport),
 }
 
 impl Wire {
-    /// Makes two of them peers.
+    /// Connects it to `there`.
     pub fn connect_to(&self, there: &Wire) {
         if let (Wire::Adapter(here), Wire::Adapter(there)) = (self, there) {
             here.connect_to(there);
         }
     }
 
-    /// The model's pair, as the receiver of a datagram.
+    /// Returns the modelled queue pair, to be the receiver of a datagram.
     pub fn pair(&self) -> Option<&Rc<Pair>> {
         match self {
             Wire::Adapter(pair) => Some(pair),
@@ -176,7 +179,7 @@ impl Wire {
     }
 }
 
-/// Receive requests as the machine counts them.
+/// The machine's count of receive requests.
 #[derive(Clone)]
 pub(super) enum Requests {
     Adapter(Rc<ReceiveQueue>),
@@ -184,7 +187,6 @@ pub(super) enum Requests {
 }
 
 impl Requests {
-    /// Adds some.
     pub fn post(&self, count: u64) {
         match self {
             Requests::Adapter(queue) => queue.post(count),
@@ -193,7 +195,7 @@ impl Requests {
     }
 }
 
-/// The core that a process runs on.
+/// The core of a process.
 #[derive(Clone)]
 pub(super) enum Processor {
     Adapter(Process),
@@ -208,7 +210,7 @@ impl Processor {
         }
     }
 
-    /// An empty receive queue of its adapter.
+    /// Creates an empty receive queue of its adapter.
     pub fn requests(&self, running: &Running) -> Requests {
         match (self, running) {
             (Processor::Adapter(process), _) => {
@@ -221,7 +223,6 @@ impl Processor {
         }
     }
 
-    /// Is busy for a while.
     pub async fn compute(&self, span: Time) {
         match self {
             Processor::Adapter(process) => process.compute(span).await,
@@ -229,7 +230,7 @@ impl Processor {
         }
     }
 
-    /// Takes a completion that is there, or looks in vain.
+    /// Takes a completion, or polls without success.
     pub async fn take_completion(&self) {
         match self {
             Processor::Adapter(process) => process.take_completion().await,
@@ -237,7 +238,8 @@ impl Processor {
         }
     }
 
-    /// Sees a byte that has changed. In software the line's way is part of its coming.
+    /// Detects a changed byte. On the software adapter the cache line transfer is part of its
+    /// arrival.
     pub async fn notice(&self) {
         match self {
             Processor::Adapter(process) => process.notice().await,
@@ -245,7 +247,7 @@ impl Processor {
         }
     }
 
-    /// Posts receive requests: what the processor has to do for them.
+    /// Spends the processor time of posting receive requests.
     pub async fn prepare_receives(&self, count: u64) {
         let each = match self {
             Processor::Adapter(process) => process.node().cpu().post,
@@ -254,7 +256,7 @@ impl Processor {
         self.compute(each * count).await;
     }
 
-    /// When it sees a flag that `before` others of its node see before it.
+    /// Returns the delay until it sees a flag that `before` other processes of its node see first.
     pub fn behind(&self, before: usize) -> Time {
         match self {
             Processor::Adapter(process) => process.node().cpu().behind(before),
@@ -262,7 +264,7 @@ impl Processor {
         }
     }
 
-    /// Copies memory that is in no cache, or, in software, wherever it is.
+    /// Copies uncached memory, or on the software adapter memory at any location.
     pub async fn copy(&self, from: Place, to: Place, bytes: u64) {
         match self {
             Processor::Adapter(process) => process.copy(bytes, CacheState::Cold).await,
@@ -270,7 +272,6 @@ impl Processor {
         }
     }
 
-    /// Reads memory.
     pub async fn read(&self, place: Place, bytes: u64) {
         match self {
             Processor::Adapter(process) => process.read(bytes).await,
@@ -278,7 +279,7 @@ impl Processor {
         }
     }
 
-    /// Hands requests over, each with who serves what needs the peer, in software.
+    /// Posts requests, on the software adapter each with the receiver that serves it.
     pub async fn post(&self, wire: &Wire, requests: Vec<(Request, Option<Receiver>)>) {
         match (self, wire) {
             (Processor::Adapter(process), Wire::Adapter(pair)) => {
@@ -292,7 +293,7 @@ impl Processor {
         }
     }
 
-    /// Who serves what comes to these receive requests.
+    /// Returns the receiver that serves messages for these receive requests.
     pub fn receiver(&self, requests: &Requests) -> Option<Receiver> {
         match (self, requests) {
             (Processor::Software(process), Requests::Software(inbox)) => Some(Receiver {

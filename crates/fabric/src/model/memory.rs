@@ -8,7 +8,7 @@ use crate::region::{Location, Region, RemoteRegion};
 use std::rc::Rc;
 use verbena_model::adapter::Place;
 
-/// Memory before registration.
+/// Unregistered memory.
 pub struct ModelBuffer {
     pub(super) bytes: Bytes,
     pub(super) location: Location,
@@ -24,7 +24,7 @@ pub struct ModelRegion {
     pub(super) address: u64,
 }
 
-/// Key and bytes of a region, for segments.
+/// Returns key and bytes of a region.
 pub(super) fn held(region: &ModelRegion) -> (u32, &Bytes) {
     (region.key, &region.bytes)
 }
@@ -40,7 +40,7 @@ impl ModelRegion {
         self.world.local_place(self.key, offset)
     }
 
-    /// Spins on memory: the time until it has changed, and what it takes to notice.
+    /// Polls memory until it has changed, and spends the time to detect the change.
     async fn until_true(&self, what: &'static str, holds: impl Fn(&[u8]) -> bool) -> Result<()> {
         self.world
             .until((self.core.rank, Awaited::Data), what, || {

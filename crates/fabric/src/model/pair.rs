@@ -21,7 +21,7 @@ use verbena_model::software::Receiver;
 /// Queue key of all datagram pairs.
 const QUEUE_KEY: u32 = 0x1111_1111;
 
-/// A queue pair as the world knows it.
+/// Shared state of a queue pair.
 pub(super) struct PairState {
     pub wire: Wire,
     number: u32,
@@ -32,18 +32,17 @@ pub(super) struct PairState {
     pub send_queue: Rc<Queue>,
     pub receive_queue: Rc<Queue>,
     pub receives: Rc<Receives>,
-    /// The pair that it sends to.
+    /// The peer's number.
     pub peer: Cell<Option<u32>>,
     pub connected: Cell<bool>,
     pub failed: Cell<bool>,
     posted: Cell<u64>,
     /// Requests that have not taken effect, in the order of posting (reliable transports).
     pending: RefCell<VecDeque<Rc<Posted>>>,
-    /// Requests whose completion has not been seen, in the order of posting.
+    /// Requests whose completion has not been reported, in the order of posting.
     outstanding: RefCell<VecDeque<Rc<Posted>>>,
 }
 
-/// What a queue pair is made of.
 pub(super) struct Parts {
     pub wire: Wire,
     pub number: u32,
@@ -77,22 +76,21 @@ impl PairState {
         })
     }
 
-    /// Its number.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether everything that it sends arrives, in order.
+    /// Returns whether delivery is reliable and in order.
     pub fn is_reliable(&self) -> bool {
         !matches!(self.transport, Transport::Uc | Transport::Ud)
     }
 
-    /// Whether each request names its receiver.
+    /// Returns whether each request names its receiver.
     pub fn is_datagram(&self) -> bool {
         self.transport == Transport::Ud
     }
 
-    /// The oldest request up to `number` that has not taken effect; it is about to.
+    /// Removes and returns the oldest request up to `number` that has not taken effect.
     pub fn next_pending(&self, number: u64) -> Option<Rc<Posted>> {
         let mut pending = self.pending.borrow_mut();
         pending
@@ -102,7 +100,7 @@ impl PairState {
             .flatten()
     }
 
-    /// All requests up to `number` that have not taken effect.
+    /// Returns all requests up to `number` that have not taken effect.
     pub fn all_pending(&self, number: u64) -> Vec<Rc<Posted>> {
         let pending = self.pending.borrow();
         pending
@@ -112,14 +110,15 @@ impl PairState {
             .collect()
     }
 
-    /// One of them is about to.
+    /// Removes such a request, which is about to take effect.
     pub fn forget_pending(&self, number: u64) {
         self.pending
             .borrow_mut()
             .retain(|posted| posted.number != number);
     }
 
-    /// Hands on the completions that are due, in the order of posting. A silent request is done when a later one is.
+    /// Reports completions that are due, in the order of posting. A silent request is done when a
+    /// later one is.
     pub fn report(&self, world: &World) {
         loop {
             let mut outstanding = self.outstanding.borrow_mut();
@@ -161,7 +160,7 @@ fn is_silent(posted: &Posted) -> bool {
     posted.signal == Signal::Silent
 }
 
-/// A peer's address: nothing is needed beyond the pair's number.
+/// A peer's address; empty, as the queue pair number suffices.
 pub struct ModelAddress;
 
 /// A queue pair.
@@ -180,7 +179,7 @@ impl Drop for ModelPair {
 }
 
 impl ModelPair {
-    /// Refuses what has no meaning, and what the model does not have.
+    /// Rejects meaningless requests, and those that the model does not support.
     fn check(&self, request: &WorkRequest<'_, ModelProcess>, ahead: usize) -> Result<Vec<Segment>> {
         const CALL: &str = "QueuePair::post_send";
         let wrong = |reason: String| Err(Error::invalid(CALL, reason));
@@ -225,7 +224,6 @@ impl ModelPair {
         Ok(local)
     }
 
-    /// The request as the model sees it.
     fn request(&self, posted: &Rc<Posted>, placement: Placement) -> model::Request {
         let kind = match posted.operation {
             Operation::Write { .. } => model::Kind::Write,
@@ -268,7 +266,7 @@ impl ModelPair {
         request
     }
 
-    /// Who serves a request that needs the other side, in software.
+    /// On the software adapter, returns the receiver of a request that needs the peer.
     fn receiver(&self, posted: &Posted) -> Option<Receiver> {
         let pairs = self.world.pairs.borrow();
         let number = match self.state.is_datagram() {
@@ -280,7 +278,8 @@ impl ModelPair {
         process.receiver(&there.receives.model)
     }
 
-    /// Where a message will be received: the oldest receive request of the other side, as far as one is known.
+    /// Returns the location of a message's receive buffer: the peer's oldest receive request, if
+    /// known.
     fn receive_place(&self, posted: &Posted) -> model::Place {
         let number = match self.state.is_datagram() {
             true => posted.target,
@@ -324,7 +323,7 @@ impl ModelPair {
         })
     }
 
-    /// Hands checked requests over; after an error they are flushed.
+    /// Posts checked requests; after an error they are flushed.
     async fn hand_over(&self, list: Vec<(Rc<Posted>, Placement)>) {
         if list.is_empty() {
             return;

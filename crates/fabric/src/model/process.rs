@@ -26,22 +26,23 @@ use verbena_model::adapter::footprint::{completion_queue, context_memory, work_q
 use verbena_model::kernel::{Span, Time};
 use verbena_model::profile::System;
 
-/// Inline payload that fits the largest work queue entry: 1,008 bytes (`max_desc_sz` of mthca's and mlx4's firmware) but
-/// for control 16, datagram address 48 and inline header 4.
+/// Inline payload that fits into the largest work queue entry: 1,008 bytes (`max_desc_sz` of
+/// mthca's and mlx4's firmware) minus control segment 16, datagram address 48 and inline header 4.
 const MAX_INLINE: u32 = 1008 - 16 - 48 - 4;
-/// Queue pairs, and entries of a queue, by default of the driver (mthca).
+/// Default limits of the driver (mthca) on queue pairs and queue entries.
 const MAX_PAIRS: u32 = 1 << 16;
 const MAX_DEPTH: u32 = 16384;
 const MAX_COMPLETIONS: u32 = 1 << 22;
-/// The largest message that InfiniBand carries.
+/// Largest InfiniBand message.
 const MAX_MESSAGE: u64 = 1 << 31;
-/// The software adapter's own, as its library has them.
+/// Limits of the software adapter, as in its library.
 const SOFTWARE_MTU: u64 = 4096;
 const SOFTWARE_READS: u32 = 128;
-/// Bytes of registers and code that any process has; the same for all, so that differences and slopes mean something.
+/// Memory of any process, in bytes; the same for all, so that only differences and slopes are
+/// meaningful.
 const PROCESS: u64 = 4 << 20;
 
-/// The core that a process runs on, and what it calls itself.
+/// The core, rank and machine of a process.
 #[derive(Clone)]
 pub(super) struct Core {
     pub process: Processor,
@@ -50,12 +51,12 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// The model has no such thing.
+    /// Creates an error for an unsupported feature.
     pub fn lacks(&self, what: &str) -> Error {
         Error::unsupported(what, format!("the model {}", self.machine.name()))
     }
 
-    /// Payload of a full packet.
+    /// Returns the payload of a full packet.
     pub fn mtu(&self) -> u64 {
         let system = self.machine.system();
         system.map_or(SOFTWARE_MTU, |system| system.link.mtu.0)
@@ -92,24 +93,25 @@ impl ModelProcess {
     }
 }
 
-/// What happened during an operation.
+/// Trace of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traced {
-    /// When it began.
+    /// Start.
     pub start: Time,
-    /// When it ended.
+    /// End.
     pub end: Time,
-    /// What was recorded of it, in the order of beginning.
+    /// The recorded spans, in the order of their starts.
     pub spans: Vec<Span>,
 }
 
 impl ModelProcess {
-    /// Records what happens in the model from now on.
+    /// Starts recording spans in the model.
     pub fn record(&self) {
         self.world.running.sim().record_spans();
     }
 
-    /// What has been recorded since the last call of the operation that process 0 timed last.
+    /// Takes the spans recorded since the last call, and returns those of the last operation timed
+    /// by process 0.
     pub fn traced(&self) -> Traced {
         let (start, end) = self.world.last_operation();
         let mut spans = self.world.running.sim().take_spans();
@@ -323,7 +325,7 @@ impl Fabric for ModelProcess {
     }
 
     fn host_memory(&self) -> Option<u64> {
-        // What the software adapter's queues take is not in its profile.
+        // The software adapter's profile does not include the memory of its queues.
         let system = self.core.machine.system()?;
         let rank = self.group.rank();
         let pairs = self.world.pairs.borrow();
@@ -331,7 +333,7 @@ impl Fabric for ModelProcess {
         let (mut connections, mut queues) = (0, 0);
         for pair in mine {
             connections += 1;
-            // The receiving half of XRC has no queues; a shared queue is counted once, below.
+            // An XRC target has no queues; a shared queue is counted once, below.
             if pair.transport != Transport::XrcTarget {
                 queues += work_queue(u64::from(pair.depth));
             }

@@ -1,4 +1,4 @@
-//! Receive queues, of one queue pair or shared.
+//! Receive queues of one queue pair or shared.
 
 use super::completions::Queue;
 use super::machine::Requests;
@@ -13,19 +13,20 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Receive requests: the model counts them, here is what they say.
+/// Receive requests: the model counts them, this holds their contents.
 pub(super) struct Receives {
     pub model: Requests,
     pub list: RefCell<VecDeque<(u64, Vec<Segment>)>>,
-    /// Over XRC, where its receives complete.
+    /// For XRC, the completion queue of its receives.
     pub completions: Option<Rc<Queue>>,
-    /// Depth, rank of its process; for what it costs.
+    /// Depth and rank of its process, to compute its memory use.
     pub depth: u32,
     pub rank: usize,
 }
 
 impl Receives {
-    /// Posts a list: checks all of it, charges the processor, then makes it known to the adapter.
+    /// Posts a list: checks all of it, spends the processor time, then makes it known to the
+    /// adapter.
     pub async fn post(
         &self,
         call: &'static str,

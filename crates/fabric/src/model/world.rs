@@ -1,4 +1,4 @@
-//! What all processes of a modelled job share, and how they wait.
+//! The state shared by all processes of a modelled job, and their waits.
 
 use super::completions::Queue;
 use super::job::Job;
@@ -18,8 +18,8 @@ use std::time::Duration;
 use verbena_model::adapter::{MemoryHome, Place};
 use verbena_model::kernel::{Time, Watch};
 
-/// What a wait is for: those for data end first when nothing can happen any more, so that a process whose peer failed can
-/// still tell the others in the exchange.
+/// Kind of a wait. When no event is left, waits for data end first, so that a process whose peer
+/// failed can still report that in the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
     /// A completion, or a change of memory.
@@ -28,37 +28,35 @@ pub(super) enum Awaited {
     Exchange,
 }
 
-/// Tasks that wait, and how often all of them were told to give up.
+/// Number of waiting tasks, and how often their waits were ended with an error.
 #[derive(Default)]
 struct Waiting {
     tasks: Cell<usize>,
     ended: Cell<u64>,
 }
 
-/// The shared state of a job.
 pub(super) struct World {
     pub running: Running,
     /// The node of each rank.
     pub nodes: Vec<usize>,
-    /// The user's wish to stop.
+    /// Stop request.
     pub stop: Arc<AtomicBool>,
     pub registered: RefCell<Registered>,
     pub pairs: RefCell<HashMap<u32, Rc<PairState>>>,
     pub shared: RefCell<HashMap<u32, Rc<Receives>>>,
     pub gathers: RefCell<HashMap<u64, Vec<Option<Vec<u8>>>>>,
     pub barriers: RefCell<HashMap<Vec<usize>, u64>>,
-    /// Completion queues of each rank, for what they cost.
+    /// Completion queues of each rank, to compute their memory use.
     pub queues: RefCell<Vec<(usize, Weak<Queue>)>>,
     numbers: Cell<u32>,
-    /// Queue pairs that each node has had.
+    /// Number of queue pairs created on each node.
     had: Vec<Cell<u64>>,
-    /// What each process may see: its memory and its completion queues.
+    /// Change notifications of each process: its memory and its completion queues.
     watches: Vec<Watch>,
-    /// What all see: the exchange.
     exchange: Watch,
     data: Waiting,
     exchanging: Waiting,
-    /// The last two times that process 0 looked at the clock.
+    /// Times of the last two clock readings by process 0.
     looks: Cell<(Time, Time)>,
 }
 
@@ -86,40 +84,43 @@ impl World {
         })
     }
 
-    /// The present.
     pub fn now(&self) -> Time {
         self.running.sim().now()
     }
 
-    /// A number for a shared receive queue.
+    /// Returns an unused number for a shared receive queue.
     pub fn fresh(&self) -> u32 {
         self.numbers.replace(self.numbers.get() + 1)
     }
 
-    /// The core of a rank: its node's in turn.
+    /// Returns the core of a rank: its node's cores are used in turn.
     pub fn processor(&self, rank: usize) -> Processor {
         let node = self.nodes[rank];
         let before = self.nodes[..rank].iter().filter(|&&n| n == node).count();
         self.running.process_on(node, before)
     }
 
-    /// The port of the next queue pair of a node: all of its ports in turn.
+    /// Returns the port of a node's next queue pair: ports are used in turn.
     pub fn port(&self, node: usize) -> usize {
         let had = self.had[node].replace(self.had[node].get() + 1);
         (had % self.running.ports()) as usize
     }
 
-    /// Process `rank` may see something new.
+    /// Signals a change visible to process `rank`.
     pub fn changed(&self, rank: usize) {
         self.watches[rank].changed();
     }
 
-    /// The exchange has something new.
+    /// Signals a change in the exchange.
     pub fn exchanged(&self) {
         self.exchange.changed();
     }
 
-    /// Waits in process `rank` until `ready` gives a value.
+    /// Waits in process `rank` until `ready` returns a value.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Stalled`] if no event is left.
     pub async fn until<T>(
         &self,
         (rank, awaited): (usize, Awaited),
@@ -148,7 +149,7 @@ impl World {
         })
     }
 
-    /// Nothing can happen any more: those that wait are told. False if nobody waits.
+    /// Ends waits with an error when no event is left; returns false if there are none.
     pub fn stalled(&self) -> bool {
         if self.data.tasks.get() > 0 {
             self.data.ended.set(self.data.ended.get() + 1);
@@ -162,18 +163,18 @@ impl World {
         true
     }
 
-    /// Process 0 looks at the clock.
+    /// Records a clock reading by process 0.
     pub fn look(&self) {
         let (_, last) = self.looks.get();
         self.looks.set((last, self.now()));
     }
 
-    /// From its last look but one to its last: the operation that it timed last.
+    /// Returns the times of its last two readings: the last timed operation.
     pub fn last_operation(&self) -> (Time, Time) {
         self.looks.get()
     }
 
-    /// Where local memory is, for the model.
+    /// Returns the model's location of local memory.
     pub fn local_place(&self, key: u32, offset: usize) -> Place {
         let registered = self.registered.borrow();
         Place {
@@ -186,7 +187,8 @@ impl World {
         }
     }
 
-    /// Where remote memory is; a place that is not registered is refused when the request takes effect.
+    /// Returns the model's location of remote memory; unregistered memory is rejected when the
+    /// request takes effect.
     pub fn remote_place(&self, at: Remote) -> Place {
         let registered = self.registered.borrow();
         match registered.region(at.key) {

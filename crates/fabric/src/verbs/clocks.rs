@@ -1,9 +1,9 @@
-//! The clocks of several nodes: before each common start, one process of every other node asks the first one's clock, over
-//! UDP, while both spin, for a thread that sleeps wakes up late.
+//! Clock comparison between nodes: before each common start, one process of every other node
+//! queries the first node's clock over UDP, while both spin, as a sleeping thread wakes up late.
 //!
-//! A question is the answerer's pass and a number; an answer is the asker's pass, the number and the clock's reading. Passes are
-//! random and told over the exchange before each start, so that nobody else can answer, and nothing of an earlier start counts.
-//! Numbers are little-endian.
+//! A query is the responder's token and a number; a response is the requester's token, the number
+//! and the clock reading. Tokens are random and exchanged before each start, so that no other
+//! process can respond and messages of earlier starts are ignored. Numbers are little-endian.
 
 use crate::error::{Error, Result};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -15,29 +15,28 @@ use std::time::{Duration, Instant};
 use verbena_measure::clock::Clock;
 use verbena_measure::clock::offset::{Offset, Reading};
 
-/// Questions asked.
 const QUESTIONS: usize = 64;
-/// How long an answer is waited for before the next question. It comes in microseconds, unless a process has lost the
-/// processor.
+/// Timeout of a response before the next query. Responses take microseconds, unless a process was
+/// preempted.
 const ANSWER: Duration = Duration::from_millis(100);
-/// How long more is asked once something is known.
+/// Time limit of further queries once there is a reading.
 const ENOUGH: Duration = Duration::from_millis(500);
-/// How long all of it may take, on hosts that are busy with other things.
+/// Time limit of the whole comparison, for busy hosts.
 const LONGEST: Duration = Duration::from_secs(5);
-/// Looks before the processor is given to others, who may be those that are waited for.
+/// Empty polls before yielding the processor, possibly to the awaited process.
 const LOOKS: u32 = 500;
-/// The number of what is no question: that there will be none any more. Said several times, for datagrams get lost.
+/// Number that marks the end of the queries. Sent several times, as datagrams may be lost.
 const NO_MORE: u32 = u32::MAX;
 const FAREWELLS: usize = 3;
 
-/// Nanoseconds that a clock's tick may last; no counter is faster or slower.
+/// Accepted range of a clock's tick, in nanoseconds; no counter is faster or slower.
 const TICKS: RangeInclusive<f64> = 1e-3..=1e6;
 
 const PASS: usize = 16;
 const QUESTION: usize = PASS + 4;
 const REPLY: usize = QUESTION + 8;
 
-/// Where a process asks and answers.
+/// The socket and token of a process.
 #[derive(Debug)]
 pub struct ClockPort {
     socket: UdpSocket,
@@ -46,7 +45,7 @@ pub struct ClockPort {
     longest: Duration,
 }
 
-/// What others must know of it.
+/// The data about it that other processes need.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Told {
     port: u16,
@@ -78,7 +77,7 @@ fn failed(error: io::Error) -> Error {
     Error::adapter("comparing clocks", error.to_string())
 }
 
-/// Until the next look.
+/// Waits until the next poll.
 fn wait(looks: &mut u32) {
     *looks += 1;
     match looks.is_multiple_of(LOOKS) {
@@ -88,7 +87,11 @@ fn wait(looks: &mut u32) {
 }
 
 impl ClockPort {
-    /// On the address at which other nodes reach this one.
+    /// Opens a port on the address at which other nodes reach this one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Adapter`] if the socket cannot be opened.
     pub fn open(address: Option<IpAddr>, clock: &Clock) -> Result<ClockPort> {
         let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into());
         let socket = UdpSocket::bind((address, 0)).map_err(failed)?;
@@ -101,7 +104,7 @@ impl ClockPort {
         })
     }
 
-    /// With a new pass.
+    /// Creates a new token and returns the data for other processes.
     pub(super) fn told(&self) -> Result<Told> {
         let mut pass = [0; PASS];
         let random = SystemRandom::new().fill(&mut pass);
@@ -114,7 +117,7 @@ impl ClockPort {
         })
     }
 
-    /// Answers those that ask until they are done.
+    /// Responds to all requesters until they are done.
     pub(super) fn answer(&self, askers: &[(Option<IpAddr>, Told)], clock: &Clock) {
         let since = Instant::now();
         let mut looks = 0;
@@ -142,7 +145,7 @@ impl ClockPort {
         }
     }
 
-    /// Asks the clock of another process. `None` where it does not answer.
+    /// Compares clocks with another process; `None` if it does not respond.
     pub(super) fn ask(
         &self,
         address: Option<IpAddr>,
@@ -153,7 +156,7 @@ impl ClockPort {
         let place = SocketAddr::new(address, other.port);
         let since = Instant::now();
         let mut readings = Vec::with_capacity(QUESTIONS);
-        // When each question was sent, until it is answered.
+        // Send time of each query until its response arrives.
         let mut asked = Vec::with_capacity(QUESTIONS);
         let say = |number: u32| {
             let mut question = other.pass.to_vec();
@@ -180,7 +183,8 @@ impl ClockPort {
         Offset::of(&readings, other.nanos_per_tick / self.nanos_per_tick)
     }
 
-    /// The next answer to any of the questions that were asked. A late one bounds the offset less closely, but bounds it.
+    /// Waits for the next response to any query. A late response gives a wider bound on the offset,
+    /// but a valid one.
     fn hear(&self, asked: &mut [Option<u64>], clock: &Clock) -> Option<Reading> {
         let since = Instant::now();
         let mut looks = 0;
@@ -225,7 +229,7 @@ mod tests {
         }
     }
 
-    /// A port that gives up sooner.
+    /// Opens a port with a shorter time limit.
     fn port(clock: &Clock, longest: Duration) -> ClockPort {
         ClockPort {
             longest,
@@ -240,11 +244,12 @@ mod tests {
         let [asks, silent] = [(); 2].map(|()| port(&clock, longest));
         let other = silent.told().unwrap();
         assert_eq!(asks.ask(None, &other, &clock), None);
-        // Nobody asks: the answerer goes on too.
+        // No process asks: the responder proceeds too.
         silent.answer(&[(None, asks.told().unwrap())], &clock);
     }
 
-    /// The answerer had lost the processor for longer than a question waits: all that was asked until then is answered late.
+    /// The responder was preempted for longer than a query's timeout: all queries until then are
+    /// answered late.
     #[test]
     fn late_answers_count() {
         let clock = Clock::system();

@@ -1,8 +1,8 @@
-//! Which processes of a job share a host, told by the processes themselves: launchers deal ranks out in blocks, in turn or
-//! as they were told, and do not say how.
+//! Detection of processes that share a host, from data of the processes themselves: launchers
+//! assign ranks in blocks, in turn or as configured, and do not report how.
 //!
-//! A *node* is a network namespace: what is on another node is reached by packets. Several of them, containers for example,
-//! may be on one *machine*, whose processors they share.
+//! A *node* is a network namespace: packets connect it with other nodes. Several nodes, containers
+//! for example, may be on one *machine* and share its processors.
 
 use super::exchange::Connection;
 use super::job::Placement;
@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use verbena_measure::start::SharedPage;
 
-/// The hosts of a job, as one of its processes sees them.
+/// The hosts of a job, as seen by one of its processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hosts {
     rank: usize,
@@ -23,13 +23,13 @@ pub struct Hosts {
     addresses: Vec<Option<IpAddr>>,
 }
 
-/// What a process tells of itself, a line each.
+/// The data that a process sends about itself, one item per line.
 struct Told {
     machine: String,
     network: String,
-    /// The address from which it reached the exchange.
+    /// Local address of its connection to the exchange.
     own: Option<IpAddr>,
-    /// The address at which it reached the exchange.
+    /// Remote address of its connection to the exchange.
     exchange: Option<IpAddr>,
 }
 
@@ -71,7 +71,11 @@ fn leads_out(address: &IpAddr) -> bool {
 }
 
 impl Hosts {
-    /// Asks all processes of a job.
+    /// Exchanges host data among all processes of a job.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the exchange fails.
     pub fn ask(
         exchange: &mut Connection,
         rank: usize,
@@ -82,7 +86,8 @@ impl Hosts {
         let mine = Told::of(exchange).to_bytes();
         let told = exchange.gather(&everybody, &mine, patience)?;
         let told: Vec<Told> = told.iter().map(|one| Told::from_bytes(one)).collect();
-        // Whoever is beside the exchange has come to it by loopback, and is where the others came to it.
+        // A process on the hub's node connects over loopback; its address is the one at which the
+        // others reached the hub.
         let beside_exchange = told.iter().find_map(|one| one.exchange);
         Ok(Hosts {
             rank,
@@ -92,7 +97,7 @@ impl Hosts {
         })
     }
 
-    /// For the group of the job.
+    /// Returns the placement for the group of the job.
     pub fn placement(&self) -> Placement {
         Placement {
             rank: self.rank,
@@ -102,7 +107,12 @@ impl Hosts {
         }
     }
 
-    /// The page for barriers, in the file at `path`, if all processes are on one node and see the same file there.
+    /// Opens the shared page for barriers in the file at `path`; `None` unless all processes are on
+    /// one node and see the same file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the page cannot be opened or the exchange fails.
     pub fn page(
         &self,
         exchange: &mut Connection,
@@ -117,7 +127,7 @@ impl Hosts {
             Ok((_, file)) => format!("{} {}", file.dev(), file.ino()),
             Err(_) => String::new(),
         };
-        // Also whoever failed, so that nobody waits for it.
+        // A process that failed takes part as well, so that no other waits for it.
         let everybody: Vec<usize> = (0..self.nodes.len()).collect();
         let told = exchange.gather(&everybody, identity.as_bytes(), patience)?;
         let (page, _) = opened.map_err(|error| {
@@ -131,7 +141,7 @@ impl Hosts {
     }
 }
 
-/// What the machine is told by: its kernel's number of this boot, which the containers on it share.
+/// Returns an identifier of the machine: its kernel's boot ID, which all its containers share.
 fn machine() -> String {
     let read = |path| fs::read_to_string(path).ok();
     read("/proc/sys/kernel/random/boot_id")
@@ -139,7 +149,7 @@ fn machine() -> String {
         .map_or_else(String::new, |text| text.trim().to_owned())
 }
 
-/// What the network namespace is told by.
+/// Returns an identifier of the network namespace.
 fn network() -> String {
     fs::read_link("/proc/self/ns/net").map_or_else(
         |_| String::new(),
@@ -147,7 +157,7 @@ fn network() -> String {
     )
 }
 
-/// Numbers for what is told apart, from 0 in the order of first appearance.
+/// Numbers distinct values from 0 in the order of first appearance.
 fn numbered<T: PartialEq>(told: impl Iterator<Item = T>) -> Vec<usize> {
     let mut seen: Vec<T> = Vec::new();
     told.map(|one| {
@@ -181,7 +191,7 @@ mod tests {
         let heard = Told::from_bytes(&told.to_bytes());
         assert_eq!((heard.machine, heard.network), (told.machine, told.network));
         assert_eq!((heard.own, heard.exchange), (told.own, told.exchange));
-        // A process that is absent has told nothing.
+        // An absent process sends nothing.
         assert_eq!(Told::from_bytes(b"").own, None);
     }
 }

@@ -1,9 +1,10 @@
-//! The job of a measured fabric: ranks from the launcher, nodes from the processes themselves, the exchange over TCP, barriers and the synchronised
-//! start through a page that the processes of a node share.
+//! The job of a measured fabric: ranks from the launcher, nodes from the processes, an exchange
+//! over TCP, and barriers and the synchronised start through a page shared by the processes of a
+//! node.
 //!
-//! On one node the agreed instant is one clock's. Over several nodes each has its own clock: before each start they are
-//! compared ([`super::clocks`]), and the instant is the first member's clock's, by everybody's own. By how much that may be
-//! wrong is told with it.
+//! On one node the agreed instant is a reading of one clock. Several nodes have different clocks:
+//! these are compared before each start ([`super::clocks`]), and each process converts the instant
+//! of the first member's clock to its own. The uncertainty is reported with it.
 
 use super::clocks::{ClockPort, Told};
 use super::exchange::Connection;
@@ -20,41 +21,41 @@ use verbena_measure::clock::Clock;
 use verbena_measure::clock::offset::Offset;
 use verbena_measure::start::{COUNTERS, SharedPage};
 
-/// How far ahead the agreed instant lies, in nanoseconds: enough for everybody to see it.
+/// Lead time of the agreed instant, in nanoseconds: enough for all processes to see it.
 const AHEAD_NANOS: f64 = 20_000.0;
-/// The same over several nodes: so many times as long as everybody's meeting at the exchange took, which it must tell everybody
-/// twice.
+/// Lead time over several nodes, as a multiple of the duration of one exchange among all members,
+/// as two more exchanges must distribute the instant.
 const AHEAD_MEETINGS: u32 = 4;
 const LEAST_AHEAD: Duration = Duration::from_millis(2);
 const MOST_AHEAD: Duration = Duration::from_millis(100);
-/// An instant that lies further ahead, in nanoseconds, was agreed by nobody.
+/// An instant further ahead than this, in nanoseconds, is invalid.
 const LATEST_NANOS: f64 = 1e9;
-/// Round trips of a cache line: the first of them bring it and both members there.
+/// Round trips of a cache line; the first ones synchronise both members.
 const LINE_WARMUP: u64 = 4;
 const LINE_ROUNDS: u64 = 32;
-/// Numbers that a turn of it may use.
+/// Sequence numbers reserved per measurement.
 const LINE_NUMBERS: u64 = 1 << 10;
-/// A barrier waits no longer, so that those who wait there for a hung process still come to the exchange in time to be
-/// told apart from it.
+/// Time limit of a barrier, so that processes that wait there for a hung one still come to the
+/// exchange in time to be distinguished from it.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(8);
 
-/// Where a process stands in its job.
+/// Position of a process in its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// This process.
+    /// Rank of this process.
     pub rank: usize,
     /// For each rank, its node.
     pub nodes: Vec<usize>,
-    /// For each rank, the machine that its node is on, whose processors it shares with others there.
+    /// For each rank, the machine of its node, whose processors are shared by all processes there.
     pub machines: Vec<usize>,
     /// For each rank, the address of its node.
     pub addresses: Vec<Option<IpAddr>>,
 }
 
-/// The job as one process sees it.
+/// The job as seen by one process.
 pub struct JobGroup {
     placement: Placement,
-    /// For each rank, the one under which the exchange knows it.
+    /// For each rank, its original rank, by which the exchange knows it.
     at_exchange: Vec<usize>,
     exchange: Option<RefCell<Connection>>,
     page: Option<SharedPage>,
@@ -75,7 +76,7 @@ struct Slot {
 }
 
 impl JobGroup {
-    /// A job of one process, without an exchange.
+    /// Creates a job of one process, without an exchange.
     pub fn alone(clock: Clock, patience: Patience) -> JobGroup {
         JobGroup::new(
             Placement {
@@ -91,7 +92,7 @@ impl JobGroup {
         )
     }
 
-    /// A job. `page` is for jobs on one node; without it barriers go over the exchange.
+    /// Creates a job. `page` is for jobs on one node; without it barriers use the exchange.
     pub fn new(
         placement: Placement,
         exchange: Option<Connection>,
@@ -116,7 +117,11 @@ impl JobGroup {
         }
     }
 
-    /// The processes that come to an exchange of all; the others hang, or did.
+    /// Returns the processes that come to an exchange of all; the others hang or have hung.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the exchange fails.
     pub fn present(&self) -> Result<Vec<usize>> {
         let everybody: Vec<usize> = (0..self.size()).collect();
         let told = self.gather(&everybody, b"here")?;
@@ -124,7 +129,7 @@ impl JobGroup {
         Ok(came.collect())
     }
 
-    /// The job of those that are left, under new ranks in the order of the old ones.
+    /// Returns the job of the remaining processes, with new ranks in the order of the old ones.
     pub(super) fn among(mut self, left: &[usize]) -> JobGroup {
         let of_those = |all: &[usize]| left.iter().map(|&rank| all[rank]).collect();
         let Placement {
@@ -141,12 +146,12 @@ impl JobGroup {
         };
         self.at_exchange = of_those(&self.at_exchange);
         self.placement = placement;
-        // Counters are agreed anew, beyond those at which somebody may still arrive.
+        // Counters are agreed anew, beyond those at which a process may still arrive.
         self.slots.take();
         self
     }
 
-    /// The machine of a process: those on one machine share its processors.
+    /// Returns the machine of a process; processes on one machine share its processors.
     pub fn machine_of(&self, rank: usize) -> usize {
         self.placement.machines.get(rank).copied().unwrap_or(0)
     }
@@ -174,8 +179,9 @@ impl JobGroup {
         Ok(self.clock_port.get_or_init(|| port))
     }
 
-    /// Agreement on an instant among processes of several nodes. Of each node the first member compares clocks with the first
-    /// of all, whose clock the instant is told by; the others of the node have the same clock.
+    /// Agrees on an instant among processes of several nodes. The first member of each node
+    /// compares its clock with that of the first member of all, which defines the instant; the
+    /// other processes of a node share its clock.
     fn align_nodes(&self, members: &[usize]) -> Result<Ticks> {
         let port = self.clock_port()?;
         let since = Instant::now();
@@ -207,7 +213,8 @@ impl JobGroup {
             instant: offset.here(there),
             error: offset.error(there) * self.clock.nanos_per_tick,
         };
-        // Where clocks could not be compared, the start is the end of the exchange, and nothing is known of it.
+        // If clocks could not be compared, the start is the end of the exchange, with unknown
+        // error.
         let unknown = Start {
             instant: self.clock.now() + ticks,
             error: f64::INFINITY,
@@ -223,7 +230,8 @@ impl JobGroup {
         let starts = self.gather(members, &mine.to_bytes())?;
         let latest = self.clock.now() + (LATEST_NANOS / self.clock.nanos_per_tick) as u64;
         let of = |at: usize| Start::from_bytes(&starts[at]);
-        // Each says how well it knows the start by its own clock; that of a first member is this one's too.
+        // Each process states the start and its error on its own clock; the start of a node's first
+        // member holds for the whole node.
         let errors = firsts.iter().map(|&at| of(at).error);
         let start = first_of(own).map_or(mine, of).instant;
         let (start, error) = match start <= latest {
@@ -237,8 +245,8 @@ impl JobGroup {
         Ok(Ticks(start))
     }
 
-    /// The page's counter for a set of members, agreed once over the exchange: the largest index that any of them has
-    /// free, and what the counter stands at.
+    /// Returns the page's counter for a set of members, agreed once over the exchange: the largest
+    /// index that any of them has free, and the counter's current value.
     fn slot(&self, page: &SharedPage, members: &[usize]) -> Result<Slot> {
         if let Some(slot) = self.slots.borrow_mut().get_mut(members) {
             slot.turn += 1;
@@ -260,16 +268,16 @@ impl JobGroup {
     }
 }
 
-/// What a process told as a number; nothing, as an absent one tells, is 0.
+/// Decodes a number; the empty data of an absent process are 0.
 fn number(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_le_bytes)
 }
 
-/// An agreed instant by one process's clock.
+/// An agreed instant on one process's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Start {
     instant: u64,
-    /// By how many nanoseconds it may be wrong.
+    /// Error bound in nanoseconds.
     error: f64,
 }
 
@@ -278,7 +286,7 @@ impl Start {
         [self.instant.to_le_bytes(), self.error.to_le_bytes()].concat()
     }
 
-    /// What makes no sense is an instant of which nothing is known.
+    /// Decodes; invalid data give an instant with unknown error.
     fn from_bytes(bytes: &[u8]) -> Start {
         let (instant, error) = bytes.split_at_checked(8).unwrap_or_default();
         let is_told = bytes.len() == 16;
@@ -290,7 +298,8 @@ impl Start {
     }
 }
 
-/// Of three counters the first is a barrier, the second holds its agreed instant, the third answers a cache line there.
+/// Returns the first of three counters: a barrier, which is followed by its agreed instant and by
+/// the reply line of cache line measurements.
 fn counter_of(index: usize) -> usize {
     3 * (index % (COUNTERS / 3))
 }
@@ -347,7 +356,8 @@ impl Group for JobGroup {
             true => (lines[0], lines[1]),
             false => (lines[1], lines[0]),
         };
-        // Numbers of this turn alone, and no instant: those are far later.
+        // Sequence numbers of this turn only; they cannot equal an agreed instant, which is far
+        // larger.
         let base = slot.turn * LINE_NUMBERS;
         let mut start = 0;
         for round in 0..LINE_WARMUP + LINE_ROUNDS {
@@ -465,7 +475,8 @@ mod tests {
     #[test]
     fn those_that_are_left_go_on_under_new_ranks() {
         let secret = Secret::random();
-        // Longer than a busy machine takes from the first to the last of those who come, who are all connected before.
+        // Longer than a busy machine takes from the first to the last arrival of the three, which
+        // are all connected before.
         let absence = Duration::from_secs(2);
         let hub = Hub::patient("127.0.0.1:0", "left", &secret, 4, absence).unwrap();
         let connected = Barrier::new(3);
@@ -504,8 +515,8 @@ mod tests {
         assert_eq!(hung.present(), Err(Error::LeftBehind));
     }
 
-    /// Two hosts, in two threads: one's clock is 3 ms ahead and 20 ppm faster. What their starts are apart by their own
-    /// accounts must be what they are apart by one clock.
+    /// Two hosts as two threads: one clock is 3 ms ahead and 20 ppm faster. The difference of their
+    /// starts by their own clocks must equal that by a common clock.
     #[test]
     fn the_skew_of_starts_on_clocks_apart_is_known() {
         let secret = Secret::random();
@@ -525,7 +536,8 @@ mod tests {
             let start = || {
                 let agreed = block_on(group.align(&[0, 1])).unwrap();
                 let error = group.start_error().expect("two clocks");
-                // Both clocks at one moment: between the two readings of the one nothing else was done.
+                // Both clocks at the same moment: retried until the readings of the reference clock
+                // before and after are close.
                 loop {
                     let (before, own, after) = (real.now(), clock.now(), real.now());
                     if after - before < 500 {

@@ -1,23 +1,23 @@
-//! How packets are marked on their way, where somebody wants it.
+//! Optional packet marking.
 
-/// Marks of all packets of a process.
+/// Marking of all packets of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Marks {
-    /// Class in the global route, which they then have in any case.
+    /// Traffic class in the global route header, which packets then always have.
     pub traffic_class: Option<u8>,
-    /// Level.
+    /// Service level.
     pub service_level: u8,
-    /// Partition, by its P_Key; the first of the port's table without.
+    /// Partition, by its P_Key; if absent, the first entry of the port's table.
     pub partition: Option<u16>,
 }
 
-/// In which order what peers write into a region may reach memory, as far as the bus is concerned (`ibv_reg_mr(3)`,
-/// `IBV_ACCESS_RELAXED_ORDERING`). A completion is never seen before its data.
+/// Order in which remote writes to a region may reach memory over the bus (`ibv_reg_mr(3)`,
+/// `IBV_ACCESS_RELAXED_ORDERING`). A completion is never visible before its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ordering {
-    /// As it was written.
+    /// In order of arrival.
     #[default]
     Strict,
-    /// As the bus likes.
+    /// In any order chosen by the bus.
     Relaxed,
 }

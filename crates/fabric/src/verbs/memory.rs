@@ -1,4 +1,4 @@
-//! Buffers and regions over verbs: of the host or of the adapter.
+//! Buffers and regions over verbs, in host or adapter memory.
 
 use super::patience::Patience;
 use crate::error::{Error, Result};
@@ -6,11 +6,11 @@ use crate::region::{Region, RemoteRegion};
 use std::future::ready;
 use verbena_verbs as v;
 
-/// Memory before registration.
+/// Unregistered memory.
 pub enum VerbsBuffer {
-    /// Of the host.
+    /// Host memory.
     Host(v::Buffer),
-    /// Of the adapter.
+    /// Adapter memory.
     Device(v::DeviceMemory),
 }
 
@@ -26,7 +26,7 @@ pub struct VerbsRegion {
 }
 
 impl VerbsRegion {
-    /// A part of it for a work request; `None` beyond its end.
+    /// Returns a part of it for a work request; `None` if it is out of bounds.
     #[inline]
     pub(super) fn part(&self, offset: usize, length: usize) -> Option<v::Segment<'_>> {
         match &self.memory {
@@ -36,7 +36,7 @@ impl VerbsRegion {
     }
 }
 
-/// A few bytes of adapter memory for the calls that answer without an error, as the seam wants them.
+/// Loads a few bytes of adapter memory for the calls without an error result.
 fn load<const N: usize>(region: &v::DeviceRegion, offset: usize) -> [u8; N] {
     let mut bytes = [0; N];
     let outcome = region.read(offset, &mut bytes);

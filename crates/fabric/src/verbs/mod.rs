@@ -1,8 +1,10 @@
-//! The seam over whichever libibverbs is loaded: real adapters and the software adapter alike.
+//! The fabric interface over the loaded libibverbs, for real adapters and the software adapter
+//! alike.
 //!
-//! Every future here spins and is ready at its first poll. What stands between a workload and the library is a bounds
-//! check, the filling of the C structures and a reading of the stop flags once in a thousand spins; the cost is
-//! measured by [`overhead`] (`cargo run --release --example overhead`) and must stay under 20 ns an operation.
+//! Every future here spins and is ready at its first poll. Between workload and library there are
+//! only a bounds check, the filling of the C structures and a check of the stop flags once in a
+//! thousand spins; [`overhead`] measures the cost (`cargo run --release --example overhead`), which
+//! must stay under 20 ns per operation.
 
 mod clocks;
 mod exchange;

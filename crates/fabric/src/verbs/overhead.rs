@@ -1,5 +1,6 @@
-//! What the seam costs over bare verbs calls: the same write, posted and polled over a pair connected to itself, once by
-//! the C functions with structures made beforehand, once through the seam.
+//! Measures the cost of the fabric interface over bare verbs calls: the same write, posted and
+//! polled over a queue pair on the same process, by the C functions with prepared structures and
+//! through the interface.
 
 use super::process::VerbsProcess;
 use crate::clock::Ticks;
@@ -16,18 +17,22 @@ const ROUNDS: usize = 41;
 const WRITES: u64 = 5000;
 const SIZE: usize = 8;
 
-/// Nanoseconds a write, posted and polled, the medians over rounds that take turns.
+/// Nanoseconds per write, posted and polled: medians over alternating rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Overhead {
-    /// By the C functions.
+    /// With the C functions.
     pub bare: f64,
-    /// Through the seam.
+    /// Through the fabric interface.
     pub seam: f64,
-    /// The median over rounds of their difference.
+    /// Median of the differences per round.
     pub difference: f64,
 }
 
-/// Measures it; the process needs no peers.
+/// Measures the overhead; the process needs no peers.
+///
+/// # Errors
+///
+/// Returns an error if a call fails.
 pub fn overhead(process: &VerbsProcess) -> Result<Overhead> {
     block_on(async {
         let region = process.region(4096, Access::READ_WRITE).await?;

@@ -1,4 +1,5 @@
-//! Spinning with an end: after so long without progress, when asked to stop, or when a peer is gone (contract, rule 10).
+//! Bounded spinning: a wait ends after a time limit without progress, on a stop request, or when a
+//! peer has ended (contract, rule 10).
 
 use crate::error::{Error, Result};
 use crate::seam::Seat;
@@ -6,37 +7,37 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Spins between two looks at the flags and the time.
+/// Spins between two checks of the flags and the time.
 const SPINS: u32 = 1024;
-/// The same of one who gives its core away between them.
+/// The same for a process that yields its core between the checks.
 const SPINS_IN_TURNS: u32 = 64;
-/// How often in a row. Then it naps: on Linux 6.18 those who yield without end keep the processes of another session or
-/// container from the processor for seconds (`verbena-hca`, sync).
+/// Consecutive yields before a sleep: on Linux 6.18 processes that yield continuously keep the
+/// processes of another session or container from the processor for seconds (`verbena-hca`, sync).
 const YIELDS: u32 = 64;
 const NAP: Duration = Duration::from_micros(50);
 
 /// Set by a signal handler or a launcher.
 pub type StopFlag = Arc<AtomicBool>;
 
-/// What waits of a process look at.
+/// Time limit and flags of a process's waits.
 #[derive(Debug, Clone)]
 pub struct Patience {
-    /// How long to wait without progress.
+    /// Time limit without progress.
     pub limit: Duration,
-    /// The user's wish to stop.
+    /// Stop request.
     pub stop: StopFlag,
-    /// Set when a process of the job is gone; its rank plus one.
+    /// Set when a process of the job has ended; its rank plus one.
     pub lost: Arc<std::sync::atomic::AtomicUsize>,
-    /// Set when the others gave this process up, which hung.
+    /// Set when the other processes have given up this one because it hung.
     pub left_behind: Arc<AtomicBool>,
-    /// More processes than cores: give the core away between looks.
+    /// Whether to yield the core between checks, as there are more processes than cores.
     pub yielding: bool,
-    /// The same of a point only: those that work in it are more than the cores.
+    /// The same for one point only, in which more processes work than there are cores.
     pub crowded: Arc<AtomicBool>,
 }
 
 impl Patience {
-    /// Waits so long, alone.
+    /// Creates it with a time limit, without yielding.
     pub fn new(limit: Duration) -> Patience {
         Patience {
             limit,
@@ -48,13 +49,17 @@ impl Patience {
         }
     }
 
-    /// Whether waits give the processor away from now on.
+    /// Sets whether waits yield the core from now on.
     pub(super) fn crowd(&self, seat: Seat) {
         self.crowded.store(seat == Seat::InTurns, Ordering::Relaxed);
     }
 
-    /// Spins until `ready` gives a value. It does not pause between two looks, as programs that measure do not: a pause is
-    /// some 60 cycles, by which every answer would be seen late.
+    /// Spins until `ready` returns a value. There is no pause between polls, as in other benchmark
+    /// programs: a pause takes some 60 cycles and would delay every response.
+    ///
+    /// # Errors
+    ///
+    /// As [`Patience::look`].
     #[inline]
     pub fn until<T>(&self, what: &'static str, mut ready: impl FnMut() -> Option<T>) -> Result<T> {
         let yielding = self.yielding || self.crowded.load(Ordering::Relaxed);
@@ -77,7 +82,12 @@ impl Patience {
         }
     }
 
-    /// The look itself: an error if the wait must end.
+    /// Checks the flags and the time limit.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Interrupted`], [`Error::LeftBehind`], [`Error::PeerLost`] or
+    /// [`Error::Stalled`] if the wait must end.
     pub fn look(&self, what: &'static str, since: &mut Option<Instant>) -> Result<()> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);

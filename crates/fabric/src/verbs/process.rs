@@ -1,4 +1,4 @@
-//! A process with an adapter reached through verbs.
+//! A process with an adapter accessed through verbs.
 
 use super::job::JobGroup;
 use super::marks::{Marks, Ordering};
@@ -26,48 +26,50 @@ use verbena_verbs::qp::PairType;
 use verbena_verbs::qp::attributes::Change;
 use verbena_verbs::qp::builder::PairOptions;
 
-/// Inline sizes tried from the largest, for verbs do not say what a device can do.
+/// Inline sizes to try, largest first, as verbs do not report a device's limit.
 const INLINE_TRIED: [u32; 7] = [1024, 512, 256, 220, 128, 64, 32];
 /// Bytes around the payload of an InfiniBand packet: LRH 8, BTH 12, ICRC 4, VCRC 2.
 const INFINIBAND_OVERHEAD: u32 = 26;
-/// Of a RoCEv2 packet over IPv4: preamble and gap 20, Ethernet 18, IP 20, UDP 8, BTH 12, ICRC 4.
+/// The same for a RoCEv2 packet over IPv4: preamble and gap 20, Ethernet 18, IP 20, UDP 8, BTH 12,
+/// ICRC 4.
 const ROCE_OVERHEAD: u32 = 82;
 /// Queue key of all datagram pairs of the suite.
 const QUEUE_KEY: u32 = 0x1111_1111;
 
-/// What to open.
+/// Parameters of [`VerbsProcess::open`].
 #[derive(Debug, Clone)]
 pub struct OpenRequest {
-    /// What results call it.
+    /// Kind recorded in results.
     pub kind: FabricKind,
-    /// The ports; pairs take them in turn.
+    /// The ports, which pairs use in turn.
     pub rails: Vec<Rail>,
-    /// Index of the port's identifier used for global routes; the one that other hosts reach without.
+    /// Index of the port's GID for global routes; if absent, one that other hosts can reach.
     pub gid_index: Option<u8>,
-    /// How packets are marked.
+    /// Packet marking.
     pub marks: Marks,
-    /// In which order what peers write may reach memory.
+    /// Ordering of remote writes.
     pub ordering: Ordering,
 }
 
 /// A port of a device.
 #[derive(Debug, Clone, Default)]
 pub struct Rail {
-    /// Device name; the first device without.
+    /// Device name; the first device if absent.
     pub device: Option<String>,
-    /// Port.
+    /// Port number.
     pub port: u8,
 }
 
 impl Rail {
-    /// The NUMA node of the device, where it is on one.
+    /// Returns the NUMA node of the device, if it has one.
     fn near(&self) -> Option<u32> {
         bus::numa_node(&bus::directory_of(self.device.as_deref()?))
     }
 }
 
 impl OpenRequest {
-    /// The port of this process: that of its pair. Who has no pair takes the ports on from there.
+    /// Returns the port of this process: that of its pair. Processes without a pair use the ports
+    /// after those.
     fn rail(&self, group: &JobGroup) -> Result<&Rail> {
         let (rank, pairs) = (group.rank(), group.pairing());
         let own = pairs.iter().position(|pair| pair.contains(&rank));
@@ -86,7 +88,6 @@ impl OpenRequest {
     }
 }
 
-/// A port in use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Port {
     pub number: u8,
@@ -119,6 +120,10 @@ pub struct VerbsProcess {
 
 impl VerbsProcess {
     /// Opens a device of `library`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the port does not exist or is not active, or a call fails.
     pub fn open(
         library: &Arc<v::Library>,
         request: &OpenRequest,
@@ -127,7 +132,7 @@ impl VerbsProcess {
         patience: Patience,
     ) -> Result<VerbsProcess> {
         let rail = request.rail(&group)?;
-        // First of all, so that the threads of the library run where this process does.
+        // First, so that the library's threads inherit the processor binding.
         let seats = executor::block_on(Seats::agree(&group, rail.near()))?;
         let everybody: Vec<usize> = (0..group.size()).collect();
         patience.crowd(seats.take(&everybody));
@@ -171,7 +176,7 @@ impl VerbsProcess {
                 atomics: attributes.has_atomics(),
                 shared_receive: attributes.max_shared_receives > 0,
                 events: context.channel().is_ok(),
-                // Asked by trying: the least that a program would want.
+                // Detected by a minimal allocation.
                 device_memory: context.device_memory(64).is_ok(),
             },
             max_inline,
@@ -226,8 +231,12 @@ impl VerbsProcess {
         })
     }
 
-    /// The same among those of the job that are left, under new ranks in the order of the old ones. What this process had
-    /// on the adapter is gone.
+    /// Reopens the device among the remaining processes of the job, with new ranks in the order of
+    /// the old ones. All objects of this process on the adapter are lost.
+    ///
+    /// # Errors
+    ///
+    /// As [`VerbsProcess::open`].
     pub fn among(
         self,
         left: &[usize],
@@ -242,7 +251,7 @@ impl VerbsProcess {
         (self.group, self.clock, self.patience)
     }
 
-    /// Processors that the processes of this machine have together.
+    /// Returns the number of processors available to the processes of this machine together.
     pub fn processors(&self) -> usize {
         self.seats.processors()
     }
@@ -260,7 +269,7 @@ impl VerbsProcess {
     }
 }
 
-/// Questions that only trying answers.
+/// Detection of capabilities that verbs do not report.
 struct Probe<'a> {
     context: &'a Arc<v::Context>,
     domain: &'a Arc<v::ProtectionDomain>,

@@ -1,8 +1,8 @@
 //! Completion queues, queue pairs and shared receive queues over verbs.
 //!
-//! What is posted and polled while a clock runs is done at once, and its future is ready: a future that is a state machine
-//! writes its arguments and its result to memory and reads them again in other widths, for which the processor waits.
-//! That was 15 ns a call, where a whole read takes 130.
+//! Calls in timed code do their work at once and return a ready future: a future that is a state
+//! machine writes its arguments and its result to memory and reads them again in other widths,
+//! which stalls the processor. That took 15 ns per call, where a whole read takes 130 ns.
 
 use super::memory::VerbsRegion;
 use super::patience::Patience;
@@ -22,7 +22,7 @@ use verbena_verbs as v;
 use verbena_verbs::qp::PairType;
 use verbena_verbs::qp::attributes::{Change, Connection, Path};
 
-/// How long a wait for an event sleeps before it looks at the flags.
+/// Longest sleep of an event wait between checks of the flags.
 const EVENT_SLICE: Duration = Duration::from_millis(50);
 
 /// A completion queue.
@@ -50,7 +50,7 @@ fn convert(completion: &v::WorkCompletion) -> Completion {
 }
 
 impl VerbsCompletions {
-    /// The usual case of latency tests: nothing of the completion is copied.
+    /// The common case of latency tests, without copying the completion.
     #[inline(always)]
     fn done_now(&self, how: Wait) -> Result<()> {
         let mut entry = v::Entry::default();
@@ -61,7 +61,7 @@ impl VerbsCompletions {
         self.done_later(come.then_some(&entry), how)
     }
 
-    /// The rest of [`CompletionQueue::done`]: it failed, or did not come yet.
+    /// The rest of [`CompletionQueue::done`]: the request failed or has not completed yet.
     #[inline(never)]
     fn done_later(&self, failed: Option<&v::Entry>, how: Wait) -> Result<()> {
         if let Some(entry) = failed {
@@ -98,7 +98,7 @@ impl VerbsCompletions {
                 return Ok(count);
             }
             self.inner.arm()?;
-            // What came between the poll and the arming gives no event.
+            // A completion between the poll and the arming generates no event.
             let count = self.inner.poll(into, convert)?;
             if count > 0 {
                 return Ok(count);
@@ -116,7 +116,7 @@ impl CompletionQueue for VerbsCompletions {
         Ok(self.inner.poll(into, convert)?)
     }
 
-    /// Without the detour over a list.
+    /// Avoids the detour over a list.
     #[inline]
     async fn one(&self, how: Wait) -> Result<Completion> {
         if how == Wait::Event {
@@ -190,14 +190,12 @@ fn beyond(call: &'static str, slice: &Slice<'_, VerbsRegion>) -> Error {
     )
 }
 
-/// The segment of one slice.
 #[inline(always)]
 fn segment<'a>(call: &'static str, slice: &Slice<'a, VerbsRegion>) -> Result<v::Segment<'a>> {
     let part = slice.region.part(slice.offset, slice.length);
     part.ok_or_else(|| beyond(call, slice))
 }
 
-/// The segments of checked slices.
 #[inline]
 fn segments<'a>(
     local: &'a [Slice<'a, VerbsRegion>],
@@ -283,7 +281,7 @@ impl QueuePair<VerbsProcess> for VerbsPair {
         list: &[WorkRequest<'_, VerbsProcess>],
     ) -> impl Future<Output = Result<()>> {
         ready(match list {
-            // Latency tests post one request of one slice at a time.
+            // Latency tests post one request with one slice at a time.
             [request] if request.local.len() == 1 => self.send_one(request, &request.local[0]),
             _ => self.send_list(list),
         })
@@ -332,9 +330,9 @@ impl VerbsPair {
     }
 }
 
-/// What receives are posted to.
+/// A destination of receive requests.
 trait Receives {
-    /// The call of the seam, and that of verbs.
+    /// Names of the interface call and of the verbs call.
     const CALLS: [&'static str; 2];
 
     fn one(&self, id: u64, segment: v::Segment<'_>) -> std::result::Result<(), v::PostError>;
@@ -345,7 +343,8 @@ trait Receives {
     ) -> std::result::Result<(), v::PostError>;
 }
 
-/// Latency tests repost one request of one slice at a time.
+/// Posts receive requests, with a fast path for latency tests, which repost one request with one
+/// slice at a time.
 #[inline(always)]
 fn receive<To: Receives>(to: &To, list: &[ReceiveRequest<'_, VerbsRegion>]) -> Result<()> {
     let [call, verb] = To::CALLS;
@@ -390,10 +389,10 @@ impl Receives for VerbsPair {
 }
 
 impl super::process::Port {
-    /// The packets of a connection are as large as both of its ports can: `enum ibv_mtu` rises with the size.
+    /// Returns the path MTU: the smaller MTU of both ports (`enum ibv_mtu` rises with the size).
     fn mtu_code_to(&self, remote: &Endpoint) -> u32 {
         match remote.mtu_code {
-            // It did not say.
+            // The peer did not report it.
             0 => self.mtu_code,
             theirs => self.mtu_code.min(u32::from(theirs)),
         }

@@ -1,5 +1,6 @@
-//! The processors of a job's processes. Who works in a point is another question than how many processes there are: of four on
-//! two processors, a pair that works while the others wait at the exchange has a processor each.
+//! CPU pinning of a job's processes. It depends on the processes that work in a point, not on their
+//! total: of four processes on two processors, a pair that works while the others wait at the
+//! exchange has a processor each.
 
 use super::job::JobGroup;
 use crate::error::Result;
@@ -10,7 +11,7 @@ use std::path::Path;
 use verbena_measure::processors::{allowed, bind, deal};
 use verbena_measure::topology::{SYSTEM, in_order_of_use};
 
-/// What each process of this one's machine may use.
+/// The processors available to each process of this machine.
 pub struct Seats {
     rank: usize,
     /// By rank; empty for processes of other machines.
@@ -18,7 +19,12 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// The processes tell each other what their launcher left them, in the order of use: `near` is the NUMA node of the adapter.
+    /// Exchanges the processors that the launcher left to each process, in order of preference;
+    /// `near` is the NUMA node of the adapter.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the exchange fails.
     pub async fn agree(group: &JobGroup, near: Option<u32>) -> Result<Seats> {
         let mine: Vec<u8> = in_order_of_use(&allowed(), near, Path::new(SYSTEM))
             .iter()
@@ -40,13 +46,13 @@ impl Seats {
         })
     }
 
-    /// Processors that the processes of this machine have together.
+    /// Returns the number of processors available to the processes of this machine together.
     pub fn processors(&self) -> usize {
         self.allowed.iter().flatten().collect::<BTreeSet<_>>().len()
     }
 
-    /// Binds this process to a processor of its own among those of `members` on this machine; where they are too few, to all that it
-    /// may use.
+    /// Binds this process to a processor of its own among `members` on this machine, or to all its
+    /// available processors if there are too few.
     pub fn take(&self, members: &[usize]) -> Seat {
         let here = members.iter().copied();
         let here: Vec<usize> = here.filter(|&m| !self.allowed[m].is_empty()).collect();
@@ -84,7 +90,7 @@ mod tests {
             let exchange = connect_to_hub(meet, "seats", rank, &patience).unwrap();
             let placement = Placement {
                 rank,
-                // What shares processors is the machine.
+                // Processors are shared per machine.
                 nodes: (0..size).collect(),
                 machines: vec![0; size],
                 addresses: vec![None; size],
@@ -95,7 +101,7 @@ mod tests {
             let everybody: Vec<usize> = (0..size).collect();
             assert_eq!(seats.take(&everybody), Seat::InTurns);
             assert_eq!(allowed().len(), size - 1);
-            // All but the first: one fewer than there are processes, and so one each.
+            // All but the first: one fewer than there are processes, and so one processor each.
             if rank > 0 {
                 assert_eq!(seats.take(&everybody[1..]), Seat::Own);
             }

@@ -3,19 +3,19 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Whether an entry was there, and what had to leave for it.
+/// Result of a cache lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
-    /// It was there.
+    /// The entry was cached.
     Hit,
-    /// It was not; it is now. Whether another entry was displaced.
+    /// The entry was not cached; it is now.
     Miss {
-        /// An entry had to leave.
+        /// Whether another entry was displaced.
         displaced: bool,
     },
 }
 
-/// Spreads numbers over a table by multiplication with the golden ratio; nobody chooses the numbers to collide.
+/// Hasher that multiplies by the golden ratio; no resistance to chosen collisions is needed.
 #[derive(Debug, Default)]
 struct Spread(u64);
 
@@ -36,7 +36,7 @@ impl Hasher for Spread {
     }
 }
 
-/// An entry between the one used next after it and the one used last before it.
+/// An entry of the ring, with its neighbours in the order of use.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     key: u64,
@@ -44,18 +44,18 @@ struct Entry {
     older: usize,
 }
 
-/// Least recently used leaves first.
+/// A least-recently-used cache.
 #[derive(Debug)]
 pub struct Cache {
     capacity: usize,
     places: HashMap<u64, usize, BuildHasherDefault<Spread>>,
-    /// A ring: the oldest follows upon the newest.
+    /// A ring: `newer` of the newest entry is the oldest.
     entries: Vec<Entry>,
     newest: usize,
 }
 
 impl Cache {
-    /// For `capacity` entries, one at least; without it for all that there are.
+    /// Creates a cache of `capacity` entries, at least one; unlimited if `None`.
     pub fn new(capacity: Option<u64>) -> Cache {
         let capacity = capacity.and_then(|entries| usize::try_from(entries).ok());
         Cache {
@@ -98,7 +98,6 @@ impl Cache {
         Lookup::Miss { displaced }
     }
 
-    /// Takes an entry out of the ring.
     fn take_out(&mut self, place: usize) {
         let Entry { newer, older, .. } = self.entries[place];
         self.entries[newer].older = older;
@@ -108,7 +107,7 @@ impl Cache {
         }
     }
 
-    /// Puts an entry that is not in the ring before the oldest: it is the newest.
+    /// Inserts an entry that is not in the ring as the newest, before the oldest.
     fn put_in(&mut self, place: usize) {
         let newest = self.newest;
         let oldest = if newest == place {

@@ -1,7 +1,8 @@
-//! Congestion control in the adapter: what a queue pair sends waits for its rate, a receiver tells of marks.
+//! Congestion control in the adapter: paces queue pairs and sends congestion notifications.
 //!
-//! The rate is a queue pair's, and so is what is told: a connection is a flow. Who is slowed down waits before its payload is asked
-//! for, so it takes no room from others of its adapter. Datagrams are neither slowed down nor told of.
+//! Rate and notification state belong to the queue pair: a connection is a flow. A paced flow waits
+//! before its payload is requested from memory, so it occupies no buffer space needed by others.
+//! Datagrams are neither paced nor notified of.
 
 use super::AdapterModel;
 use super::pair::Pair;
@@ -13,16 +14,17 @@ use crate::kernel::Time;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A flow's rate, and what its receiver remembers of the flow that comes the other way.
+/// A flow's rate, and the notification state of the opposite flow.
 pub(super) struct Paced {
     reaction: RefCell<Reaction>,
-    /// When the next load may be sent.
+    /// Earliest time of the next load.
     next: Cell<Time>,
     told: RefCell<Notification>,
 }
 
 impl Paced {
-    /// Of a queue pair, if its adapter controls congestion.
+    /// Returns the state of a queue pair, if its adapter has congestion control and its transport
+    /// is connected.
     pub fn of(adapter: &AdapterModel, transport: Transport) -> Option<Paced> {
         let congestion = adapter.congestion.as_ref()?;
         (transport != Transport::Datagram).then(|| Paced {
@@ -32,10 +34,10 @@ impl Paced {
         })
     }
 
-    /// Waits until the rate lets a load pass.
+    /// Waits until the rate allows a load to pass.
     pub async fn pass(&self, adapter: &AdapterModel, load: Load) {
         let sim = &adapter.sim;
-        // Requests and answers to the peer's may both wait.
+        // Requests and read responses may both be waiting.
         while self.next.get() > sim.now() {
             sim.sleep_until(self.next.get()).await;
         }
@@ -51,7 +53,7 @@ impl Paced {
 }
 
 impl Pair {
-    /// Bytes a second that it may send now.
+    /// Returns the current rate limit in bytes per second.
     pub fn rate(&self) -> f64 {
         let now = self.adapter.sim.now();
         match &self.paced {
@@ -60,7 +62,8 @@ impl Pair {
         }
     }
 
-    /// A marked load of `source`'s has come: it is told, unless it was a moment ago.
+    /// Handles the arrival of a marked load of `source`: notifies it, unless it was notified within
+    /// the interval.
     pub(super) fn take_mark(self: &Rc<Self>, source: &Rc<Pair>) {
         let (Some(paced), Some(congestion)) = (&self.paced, &self.adapter.congestion) else {
             return;
@@ -72,7 +75,8 @@ impl Pair {
         }
     }
 
-    /// A packet to `source`, on the last lane, where it does not wait for room that payload has taken.
+    /// Sends a notification to `source`, on the last lane, where it does not wait for buffer space
+    /// occupied by payload.
     async fn tell(self: Rc<Self>, source: Rc<Pair>) {
         let adapter = &self.adapter;
         let Some(congestion) = &adapter.congestion else {

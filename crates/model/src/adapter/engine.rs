@@ -1,23 +1,24 @@
-//! Processing engines: several alike, each on one piece of work at a time, taken in the order of asking.
+//! Processing engines: identical servers, each busy with one item at a time, reserved in the order
+//! of requests.
 
 use crate::kernel::Time;
 use crate::profile::Count;
 use std::cell::RefCell;
 
-/// A number of engines; none of them is ever waited for if there are as many as there is work for.
+/// A number of engines, or an unlimited number for which no request waits.
 pub struct Engines {
     free: Option<RefCell<Vec<Time>>>,
 }
 
 impl Engines {
-    /// So many.
+    /// Creates `engines` engines, or an unlimited number if `None`.
     pub fn new(engines: Option<Count>) -> Engines {
         Engines {
             free: engines.map(|engines| RefCell::new(vec![Time::ZERO; engines.0 as usize])),
         }
     }
 
-    /// Reserves `span` of the engine that is free first, for work that comes now; returns when it is done.
+    /// Reserves `span` of the first free engine for work that arrives now; returns when it ends.
     pub fn reserve(&self, now: Time, span: Time) -> Time {
         let Some(free) = &self.free else {
             return now + span;

@@ -1,8 +1,8 @@
-//! A packet of a request on its way, or at message fidelity a train of them: what of it has to be known from its payload's being asked
-//! for until it has been dealt with.
+//! A packet of a request in flight, or at message fidelity a batch of packets, from the request for
+//! its payload until it has been processed at the receiver.
 //!
-//! A large system has many of them at once, each looked at once in a while; so all of it is one record, which the steps of its way
-//! borrow instead of carrying parts of it along.
+//! A large system has many of them, each accessed rarely; so the state is one record that the
+//! stages borrow instead of copying parts of it.
 
 use super::pair::{Message, Pair};
 use super::receive::COMPLETION;
@@ -12,21 +12,20 @@ use crate::component::{Flow, Load, Reading};
 use crate::stage;
 use std::rc::Rc;
 
-/// Such a packet or train.
 pub(super) struct Flight {
     source: Rc<Pair>,
     target: Rc<Pair>,
     message: Rc<Message>,
     chunk: Chunk,
-    /// Its place in `source`'s order.
+    /// Sequence number in `source`'s order.
     number: u64,
-    /// When its packets are where it is.
+    /// Time of its packets at the current stage.
     flow: Flow,
     left: Left,
 }
 
 impl Flight {
-    /// Of a chunk of a message, the next one in its queue pair's order.
+    /// Creates the flight of a message's chunk, the next in its queue pair's order.
     pub fn new(
         source: &Rc<Pair>,
         target: &Rc<Pair>,
@@ -46,7 +45,7 @@ impl Flight {
         }
     }
 
-    /// Waits for its payload, and until it has been sent what is before it.
+    /// Waits for its payload, and until all earlier chunks of the queue pair have been sent.
     pub async fn gather(&mut self, reading: Option<Reading>) {
         let sim = &self.source.adapter.sim;
         if let Some(reading) = reading {
@@ -66,7 +65,7 @@ impl Flight {
         self.source.sent.enter(self.number).await;
     }
 
-    /// Goes through the sending adapter, and leaves it as soon as it can.
+    /// Passes the sending adapter and leaves as soon as possible.
     pub async fn leave(&mut self) {
         let adapter = &self.source.adapter;
         let pipeline = adapter.profile.engines.pipeline;
@@ -77,7 +76,7 @@ impl Flight {
         self.flow = self.flow.later(pipeline);
         self.source.leave(&mut self.left, self.flow).await;
         if self.source.transport != Transport::Reliable && self.chunk.last {
-            // Nobody acknowledges: done when all of it has left.
+            // There is no acknowledgement: complete when all of it has left.
             let (own, message) = (self.source.clone(), self.message.clone());
             adapter.sim.start_at(self.left.end(), async move {
                 own.complete(&message).await;
@@ -85,7 +84,7 @@ impl Flight {
         }
     }
 
-    /// Comes to its destination, and is dealt with there.
+    /// Travels to its destination and is processed there.
     pub async fn arrive(&mut self) {
         let (flow, held) = self.source.come(&self.target, &mut self.left).await;
         self.flow = flow;
@@ -98,8 +97,8 @@ impl Flight {
         self.place(held).await;
     }
 
-    /// Waits until it is its turn, and until it has passed the adapter. Gives what it still occupies then, or nothing if it has been
-    /// dealt with.
+    /// Waits for its turn and until it has passed the adapter. Returns the buffer space that it
+    /// still occupies, or `None` if it has been processed.
     async fn take_turn(&self, held: Held) -> Option<Option<Held>> {
         let Flight {
             source,
@@ -115,7 +114,7 @@ impl Flight {
         let is_answered = message.kind.is_answered();
         let takes_receive = chunk.first && message.kind.is_received();
         if !is_answered && !takes_receive && source.delivered.is_open(*number) {
-            // Nothing is looked at between engine and pipeline.
+            // No decision is made between engine and pipeline.
             sim.sleep_until(flow.head + pipeline).await;
             return Some(Some(held));
         }
@@ -141,7 +140,7 @@ impl Flight {
         Some(held)
     }
 
-    /// Nobody wants it.
+    /// Drops a datagram that found no receive request.
     fn is_dropped(&self, held: Option<Held>) {
         let bytes = self.chunk.load.bytes;
         self.target.adapter.count(|c| c.dropped += 1);
@@ -150,7 +149,8 @@ impl Flight {
         self.source.delivered.pass();
     }
 
-    /// Its payload goes to where it belongs; with the last of a message that is said to whoever waits for it.
+    /// Places its payload in memory; the last chunk of a message also triggers acknowledgement,
+    /// completion and callbacks.
     async fn place(&mut self, held: Option<Held>) {
         let (target, message) = (&self.target, &self.message);
         let adapter = &target.adapter;

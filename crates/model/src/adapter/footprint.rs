@@ -1,26 +1,29 @@
-//! Host memory that connections cost: what the driver gives the adapter for contexts, and the queues themselves.
+//! Host memory used by connections: memory that the driver gives the adapter for contexts, and the
+//! queues themselves.
 //!
-//! Sources: `reference` layouts of mthca and mlx4 (entries of a queue are 64 bytes at least, a completion 32); memfree,
-//! section 4.4.
+//! Sources: `reference` layouts of mthca and mlx4 (a work queue entry has at least 64 bytes, a
+//! completion 32); memfree, section 4.4.
 
 use crate::profile::{Adapter, ContextHome};
 
 /// Smallest stride of a work queue entry.
 const ENTRY: u64 = 64;
-/// A completion queue entry.
+/// Size of a completion queue entry.
 const COMPLETION: u64 = 32;
 /// Queues are allocated in pages.
 const PAGE: u64 = 4096;
 
-/// Bytes of host memory that the contexts of `connections` queue pairs take: for each table the pieces that the driver
-/// gives the adapter. Queue pair and extended contexts are a table each, completion queues, translations and protection
-/// entries others; one of each a connection. Nothing where contexts live on the adapter.
+/// Returns the bytes of host memory for the contexts of `connections` queue pairs, each table
+/// rounded up to whole chunks. Queue pair contexts, extended contexts, completion queues,
+/// translations and protection entries are separate tables with one entry per connection. Returns 0
+/// if contexts reside on the adapter.
 pub fn context_memory(adapter: &Adapter, connections: u64) -> u64 {
     if adapter.home == ContextHome::Adapter {
         return 0;
     }
     let caches = &adapter.caches;
-    // Queue pair context, extended context, read resources (4 x 32 B), CQ context, protection entry, translations.
+    // Queue pair context, extended context, read resources (4 x 32 B), CQ context, protection
+    // entry, translations.
     let tables = [
         caches.context.0.saturating_sub(32),
         32,
@@ -35,12 +38,12 @@ pub fn context_memory(adapter: &Adapter, connections: u64) -> u64 {
         .sum()
 }
 
-/// Bytes of a queue of `depth` work requests.
+/// Returns the bytes of a queue of `depth` work requests.
 pub fn work_queue(depth: u64) -> u64 {
     (depth * ENTRY).next_multiple_of(PAGE)
 }
 
-/// Bytes of a queue of `depth` completions.
+/// Returns the bytes of a queue of `depth` completions.
 pub fn completion_queue(depth: u64) -> u64 {
     (depth * COMPLETION).next_multiple_of(PAGE)
 }

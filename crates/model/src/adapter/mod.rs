@@ -1,8 +1,10 @@
-//! The channel adapter: doorbells, work request fetch, scheduling, engines, caches, DMA, acknowledgements.
+//! The channel adapter: doorbells, work request fetch, scheduling, engines, caches, DMA,
+//! acknowledgements.
 //!
-//! A queue pair ([`Pair`]) takes requests in order. The stages of each are described in `docs/models.md`; `send` is the
-//! requester's way out, `receive` the way in at either side. What an adapter cannot do in time queues up, as on
-//! hardware; nothing here knows a published figure.
+//! A queue pair ([`Pair`]) takes requests in order. `docs/models.md` describes the stages of each;
+//! `send` is the requester's outbound path, `receive` the inbound path on both sides. Work beyond
+//! the adapter's capacity queues up, as on hardware. The model contains no published performance
+//! figures.
 
 pub(crate) mod cache;
 mod congestion;
@@ -28,7 +30,7 @@ use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
 
-/// What happened inside an adapter, counted.
+/// Event counters of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Work requests fetched by DMA.
@@ -37,21 +39,20 @@ pub struct Counters {
     pub context_misses: u64,
     /// Translation lines fetched.
     pub translation_misses: u64,
-    /// Notifications of congestion that have come.
+    /// Congestion notifications received.
     pub notified: u64,
-    /// Datagrams dropped for want of a receive request.
+    /// Datagrams dropped because no receive request was posted.
     pub dropped: u64,
-    /// Payload bytes that were to be sent, those of read responses included.
+    /// Payload bytes submitted for sending, including read responses.
     pub bytes_sent: u64,
-    /// Payload bytes placed, with those of dropped messages.
+    /// Payload bytes placed, including those of dropped messages.
     pub bytes_placed: u64,
-    /// Messages that were reported as done before their last byte was where it belongs: there are none.
+    /// Messages reported as done before their last byte was placed; must be 0.
     pub early: u64,
 }
 
-/// What a port sends with.
 struct SendingSide {
-    /// Serial scheduling: who has it, and whose context it has.
+    /// Serial scheduling: the turn, and the queue pair whose context is loaded.
     turn: Semaphore,
     present: Cell<Option<u32>>,
     /// Packets whose payload is still being read.
@@ -73,7 +74,7 @@ impl SendingSide {
     }
 }
 
-/// Where payload is between memory and port.
+/// Buffer space of payload between memory and port.
 #[derive(Debug, Clone, Copy)]
 struct Outgoing {
     port: Port,
@@ -81,7 +82,7 @@ struct Outgoing {
     bytes: u64,
 }
 
-/// One adapter in one node.
+/// The adapter of a node.
 pub struct AdapterModel {
     /// Its node, for spans.
     pub(crate) node: usize,
@@ -96,7 +97,7 @@ pub struct AdapterModel {
     reads: Rc<Space>,
     /// The sending side of each port.
     sides: Vec<SendingSide>,
-    /// Packets of a train at message fidelity: two trains fit into each buffer on the way.
+    /// Largest batch in packets at message fidelity: two batches fit into each buffer on the path.
     longest_train: u64,
     own_memory: Server,
     contexts: RefCell<Cache>,
@@ -104,18 +105,18 @@ pub struct AdapterModel {
     counters: Cell<Counters>,
 }
 
-/// How finely the way of a message is followed.
+/// Granularity of the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fidelity {
-    /// Every packet.
+    /// Packet by packet.
     #[default]
     Packet,
-    /// Messages: the first packet runs ahead, the rest follow as one.
+    /// By message: the first packet runs ahead, the rest follow as one.
     Message,
 }
 
 impl AdapterModel {
-    /// From its profile.
+    /// Creates the adapter of a profile.
     pub fn new(
         node: usize,
         sim: &Sim,
@@ -148,7 +149,7 @@ impl AdapterModel {
         }
     }
 
-    /// Whether a request travels inside the doorbell when it is posted alone.
+    /// Returns whether a request travels inside the doorbell when it is posted alone.
     pub fn takes_inside(&self, request: &Request, transport: Transport) -> bool {
         let send = &self.profile.send;
         let chosen = match send.blueflame_takes.unwrap_or_default() {
@@ -159,7 +160,7 @@ impl AdapterModel {
         chosen && request.entry_bytes(transport) <= limit
     }
 
-    /// What has been counted so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> Counters {
         self.counters.get()
     }
@@ -170,7 +171,7 @@ impl AdapterModel {
         self.counters.set(counters);
     }
 
-    /// Bytes of the sending buffers that are taken.
+    /// Returns the occupied bytes of the sending buffers.
     pub fn sending(&self) -> u64 {
         let buffers = self.sides.iter().flat_map(|side| &side.buffers);
         buffers.map(Space::taken).sum()
@@ -180,20 +181,20 @@ impl AdapterModel {
         &self.sides[port.port]
     }
 
-    /// The buffer that payload passes on its way out.
+    /// Returns the sending buffer of a load.
     fn outgoing(&self, outgoing: Outgoing) -> &Space {
         let buffers = &self.side(outgoing.port).buffers;
         &buffers[outgoing.lane as usize % buffers.len()]
     }
 
-    /// Waits until there is room for payload on its way out.
+    /// Waits for sending buffer space.
     async fn make_room(&self, outgoing: Outgoing) {
         let buffer = self.outgoing(outgoing);
         buffer.take(&self.sim, outgoing.bytes).await;
         self.count(|c| c.bytes_sent += outgoing.bytes);
     }
 
-    /// Payload will have left at `instant`.
+    /// Frees sending buffer space from `instant` on.
     fn has_left(&self, outgoing: Outgoing, instant: Time) {
         let buffer = self.outgoing(outgoing);
         buffer.give_back(&self.sim, instant, outgoing.bytes);
@@ -203,17 +204,17 @@ impl AdapterModel {
         self.profile.scheduling == Scheduling::Serial
     }
 
-    /// What a change of the queue pair costs.
+    /// Returns the cost of a switch of queue pairs.
     fn change(&self) -> Time {
         self.profile.engines.change.unwrap_or_default()
     }
 
-    /// The DMA reads of one message, which are limited by those of the adapter alone.
+    /// Creates the window of one message, limited only by the adapter's total DMA reads.
     fn window(&self) -> Window {
         Window::new(&self.sim, self.profile.send.reads.0 as usize)
     }
 
-    /// Reads adapter or host memory that holds contexts.
+    /// Reads context data from adapter or host memory.
     async fn fetch_context_bytes(&self, bytes: u64) {
         match self.profile.home {
             ContextHome::Host => self.bus.fetch(bytes, &self.reads).await,
@@ -231,21 +232,21 @@ impl AdapterModel {
         self.sim.sleep_until(turn.end + memory.latency).await;
     }
 
-    /// Makes sure that the context of queue pair `pair` is in the cache.
+    /// Ensures that the context of queue pair `pair` is cached.
     async fn load_context(&self, pair: u32) {
         let lookup = self.contexts.borrow_mut().touch(u64::from(pair));
         if let Lookup::Miss { displaced } = lookup {
             self.count(|c| c.context_misses += 1);
-            // Boxed: the many activities that pass here and hit are the smaller for it.
+            // Boxed: keeps the many activities small that hit the cache.
             Box::pin(self.fetch_context(displaced)).await;
         }
     }
 
-    /// Gets a context that is not in the cache; whether another has to leave for it.
+    /// Fetches a context that is not cached; `displaced` states whether it evicts another.
     async fn fetch_context(&self, displaced: bool) {
         let bytes = self.profile.caches.context.0;
         if displaced {
-            // What leaves has been changed: it goes home first, but nobody waits for it.
+            // The evicted context is dirty: it is written back first, but not waited for.
             match self.profile.home {
                 ContextHome::Host => {
                     self.bus
@@ -264,13 +265,13 @@ impl AdapterModel {
         self.span(stage::CONTEXT, start, self.sim.now());
     }
 
-    /// Something took from `start` to `end`.
     fn span(&self, stage: &'static str, start: Time, end: Time) {
         self.sim.span(stage, self.node, start, end);
     }
 
-    /// Notes the translations of `bytes` from `place` as used; fetches those that are missing. Only a message's first
-    /// line is waited for, by the future that is given if it is missing: the addresses of the rest are known and fetched ahead.
+    /// Marks the translations of `bytes` from `place` as used and fetches missing ones. Only a
+    /// message's first line has to be waited for, through the returned future, if it is missing:
+    /// the remaining addresses are known and fetched ahead.
     fn translate(
         self: &Rc<Self>,
         place: Place,
@@ -301,7 +302,7 @@ impl AdapterModel {
         None
     }
 
-    /// Whether a line of translations is missing; it is there from now on.
+    /// Returns whether a line of translations was missing; it counts as cached from now on.
     fn lacks_translation(&self, key: u64) -> bool {
         let lacks = self.translations.borrow_mut().touch(key) != Lookup::Hit;
         if lacks {
@@ -310,7 +311,7 @@ impl AdapterModel {
         lacks
     }
 
-    /// Fetches a line that is missing; nobody waits for it.
+    /// Fetches a line if it is missing, without waiting.
     fn translate_ahead(self: &Rc<Self>, key: u64) {
         if self.lacks_translation(key) {
             let (own, line) = (self.clone(), self.profile.caches.translation_line.0);
@@ -319,7 +320,7 @@ impl AdapterModel {
         }
     }
 
-    /// What a load occupied is free at `instant`.
+    /// Frees the buffer space of a load at `instant`.
     fn let_go(&self, held: Held, instant: Time) {
         let instant = instant.max(self.sim.now());
         match held {
@@ -328,7 +329,7 @@ impl AdapterModel {
         }
     }
 
-    /// Writes a load to where it belongs.
+    /// Writes a load to adapter or host memory.
     fn store(&self, home: MemoryHome, load: Load, flow: Flow) -> Written {
         let stored = match (home, &self.profile.memory) {
             (MemoryHome::Adapter, Some(memory)) => {

@@ -11,18 +11,18 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-/// Receive requests, of one queue pair or shared by several.
+/// Receive requests of one queue pair or shared by several.
 pub struct ReceiveQueue {
     sim: Sim,
     posted: Cell<u64>,
     watch: Watch,
-    /// Requests fetched ahead, if the adapter does that.
+    /// Number of prefetched requests, if the adapter prefetches.
     fetched_ahead: Option<usize>,
     ahead: OnceCell<Semaphore>,
 }
 
 impl ReceiveQueue {
-    /// An empty queue of `adapter`.
+    /// Creates an empty queue of `adapter`.
     pub fn new(adapter: &AdapterModel) -> Rc<ReceiveQueue> {
         let fetched_ahead = adapter.profile.receive.fetched_ahead;
         Rc::new(ReceiveQueue {
@@ -34,18 +34,18 @@ impl ReceiveQueue {
         })
     }
 
-    /// Adds requests; what it costs the processor is charged where they are posted.
+    /// Adds requests; the caller accounts for the processor time.
     pub fn post(&self, requests: u64) {
         self.posted.set(self.posted.get() + requests);
         self.watch.changed();
     }
 
-    /// Requests that wait for messages.
+    /// Returns the number of posted requests.
     pub fn posted(&self) -> u64 {
         self.posted.get()
     }
 
-    /// Takes a request for a message that has come, if there is one.
+    /// Takes a request for an arrived message; returns false if there is none.
     pub(super) fn take(&self) -> bool {
         let posted = self.posted.get();
         self.posted.set(posted.saturating_sub(1));
@@ -65,10 +65,10 @@ impl ReceiveQueue {
     }
 }
 
-/// A request that the adapter knows of, and the fetch of its entry if that has begun.
+/// A request known to the adapter, and the fetch of its entry if it has started.
 pub(super) struct Queued {
     pub request: Request,
-    /// Entry bytes still to be fetched; 0 when it came inside the doorbell.
+    /// Entry bytes to fetch; 0 if the entry came inside the doorbell.
     pub entry: u64,
     pub fetch: Option<JoinHandle<()>>,
 }
@@ -79,35 +79,35 @@ pub struct Pair {
     pub(super) adapter: Rc<AdapterModel>,
     pub(super) port: Port,
     pub(super) transport: Transport,
-    /// Virtual lane of what it sends.
+    /// Virtual lane of its packets.
     pub(super) lane: Cell<u64>,
     pub(super) peer: RefCell<Weak<Pair>>,
     pub(super) queue: RefCell<VecDeque<Box<Queued>>>,
-    /// Whether the queue is being worked through.
+    /// Whether a task is processing the queue.
     pub(super) working: Cell<bool>,
-    /// When its next work request may be at an engine.
+    /// Earliest time of its next work request at an engine.
     pub(super) next_request: Cell<Time>,
-    /// Packets in the order of sending.
+    /// Next packet number, and the order of sending and delivery.
     pub(super) next_packet: Cell<u64>,
     pub(super) sent: Gate,
     pub(super) delivered: Gate,
-    /// Room in the port's buffer of what has come for this pair and waits for what was sent before it.
+    /// Buffer space of packets that have arrived for this pair before their turn, by packet number.
     pub(super) early: RefCell<Vec<(u64, Held)>>,
-    /// Packets of read responses to this pair's requests, and their order of arrival.
+    /// Next packet number of read responses to this pair, and the order of sending.
     pub(super) next_response: Cell<u64>,
     pub(super) responded: Gate,
-    /// The same of what has arrived, where packets may overtake each other on the way.
+    /// Order of processing received responses, where packets may overtake each other.
     pub(super) answered: Gate,
     responder: OnceCell<Semaphore>,
-    /// Who reads the rest of an entry.
+    /// Serialises fetches of the remainder of an entry.
     rests: OnceCell<Semaphore>,
     pub(super) receives: Rc<ReceiveQueue>,
-    /// How fast it may send, where congestion is controlled.
+    /// Rate control, if the adapter has congestion control.
     pub(super) paced: Option<Box<Paced>>,
 }
 
 impl Pair {
-    /// A queue pair of `adapter` on one of its ports; `id` is unique in the simulation.
+    /// Creates a queue pair of `adapter` on one of its ports; `id` is unique in the simulation.
     pub fn new(
         adapter: &Rc<AdapterModel>,
         id: u32,
@@ -140,7 +140,7 @@ impl Pair {
         })
     }
 
-    /// Who answers the peer's reads, one at a time.
+    /// Serialises responses to the peer's reads.
     pub(super) fn responder(&self) -> &Semaphore {
         let made = || Semaphore::new(&self.adapter.sim, 1);
         self.responder.get_or_init(made)
@@ -152,37 +152,38 @@ impl Pair {
         other.connect_to(one);
     }
 
-    /// Its messages go to `peer` from now on; the way back is the peer's own affair.
+    /// Directs its messages to `peer`; the opposite direction is not affected.
     pub fn connect_to(&self, peer: &Rc<Pair>) {
         *self.peer.borrow_mut() = Rc::downgrade(peer);
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Its service.
+    /// Returns its transport service.
     pub fn transport(&self) -> Transport {
         self.transport
     }
 
-    /// What it sends goes on this virtual lane from now on.
+    /// Sets the virtual lane of its packets.
     pub fn use_lane(&self, lane: u64) {
         self.lane.set(lane);
     }
 
-    /// Its receive queue.
+    /// Returns its receive queue.
     pub fn receives(&self) -> &Rc<ReceiveQueue> {
         &self.receives
     }
 
-    /// Its adapter.
+    /// Returns its adapter.
     pub fn adapter(&self) -> &Rc<AdapterModel> {
         &self.adapter
     }
 
-    /// A doorbell has reached the adapter: `requests` are to be done. `carried` says that the entry came inside it.
+    /// Handles a doorbell that announces `requests`; `carried` states whether the entry came inside
+    /// it.
     pub fn ring(self: &Rc<Self>, requests: Vec<Request>, carried: Carried) {
         let adapter = &self.adapter;
         if adapter.serial()
@@ -213,20 +214,20 @@ impl Pair {
         }
     }
 
-    /// Whether an entry is fetched at once: always when several queue pairs are worked on in parallel; else only behind
-    /// work of the same queue pair.
+    /// Returns whether an entry is fetched at once: always with parallel scheduling, else only
+    /// behind work of the same queue pair.
     fn fetches_ahead(&self) -> bool {
         let present = self.adapter.side(self.port).present.get();
         !self.adapter.serial() || (present == Some(self.id) && !self.queue.borrow().is_empty())
     }
 
-    /// Reads a work queue entry, in two steps if its length is not known beforehand.
+    /// Reads a work queue entry, in two steps if its length is not known in advance.
     pub(super) async fn fetch_entry(&self, entry: u64) {
         self.fetch_first(entry).await;
         self.fetch_rest(entry).await;
     }
 
-    /// Reads as much of an entry as is read before its length is known.
+    /// Reads the part of an entry that is read before its length is known.
     async fn fetch_first(&self, entry: u64) {
         self.adapter.count(|c| c.requests_fetched += 1);
         let bytes = entry.next_multiple_of(64);
@@ -235,7 +236,7 @@ impl Pair {
             .await;
     }
 
-    /// Reads what `fetch_first` did not: of one entry at a time.
+    /// Reads the remainder of an entry, one entry at a time.
     async fn fetch_rest(&self, entry: u64) {
         let bytes = entry.next_multiple_of(64);
         if let Some(first) = self.adapter.profile.send.first_fetch
@@ -254,7 +255,6 @@ impl Pair {
         adapter.span(stage::REQUEST, start, adapter.sim.now());
     }
 
-    /// The pair that a request goes to.
     pub(super) fn target(&self, request: &Request) -> Option<Rc<Pair>> {
         match &request.to {
             Some(to) => Some(to.clone()),
@@ -263,21 +263,21 @@ impl Pair {
     }
 }
 
-/// What a doorbell brings.
+/// Content of a doorbell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carried {
-    /// Where the entries are: they are fetched.
+    /// The position of the entries, which are then fetched.
     Address,
     /// The entry itself.
     Entry,
 }
 
-/// A message under way: what its last packet has to know.
+/// State of a message in flight that its last packet needs.
 pub(super) struct Message {
     pub kind: Kind,
     pub bytes: u64,
     pub remote: super::Place,
-    /// When its last byte is in the target's memory, for a processor to see.
+    /// When a processor sees its last byte in the target's memory.
     pub visible: Cell<Option<Time>>,
     pub placed: RefCell<Option<Action>>,
     pub completed: RefCell<Option<Action>>,

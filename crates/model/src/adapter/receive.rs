@@ -1,4 +1,5 @@
-//! The way in: packets of requests at the responder, acknowledgements and read responses at the requester.
+//! The inbound path: packets of requests at the responder, acknowledgements and read responses at
+//! the requester.
 
 use super::pair::{Message, Pair};
 use super::request::{Kind, MemoryHome, Transport};
@@ -10,11 +11,11 @@ use std::rc::Rc;
 
 /// Bytes of a completion queue entry.
 pub(super) const COMPLETION: u64 = 32;
-/// Bytes fetched of a receive queue entry.
+/// Bytes fetched per receive queue entry.
 const RECEIVE_ENTRY: u64 = 64;
 
 impl Pair {
-    /// A time at the receiving engines, for a packet or a train of them that is here, and of which the context is there.
+    /// Reserves the receiving engines for an arrived packet or batch whose context is cached.
     pub(super) fn book_engine(&self, load: Load, flow: Flow) -> Flow {
         let adapter = &self.adapter;
         let packet = adapter.profile.engines.packet;
@@ -27,9 +28,11 @@ impl Pair {
         }
     }
 
-    /// Waits until everything that `source` sent before number `number` has been dealt with. Gives what the load still
-    /// occupies: nothing, if it had to leave because the receiver was not ready for an earlier one, or has overtaken others on an
-    /// adaptive network, where those could need its room: such an adapter has room elsewhere for what comes before its turn.
+    /// Waits until all earlier packets of `source` before `number` have been processed. Returns the
+    /// buffer space that the load still occupies, or `None` if it had to release it: because the
+    /// receiver was not ready for an earlier message, or because it overtook others on an adaptive
+    /// network, where those could need its space. An adapter for such a network has other buffers
+    /// for early packets.
     pub(super) async fn wait_for_turn(
         &self,
         source: &Pair,
@@ -54,9 +57,10 @@ impl Pair {
         }
     }
 
-    /// Takes a receive request and gets its entry; false if a message must be dropped for want of one. If a reliable
-    /// message finds none, it and what came behind it leave the port's buffer: the receiver is not ready, and the
-    /// requester repeats until it is. The repetition takes no time of the link.
+    /// Takes a receive request and fetches its entry; returns false if an unacknowledged message
+    /// must be dropped because there is none. If a reliable message finds none, it and its
+    /// successors release the port's buffer: the receiver is not ready (RNR), and the requester
+    /// retries until it is. The retries take no link time.
     pub(super) async fn take_receive(self: &Rc<Self>, held: &mut Option<Held>) -> bool {
         if !self.receives.take() {
             if self.transport != Transport::Reliable {
@@ -86,7 +90,7 @@ impl Pair {
         true
     }
 
-    /// Returns an acknowledgement for a message whose last packet has come, and been placed now.
+    /// Returns an acknowledgement for a message whose last packet has just been placed.
     pub(super) async fn acknowledge(
         self: &Rc<Self>,
         source: &Rc<Pair>,
@@ -111,27 +115,27 @@ impl Pair {
         source.complete(message).await;
     }
 
-    /// Serial scheduling: an acknowledgement comes in like a packet; taking the request off the send queue is the sending
-    /// side's work.
+    /// Serial scheduling: an acknowledgement arrives like a packet; retiring the request from the
+    /// send queue is work of the sending side.
     async fn take_acknowledgement(&self, held: Held) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         adapter.load_context(self.id).await;
         let flow = self.book_engine(Load::single(0), Flow::at(sim.now()));
         sim.sleep_until(flow.head).await;
-        // It is known by now which request is done. Were it to stay in the port's buffer until the sending side has
-        // time, two adapters could wait for each other for ever.
+        // The completed request is known by now. Keeping the packet in the port's buffer until the
+        // sending side has time could deadlock two adapters.
         adapter.let_go(held, sim.now());
         let turn = self.take_turn(Work::Arrived).await;
         if turn.as_ref().is_some_and(|turn| turn.changed) {
-            // What the request was is in its entry, which went with the change of the queue pair.
+            // The request's entry is needed again; it was dropped at the switch of queue pairs.
             self.fetch_entry(FIRST_OF_ENTRY).await;
         }
         sim.sleep(adapter.profile.engines.packet).await;
         drop(turn);
     }
 
-    /// Reports a message's end to the requester's program.
+    /// Reports a message's completion to the requester's program.
     pub(super) async fn complete(&self, message: &Message) {
         let Some(completed) = message.completed.borrow_mut().take() else {
             return;
@@ -150,7 +154,7 @@ impl Pair {
         completed();
     }
 
-    /// Answers a read or an atomic of `source`.
+    /// Responds to a read or an atomic of `source`.
     pub(super) async fn respond(self: Rc<Self>, source: Rc<Pair>, message: Rc<Message>) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
@@ -222,7 +226,7 @@ impl Pair {
         drop(turn);
     }
 
-    /// A read response has come, the one of that number of this pair's.
+    /// Processes an arrived read response, number `number` of this pair's.
     async fn take_response(
         &self,
         message: Rc<Message>,
@@ -255,7 +259,7 @@ impl Pair {
             return;
         }
         message.visible.set(Some(stored.visible.tail));
-        // The completion's entry goes behind the data, and so does the news.
+        // The completion entry follows the data, and so does the notification.
         sim.sleep_until(stored.gone).await;
         if let Some(placed) = message.placed.borrow_mut().take() {
             placed();

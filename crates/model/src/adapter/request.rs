@@ -1,20 +1,20 @@
-//! Work requests as the model sees them: sizes, places and what to do when something has happened.
+//! Work requests of the model: sizes, memory locations and callbacks.
 
 use super::Pair;
 use std::rc::Rc;
 
-/// Service of a queue pair.
+/// Transport service of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Acknowledged.
     Reliable,
     /// Connected, not acknowledged.
     Unreliable,
-    /// Not connected, one packet a message.
+    /// Unconnected, one packet per message.
     Datagram,
 }
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// RDMA write.
@@ -30,72 +30,73 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it takes a receive request at the other side.
+    /// Returns whether it takes a receive request at the peer.
     pub fn is_received(self) -> bool {
         matches!(self, Kind::Send | Kind::WriteNotify)
     }
 
-    /// Whether data come back.
+    /// Returns whether it has a response with data.
     pub fn is_answered(self) -> bool {
         matches!(self, Kind::Read | Kind::Atomic)
     }
 }
 
-/// How the adapter gets the payload.
+/// Location of the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// By DMA.
+    /// Memory, read by DMA.
     Reference,
     /// Inside the work request.
     Inline,
 }
 
-/// Which memory.
+/// Kind of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MemoryHome {
-    /// The host's.
+    /// Host memory.
     #[default]
     Host,
-    /// The adapter's.
+    /// Adapter memory.
     Adapter,
 }
 
-/// A place in registered memory.
+/// A location in registered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
-    /// Which region: what its translations are kept under.
+    /// Region number, the key of its translations.
     pub region: u64,
-    /// Address in it.
+    /// Address in the region.
     pub address: u64,
-    /// Which memory.
+    /// Kind of memory.
     pub home: MemoryHome,
 }
 
-/// What to do when something has happened.
+/// A callback.
 pub type Action = Box<dyn FnOnce()>;
 
 /// A work request.
 pub struct Request {
-    /// What it does.
+    /// Operation.
     pub kind: Kind,
     /// Bytes moved.
     pub bytes: u64,
-    /// Inline or by reference.
+    /// Location of the payload.
     pub placement: Placement,
     /// Local memory.
     pub local: Place,
-    /// Remote memory (of a send: the receive buffer's).
+    /// Remote memory; for a send the receive buffer.
     pub remote: Place,
     /// Receiver of a datagram.
     pub to: Option<Rc<Pair>>,
-    /// When the last byte is visible at the target, with the receive completion if there is one.
+    /// Called when the last byte is visible at the target, including the receive completion if
+    /// there is one.
     pub placed: Option<Action>,
-    /// When the requester's completion is visible.
+    /// Called when the requester's completion is visible.
     pub completed: Option<Action>,
 }
 
 impl Request {
-    /// A request without actions.
+    /// Creates a request without callbacks.
     pub fn new(kind: Kind, bytes: u64, placement: Placement) -> Request {
         Request {
             kind,
@@ -109,8 +110,8 @@ impl Request {
         }
     }
 
-    /// Bytes of the work queue entry: control or next segment 16, address 16 or 48, data segment 16 or an inline header
-    /// and the data.
+    /// Returns the bytes of the work queue entry: control or next segment 16, address 16 or 48,
+    /// data segment 16 or an inline header and the data.
     pub fn entry_bytes(&self, transport: Transport) -> u64 {
         let address = match (self.kind, transport) {
             (_, Transport::Datagram) => 48,

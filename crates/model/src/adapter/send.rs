@@ -1,8 +1,9 @@
-//! The requester's way out: from the send queue to the wire.
+//! The requester's outbound path: from the send queue to the wire.
 //!
-//! Parallel scheduling: each queue pair works on its own; engines, DMA reads and the port are shared. Serial scheduling:
-//! one queue pair of each port has the turn. When it changes, the payload of the former must have been gathered, the context is changed,
-//! and only then is the next entry fetched; behind work of the same queue pair, entries are fetched ahead.
+//! Parallel scheduling: queue pairs work independently and share engines, DMA reads and the port.
+//! Serial scheduling: one queue pair of each port has the turn. At a switch, the payload of the
+//! previous queue pair must have been gathered and the context is changed before the next entry is
+//! fetched; behind work of the same queue pair, entries are fetched ahead.
 
 use super::Outgoing;
 use super::flight::Flight;
@@ -13,31 +14,30 @@ use crate::kernel::{Permit, Time};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Bytes of a send queue entry that say what the request is and where the next one is.
+/// Bytes of a send queue entry that identify the request and the location of the next.
 pub(super) const FIRST_OF_ENTRY: u64 = 64;
 
-/// Why a queue pair wants the sending side.
+/// Reason for requesting the sending side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
     /// A work request waits in its queue.
     Queued,
-    /// Something has come for it that cannot wait: an acknowledgement, for which the link's buffer is needed, or a
-    /// doorbell.
+    /// An event that cannot wait: an acknowledgement, whose link buffer is needed, or a doorbell.
     Arrived,
 }
 
-/// The sending side of a serial adapter, until it is dropped.
+/// The turn at the sending side of a serial adapter, until dropped.
 pub(super) struct Turn {
-    /// Another queue pair had it before.
+    /// Whether another queue pair had the previous turn.
     pub changed: bool,
     _permit: Permit,
 }
 
-/// Trains of packets that a message goes in at message fidelity; with as many packets or fewer, each goes alone. With a
-/// quarter of them, pairs that share a bus were up to a third apart from what their packets do.
+/// Batches per message at message fidelity; with no more packets than that, each travels alone.
+/// With a quarter of them, pairs that share a bus differed by up to a third from packet fidelity.
 const TRAINS: u64 = 64;
 
-/// A packet, or at message fidelity a train of them, on its way.
+/// A packet in flight, or at message fidelity a batch of packets.
 pub(super) struct Chunk {
     pub load: Load,
     /// Offset in the message.
@@ -46,7 +46,7 @@ pub(super) struct Chunk {
     pub last: bool,
 }
 
-/// A load on its way to another adapter, or to the same.
+/// A load in flight to another adapter or within one.
 pub(super) enum Left {
     /// Within one adapter: it stays in the sending buffer until it is placed.
     Within(Flow, Outgoing),
@@ -55,7 +55,7 @@ pub(super) enum Left {
 }
 
 impl Left {
-    /// When its last byte has left.
+    /// Returns when its last byte has left.
     pub(super) fn end(&self) -> Time {
         match self {
             Left::Within(flow, _) => flow.tail,
@@ -64,24 +64,24 @@ impl Left {
     }
 }
 
-/// What a load that has come occupies until it has been dealt with.
+/// Buffer space of an arrived load until it has been processed.
 #[must_use = "what is not let go is lost"]
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Held {
-    /// Room in the port's buffer.
+    /// In the port's receive buffer.
     Slot(Slot),
-    /// Room in a port's sending buffer, of a load within one adapter.
+    /// In a port's sending buffer, for a load within one adapter.
     Sending(Outgoing),
 }
 
 impl Pair {
-    /// Works through the send queue until it is empty.
+    /// Processes the send queue until it is empty.
     pub(super) async fn work(self: Rc<Self>) {
         while let Some(queued) = self.next_queued() {
             let turn = self.take_turn(Work::Queued).await;
             self.execute(queued, turn).await;
         }
-        // A queue at rest takes no memory: a large system has many of them.
+        // An idle queue frees its memory: a large system has many of them.
         self.queue.take();
         self.working.set(false);
     }
@@ -90,7 +90,7 @@ impl Pair {
         self.queue.borrow_mut().pop_front()
     }
 
-    /// Gets the turn at the sending side (serial scheduling), and the context.
+    /// Waits for the turn at the sending side (serial scheduling) and loads the context.
     pub(super) async fn take_turn(&self, work: Work) -> Option<Turn> {
         let adapter = &self.adapter;
         if !adapter.serial() {
@@ -116,8 +116,8 @@ impl Pair {
         })
     }
 
-    /// Serial scheduling: a doorbell of a queue pair that has work already takes the engine from another, to read where
-    /// the last entry that it knows now points.
+    /// Serial scheduling: a doorbell of a queue pair that already has work takes the engine from
+    /// another queue pair, to read the link from the last known entry.
     pub(super) async fn note_more(self: Rc<Self>) {
         let turn = self.take_turn(Work::Arrived).await;
         if turn.as_ref().is_some_and(|turn| turn.changed) {
@@ -186,7 +186,8 @@ impl Pair {
         drop(turn);
     }
 
-    /// A work request's time at an engine, which it may occupy for longer.
+    /// Passes a work request through an engine, which it may occupy for longer than it takes to
+    /// pass.
     async fn pass_request(&self) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
@@ -199,7 +200,7 @@ impl Pair {
         sim.sleep_until(free.since(occupies - passes)).await;
     }
 
-    /// Sends a chunk on its way once its payload is there, in the order of dispatching.
+    /// Sends a chunk once its payload has arrived, in the order of dispatching.
     fn dispatch(
         self: &Rc<Self>,
         target: &Rc<Pair>,
@@ -217,7 +218,7 @@ impl Pair {
         });
     }
 
-    /// A chunk's time at the engines.
+    /// Reserves the sending engines for a chunk.
     pub(super) fn book_sending(&self, load: Load, flow: Flow) -> Flow {
         let adapter = &self.adapter;
         let now = adapter.sim.now().max(flow.head);
@@ -229,7 +230,7 @@ impl Pair {
         }
     }
 
-    /// Where a load is on its way out.
+    /// Returns the sending buffer space of a load.
     pub(super) fn outgoing(&self, load: Load) -> Outgoing {
         Outgoing {
             port: self.port,
@@ -238,7 +239,8 @@ impl Pair {
         }
     }
 
-    /// A load whose payload is in the sending buffer, before it leaves for another adapter, or for the same.
+    /// Prepares a load whose payload is in the sending buffer for its departure to another adapter
+    /// or the same.
     pub(super) fn towards(&self, to: &Pair, load: Load, header: u64) -> Left {
         if self.port.node == to.port.node {
             return Left::Within(Flow::at(Time::ZERO), self.outgoing(load));
@@ -251,7 +253,7 @@ impl Pair {
         Left::Over(self.adapter.network.passage(self.port, to.port, sent))
     }
 
-    /// It leaves. The future completes when it is known when it will have left.
+    /// Sends the load. The future completes when its departure time is known.
     pub(super) async fn leave(&self, left: &mut Left, flow: Flow) {
         match left {
             Left::Within(within, _) => *within = flow,
@@ -263,7 +265,7 @@ impl Pair {
         }
     }
 
-    /// It comes to its destination, which may have to tell of congestion on its way.
+    /// Carries the load to its destination, which may then have to send a congestion notification.
     pub(super) async fn come(self: &Rc<Self>, to: &Rc<Pair>, left: &mut Left) -> (Flow, Held) {
         match left {
             Left::Within(flow, outgoing) => (*flow, Held::Sending(*outgoing)),
@@ -277,7 +279,6 @@ impl Pair {
         }
     }
 
-    /// Header bytes of a packet.
     pub(super) fn header(&self, kind: Kind, first: bool) -> u64 {
         let link = self.adapter.network.link();
         let extended = match kind {
@@ -295,8 +296,9 @@ impl Pair {
 }
 
 impl super::AdapterModel {
-    /// A message's packets; at message fidelity [`TRAINS`] trains of them, so that messages which share a bus or a link do so
-    /// side by side, or more where buffers are too small for such trains.
+    /// Splits a message into packets; at message fidelity into [`TRAINS`] batches, so that messages
+    /// which share a bus or a link progress side by side, or more if buffers are too small for such
+    /// batches.
     pub(super) fn chunks(&self, bytes: u64) -> impl Iterator<Item = Chunk> + use<> {
         let mtu = self.network.link().mtu.0;
         let packets = bytes.div_ceil(mtu).max(1);

@@ -1,4 +1,4 @@
-//! The bus of a node, whichever it is.
+//! The bus of a node, PCI Express or PCI-X.
 
 use super::{Flow, Load, MemoryModel, PcieModel, PcixModel};
 use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, Space, Time};
@@ -6,7 +6,7 @@ use crate::profile::{Bus, Host, Rate};
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
-/// PCI Express or PCI-X.
+/// The bus between a host and its adapter.
 pub enum BusModel {
     /// PCI Express.
     Pcie(Rc<PcieModel>),
@@ -15,7 +15,7 @@ pub enum BusModel {
 }
 
 impl BusModel {
-    /// From its host's profile.
+    /// Creates the bus of the host's profile.
     pub fn new(sim: &Sim, host: &Host, memory: Rc<MemoryModel>) -> BusModel {
         let numa = host.numa.as_ref();
         match &host.bus {
@@ -24,8 +24,8 @@ impl BusModel {
         }
     }
 
-    /// A processor's write of `bytes` to the adapter; the future completes when it is on its way, with the time when it
-    /// has arrived.
+    /// Performs a processor's write of `bytes` to the adapter. The future completes when the write
+    /// is in flight and returns its arrival time.
     pub async fn programmed(&self, bytes: u64) -> Time {
         match self {
             BusModel::Pcie(pcie) => pcie.programmed(bytes).await,
@@ -33,7 +33,7 @@ impl BusModel {
         }
     }
 
-    /// The adapter writes to memory.
+    /// Performs a write of the adapter to memory.
     pub fn write(&self, load: Load, flow: Flow) -> Written {
         match self {
             BusModel::Pcie(pcie) => pcie.write(load, flow),
@@ -41,7 +41,7 @@ impl BusModel {
         }
     }
 
-    /// Everything that serves one after the other here, for accounts of what it has carried.
+    /// Returns the first-come-first-served servers of this bus, for audits.
     pub fn servers(&self) -> Vec<(&'static str, &Server)> {
         match self {
             BusModel::Pcie(pcie) => pcie.servers(),
@@ -49,7 +49,8 @@ impl BusModel {
         }
     }
 
-    /// What it carries one way, headers included, or what is between it and memory, if that carries less.
+    /// Returns the rate of one direction, headers included, or that of the socket interconnect
+    /// before memory, if lower.
     pub fn rate(&self) -> Rate {
         match self {
             BusModel::Pcie(pcie) => Rate(pcie.slowest()),
@@ -57,8 +58,8 @@ impl BusModel {
         }
     }
 
-    /// The adapter begins to read from memory; the future completes when all requests have been issued. `window`
-    /// limits the reads of one message, `total` those of the adapter.
+    /// Starts a read of the adapter from memory; the future completes when all requests have been
+    /// issued. `window` limits the reads of one message, `total` those of the adapter.
     pub async fn issue(&self, load: Load, window: &Window, total: &Rc<Space>) -> Reading {
         match self {
             BusModel::Pcie(pcie) => pcie.issue(load, window, total).await,
@@ -66,7 +67,7 @@ impl BusModel {
         }
     }
 
-    /// The adapter reads a small structure; returns when it is there.
+    /// Reads a small structure for the adapter; returns when it has arrived.
     pub async fn fetch(&self, bytes: u64, total: &Rc<Space>) {
         match self {
             BusModel::Pcie(pcie) => pcie.fetch(bytes, total).await,
@@ -77,16 +78,16 @@ impl BusModel {
     }
 }
 
-/// What becomes of a write to memory.
+/// Result of a write to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Bus and memory have taken the last byte: the adapter may forget it.
+    /// Bus and memory have taken the last byte: the adapter may free its buffer.
     pub gone: Time,
-    /// When a processor sees its packets.
+    /// Time at which a processor sees its packets.
     pub visible: Flow,
 }
 
-/// The reads that one message may have in flight.
+/// Limit of the reads that one message may have in flight.
 pub struct Window {
     sim: Sim,
     reads: usize,
@@ -95,7 +96,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// So many.
+    /// Creates a window of `reads` reads.
     pub fn new(sim: &Sim, reads: usize) -> Window {
         Window {
             sim: sim.clone(),
@@ -105,40 +106,39 @@ impl Window {
         }
     }
 
-    /// How many.
     pub(super) fn reads(&self) -> usize {
         self.reads
     }
 
-    /// A permit for each, where reads are followed one by one.
+    /// Returns the permits, for reads that are simulated one by one.
     pub(super) fn permits(&self) -> &Semaphore {
         let made = || Semaphore::new(&self.sim, self.reads);
         self.permits.get_or_init(made)
     }
 
-    /// Trains of packets get their share of time one after the other instead.
+    /// Returns the server that batches of packets share, one after another, instead of permits.
     pub(super) fn stream(&self) -> Rc<Server> {
         self.stream.get_or_init(Rc::default).clone()
     }
 }
 
-/// Reads of one load that have been issued.
+/// The issued reads of one load.
 pub struct Reading {
     parts: Rc<Parts>,
     issued: Option<Mailbox<Time>>,
 }
 
-/// Its requests.
+/// The requests of a load.
 struct Parts {
     latch: Latch,
     flow: Cell<Flow>,
 }
 
-/// One of them.
+/// One request.
 pub(super) struct Part(Rc<Parts>);
 
 impl Part {
-    /// Its data are there.
+    /// Ends the request: its data have arrived.
     pub(super) fn end(self, data: Flow) {
         let flow = self.0.flow.get();
         self.0.flow.set(Flow {
@@ -150,7 +150,7 @@ impl Part {
 }
 
 impl Reading {
-    /// Of no requests yet.
+    /// Creates a reading without requests.
     pub(super) fn new(sim: &Sim) -> Reading {
         Reading {
             parts: Rc::new(Parts {
@@ -161,7 +161,7 @@ impl Reading {
         }
     }
 
-    /// The same; `issued` will be told when the last request is on its way.
+    /// Adds a mailbox that receives the time when the last request is in flight.
     pub(super) fn telling(self, issued: Mailbox<Time>) -> Reading {
         Reading {
             issued: Some(issued),
@@ -169,18 +169,19 @@ impl Reading {
         }
     }
 
-    /// Another request is under way.
+    /// Adds a request in flight.
     pub(super) fn begin(&self) -> Part {
         self.parts.latch.begin();
         Part(self.parts.clone())
     }
 
-    /// Where it will be told when the last request is on its way, if that is not so already.
+    /// Takes the mailbox for the time when the last request is in flight, unless that has already
+    /// happened.
     pub fn issued(&mut self) -> Option<Mailbox<Time>> {
         self.issued.take()
     }
 
-    /// Waits for the load's head.
+    /// Waits until the head of the load has arrived.
     pub async fn done(self) -> Flow {
         self.parts.latch.wait().await;
         self.parts.flow.get()

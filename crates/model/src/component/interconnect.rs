@@ -1,11 +1,11 @@
-//! What is between the sockets of a host whose adapter is at another than its processes and their memory: everything that goes from
-//! bus to memory, from memory to bus and from a core to the adapter passes it.
+//! The socket interconnect of a host whose adapter is on a different socket than its processes and
+//! their memory. All traffic between bus and memory, and from a core to the adapter, crosses it.
 
 use super::Flow;
 use crate::kernel::{Server, Time};
 use crate::profile::Numa;
 
-/// A server each way, and the time to the other side.
+/// One server per direction, and the latency.
 pub(super) struct Interconnect {
     profile: Numa,
     to_memory: Server,
@@ -13,7 +13,7 @@ pub(super) struct Interconnect {
 }
 
 impl Interconnect {
-    /// From its profile.
+    /// Creates it from its profile.
     pub fn new(profile: &Numa) -> Interconnect {
         Interconnect {
             profile: profile.clone(),
@@ -22,13 +22,13 @@ impl Interconnect {
         }
     }
 
-    /// When packets of `bytes` in all, of which the first has `first`, have passed to memory that come as `flow` says; they are there
-    /// a latency later.
+    /// Returns when packets of `bytes` in total, `first` in the first packet, have crossed towards
+    /// memory if they arrive as `flow`; the latency is not included.
     pub fn inwards(&self, flow: Flow, (bytes, first): (u64, u64)) -> Flow {
         self.pass(&self.to_memory, flow, (bytes, first))
     }
 
-    /// The same of what comes from memory.
+    /// The same for packets from memory.
     pub fn outwards(&self, flow: Flow, (bytes, first): (u64, u64)) -> Flow {
         self.pass(&self.from_memory, flow, (bytes, first))
     }
@@ -42,17 +42,17 @@ impl Interconnect {
         }
     }
 
-    /// From one side to the other.
+    /// Returns the one-way latency.
     pub fn latency(&self) -> Time {
         self.profile.latency
     }
 
-    /// Bytes a second each way.
+    /// Returns the rate in bytes per second in each direction.
     pub fn rate(&self) -> f64 {
         self.profile.rate.0
     }
 
-    /// Both ways, for accounts of what they have carried.
+    /// Returns both directions' servers, for audits.
     pub fn servers(&self) -> [(&'static str, &Server); 2] {
         [
             ("sockets, to memory", &self.to_memory),

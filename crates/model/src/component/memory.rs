@@ -1,4 +1,5 @@
-//! Host memory: a bandwidth that processors and buses share. Latencies belong to who asks (chipset, core).
+//! Host memory: a bandwidth that processors and buses share. Latencies belong to the requesters
+//! (chipset, core).
 
 use crate::kernel::{Server, Time};
 use crate::profile::{Memory, Rate};
@@ -12,7 +13,7 @@ pub struct MemoryModel {
 }
 
 impl MemoryModel {
-    /// From its profile.
+    /// Creates it from its profile.
     pub fn new(profile: &Memory) -> MemoryModel {
         MemoryModel {
             bandwidth: profile.bandwidth,
@@ -21,13 +22,14 @@ impl MemoryModel {
         }
     }
 
-    /// Moves `bytes` from or to memory from `now` on; returns when the memory is done with them.
+    /// Transfers `bytes` from or to memory from `now` on; returns the time when memory has
+    /// finished.
     pub fn carry(&self, now: Time, bytes: u64) -> Time {
         self.carried.set(self.carried.get() + bytes);
         self.server.reserve(now, self.bandwidth.time(bytes)).end
     }
 
-    /// Bytes that it has moved, or is about to.
+    /// Returns the bytes transferred or reserved so far.
     pub fn carried(&self) -> u64 {
         self.carried.get()
     }

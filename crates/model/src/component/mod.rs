@@ -1,8 +1,9 @@
-//! The parts between a processor and the wire that are not the adapter: buses, memory, links, switches.
+//! The parts between processor and wire, except the adapter: buses, memory, links, switches.
 //!
-//! Everything that moves is a [`Load`]: a number of bytes in a number of pieces. At packet fidelity a load is one
-//! packet; at message fidelity it is a whole message, of which the first packet runs ahead: a stage begins when the
-//! first packet has arrived and ends no earlier than the last has. One code serves both.
+//! All traffic is a [`Load`]: a number of bytes in a number of packets. At packet fidelity a load
+//! is one packet; at message fidelity it is a whole message whose first packet runs ahead: a stage
+//! begins when the first packet has arrived and ends no earlier than the last. The same code serves
+//! both.
 
 mod bus;
 mod interconnect;
@@ -21,19 +22,19 @@ pub use topology::Port;
 
 use crate::kernel::Time;
 
-/// Bytes on their way, in one packet or several.
+/// Bytes in transit, in one packet or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Bytes in all.
+    /// Total bytes.
     pub bytes: u64,
-    /// Bytes of the first packet, and of all others but the last.
+    /// Bytes of each packet except the last.
     pub first: u64,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
 }
 
 impl Load {
-    /// A single packet, or a piece of memory.
+    /// Returns a load of a single packet, or of a block of memory.
     pub fn single(bytes: u64) -> Load {
         Load {
             bytes,
@@ -42,7 +43,7 @@ impl Load {
         }
     }
 
-    /// A whole message of packets of `mtu` bytes.
+    /// Returns the load of a whole message in packets of `mtu` bytes.
     pub fn message(bytes: u64, mtu: u64) -> Load {
         Load {
             bytes,
@@ -51,13 +52,13 @@ impl Load {
         }
     }
 
-    /// Bytes of the last packet.
+    /// Returns the bytes of the last packet.
     pub fn last(self) -> u64 {
         self.bytes - self.first * (self.packets - 1)
     }
 }
 
-/// When a load's first and last packets have passed a stage.
+/// Times at which a load's first and last packets have passed a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
     /// The first packet is complete.
@@ -67,7 +68,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Both at once.
+    /// Returns a flow whose first and last packets pass at `time`.
     pub fn at(time: Time) -> Flow {
         Flow {
             head: time,
@@ -75,7 +76,7 @@ impl Flow {
         }
     }
 
-    /// The same later.
+    /// Returns the flow delayed by `span`.
     pub fn later(self, span: Time) -> Flow {
         Flow {
             head: self.head + span,

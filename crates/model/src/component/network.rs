@@ -1,15 +1,17 @@
 //! Links, cables and switches.
 //!
-//! A port is a server at the link's rate. A switch forwards cut-through: a packet leaves `latency` after its first byte
-//! came in, if the port is free. Adapters store a packet until its check has been seen.
+//! A port is a server at the link's rate. A switch forwards cut-through: a packet leaves `latency`
+//! after its first byte arrived, if the port is free. Adapters store a packet until its check has
+//! been verified.
 //!
-//! Nothing is sent that the other end has no room for. Each link has at its far end a buffer for each virtual lane, and
-//! the near end its credits, in blocks of 64 bytes; a packet takes them before it leaves, and they come back a
-//! flow-control packet's way after it has left that buffer. A switch's buffers are at its inputs. From them each output
-//! takes what is for it in the order of coming; but what is for an output that cannot deliver stays, and when it fills a
-//! buffer nothing else comes over that link, on the same lane, wherever it is bound for. So congestion spreads backwards.
-//! Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer: virtual lanes, credit limits in blocks
-//! of 64 bytes).
+//! Flow control is lossless. Each link has at its far end a buffer per virtual lane, and at its
+//! near end the credits of that buffer, in blocks of 64 bytes. A packet takes credits before it
+//! leaves; they return, with the delay of a flow-control packet, after it has left the buffer. A
+//! switch's buffers are at its inputs. Each output takes its packets from them in order of arrival,
+//! but packets for an output that cannot deliver stay, and when they fill a buffer, nothing else
+//! arrives over that link on the same lane, for any destination. So congestion spreads backwards.
+//! Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer: virtual lanes,
+//! credit limits in blocks of 64 bytes).
 
 use super::topology::{Choice, Outlook, Port, Topology, Way};
 use super::{Flow, Load};
@@ -18,10 +20,11 @@ use crate::kernel::{Draws, Server, Sim, Space, Take, Time};
 use crate::profile::{Cable, Link, Marking, Switch, System};
 use crate::stage;
 
-/// Bytes for which a credit stands.
+/// Bytes per credit.
 const BLOCK: u64 = 64;
 
-/// Where a load is in a buffer at the end of a link; it stays there until it is released ([`Network::release`]).
+/// Buffer space of a load at the end of a link; occupied until it is released
+/// ([`Network::release`]).
 #[must_use = "a slot that is not released is lost to the link"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
@@ -29,58 +32,57 @@ pub struct Slot {
     bytes: u32,
 }
 
-/// What is sent: a load with `header` bytes around each packet, on a virtual lane.
+/// A transmission: a load with `header` bytes around each packet, on a virtual lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
     /// The load.
     pub load: Load,
     /// Header bytes of each packet.
     pub header: u64,
-    /// Virtual lane; those that a link does not have are mapped to those that it has.
+    /// Virtual lane, modulo the number of lanes of a link.
     pub lane: u64,
 }
 
-/// A load on its way from one adapter to another: all that has to be known of it. It belongs to whoever sends it and takes no other
-/// memory, for a large system has many of them, each looked at once in a while.
+/// The complete state of a load in flight between two adapters. The sender owns it and it needs no
+/// further memory, as a large system has many of them, each accessed rarely.
 pub struct Passage {
     from: u32,
     own: u32,
     sent: Sent,
     way: Way,
     slot: Slot,
-    /// When its first and its last byte leave the port that it was at last.
+    /// When its first and its last byte leave the last port passed.
     begin: Time,
     end: Time,
     marked: bool,
 }
 
 impl Passage {
-    /// When its last byte has left the adapter, once it is known.
+    /// Returns when its last byte has left the adapter, once known.
     pub fn left(&self) -> Time {
         self.end
     }
 
-    /// The load itself.
+    /// Returns the load.
     pub fn load(&self) -> Load {
         self.sent.load
     }
 }
 
-/// What has come to an adapter.
+/// A load that has arrived at an adapter.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
-    /// When its packets are there.
+    /// Arrival of its packets.
     pub flow: Flow,
-    /// Where it is.
+    /// Its buffer space.
     pub slot: Slot,
-    /// Whether a switch on its way has marked it, because too much waited before its port.
+    /// Whether a switch on the path has marked it because of the queue before its port.
     pub marked: bool,
 }
 
-/// What switches mark.
 struct Marks {
     marking: Marking,
-    /// By egress port: each is drawn from at one place alone.
+    /// By egress port: each sequence is drawn from in one partition only.
     draws: Vec<Draws>,
 }
 
@@ -88,23 +90,24 @@ struct Marks {
 pub struct Network {
     sim: Sim,
     link: Link,
-    /// Of a switch.
+    /// Latency of a switch.
     latency: Time,
     cable: Time,
     topology: Topology,
-    /// By the topology's numbers of egress ports.
+    /// By egress port, as the topology numbers them.
     servers: Vec<Server>,
     lanes: u64,
-    /// At the far end of each egress port's link, by port and lane.
+    /// The buffers at the far ends of the egress ports' links, by port and lane.
     buffers: Vec<Space>,
-    /// Of the buffers.
+    /// Sizes of the smallest and the largest buffer.
     smallest: u64,
     largest: u64,
     marks: Option<Marks>,
 }
 
 impl Network {
-    /// Joins `nodes` adapters of a system by its switches: as its topology says, or in a fat tree of as many as it takes.
+    /// Connects `nodes` adapters of a system by its switches: by its topology, or as a fat tree of
+    /// as many as needed.
     pub fn new(sim: &Sim, system: &System, nodes: usize) -> Network {
         let (link, switch) = (&system.link, system.switch.as_ref());
         let ports = system.ports as usize;
@@ -141,17 +144,17 @@ impl Network {
         }
     }
 
-    /// From one end of a cable to the other.
+    /// Returns the delay of a cable, transceivers included.
     fn end_to_end(cable: &Cable) -> Time {
         cable.per_metre * cable.length.0 + cable.transceiver * 2
     }
 
-    /// How long it takes at least until something in one node is felt in another, or in a switch.
+    /// Returns the minimum time until an event in one node affects another node or a switch.
     pub fn lookahead(cable: &Cable, switch: &Switch) -> Time {
         Network::end_to_end(cable) + switch.latency
     }
 
-    /// Wire time of a load with `header` bytes in each packet.
+    /// Returns the wire time of a load with `header` bytes in each packet.
     fn span(&self, bytes: u64, packets: u64, header: u64) -> Time {
         self.link
             .rate
@@ -163,20 +166,21 @@ impl Network {
         egress * self.lanes as usize + (lane % self.lanes) as usize
     }
 
-    /// The lane at a port of what is sent on `lane`: each lane that senders tell apart has as many as routing has classes.
+    /// Maps a sender's `lane` to a lane at a port: each lane that senders distinguish takes as many
+    /// lanes as routing has classes.
     fn lane_of(&self, lane: u64, class: usize) -> u64 {
         let classes = (self.topology.classes() as u64).min(self.lanes);
         let told_apart = self.lanes / classes;
         lane % told_apart * classes + class as u64 % classes
     }
 
-    /// Blocks that a load takes, in bytes.
+    /// Returns the credits that a load takes, in bytes.
     fn blocks(load: Load, header: u64) -> u64 {
         let of = |bytes: u64| (bytes + header).next_multiple_of(BLOCK);
         (load.packets - 1) * of(load.first) + of(load.last())
     }
 
-    /// Room at the far end of a link for what is sent, once that has been taken.
+    /// Returns a future that reserves buffer space at the far end of a link, and the reserved slot.
     fn enter(&self, egress: usize, sent: Sent) -> (Take<'_>, Slot) {
         let buffer = self.buffer(egress, sent.lane);
         let bytes = Network::blocks(sent.load, sent.header);
@@ -187,15 +191,15 @@ impl Network {
         (self.buffers[buffer].take(&self.sim, bytes), slot)
     }
 
-    /// The load in `slot` will have left its buffer at `instant`.
+    /// Releases `slot`, whose load will have left the buffer at `instant`.
     pub fn release(&self, slot: Slot, instant: Time) {
-        // The flow-control packet that says so takes the way of any packet.
+        // The flow-control packet that returns the credits takes the path of any packet.
         let told = instant + self.cable + self.latency;
         let space = &self.buffers[slot.buffer as usize];
         space.give_back(&self.sim, told, u64::from(slot.bytes));
     }
 
-    /// What is to be sent from one adapter to another.
+    /// Creates a passage from one adapter to another.
     pub fn passage(&self, from: Port, to: Port, sent: Sent) -> Passage {
         Passage {
             from: from.node as u32,
@@ -212,8 +216,9 @@ impl Network {
         }
     }
 
-    /// Sends a load whose packets are ready as `flow` says (its head: now), as soon as the other end of the link has
-    /// room for it and the port is free. The future completes when it is known when it leaves.
+    /// Sends a load whose packets are ready as `flow` (head: now), as soon as the far end of the
+    /// link has buffer space and the port is free. The future completes when the departure time is
+    /// known.
     pub async fn depart(&self, passage: &mut Passage, flow: Flow) {
         let own = passage.own as usize;
         let (room, slot) = self.enter(own, passage.sent);
@@ -227,11 +232,13 @@ impl Network {
         (passage.begin, passage.end) = (turn.start, turn.end);
     }
 
-    /// Carries what has left an adapter to another. The future completes when the head has arrived.
+    /// Carries a departed load to the destination adapter. The future completes when the head has
+    /// arrived.
     pub async fn carry(&self, passage: &mut Passage) -> Arrival {
         self.note(passage, self.stage_of(passage.sent));
         while let Some(place) = self.topology.place(&passage.way) {
-            // The first byte reaches the switch a cable later and may leave a latency after that.
+            // The first byte reaches the switch after the cable delay and may leave after the
+            // switch latency.
             let due = passage.begin + self.cable + self.latency;
             self.sim.travel(place, due).await;
             let (egress, lane) = self.choose(passage);
@@ -255,7 +262,7 @@ impl Network {
         }
     }
 
-    /// The port of the switch that it goes by, and the lane there.
+    /// Chooses the egress port of the current switch, and the lane there.
     fn choose(&self, passage: &mut Passage) -> (usize, u64) {
         let sent = passage.sent;
         let hop = self
@@ -268,7 +275,8 @@ impl Network {
         (hop.egress, lane)
     }
 
-    /// There is room behind that port: it leaves the buffer before it for `slot`.
+    /// Passes an egress port that has buffer space behind it: the load moves from its previous
+    /// buffer to `slot`.
     fn pass_port(&self, passage: &mut Passage, egress: usize, slot: Slot) {
         let Sent { load, header, .. } = passage.sent;
         let entered = passage.begin + self.cable;
@@ -286,7 +294,7 @@ impl Network {
         self.note(passage, on_link);
     }
 
-    /// What the time on a link is spent for.
+    /// Returns the stage that a link's time is accounted to.
     fn stage_of(&self, sent: Sent) -> &'static str {
         let acknowledgement = self.link.packet_overhead.0 + self.link.acknowledgement_header.0;
         match sent.load.bytes == 0 && sent.header == acknowledgement {
@@ -295,13 +303,14 @@ impl Network {
         }
     }
 
-    /// It is on a link.
+    /// Records the span on a link.
     fn note(&self, passage: &Passage, on_link: &'static str) {
         let (begin, end) = (passage.begin, passage.end + self.cable);
         self.sim.span(on_link, passage.from as usize, begin, end);
     }
 
-    /// Whether a switch marks what comes before one of its ports: payload alone is slowed down by it.
+    /// Returns whether a switch marks a packet before an egress port. Only payload is marked, as
+    /// only payload is rate-controlled.
     fn marks(&self, marks: &Marks, egress: usize, sent: Sent) -> bool {
         if sent.load.bytes == 0 {
             return false;
@@ -311,56 +320,57 @@ impl Network {
         probability > 0.0 && marks.draws[egress].happens(probability)
     }
 
-    /// Bytes that wait before an egress port: for room at the link's other end, and for their turn.
+    /// Returns the bytes queued before an egress port: for buffer space at the far end of the link,
+    /// and for their turn.
     fn queued(&self, egress: usize, lane: u64) -> u64 {
         let wanted = self.buffers[self.buffer(egress, lane)].wanted();
         let ahead = self.servers[egress].free().since(self.sim.now());
         wanted + (ahead.seconds() * self.link.rate.0) as u64
     }
 
-    /// Bytes that wait on lane 0 before the last port on the way to an adapter's port.
+    /// Returns the bytes queued on lane 0 before the last port on the path to an adapter's port.
     pub fn queued_before(&self, port: Port) -> u64 {
         self.queued(self.topology.last(port), 0)
     }
 
-    /// Whether loads may overtake each other on their way.
+    /// Returns whether loads may overtake each other.
     pub fn reorders(&self) -> bool {
         self.topology.is_adaptive()
     }
 
-    /// The link's profile.
+    /// Returns the link's profile.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// Ports of each adapter.
+    /// Returns the number of ports of each adapter.
     pub fn ports_of_adapter(&self) -> usize {
         self.topology.ports()
     }
 
-    /// Full packets of which twice as many fit into every buffer on a way.
+    /// Returns the largest batch, in full packets, that fits twice into every buffer of a path.
     pub fn longest_train(&self) -> u64 {
         let packet = self.link.mtu.0 + self.link.packet_overhead.0 + self.link.rdma_header.0;
         (self.smallest / 2 / packet.next_multiple_of(BLOCK)).max(1)
     }
 
-    /// The largest buffer of a lane at the end of a link.
+    /// Returns the largest buffer of a lane at the end of a link, in bytes.
     pub fn largest_buffer(&self) -> u64 {
         self.largest
     }
 
-    /// Bytes of buffers that are taken, over all links.
+    /// Returns the occupied bytes of all buffers.
     pub fn taken(&self) -> u64 {
         self.buffers.iter().map(Space::taken).sum()
     }
 
-    /// The ports, for accounts of what they have carried.
+    /// Returns the egress ports, for audits.
     pub fn ports(&self) -> &[Server] {
         &self.servers
     }
 }
 
-/// The egress ports before which `sent` is.
+/// A switch's view of its egress ports when it forwards `sent`.
 struct Ports<'a> {
     own: &'a Network,
     sent: Sent,
@@ -417,7 +427,7 @@ mod tests {
         Port { node, port: 0 }
     }
 
-    /// When a load that leaves node 0 now is at node 1.
+    /// Returns when a load that leaves node 0 now arrives at node 1.
     async fn pass(network: &Network, load: Load) -> Time {
         let sent = Sent {
             load,
@@ -450,7 +460,7 @@ mod tests {
         let whole = sim
             .block_on(async move { pass(&train, Load::message(8 * 2048, 2048)).await })
             .expect("runs");
-        // One after the other, each packet also waits for its predecessor's arrival.
+        // Sent one after another, each packet also waits for the arrival of the previous one.
         assert!(whole < each);
         let link = single.link();
         assert!(whole >= link.rate.time(8 * (2048 + 26)));

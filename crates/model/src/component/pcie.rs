@@ -1,10 +1,11 @@
 //! PCI Express.
 //!
-//! Two servers, one a direction. A transaction packet takes its payload and overhead at the link's rate; for every so
-//! many of them the other direction carries an acknowledgement and a flow-control update. A read is a request upstream,
-//! a slot at the chipset held from the request until the last byte has left, and completions downstream. The adapter
-//! limits the reads in flight as well. Sources: the PCI Express base specification's packet formats, the pcie-bench
-//! model (SIGCOMM 2018).
+//! Two servers, one per direction. A transaction packet takes its payload and overhead at the
+//! link's rate; per a number of packets the opposite direction carries an acknowledgement and a
+//! flow-control update. A read is a request upstream, a slot at the chipset held from the request
+//! until the last byte has left, and completions downstream. The adapter limits the reads in flight
+//! as well. Sources: the PCI Express base specification's packet formats, the pcie-bench model
+//! (SIGCOMM 2018).
 
 use super::interconnect::Interconnect;
 use super::{Flow, Load, MemoryModel, Reading, Window, Written};
@@ -23,14 +24,14 @@ pub struct PcieModel {
     slots: Space,
     /// The slots as one server, for whole messages.
     stream: Server,
-    /// A processor's writes under way.
+    /// Bytes of processor writes in flight.
     posted: Space,
-    /// What is between it and memory, if they are at different sockets.
+    /// The socket interconnect, if adapter and memory are on different sockets.
     sockets: Option<Box<Interconnect>>,
 }
 
 impl PcieModel {
-    /// From its profile.
+    /// Creates it from its profile.
     pub fn new(
         sim: &Sim,
         (profile, numa): (&Arc<Pcie>, Option<&Numa>),
@@ -49,13 +50,13 @@ impl PcieModel {
         }
     }
 
-    /// From bus to memory or back, beyond what the chipset takes.
+    /// Returns the one-way latency between bus and memory, chipset excluded.
     fn crossing(&self) -> Time {
         let sockets = self.sockets.as_ref();
         sockets.map_or(Time::ZERO, |sockets| sockets.latency())
     }
 
-    /// When what is in memory as `flow` says has come to the bus, but for the latency.
+    /// Returns when data that are in memory as `flow` reach the bus; the latency is not included.
     fn outwards(&self, flow: Flow, load: Load) -> Flow {
         match &self.sockets {
             Some(sockets) => sockets.outwards(flow, (load.bytes, load.first)),
@@ -63,7 +64,7 @@ impl PcieModel {
         }
     }
 
-    /// The same of what has come over the bus and goes to memory.
+    /// The same for data from the bus to memory.
     fn inwards(&self, flow: Flow, load: Load) -> Flow {
         match &self.sockets {
             Some(sockets) => sockets.inwards(flow, (load.bytes, load.first)),
@@ -71,12 +72,13 @@ impl PcieModel {
         }
     }
 
-    /// Bytes a second of one direction.
+    /// Returns the rate of one direction in bytes per second.
     fn rate(&self) -> f64 {
         self.profile.lane_rate.0 * self.profile.lanes.0 as f64
     }
 
-    /// The same, or what is between it and memory carries, if that is less.
+    /// Returns the rate of one direction or of the socket interconnect, whichever is lower, in
+    /// bytes per second.
     pub(super) fn slowest(&self) -> f64 {
         let sockets = self.sockets.as_ref();
         sockets.map_or(self.rate(), |sockets| sockets.rate().min(self.rate()))
@@ -86,7 +88,7 @@ impl PcieModel {
         Time::rounded(bytes * 1e12 / self.rate())
     }
 
-    /// Time that `packets` transaction packets cost the opposite direction.
+    /// Returns the time that `packets` transaction packets cost the opposite direction.
     fn answered(&self, packets: u64) -> Time {
         let p = &self.profile;
         self.span(packets as f64 * 2.0 * p.link_packet.0 as f64 / p.acknowledged.0 as f64)
@@ -106,8 +108,8 @@ impl PcieModel {
         (packets, span)
     }
 
-    /// A processor's write of `bytes` to the adapter; the future completes when it is on its way, with the time when it
-    /// has arrived.
+    /// Performs a processor's write of `bytes` to the adapter. The future completes when the write
+    /// is in flight and returns its arrival time.
     pub async fn programmed(&self, bytes: u64) -> Time {
         self.posted.take(&self.sim, bytes).await;
         let now = self.sim.now();
@@ -120,7 +122,8 @@ impl PcieModel {
         gone + self.profile.propagation + self.crossing()
     }
 
-    /// Both directions and the chipset's reads.
+    /// Returns the servers of both directions, of the chipset's reads, and of the socket
+    /// interconnect.
     pub fn servers(&self) -> Vec<(&'static str, &Server)> {
         let bus = [
             ("bus up", &self.up),
@@ -131,7 +134,7 @@ impl PcieModel {
         bus.into_iter().chain(sockets).collect()
     }
 
-    /// The adapter writes a load to memory; `flow` says when its packets are at the bus (its head: now).
+    /// Writes a load from the adapter to memory; its packets reach the bus as `flow` (head: now).
     pub fn write(&self, load: Load, flow: Flow) -> Written {
         let p = &self.profile;
         let (packets, span) = self.writes(load.bytes);
@@ -156,7 +159,8 @@ impl PcieModel {
         }
     }
 
-    /// The adapter reads a small structure, with as many requests as that takes; returns when it is there.
+    /// Reads a small structure for the adapter, in as many requests as needed; returns when it has
+    /// arrived.
     pub async fn fetch(self: &Rc<Self>, bytes: u64, total: &Rc<Space>) {
         if bytes <= self.profile.read_request.0 {
             return self.read_once(bytes, total).await;
@@ -176,8 +180,8 @@ impl PcieModel {
         reading.done().await;
     }
 
-    /// The adapter begins to read a load from memory; the future completes when all its requests have been issued.
-    /// `window` limits the reads of one message, `total` those of the adapter.
+    /// Starts a read of the adapter from memory; the future completes when all its requests have
+    /// been issued. `window` limits the reads of one message, `total` those of the adapter.
     pub async fn issue(self: &Rc<Self>, load: Load, window: &Window, total: &Rc<Space>) -> Reading {
         let reading = Reading::new(&self.sim);
         if load.packets > 1 {
@@ -207,15 +211,14 @@ impl PcieModel {
         reading
     }
 
-    /// One read request.
     async fn read_once(&self, bytes: u64, total: &Space) {
         let p = &self.profile;
         total.take(&self.sim, 1).await;
         self.up
             .reserve(self.sim.now(), self.span(p.request_overhead.0 as f64));
         self.down.reserve(self.sim.now(), self.answered(1));
-        // A request goes between the packets of a write under way: it costs the link its time but does not wait for
-        // the whole write.
+        // A request goes between the packets of a write in progress: it costs link time but does
+        // not wait for the whole write.
         let gone = self.sim.now() + self.span(p.request_overhead.0 as f64);
         self.sim.sleep_until(gone + p.propagation).await;
         self.slots.take(&self.sim, 1).await;
@@ -223,13 +226,13 @@ impl PcieModel {
         let memory = self.memory.carry(self.sim.now(), bytes);
         self.sim.sleep(p.read_latency + self.crossing() * 2).await;
         if self.sockets.is_some() {
-            // Boxed: where there is one socket a read is the smaller for it.
+            // Boxed: keeps reads small on single-socket hosts.
             Box::pin(self.come_out(bytes)).await;
         }
         let (packets, span) = self.completions(bytes);
         let answer = self.down.reserve(self.sim.now(), span);
         self.up.reserve(self.sim.now(), self.answered(packets));
-        // What is free when is known now: nobody has to wait in order to give it back.
+        // The release times are known now, so no task has to wait to release them.
         let left = answer.end.max(memory);
         let released = left.max(taken + p.read_occupancy.unwrap_or_default());
         self.slots.give_back(&self.sim, released, 1);
@@ -238,16 +241,17 @@ impl PcieModel {
         self.sim.sleep_until(there).await;
     }
 
-    /// Waits until so much has come from memory to the bus.
+    /// Waits until `bytes` have passed from memory to the bus.
     async fn come_out(&self, bytes: u64) {
         let now = Flow::at(self.sim.now());
         let crossed = self.outwards(now, Load::single(bytes));
         self.sim.sleep_until(crossed.tail).await;
     }
 
-    /// The reads of a train of packets as one: the first packet after a latency, the rest at the rate that the requests in
-    /// flight allow, `window` of this message, whose trains share its time, and the chipset's slots of all.
-    /// Tells `issued` when the last request is on its way.
+    /// Simulates the reads of a batch of packets as one: the first packet arrives after the
+    /// latency, the rest at the rate allowed by the requests in flight, that is by this message's
+    /// `window`, whose batches share `stream`, and by the chipset's slots. Sends to `issued` when
+    /// the last request is in flight.
     async fn read_stream(
         &self,
         load: Load,

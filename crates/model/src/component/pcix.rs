@@ -1,8 +1,9 @@
 //! PCI-X.
 //!
-//! One server for both directions. Data move in bursts with a fixed bus time around each. A read is a request phase, the
-//! bridge's latency during which the bus is free, and its data; the bridge runs few reads at a time. Sources: the PCI-X
-//! addendum's split transactions, Myricom's published DMA rates.
+//! One server for both directions. Data move in bursts with a fixed bus time around each. A read is
+//! a request phase, the bridge's latency during which the bus is free, and its data; the bridge
+//! executes few reads at a time. Sources: the PCI-X addendum's split transactions, Myricom's
+//! published DMA rates.
 
 use super::{Flow, Load, MemoryModel, Reading, Written};
 use crate::kernel::{Semaphore, Server, Sim, Space, Time};
@@ -17,12 +18,12 @@ pub struct PcixModel {
     memory: Rc<MemoryModel>,
     bus: Server,
     slots: Semaphore,
-    /// A processor's writes under way: the bridge holds a burst, and a core that writes more waits.
+    /// Processor writes in flight: the bridge holds one burst, and a core that writes more stalls.
     posted: Space,
 }
 
 impl PcixModel {
-    /// From its profile.
+    /// Creates it from its profile.
     pub fn new(sim: &Sim, profile: &Arc<Pcix>, memory: Rc<MemoryModel>) -> PcixModel {
         PcixModel {
             sim: sim.clone(),
@@ -39,12 +40,13 @@ impl PcixModel {
         self.profile.rate.time(bytes) + self.profile.burst_overhead * bursts
     }
 
-    /// The same of a train: each packet has bursts of its own.
+    /// The same for a batch: each packet has its own bursts.
     fn train(&self, load: Load) -> Time {
         self.data(load.first) * (load.packets - 1) + self.data(load.last())
     }
 
-    /// A processor's write of `bytes` to the adapter; see [`super::PcieModel::programmed`].
+    /// Performs a processor's write of `bytes` to the adapter; see
+    /// [`super::PcieModel::programmed`].
     pub async fn programmed(&self, bytes: u64) -> Time {
         self.posted.take(&self.sim, bytes).await;
         let turn = self.bus.reserve(self.sim.now(), self.data(bytes));
@@ -52,17 +54,16 @@ impl PcixModel {
         turn.end + self.profile.bridge
     }
 
-    /// Its peak.
     pub(super) fn rate(&self) -> Rate {
         self.profile.rate
     }
 
-    /// The one bus.
+    /// Returns the one bus.
     pub fn servers(&self) -> Vec<(&'static str, &Server)> {
         vec![("bus", &self.bus)]
     }
 
-    /// The adapter writes a load to memory; see [`super::PcieModel::write`].
+    /// Writes a load from the adapter to memory; see [`super::PcieModel::write`].
     pub fn write(&self, load: Load, flow: Flow) -> Written {
         let turn = self.bus.reserve_train(
             flow.head,
@@ -82,7 +83,7 @@ impl PcixModel {
         }
     }
 
-    /// The adapter begins to read a load from memory.
+    /// Starts a read of the adapter from memory.
     pub fn fetch(self: &Rc<Self>, load: Load) -> Reading {
         let reading = Reading::new(&self.sim);
         let (own, part) = (self.clone(), reading.begin());
@@ -95,7 +96,7 @@ impl PcixModel {
         let p = &self.profile;
         let mut left = load.bytes;
         if load.packets > 1 {
-            // A message as one read: its requests follow each other, `read_slots` at a time.
+            // A message is one read whose requests follow one another, `read_slots` at a time.
             let slot = self.slots.acquire().await;
             let asked = self.bus.reserve(self.sim.now(), p.burst_overhead);
             self.sim.sleep_until(asked.end + p.read_latency).await;

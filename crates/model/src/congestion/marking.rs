@@ -1,9 +1,11 @@
-//! The congestion point: which packets a switch marks. Source: Floyd and Jacobson, "Random early detection gateways", 1993, by the
-//! present length of the queue, as section 3.1 of the DCQCN paper has it.
+//! The congestion point: marking of packets by a switch. Source: Floyd and Jacobson, "Random early
+//! detection gateways", 1993, with the instantaneous queue length as in section 3.1 of the DCQCN
+//! paper.
 
 use crate::profile::Marking;
 
-/// How likely it is that a load of so many packets is marked, before which `queued` bytes wait: that one of them is at least.
+/// Returns the probability that at least one packet of a load of `packets` packets is marked behind
+/// a queue of `queued` bytes.
 pub(crate) fn probability(marking: &Marking, queued: u64, packets: u64) -> f64 {
     let (least, most) = (marking.kmin.0, marking.kmax.0);
     if queued <= least {

@@ -1,8 +1,9 @@
-//! DCQCN, the congestion control of RoCE ports: a switch marks packets before which too much waits, the receiver tells the sender
-//! of it, and the sender sends at a lower rate for a while. Source: Zhu et al., "Congestion control for large-scale RDMA
-//! deployments", SIGCOMM 2015.
+//! DCQCN, the congestion control of RoCE ports: a switch marks packets behind a long queue, the
+//! receiver notifies the sender, and the sender reduces its rate for a while. Source: Zhu et al.,
+//! "Congestion control for large-scale RDMA deployments", SIGCOMM 2015.
 //!
-//! What is here has no clock, network or queue of its own: it is told what the time is and what has happened, and says what to do.
+//! This module has no clock, network or queue: callers pass the time and the events, and it returns
+//! the reaction.
 
 mod marking;
 mod notification;

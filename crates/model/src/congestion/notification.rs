@@ -1,16 +1,17 @@
-//! The notification point: when a receiver tells a flow's sender of marked packets.
+//! The notification point: when a receiver notifies a flow's sender of marked packets.
 
 use crate::kernel::Time;
 
-/// What a receiver remembers of a flow.
+/// The receiver's state of a flow.
 #[derive(Debug, Clone, Default)]
 pub struct Notification {
-    /// When it will tell again.
+    /// Earliest time of the next notification.
     next: Time,
 }
 
 impl Notification {
-    /// A marked packet has come; whether the sender is told: once in `interval` at most.
+    /// Handles the arrival of a marked packet and returns whether to notify the sender: at most
+    /// once per `interval`.
     pub fn marked(&mut self, now: Time, interval: Time) -> bool {
         let tells = now >= self.next;
         if tells {

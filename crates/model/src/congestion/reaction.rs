@@ -1,13 +1,14 @@
-//! The reaction point: how fast a flow may send. Equations and names are those of section 3.1 of the DCQCN paper.
+//! The reaction point: the sending rate of a flow. Equations and names are those of section 3.1 of
+//! the DCQCN paper.
 //!
-//! Until it is first told of congestion a flow sends at the line's rate and nothing runs. What timers would have done since the
-//! last call is done at the next one.
+//! Until the first notification a flow sends at line rate and no timer runs. Timer events since the
+//! last call are processed at the next call.
 
 use crate::kernel::Time;
 use crate::profile::{Rate, RateControl};
 
-/// A flow's rate. Invariant: `RateControl::min_rate` <= current <= target <= line, but for a line that is slower than the least;
-/// 0 <= alpha <= 1.
+/// A flow's rate. Invariants: `RateControl::min_rate` <= current <= target <= line, except on a
+/// line slower than `min_rate`; 0 <= alpha <= 1.
 #[derive(Debug, Clone)]
 pub struct Reaction {
     control: RateControl,
@@ -15,18 +16,18 @@ pub struct Reaction {
     current: f64,
     target: f64,
     alpha: f64,
-    /// Timer and byte counter events since the rate was cut last.
+    /// Timer and byte counter events since the last rate cut.
     by_timer: u64,
     by_bytes: u64,
     /// Bytes sent since the byte counter's last event.
     counted: u64,
-    /// When alpha was changed last, and when the timer's next event is.
+    /// Time of the last change of alpha, and of the timer's next event.
     alpha_changed: Time,
     next_timer: Time,
 }
 
 impl Reaction {
-    /// A flow on a line of that rate.
+    /// Creates the state of a flow on a line of rate `line`.
     pub fn new(control: &RateControl, line: Rate) -> Reaction {
         Reaction {
             control: control.clone(),
@@ -42,24 +43,24 @@ impl Reaction {
         }
     }
 
-    /// The rate at which it sends at `now`.
+    /// Returns the sending rate at `now`.
     pub fn rate(&mut self, now: Time) -> Rate {
         self.advance(now);
         Rate(self.current)
     }
 
-    /// What is known of how congested its way is, at `now`: 0 is not at all.
+    /// Returns the estimate of congestion at `now`; 0 means none.
     pub fn alpha(&mut self, now: Time) -> f64 {
         self.advance(now);
         self.alpha
     }
 
-    /// Whether it sends at less than the line's rate.
+    /// Returns whether it sends below line rate.
     pub fn is_limited(&self) -> bool {
         self.current < self.line
     }
 
-    /// It has sent `bytes`.
+    /// Counts `bytes` sent.
     pub fn sent(&mut self, now: Time, bytes: u64) {
         self.advance(now);
         if !self.is_limited() {
@@ -74,7 +75,7 @@ impl Reaction {
         }
     }
 
-    /// It is told of congestion.
+    /// Handles a congestion notification.
     pub fn notified(&mut self, now: Time) {
         self.advance(now);
         let g = self.control.g.0;
@@ -87,7 +88,7 @@ impl Reaction {
         self.next_timer = now + self.control.rate_timer;
     }
 
-    /// What the timers have done by `now`.
+    /// Processes the timer events up to `now`.
     fn advance(&mut self, now: Time) {
         while self.is_limited() && self.next_timer <= now {
             self.by_timer += 1;
@@ -102,7 +103,8 @@ impl Reaction {
         }
     }
 
-    /// Fast recovery, then additive increase, and hyper increase when timer and byte counter both are past fast recovery.
+    /// Raises the rate: fast recovery, then additive increase, and hyper increase when both timer
+    /// and byte counter are past fast recovery.
     fn increase(&mut self) {
         let control = &self.control;
         let (least, most) = (
@@ -116,7 +118,7 @@ impl Reaction {
         }
         self.target = self.target.min(self.line);
         self.current = (self.target + self.current) / 2.0;
-        // Halves of what is missing never come to nothing.
+        // Repeated halving of the difference never reaches zero.
         if self.line - self.current < self.line * 1e-6 {
             (self.current, self.target) = (self.line, self.line);
         }
@@ -132,7 +134,7 @@ mod tests {
     const LINE: f64 = 5e9;
     const STEP: Time = Time(55_000_000);
 
-    /// As in the paper's table.
+    /// Values of the table in the paper.
     fn control() -> RateControl {
         RateControl {
             g: Ratio(1.0 / 256.0),
@@ -183,7 +185,7 @@ mod tests {
     fn the_rate_comes_back_by_halves_then_by_steps() {
         let mut flow = flow();
         flow.notified(Time::ZERO);
-        // The target of a second cut is what the first left.
+        // The target after the second cut is the rate after the first.
         flow.notified(Time::ZERO);
         let (target, mut current) = (LINE / 2.0, LINE / 4.0);
         for round in 1..5 {
@@ -255,7 +257,8 @@ mod tests {
             }
         }
 
-        /// Who is told at once and looks once is where it would be that looks all the time.
+        /// The time of calls does not matter: a flow queried often equals one queried only at the
+        /// end.
         #[test]
         fn looking_changes_nothing(looks in prop::collection::vec(0u64..5_000_000_000, 0..50)) {
             let mut seldom = flow();

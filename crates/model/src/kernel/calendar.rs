@@ -1,31 +1,33 @@
-//! What is to happen, in the order in which it will: by time, and at one time in the order of scheduling.
+//! The event calendar: orders events by time, and events of one instant by the order of scheduling.
 //!
-//! A simulation may have places. What happens in one place is felt in another no sooner than a lookahead later, so
-//! within windows of that length each place is on its own: all of a window's events of one place run, then those of the
-//! next. The order within a place is the same as without windows but for events of the same picosecond that came from
-//! different places. What it is good for: the state of a place is looked at once a window and not once an event, and
-//! what lies ahead is appended to a list instead of sorted into a heap of everything. (Conservative synchronisation by
-//! windows: Nicol, "The cost of conservative synchronization in parallel discrete event simulations", JACM 1993; here
-//! for the sake of the processor's caches.)
+//! A simulation may be divided into partitions (`place`). An event of one partition affects another
+//! at least a lookahead later, so within windows of that length the partitions are independent: all
+//! events of a window in one partition run, then those of the next partition. The order within a
+//! partition is the same as without windows, except for events of the same picosecond that came
+//! from different partitions. The benefit: a partition's state is loaded into the processor's
+//! caches once per window instead of once per event, and future events are appended to a list
+//! instead of being sorted into one global heap. (Conservative synchronisation by windows: Nicol,
+//! "The cost of conservative synchronization in parallel discrete event simulations", JACM 1993;
+//! used here for cache locality only.)
 
 use super::executor::TaskId;
 use super::time::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Number of a place.
+/// Number of a partition.
 pub(super) type Place = u32;
 
-/// A task is named so many times before its turn.
+/// Number of prefetch announcements per task before its turn.
 const STAGES: usize = 2;
 
-/// How many events before it that is.
+/// Distance of each announcement, in events before the task's own.
 const AHEAD: [usize; STAGES] = [48, 16];
 
-/// Windows behind the present one that are found without a search.
+/// Upcoming windows that are found without a search.
 const NEAR: u64 = 64;
 
-/// Something scheduled beyond what the present place does in the present window.
+/// An event outside the current partition's current window.
 #[derive(Clone, Copy)]
 struct Entry {
     instant: Time,
@@ -33,36 +35,36 @@ struct Entry {
     task: TaskId,
 }
 
-/// Events to come.
 pub(super) struct Calendar {
     /// Length of a window.
     lookahead: Time,
-    /// Whose turn it is, and until when.
+    /// The current partition, and the end of its window.
     place: Place,
     end: Time,
-    /// What it was told in the course of its turn to do before the window's end; the number keeps the order of scheduling.
+    /// Events scheduled during this turn that fall before the window's end; the number keeps the
+    /// order of scheduling.
     agenda: BinaryHeap<Reverse<(Time, u64, TaskId)>>,
     sequence: u64,
-    /// This window by place; of the present place's entries, which are in the order of time, those up to `next` have happened.
+    /// The current window by partition. The current partition's entries are in time order; those
+    /// before `next` have happened.
     round: Vec<Entry>,
     next: usize,
     turn_ends: usize,
-    /// How far in it tasks have been named beforehand, by stage.
+    /// Announced entries of the window, per stage.
     named: [usize; STAGES],
-    /// Number of the window that is next at the earliest.
+    /// Number of the earliest window that may come next.
     coming: u64,
-    /// The next windows by number, counted round, and a bit for each that has entries.
+    /// The next windows by number modulo `NEAR`, and a bit for each that has entries.
     near: Box<[Vec<Entry>; NEAR as usize]>,
     near_used: u64,
-    /// Windows beyond these.
+    /// Windows beyond `near`.
     far: BTreeMap<u64, Vec<Entry>>,
-    /// Lists of former windows, to be used again.
+    /// Lists of past windows, kept for reuse.
     spare: Vec<Vec<Entry>>,
     order: ByPlace,
 }
 
 impl Calendar {
-    /// Of one place.
     pub(super) fn of_one_place() -> Calendar {
         Calendar {
             end: Time(u64::MAX),
@@ -70,7 +72,11 @@ impl Calendar {
         }
     }
 
-    /// Of places that feel each other after `lookahead` at the earliest; that is not zero.
+    /// Creates a calendar for partitions that affect each other after `lookahead` at the earliest.
+    ///
+    /// # Panics
+    ///
+    /// If `lookahead` is zero.
     pub(super) fn of_places(lookahead: Time) -> Calendar {
         assert!(lookahead > Time::ZERO, "places need a lookahead");
         Calendar {
@@ -92,12 +98,15 @@ impl Calendar {
         }
     }
 
-    /// Whose turn it is.
     pub(super) fn place(&self) -> Place {
         self.place
     }
 
     /// Wakes `task` in `place` at `instant`.
+    ///
+    /// # Panics
+    ///
+    /// If `instant` is within the current window and `place` is not the current partition.
     pub(super) fn schedule(&mut self, place: Place, instant: Time, task: TaskId) {
         if instant >= self.end {
             let entry = Entry {
@@ -117,9 +126,9 @@ impl Calendar {
         }
     }
 
-    /// The list of a window that is still to come.
+    /// Returns the list of a future window.
     fn window(&mut self, number: u64) -> &mut Vec<Entry> {
-        // At the very end of time the window's end is no more than that, and there is no next one.
+        // At the end of time the window's end saturates and there is no next window.
         let number = number.max(self.coming);
         if number - self.coming < NEAR {
             self.near_used |= 1 << (number % NEAR);
@@ -130,8 +139,8 @@ impl Calendar {
         self.far.entry(number).or_insert_with(made)
     }
 
-    /// Takes the next event. When a place's turn begins, tasks whose turn comes soon are named to `coming` with the stage: each of a
-    /// window at every stage, in their order.
+    /// Takes the next event. At the start of a partition's turn, passes the tasks whose turn comes
+    /// soon to `coming` together with the stage: each task of a window once per stage, in order.
     pub(super) fn next(&mut self, coming: impl FnMut(usize, TaskId)) -> Option<(Time, TaskId)> {
         if self.next == self.turn_ends && self.agenda.is_empty() {
             if self.next == self.round.len() {
@@ -142,7 +151,7 @@ impl Calendar {
         }
         let planned = self.round[..self.turn_ends].get(self.next);
         let told = self.agenda.peek().map(|Reverse((instant, ..))| *instant);
-        // What was planned before the window began was scheduled before what its turn brought.
+        // On a tie, entries from before the window precede those scheduled during the turn.
         match planned {
             Some(entry) if told.is_none_or(|told| entry.instant <= told) => {
                 self.next += 1;
@@ -165,26 +174,26 @@ impl Calendar {
         }
     }
 
-    /// The next place of this window has its turn.
+    /// Starts the turn of the window's next partition.
     fn begin_turn(&mut self) {
         let left = &mut self.round[self.next..];
         self.place = left[0].place;
         let others = left.iter().position(|entry| entry.place != self.place);
         let turn = others.unwrap_or(left.len());
-        // Stable: at one instant in the order of scheduling.
+        // Stable sort: events of one instant keep the order of scheduling.
         left[..turn].sort_by_key(|entry| entry.instant);
         self.turn_ends = self.next + turn;
         self.sequence = 0;
     }
 
-    /// The next window with events begins, if there is one.
+    /// Starts the next window that has events, if there is one.
     fn begin_window(&mut self) -> Option<()> {
         let ahead = self.near_used.rotate_right((self.coming % NEAR) as u32);
         let near = (ahead != 0).then(|| self.coming + u64::from(ahead.trailing_zeros()));
         let far = self.far.first_key_value().map(|(number, _)| *number);
         let window = near.into_iter().chain(far).min()?;
         self.round.clear();
-        // What was scheduled when the window was far was scheduled first.
+        // Entries made while the window was still far precede the others.
         if far == Some(window)
             && let Some((_, mut entries)) = self.far.pop_first()
         {
@@ -203,7 +212,6 @@ impl Calendar {
         Some(())
     }
 
-    /// Forgets everything that was to happen.
     pub(super) fn clear(&mut self) {
         self.agenda.clear();
         self.round.clear();
@@ -215,10 +223,11 @@ impl Calendar {
     }
 }
 
-/// Puts entries in the order of their places; those of a place stay as they are. By counting, for a window has many of few places.
+/// Sorts entries by partition, stably. A counting sort, as a window has many entries of few
+/// partitions.
 #[derive(Default)]
 struct ByPlace {
-    /// Where the next entry of each place goes.
+    /// Position of each partition's next entry.
     positions: Vec<u32>,
     sorted: Vec<Entry>,
 }
@@ -274,7 +283,8 @@ mod tests {
             calendar.schedule(place, Time(instant), task);
         }
         assert_eq!(calendar.next(unnamed), Some((Time(20), 3)));
-        // It goes on in the same window: before its own later event, and before the other place's.
+        // Scheduled within the window: runs before the partition's own later event and before the
+        // other partition.
         calendar.schedule(0, Time(80), 5);
         let order: Vec<_> =
             std::iter::from_fn(|| calendar.next(unnamed).map(|(_, task)| task)).collect();
@@ -286,7 +296,7 @@ mod tests {
         let mut calendar = Calendar::of_places(Time(100));
         const TASKS: TaskId = 500;
         for task in 0..TASKS {
-            // Two windows; some places have an event of each, some have many.
+            // Two windows; some partitions have one event in each, some have many.
             let (place, window) = (task * task % 37, u64::from(task % 2));
             calendar.schedule(place, Time(100 * window + 50), task);
         }
@@ -311,7 +321,8 @@ mod tests {
         calendar.schedule(1, Time(50), 1);
     }
 
-    /// Events that schedule others, some far ahead, against a list that is searched for the first each time.
+    /// Compares with a list that is searched for the first event each time; events schedule others,
+    /// some far ahead.
     #[test]
     fn it_is_what_a_list_in_order_of_window_place_and_time_would_be() {
         const LOOKAHEAD: u64 = 100;
@@ -344,7 +355,8 @@ mod tests {
                 done[n] = true;
                 let (_, place, instant, _) = list[n];
                 assert_eq!(calendar.place(), place);
-                // In its own place soon, or anywhere a lookahead later or more, now and then by thousands of windows.
+                // Soon in the same partition, or anywhere at least a lookahead later, now and then
+                // by thousands of windows.
                 for _ in 0..draw(3) {
                     let far = [1, 1, 70, 5000][draw(4) as usize];
                     match draw(2) {

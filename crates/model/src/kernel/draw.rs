@@ -1,31 +1,31 @@
-//! Numbers that look drawn at random and are the same in every run: a sequence each for whoever draws, so that no order of others'
-//! draws changes them. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (SplitMix64).
+//! Deterministic pseudo-random numbers. Each user has its own sequence, so that other users' draws
+//! do not change it. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number
+//! generators", OOPSLA 2014 (SplitMix64).
 
 use std::cell::Cell;
 
-/// A sequence of numbers.
+/// A sequence of pseudo-random numbers.
 #[derive(Debug, Clone)]
 pub struct Draws(Cell<u64>);
 
 impl Draws {
-    /// The sequence of that number.
+    /// Creates sequence number `number`.
     pub fn new(number: usize) -> Draws {
         Draws(Cell::new(mixed(number as u64)))
     }
 
-    /// The next number.
     fn next(&self) -> u64 {
         let next = self.0.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.0.set(next);
         mixed(next)
     }
 
-    /// One of the numbers below `number`, which is not zero.
+    /// Returns a number below `number`, which must not be zero.
     pub fn below(&self, number: usize) -> usize {
         (self.next() % number as u64) as usize
     }
 
-    /// Whether what happens with that probability happens this time.
+    /// Returns true with the given probability.
     pub fn happens(&self, probability: f64) -> bool {
         let share = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
         share < probability

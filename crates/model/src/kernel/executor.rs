@@ -1,10 +1,12 @@
-//! The executor: tasks, the calendar of sleeping ones, and virtual time.
+//! The executor: tasks, the calendar of sleeping tasks, and virtual time.
 //!
-//! Contract: among events of one instant the earlier scheduled runs first; a task that is woken runs before any later
-//! calendar event of the same instant; time never goes back within a place. A simulation has one place, or several that
-//! feel each other only by tasks that travel, a lookahead at least: then nothing but travelling may connect them. A task may be polled without cause, so every future of
-//! this kernel looks at its condition again. Wakers are not used: the kernel knows which task it polls, and what a task
-//! waits for remembers that number. A future of this kernel works only inside a task of its own [`Sim`].
+//! Contract: among events of one instant the one scheduled first runs first; a woken task runs
+//! before any later calendar event of the same instant; time never goes backwards within a
+//! partition. A simulation has one partition, or several that affect each other only through
+//! travelling tasks, at least a lookahead later; they must not share state in any other way. A task
+//! may be polled spuriously, so every future of this kernel re-checks its condition. Wakers are not
+//! used: the kernel knows which task it polls, and the awaited object stores that number. A future
+//! of this kernel works only inside a task of its own [`Sim`].
 
 use super::calendar::{Calendar, Place};
 use super::pool::{Activity, Pool};
@@ -19,25 +21,26 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 thread_local! {
-    /// Events of the simulations that have ended.
+    /// Events of finished simulations.
     static ENDED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Events of the simulations that have ended on this thread, for measurements of speed.
+/// Returns the number of events of the simulations that have ended on this thread, for speed
+/// measurements.
 pub fn events_of_this_thread() -> u64 {
     ENDED.get()
 }
 
-/// Number of a task; reused after the task ended.
+/// Number of a task; reused after the task has ended.
 pub(super) type TaskId = u32;
 
 type Task = Pin<Box<dyn Activity>>;
 
-/// Where a task is kept.
 struct Slot {
-    /// None while it runs, or when it has ended.
+    /// None while the task runs and after it has ended.
     task: Option<Task>,
-    /// Where it last said that it would wait for the calendar: an event of another place is not for it any more.
+    /// The partition in which it last waited for the calendar; an event of another partition is
+    /// stale.
     waits_in: Place,
 }
 
@@ -46,7 +49,7 @@ struct Inner {
     events: Cell<u64>,
     current: Cell<TaskId>,
     place: Cell<Place>,
-    /// Whether there are places besides 0.
+    /// Whether there are partitions besides 0.
     several: bool,
     calendar: RefCell<Calendar>,
     ready: RefCell<VecDeque<TaskId>>,
@@ -56,11 +59,11 @@ struct Inner {
     trace: Trace,
 }
 
-/// A simulation: virtual time and the tasks that live in it. Clones are the same simulation.
+/// A simulation: virtual time and its tasks. Clones share the same simulation.
 #[derive(Clone)]
 pub struct Sim(Rc<Inner>);
 
-/// A task waits for something that no other task will ever do.
+/// Error of an activity that waits forever: no event is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the simulation came to rest at {0} before the activity had finished: it waits for what never comes"
@@ -74,12 +77,16 @@ impl Default for Sim {
 }
 
 impl Sim {
-    /// An empty simulation of one place at time zero.
+    /// Creates an empty simulation with one partition at time zero.
     pub fn new() -> Sim {
         Sim::with(Calendar::of_one_place(), false)
     }
 
-    /// An empty simulation of places which feel each other `lookahead` later at the earliest; that is not zero.
+    /// Creates an empty simulation of partitions that affect each other at least `lookahead` later.
+    ///
+    /// # Panics
+    ///
+    /// If `lookahead` is zero.
     pub fn of_places(lookahead: Time) -> Sim {
         Sim::with(Calendar::of_places(lookahead), true)
     }
@@ -100,12 +107,12 @@ impl Sim {
         }))
     }
 
-    /// The present instant.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Time {
         self.0.now.get()
     }
 
-    /// Events that have happened: polls of tasks.
+    /// Returns the number of events so far: polls of tasks.
     pub fn events(&self) -> u64 {
         self.0.events.get()
     }
@@ -120,7 +127,8 @@ impl Sim {
         self.sleep_in(self.0.place.get(), instant)
     }
 
-    /// Goes on in another place at `instant`, a lookahead from now or later. With one place only it sleeps till then.
+    /// Continues in another partition at `instant`, which must be at least a lookahead from now.
+    /// With a single partition it sleeps until then.
     pub fn travel(&self, place: usize, instant: Time) -> Sleep {
         self.sleep_in(self.place_of(place), instant)
     }
@@ -141,7 +149,7 @@ impl Sim {
         }
     }
 
-    /// Starts a task; it runs for the first time after what is ready already.
+    /// Starts a task; it first runs after all tasks that are ready.
     pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
         let shared = Rc::new(RefCell::new(Joined {
             value: None,
@@ -152,7 +160,7 @@ impl Sim {
             shared: shared.clone(),
         };
         let sim = self.clone();
-        // Boxed, for an activity that holds what it awaits by value takes twice its size.
+        // Boxed: an activity that holds its awaited future by value takes twice its size.
         let future = Box::pin(future);
         self.start(async move {
             let value = future.await;
@@ -165,20 +173,21 @@ impl Sim {
         handle
     }
 
-    /// Starts a task whose end nobody waits for: cheaper than [`Sim::spawn`].
+    /// Starts a detached task: cheaper than [`Sim::spawn`].
     pub fn start(&self, future: impl Future<Output = ()> + 'static) {
         let id = self.add(self.0.pool.boxed(future));
         self.0.ready.borrow_mut().push_back(id);
     }
 
-    /// Starts a task that runs for the first time at `instant`, which is not in the past: cheaper than one that begins with a
-    /// sleep.
+    /// Starts a task that first runs at `instant`, which must not be in the past: cheaper than a
+    /// task that begins with a sleep.
     pub fn start_at(&self, instant: Time, future: impl Future<Output = ()> + 'static) {
         let id = self.add(self.0.pool.boxed(future));
         self.wake_in(self.place(), instant, id);
     }
 
-    /// Starts a task in a place, before the simulation runs; with one place only, like [`Sim::start`].
+    /// Starts a task in a partition, before the simulation runs; with a single partition, like
+    /// [`Sim::start`].
     pub fn start_in(&self, place: usize, future: impl Future<Output = ()> + 'static) {
         if !self.0.several {
             return self.start(future);
@@ -207,7 +216,12 @@ impl Sim {
         }
     }
 
-    /// Runs until `future` has finished and returns its value. Other tasks stay where they are.
+    /// Runs until `future` has finished and returns its value. Other tasks stay suspended where
+    /// they are.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Deadlock`] if no event is left before `future` has finished.
     pub fn block_on<T: 'static>(
         &self,
         future: impl Future<Output = T> + 'static,
@@ -223,25 +237,27 @@ impl Sim {
         }
     }
 
-    /// Runs until nothing is left to happen.
+    /// Runs until no event is left.
     pub fn run(&self) {
         while self.step() {}
     }
 
-    /// Drops every task and everything scheduled. Tasks that hold the simulation would keep each other alive otherwise.
+    /// Drops all tasks and events. Without this, tasks that hold the simulation would keep each
+    /// other alive.
     pub fn clear(&self) {
         ENDED.set(ENDED.get() + self.0.events.take());
         let tasks: Vec<_> = self.0.tasks.borrow_mut().drain(..).collect();
         self.0.calendar.borrow_mut().clear();
         self.0.ready.borrow_mut().clear();
         self.0.free.borrow_mut().clear();
-        // Dropping a task may give a permit back, which wakes another: harmless, nothing runs any more.
+        // Dropping a task may release a permit, which wakes another task: harmless, as nothing runs
+        // any more.
         drop(tasks);
         self.0.pool.clear();
         self.0.ready.borrow_mut().clear();
     }
 
-    /// Lets one event happen; false if there is none.
+    /// Runs one event; returns false if there is none.
     fn step(&self) -> bool {
         let inner = &*self.0;
         let ready = inner.ready.borrow_mut().pop_front();
@@ -267,7 +283,7 @@ impl Sim {
         };
         inner.events.set(inner.events.get() + 1);
         let taken = inner.tasks.borrow_mut()[id as usize].task.take();
-        // A task that ended meanwhile may have been woken twice.
+        // A task that has ended meanwhile may have been woken twice.
         if let Some(mut task) = taken {
             inner.current.set(id);
             match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -281,7 +297,7 @@ impl Sim {
         true
     }
 
-    /// Has the processor fetch what one of the next tasks looks at: they are of other places, whose state was last looked at a window
+    /// Prefetches the state of an upcoming task: tasks of other partitions were last used a window
     /// ago.
     fn fetch(&self, stage: usize, id: TaskId) {
         let slot = &self.0.tasks.borrow()[id as usize];
@@ -308,7 +324,7 @@ impl Sim {
         self.0.place.get()
     }
 
-    /// The present task waits for the calendar in `place`.
+    /// Records that the current task waits for the calendar in `place`.
     pub(super) fn waits_in(&self, place: Place) {
         if self.0.several {
             self.0.tasks.borrow_mut()[self.current() as usize].waits_in = place;
@@ -331,7 +347,7 @@ impl Sim {
     }
 }
 
-/// Waits for an instant, here or in another place.
+/// Waits for an instant, in this or another partition.
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep {
     sim: Sim,
@@ -359,7 +375,7 @@ struct Joined<T> {
     waiting: Option<TaskId>,
 }
 
-/// The value of a spawned task, once it has finished. Dropping it lets the task run on.
+/// Yields the value of a spawned task once it has finished. Dropping it lets the task run on.
 #[must_use = "await it, or use Sim::start for a task nobody waits for"]
 pub struct JoinHandle<T> {
     sim: Sim,

@@ -1,9 +1,10 @@
-//! A deterministic discrete-event kernel. It knows no InfiniBand.
+//! A deterministic discrete-event kernel, independent of InfiniBand.
 //!
-//! Virtual time is a whole number of picoseconds. Activities are futures on one thread: an activity suspends by
-//! sleeping until an instant or by waiting for another one, and everything that happens at one instant happens in the
-//! order in which it was scheduled. The same program therefore gives the same history, to the picosecond. A large simulation
-//! may be divided into places that run by turns (`calendar`).
+//! Virtual time is a whole number of picoseconds. Activities are futures on one thread: an activity
+//! suspends by sleeping until an instant or by waiting for another activity, and all events of one
+//! instant run in the order of scheduling. The same program therefore produces the same history, to
+//! the picosecond. A large simulation may be divided into partitions (`place` in the code) that run
+//! in turn, see `calendar`.
 
 mod calendar;
 mod draw;

@@ -1,5 +1,6 @@
-//! Memory of activities that have ended, for the next ones of their kind. Every message starts a handful of activities of some
-//! hundred bytes each; to ask the allocator for these, and to give them back in another order, was a fifth of a large simulation.
+//! Reuses the memory of finished activities for new ones of the same type. Every message starts a
+//! handful of activities of some hundred bytes each; allocating and freeing them in different
+//! orders took a fifth of the time of a large simulation.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
@@ -8,12 +9,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What a task does, or nothing, when it has ended.
+/// A task's future, or nothing once it has ended.
 pub(super) trait Activity {
-    /// Goes on with it.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()>;
 
-    /// Drops it and leaves its memory to the pool.
+    /// Drops the activity and returns its memory to the pool.
     fn end(self: Pin<Box<Self>>, pool: &Pool);
 }
 
@@ -31,10 +31,10 @@ impl<F: Future<Output = ()> + 'static> Activity for Option<F> {
     }
 }
 
-/// Boxes for activities of one kind.
+/// Free boxes for activities of one type.
 type Boxes<F> = Vec<Pin<Box<Option<F>>>>;
 
-/// The number of a type is spread already.
+/// Identity hasher: a type ID is already well distributed.
 #[derive(Default)]
 struct AsItIs(u64);
 
@@ -54,12 +54,12 @@ impl Hasher for AsItIs {
     }
 }
 
-/// Boxes of activities that have ended, by what they were.
+/// Boxes of finished activities, by type.
 #[derive(Default)]
 pub(super) struct Pool(RefCell<HashMap<TypeId, Box<dyn Any>, BuildHasherDefault<AsItIs>>>);
 
 impl Pool {
-    /// `future` in a box.
+    /// Boxes `future`, reusing memory if possible.
     pub fn boxed<F: Future<Output = ()> + 'static>(&self, future: F) -> Pin<Box<dyn Activity>> {
         match self.with(|boxes: &mut Boxes<F>| boxes.pop()) {
             Some(mut used) => {
@@ -81,7 +81,7 @@ impl Pool {
         ask(boxes.downcast_mut().expect("boxes are kept by their type"))
     }
 
-    /// Lets go of all memory.
+    /// Frees all memory.
     pub fn clear(&self) {
         self.0.take();
     }
@@ -93,7 +93,7 @@ mod tests {
     use std::rc::Rc;
     use std::task::Waker;
 
-    /// An activity that holds something and ends when it is polled first.
+    /// An activity that holds a value and ends at its first poll.
     fn holding(held: &Rc<()>) -> impl Future<Output = ()> + 'static {
         let held = held.clone();
         async move { drop(held) }
@@ -106,7 +106,7 @@ mod tests {
         let one = pool.boxed(holding(&held));
         let first = address(&one);
         assert_eq!(Rc::strong_count(&held), 2);
-        // Not polled: it is dropped with what it holds all the same.
+        // Not polled; its value is dropped all the same.
         one.end(&pool);
         assert_eq!(Rc::strong_count(&held), 1);
         let other = pool.boxed(async { std::future::pending().await });

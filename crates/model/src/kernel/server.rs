@@ -1,18 +1,18 @@
-//! A resource that serves one request after the other at a rate: a bus, a link, an engine, a memory.
+//! A resource that serves requests one after another at a rate: a bus, a link, an engine, a memory.
 //!
-//! A server is reserved, not queued at: the caller comes at the present instant and is told when its turn begins and
-//! ends. As long as callers come in the order of time (they do: they come when an event happens), that is a
-//! first-come-first-served queue without an event of its own.
+//! A server is reserved, not queued at: the caller passes the present instant and gets the start
+//! and end of its turn. As long as callers come in time order (they do: they run when an event
+//! happens), that is a first-come-first-served queue without an event of its own.
 
 use super::time::Time;
 use std::cell::Cell;
 
-/// When a reservation begins and ends.
+/// Start and end of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Its turn begins.
+    /// Start of the turn.
     pub start: Time,
-    /// The server is free again.
+    /// End of the turn: the server is free again.
     pub end: Time,
 }
 
@@ -21,17 +21,17 @@ pub struct Occupancy {
 pub struct Server {
     free: Cell<Time>,
     busy: Cell<Time>,
-    /// The longest that a caller had to wait for its end.
+    /// Longest time from a caller's arrival to the end of its turn.
     ahead: Cell<Time>,
 }
 
 impl Server {
-    /// A free server.
+    /// Creates a free server.
     pub fn new() -> Server {
         Server::default()
     }
 
-    /// Reserves `span` for a caller who comes at `arrival`.
+    /// Reserves `span` for a caller that arrives at `arrival`.
     pub fn reserve(&self, arrival: Time, span: Time) -> Occupancy {
         let start = arrival.max(self.free.get());
         let end = start + span;
@@ -41,8 +41,8 @@ impl Server {
         Occupancy { start, end }
     }
 
-    /// Reserves `span` for a caller who comes at `arrival` and whose last part is not there before `last`, that part
-    /// taking `tail` of the span: a train of packets of which the first has come.
+    /// Reserves `span` for a batch of packets whose first arrives at `arrival` and whose last
+    /// arrives no earlier than `last`; the last takes `tail` of the span.
     pub fn reserve_train(&self, arrival: Time, span: Time, last: Time, tail: Time) -> Occupancy {
         let start = arrival.max(self.free.get());
         let end = (start + span).max(last + tail);
@@ -52,17 +52,18 @@ impl Server {
         Occupancy { start, end }
     }
 
-    /// When it is free.
+    /// Returns the instant from which the server is free.
     pub fn free(&self) -> Time {
         self.free.get()
     }
 
-    /// The longest time between a caller's coming and the end of its turn: what queued here, as time.
+    /// Returns the longest time from a caller's arrival to the end of its turn: the queue length as
+    /// time.
     pub fn longest_wait(&self) -> Time {
         self.ahead.get()
     }
 
-    /// How long it has been reserved for in all.
+    /// Returns the total reserved time.
     pub fn busy(&self) -> Time {
         self.busy.get()
     }

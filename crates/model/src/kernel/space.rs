@@ -1,9 +1,10 @@
 //! Finite space: buffers, credits, the head of a queue.
 //!
-//! Amounts are taken in the order of asking and given back at instants that are known beforehand, as soon as whoever has
-//! them knows when it will be done. Nothing happens when an amount becomes free that nobody waits for, so space that does
-//! not run out costs no events. A space belongs to one place of the simulation: only there is taken from it; what is given
-//! back from another place becomes free a lookahead later at the earliest.
+//! Amounts are taken in first-come-first-served order and returned at known instants, announced in
+//! advance by the task that holds them. An amount that becomes free causes an event only if a task
+//! waits for it, so a space that never runs out costs no events. A space belongs to one partition
+//! of the simulation: only tasks of that partition take from it, and an amount returned by another
+//! partition becomes free at least a lookahead later.
 
 use super::executor::{Sim, TaskId};
 use super::time::Time;
@@ -13,11 +14,10 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Somebody who waits.
 struct Waiting {
     ticket: u64,
     task: TaskId,
-    /// For what; the largest number, if that is less.
+    /// Amount wanted, capped at `u32::MAX`.
     wants: u32,
 }
 
@@ -25,18 +25,19 @@ struct Waiting {
 pub struct Space {
     size: u64,
     free: Cell<u64>,
-    /// What will be free again, and when.
+    /// Amounts that become free, by instant.
     returns: RefCell<BinaryHeap<Reverse<(Time, u64)>>>,
     queue: RefCell<VecDeque<Waiting>>,
     next_ticket: Cell<u64>,
-    /// Where those who wait are.
+    /// The partition of the waiting tasks.
     place: Cell<u32>,
-    /// Who will look whether it is free, and when, if that is still to come there.
+    /// The task scheduled to check for free space and the instant of that check, while it lies
+    /// ahead.
     look: Cell<Option<(TaskId, Time)>>,
 }
 
 impl Space {
-    /// All of it free.
+    /// Creates a space that is entirely free.
     pub fn new(size: u64) -> Space {
         Space {
             size,
@@ -49,12 +50,13 @@ impl Space {
         }
     }
 
-    /// What an amount takes of it: all of it, if it is larger.
+    /// Caps an amount at the size of the space.
     fn of(&self, amount: u64) -> u64 {
         amount.min(self.size)
     }
 
-    /// Waits until `amount` is free, behind all who wait already, and takes it. More than the whole takes the whole.
+    /// Waits behind all earlier waiters until `amount` is free, and takes it. An amount above the
+    /// size takes the whole space.
     pub fn take<'a>(&'a self, sim: &'a Sim, amount: u64) -> Take<'a> {
         Take {
             space: self,
@@ -64,7 +66,7 @@ impl Space {
         }
     }
 
-    /// Another waits behind all others; its ticket.
+    /// Appends the current task to the queue and returns its ticket.
     fn queue_up(&self, sim: &Sim, amount: u64) -> u64 {
         let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
         self.place.set(sim.place());
@@ -77,14 +79,15 @@ impl Space {
         ticket
     }
 
-    /// Only at the place where those who wait are: another place's time says nothing about what has happened there.
+    /// Clears a check that is due. Called only in the waiters' partition: the time of another
+    /// partition does not tell whether the check has happened.
     fn forget_past_look(&self, now: Time) {
         if self.look.get().is_some_and(|(_, look)| look <= now) {
             self.look.set(None);
         }
     }
 
-    /// Counts as free what is so by now.
+    /// Adds all amounts returned by `now` to the free space.
     fn take_back(&self, now: Time) {
         let mut returns = self.returns.borrow_mut();
         while let Some(Reverse((_, returned))) = returns.peek().filter(|r| r.0.0 <= now) {
@@ -102,7 +105,7 @@ impl Space {
         enough
     }
 
-    /// Who is first looks again when the next amount is free, if it is known when that will be.
+    /// Schedules the first waiter's next check at the next known return, if there is one.
     fn look_again(&self, sim: &Sim) {
         let returns = self.returns.borrow();
         if let Some(Reverse((instant, _))) = returns.peek() {
@@ -110,8 +113,9 @@ impl Space {
         }
     }
 
-    /// Who is first looks at `instant`, or before if that is settled already: one look at a time is enough, as each asks for the
-    /// next. With one for everything that is given back, a long queue's looks grow with the square of its length.
+    /// Has the first waiter check at `instant`, or earlier if such a check is already scheduled.
+    /// One check at a time is enough, as each schedules the next; one per returned amount would
+    /// make a long queue's checks grow with the square of its length.
     fn wake_first(&self, sim: &Sim, instant: Time) {
         let queue = self.queue.borrow();
         let Some(first) = queue.front() else {
@@ -124,44 +128,45 @@ impl Space {
         }
     }
 
-    /// Gives an amount back that was taken; it is free from `instant` on, which is not in the past.
+    /// Returns a taken amount; it is free from `instant` on, which must not be in the past.
     pub fn give_back(&self, sim: &Sim, instant: Time, amount: u64) {
         let amount = self.of(amount);
         self.returns.borrow_mut().push(Reverse((instant, amount)));
         self.wake_first(sim, instant);
     }
 
-    /// How many wait for some of it.
+    /// Returns the number of waiting tasks.
     pub fn waiting(&self) -> usize {
         self.queue.borrow().len()
     }
 
-    /// How much those who wait want, all together.
+    /// Returns the sum of all waiting tasks' amounts.
     pub fn wanted(&self) -> u64 {
         let queue = self.queue.borrow();
         queue.iter().map(|waiting| u64::from(waiting.wants)).sum()
     }
 
-    /// How much is not free at `now`, which is the present where it is taken.
+    /// Returns the amount that is not free at `now`, which must be the present of this partition.
     pub fn held(&self, now: Time) -> u64 {
         self.take_back(now);
         self.size - self.free.get()
     }
 
-    /// How much of it is taken at `now` and later, and not to be given back at a known instant.
+    /// Returns the amount held without a known instant of return.
     pub fn taken(&self) -> u64 {
         let returned: u64 = self.returns.borrow().iter().map(|r| r.0.1).sum();
         self.size - self.free.get() - returned
     }
 }
 
-/// Waits for some of a space. Written out, not by `async`: every load on its way has some of these, and is the smaller for it.
+/// Future that waits for part of a space. Written by hand instead of `async` to be smaller: every
+/// packet in flight holds several.
 #[must_use = "it takes nothing until it is awaited"]
 pub struct Take<'a> {
     space: &'a Space,
     sim: &'a Sim,
     amount: u64,
-    /// Of who waits.
+    /// Ticket in the queue, once queued.
     ticket: Option<u64>,
 }
 
@@ -244,7 +249,8 @@ mod tests {
         assert_eq!(space.taken(), 1);
     }
 
-    /// What is given back in parts tells the first of each part before it is enough, and must not tell of each again and again.
+    /// Returning an amount in parts wakes the first waiter for each part before enough is free;
+    /// each wake-up must not multiply.
     #[test]
     fn a_queue_twice_as_long_costs_twice_as_many_events() {
         let events = |takes: u64| {

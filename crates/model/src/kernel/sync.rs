@@ -1,4 +1,4 @@
-//! What tasks wait for: permits, messages, changes. All first come, first served.
+//! Synchronisation between tasks: permits, messages, changes. All are first come, first served.
 
 use super::executor::{Sim, TaskId};
 use std::cell::{Cell, RefCell};
@@ -12,22 +12,22 @@ struct Permits {
     size: usize,
     free: Cell<usize>,
     next_ticket: Cell<u64>,
-    /// Those that go before all others, and the others.
+    /// Waiters that precede all others, and the other waiters.
     urgent: RefCell<VecDeque<(u64, TaskId)>>,
     waiting: RefCell<VecDeque<(u64, TaskId)>>,
-    /// Tickets at the head of the queue that have been granted but not yet collected.
+    /// Tickets that have been granted but not yet collected.
     granted: RefCell<Vec<u64>>,
 }
 
-/// A number of permits, given in the order of asking.
+/// A number of permits, granted in the order of requests.
 #[derive(Clone)]
 pub struct Semaphore(Rc<Permits>);
 
-/// A permit; given back when dropped.
+/// A permit; released when dropped.
 pub struct Permit(Rc<Permits>);
 
 impl Semaphore {
-    /// With `permits` of them.
+    /// Creates a semaphore with `permits` permits.
     pub fn new(sim: &Sim, permits: usize) -> Semaphore {
         Semaphore(Rc::new(Permits {
             sim: sim.clone(),
@@ -45,7 +45,7 @@ impl Semaphore {
         self.acquire_in(&self.0.waiting).await
     }
 
-    /// Waits for a permit before all that wait with [`Semaphore::acquire`].
+    /// Waits for a permit, ahead of all waiters of [`Semaphore::acquire`].
     pub async fn acquire_first(&self) -> Permit {
         self.acquire_in(&self.0.urgent).await
     }
@@ -73,17 +73,17 @@ impl Semaphore {
         Permit(inner.clone())
     }
 
-    /// Permits in all.
+    /// Returns the total number of permits.
     pub fn size(&self) -> usize {
         self.0.size
     }
 
-    /// Permits that are there to be taken.
+    /// Returns the number of free permits.
     pub fn free(&self) -> usize {
         self.0.free.get()
     }
 
-    /// Tasks waiting for a permit.
+    /// Returns the number of tasks that wait for a permit.
     pub fn queue(&self) -> usize {
         self.0.urgent.borrow().len() + self.0.waiting.borrow().len()
     }
@@ -92,7 +92,7 @@ impl Semaphore {
 impl Drop for Permit {
     fn drop(&mut self) {
         let inner = &self.0;
-        // The permit goes straight to who waits longest, so that nobody overtakes.
+        // The permit passes directly to the longest waiter, so that no task overtakes it.
         let urgent = inner.urgent.borrow_mut().pop_front();
         match urgent.or_else(|| inner.waiting.borrow_mut().pop_front()) {
             Some((ticket, task)) => {
@@ -120,7 +120,7 @@ impl<T> Clone for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// An empty one.
+    /// Creates an empty mailbox.
     pub fn new(sim: &Sim) -> Mailbox<T> {
         Mailbox(Rc::new(Letters {
             sim: sim.clone(),
@@ -158,12 +158,12 @@ impl<T> Mailbox<T> {
         .await
     }
 
-    /// Messages that wait.
+    /// Returns the number of queued messages.
     pub fn len(&self) -> usize {
         self.0.letters.borrow().len()
     }
 
-    /// Whether none waits.
+    /// Returns whether no message is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -175,12 +175,12 @@ struct Watched {
     waiting: RefCell<Vec<TaskId>>,
 }
 
-/// Something that changes, and tasks that look again when it did.
+/// A change notification: waiting tasks re-check their condition after each change.
 #[derive(Clone)]
 pub struct Watch(Rc<Watched>);
 
 impl Watch {
-    /// A new one.
+    /// Creates one without changes.
     pub fn new(sim: &Sim) -> Watch {
         Watch(Rc::new(Watched {
             sim: sim.clone(),
@@ -189,7 +189,7 @@ impl Watch {
         }))
     }
 
-    /// Says that it changed.
+    /// Signals a change.
     pub fn changed(&self) {
         self.0.version.set(self.0.version.get() + 1);
         for task in self.0.waiting.borrow_mut().drain(..) {
@@ -197,12 +197,12 @@ impl Watch {
         }
     }
 
-    /// Changes so far.
+    /// Returns the number of changes so far.
     pub fn version(&self) -> u64 {
         self.0.version.get()
     }
 
-    /// Waits until `condition` holds, looking at once and after every change.
+    /// Waits until `condition` holds; checks at once and after every change.
     pub async fn until(&self, mut condition: impl FnMut() -> bool) {
         poll_fn(|_| {
             if condition() {
@@ -227,7 +227,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Opens for number 0 first.
+    /// Creates a gate that opens for number 0 first.
     pub fn new(sim: &Sim) -> Gate {
         Gate {
             sim: sim.clone(),
@@ -236,7 +236,7 @@ impl Gate {
         }
     }
 
-    /// Whether all lower numbers have passed.
+    /// Returns whether all lower numbers have passed.
     pub fn is_open(&self, number: u64) -> bool {
         self.next.get() == number
     }
@@ -257,7 +257,7 @@ impl Gate {
         .await;
     }
 
-    /// Lets the next number in.
+    /// Admits the next number.
     pub fn pass(&self) {
         let next = self.next.get() + 1;
         self.next.set(next);
@@ -268,7 +268,7 @@ impl Gate {
     }
 }
 
-/// Counts things under way; one task waits until there are none.
+/// Counts operations in progress; one task waits until there are none.
 pub struct Latch {
     sim: Sim,
     left: Cell<usize>,
@@ -276,7 +276,7 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// With nothing under way.
+    /// Creates a latch with no operation in progress.
     pub fn new(sim: &Sim) -> Latch {
         Latch {
             sim: sim.clone(),
@@ -285,12 +285,12 @@ impl Latch {
         }
     }
 
-    /// Something begins.
+    /// Counts the start of an operation.
     pub fn begin(&self) {
         self.left.set(self.left.get() + 1);
     }
 
-    /// Something has ended.
+    /// Counts the end of an operation.
     pub fn end(&self) {
         let left = self.left.get() - 1;
         self.left.set(left);
@@ -301,7 +301,7 @@ impl Latch {
         }
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until no operation is in progress.
     pub async fn wait(&self) {
         poll_fn(|_| match self.left.get() {
             0 => Poll::Ready(()),
@@ -314,7 +314,7 @@ impl Latch {
     }
 }
 
-/// A rendezvous of a fixed number of tasks, over and over.
+/// A reusable rendezvous of a fixed number of tasks.
 #[derive(Clone)]
 pub struct Barrier {
     watch: Watch,
@@ -324,7 +324,7 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// For `size` tasks.
+    /// Creates a barrier for `size` tasks.
     pub fn new(sim: &Sim, size: usize) -> Barrier {
         Barrier {
             watch: Watch::new(sim),
@@ -334,7 +334,7 @@ impl Barrier {
         }
     }
 
-    /// Waits until all have come; costs no virtual time.
+    /// Waits until all tasks have arrived; takes no virtual time.
     pub async fn wait(&self) {
         let round = self.round.get();
         self.arrived.set(self.arrived.get() + 1);

@@ -1,4 +1,5 @@
-//! Virtual time: an instant or a span as a whole number of picoseconds (a byte at QDR lasts 250).
+//! Virtual time: an instant or a span as a whole number of picoseconds (one byte at QDR lasts 250
+//! ps).
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
@@ -8,47 +9,49 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 pub struct Time(pub u64);
 
 impl Time {
-    /// The origin, or no time at all.
+    /// The origin, or an empty span.
     pub const ZERO: Time = Time(0);
 
-    /// From nanoseconds, rounded to the nearest picosecond; negative and not-a-number become zero.
+    /// Converts from nanoseconds, rounded to the nearest picosecond; negative values and NaN become
+    /// zero.
     pub fn from_nanos(nanos: f64) -> Time {
         Time::rounded(nanos * 1e3)
     }
 
-    /// From seconds.
+    /// Converts from seconds, rounded like [`Time::from_nanos`].
     pub fn from_seconds(seconds: f64) -> Time {
         Time::rounded(seconds * 1e12)
     }
 
-    /// From picoseconds, rounded to the nearest, halves up; negative and not-a-number become zero. (`f64::round` is a call of the
-    /// C library on processors whose instructions for it are not taken for granted.)
+    /// Converts from picoseconds, rounded to the nearest, halves up; negative values and NaN become
+    /// zero. (`f64::round` is a C library call on targets whose baseline lacks the rounding
+    /// instruction.)
     pub(crate) fn rounded(picoseconds: f64) -> Time {
         let whole = picoseconds as u64;
         Time(whole.saturating_add(u64::from(picoseconds - whole as f64 >= 0.5)))
     }
 
-    /// In nanoseconds.
+    /// Returns the time in nanoseconds.
     pub fn nanos(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// In microseconds.
+    /// Returns the time in microseconds.
     pub fn micros(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// In seconds.
+    /// Returns the time in seconds.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e12
     }
 
-    /// The span back to `earlier`, zero if that is later.
+    /// Returns the span since `earlier`, or zero if `earlier` is later.
     pub fn since(self, earlier: Time) -> Time {
         Time(self.0.saturating_sub(earlier.0))
     }
 
-    /// A share of this span.
+    /// Returns this span multiplied by `factor`.
     pub fn scaled(self, factor: f64) -> Time {
         Time::rounded(self.0 as f64 * factor)
     }

@@ -1,23 +1,22 @@
-//! What happened when, for who asks: named spans of virtual time. Recording costs a look at a flag while nobody does.
+//! Optional trace of named spans of virtual time. While disabled, recording costs one flag check.
 
 use super::executor::Sim;
 use super::time::Time;
 use std::cell::{Cell, RefCell};
 
-/// Something that took a while.
+/// A named interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// When it began.
+    /// Start.
     pub start: Time,
-    /// When it ended.
+    /// End.
     pub end: Time,
-    /// What it was.
+    /// Name of the stage.
     pub stage: &'static str,
-    /// Where, as the model numbers places.
+    /// Location, as numbered by the model.
     pub place: usize,
 }
 
-/// Spans that have been recorded.
 #[derive(Default)]
 pub(super) struct Trace {
     recording: Cell<bool>,
@@ -25,12 +24,12 @@ pub(super) struct Trace {
 }
 
 impl Sim {
-    /// Records spans from now on.
+    /// Starts recording spans.
     pub fn record_spans(&self) {
         self.trace().recording.set(true);
     }
 
-    /// Something took from `start` to `end`, which may lie ahead.
+    /// Records that `stage` took from `start` to `end`, which may lie in the future.
     pub fn span(&self, stage: &'static str, place: usize, start: Time, end: Time) {
         let trace = self.trace();
         if trace.recording.get() {
@@ -43,7 +42,7 @@ impl Sim {
         }
     }
 
-    /// Takes what has been recorded so far.
+    /// Takes the spans recorded so far.
     pub fn take_spans(&self) -> Vec<Span> {
         std::mem::take(&mut self.trace().spans.borrow_mut())
     }

@@ -1,39 +1,39 @@
-//! Why a rank goes on after it had waited: whose doing it was, and when that had been done.
+//! Cause of a rank's wake-up: the rank responsible, and the time of its action.
 
 use super::Rank;
 use crate::kernel::{Mailbox, Occupancy, Time};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What somebody did that another, or itself, waited for.
+/// An action that a rank waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cause {
-    /// Whose processor did it.
+    /// Rank whose processor performed it.
     pub rank: usize,
-    /// When it had handed it over: to its adapter, or to the other by shared memory.
+    /// When it was posted to the adapter, or passed through shared memory.
     pub at: Time,
 }
 
-/// A rank went on.
+/// A wake-up of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Woken {
-    /// When.
+    /// Time.
     pub at: Time,
-    /// Why.
+    /// Cause.
     pub cause: Cause,
 }
 
-/// When a request that is being posted will have been.
+/// Time at which a request will have been posted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Posted(Rc<Cell<Time>>);
 
 impl Posted {
-    /// It has been, now.
+    /// Sets the time.
     pub fn set(&self, now: Time) {
         self.0.set(now);
     }
 
-    /// The cause that it is of what has come of it since.
+    /// Returns the request as the cause of its effects.
     pub fn cause(&self, rank: usize) -> Cause {
         let at = self.0.get();
         Cause { rank, at }
@@ -41,14 +41,15 @@ impl Posted {
 }
 
 impl Rank {
-    /// When and why it last went on after waiting for a message, an answer, or an adapter.
+    /// Returns time and cause of the last wake-up after waiting for a message, an answer, or an
+    /// adapter.
     pub fn woken(&self) -> Option<Woken> {
         self.world.relations[self.number].woken.get()
     }
 
-    /// Has each turn of its processor told from now on, with what it went on with last.
+    /// Calls `told` for each later turn of its processor, with the last wake-up before it.
     pub fn watch(&self, told: impl Fn(Occupancy, Option<Woken>) + 'static) {
-        // The world has the process, which has this.
+        // Weak: the world owns the process, which owns this callback.
         let (world, number) = (Rc::downgrade(&self.world), self.number);
         self.process.watch(move |turn| {
             let world = world.upgrade();
@@ -57,7 +58,7 @@ impl Rank {
         });
     }
 
-    /// This rank, now.
+    /// Returns this rank and the current time as a cause.
     pub(super) fn cause(&self) -> Cause {
         Cause {
             rank: self.number,
@@ -65,7 +66,7 @@ impl Rank {
         }
     }
 
-    /// It has waited since `began`, if that is over, for what somebody did.
+    /// Records a wake-up by `cause`, if the rank has waited since `began`.
     pub(super) fn goes_on(&self, began: Time, cause: Cause) {
         let at = self.process.now();
         if at > began {
@@ -75,7 +76,7 @@ impl Rank {
         }
     }
 
-    /// Waits for what somebody does.
+    /// Waits for an action reported in `mailbox`.
     pub(super) async fn wait_for(&self, mailbox: &Mailbox<Cause>) {
         let began = self.process.now();
         let cause = match mailbox.try_receive() {

@@ -1,10 +1,10 @@
-//! Collective operations of ranks: the rounds of their algorithms, one after the other.
+//! Collective operations of ranks: the rounds of their algorithms, one after another.
 
 use super::rank::PLAIN;
 use super::{Member, Rank, Round};
 
 impl Rank {
-    /// Goes through a group's rounds as the member that it is there; the messages are marked.
+    /// Performs a group's rounds as the member that this rank is; the messages have tag `mark`.
     pub async fn perform(&self, rounds: &[Round], members: &[usize], mark: u32) {
         for together in Round::together(rounds) {
             match together {
@@ -26,7 +26,7 @@ impl Rank {
         }
     }
 
-    /// Begins several rounds, receives first as libraries do, and waits for all.
+    /// Starts several rounds, receives first as libraries do, and waits for all.
     async fn perform_beside(&self, rounds: &[Round], members: &[usize], mark: u32) {
         let receives = rounds.iter().filter_map(|round| round.receive);
         let mut under_way: Vec<_> = receives
@@ -39,7 +39,6 @@ impl Rank {
         }
     }
 
-    /// The same among all ranks.
     async fn perform_among_all(&self, rounds: Vec<Round>) {
         let all: Vec<_> = (0..self.size()).collect();
         Box::pin(self.perform(&rounds, &all, PLAIN)).await;
@@ -52,7 +51,7 @@ impl Rank {
         }
     }
 
-    /// This one among some ranks, and none if it is not there.
+    /// Returns this rank as a member of `ranks`, or `None` if it is not in them.
     fn member_of(&self, ranks: &[usize]) -> Option<Member> {
         let place = ranks.iter().position(|&rank| rank == self.number)?;
         Some(Member {
@@ -79,7 +78,7 @@ impl Rank {
         self.perform_among_all(rounds).await;
     }
 
-    /// Every one of some ranks sends `bytes` to every other; who is not among them does nothing.
+    /// Each of `ranks` sends `bytes` to every other; other ranks do nothing.
     pub async fn all_to_all_among(&self, ranks: &[usize], bytes: u64) {
         if let Some(member) = self.member_of(ranks) {
             let rounds = member.pairwise(|_| bytes, |_| bytes);
@@ -93,13 +92,13 @@ impl Rank {
         self.perform_among_all(rounds).await;
     }
 
-    /// All get the `bytes` of each.
+    /// Gathers the `bytes` of each rank at all ranks.
     pub async fn all_gather(&self, bytes: u64) {
         let rounds = self.member().all_gather(bytes, &self.world.mpi);
         self.perform_among_all(rounds).await;
     }
 
-    /// `root` sends `bytes` to all of `ranks`, down a tree; who is not among them does nothing.
+    /// `root` sends `bytes` to all of `ranks`, down a tree; other ranks do nothing.
     pub async fn broadcast_among(&self, ranks: &[usize], root: usize, bytes: u64) {
         let place_of_root = ranks.iter().position(|&rank| rank == root);
         if let (Some(member), Some(root)) = (self.member_of(ranks), place_of_root) {

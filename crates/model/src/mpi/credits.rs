@@ -1,8 +1,9 @@
-//! Credits: how many buffers of a receiver a sender may fill that the receiver has not emptied.
+//! Credits: the receiver's buffers that a sender may still fill.
 //!
-//! A message that finds none waits. What a receiver has emptied it tells with the next message that it has for the sender, or by one of its
-//! own when it is enough. Only who waits for credits takes time for such a message: in another's polling it is one more look. Answers of a
-//! rendezvous, and what tells of credits, need none. Source: MVAPICH's RDMA fast path, Open MPI's eager RDMA.
+//! A message without a credit waits. A receiver reports emptied buffers with its next message to
+//! the sender, or in a dedicated message once there are enough. Such a message costs time only at a
+//! sender that waits for credits; otherwise it is one more poll. Answers of a rendezvous and credit
+//! messages need no credit. Source: MVAPICH's RDMA fast path, Open MPI's eager RDMA.
 
 use super::{Cause, Rank, World};
 use crate::kernel::{Permit, Semaphore};
@@ -14,11 +15,11 @@ use std::rc::Rc;
 pub(super) struct Credits {
     left: Semaphore,
     spent: RefCell<VecDeque<Permit>>,
-    /// Whose doing it was that some came back last.
+    /// Cause of the last return of credits.
     back: Cell<Option<Cause>>,
 }
 
-/// A rank's credits, and what it owes to others.
+/// A rank's credits, and the buffers that it has emptied but not yet reported.
 #[derive(Default)]
 pub(super) struct Accounts {
     at: RefCell<BTreeMap<usize, Rc<Credits>>>,
@@ -26,14 +27,14 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// What is owed to a rank, which is told now.
+    /// Takes the number of unreported buffers of a rank, to be reported now.
     pub fn settle(&self, to: usize) -> u64 {
         self.owed.borrow_mut().remove(&to).unwrap_or_default()
     }
 }
 
 impl World {
-    /// A rank hears that a receiver has emptied so many buffers.
+    /// Returns credits to a rank: `receiver` has emptied `emptied` buffers.
     pub(super) fn credits_back(&self, rank: usize, receiver: usize, emptied: u64, cause: Cause) {
         let accounts = self.relations[rank].accounts.at.borrow();
         if let Some(credits) = accounts.get(&receiver).filter(|_| emptied > 0) {
@@ -44,7 +45,7 @@ impl World {
 }
 
 impl Rank {
-    /// Takes a credit for a message; waits for it, if there is none.
+    /// Takes a credit for a message, waiting if there is none.
     pub(super) async fn take_credit(&self, to: usize) {
         let Some(most) = self.world.mpi.credits else {
             return;
@@ -77,7 +78,7 @@ impl Rank {
         }
     }
 
-    /// A buffer that a rank has filled is empty.
+    /// Counts an emptied buffer of rank `source`.
     pub(super) async fn emptied(&self, source: usize) {
         let mpi = &self.world.mpi;
         let Some(most) = mpi.credits else {
@@ -91,7 +92,7 @@ impl Rank {
             *owed
         };
         if owed >= enough {
-            // Every message tells what is owed; this one nothing else.
+            // Every message reports the emptied buffers; this one has no other purpose.
             Box::pin(self.deliver(source, mpi.header.0, |_| ())).await;
         }
     }

@@ -1,8 +1,8 @@
 //! Messages inside a node.
 //!
-//! Up to the buffer size both copies find the data in the cache, and the receiver copies while the sender fills the next
-//! piece. Above it the data pass through memory and one buffer, which the receiver must have emptied before the sender
-//! fills it again.
+//! Up to the buffer size both copies find the data in the cache, and the receiver copies while the
+//! sender fills the next piece. Above it the data pass through memory and one buffer, which the
+//! receiver must have emptied before the sender fills it again.
 
 use super::cause::Cause;
 use super::matching::Origin;
@@ -12,14 +12,14 @@ use crate::cluster::CacheState;
 use crate::kernel::Mailbox;
 use std::rc::Rc;
 
-/// A message inside the node: its size and where to say that it has been taken.
+/// An intra-node message: its size, and the mailbox for its receipt.
 pub(super) struct Local {
     bytes: u64,
     pub(super) sent: Cause,
     taken: Mailbox<Cause>,
 }
 
-/// Buffered messages that the receiver may be behind.
+/// Buffered messages that the receiver may lag behind.
 const AHEAD: usize = 8;
 
 impl Rank {
@@ -41,7 +41,7 @@ impl Rank {
         self.process.copy(bytes, state).await;
         let taken = Mailbox::new(self.process.sim());
         let world: Rc<World> = self.world.clone();
-        // The line with the flag has to reach the other core.
+        // The cache line with the flag has to reach the other core.
         let sim = self.process.sim().clone();
         let due = sim.now() + self.process.node().cpu().miss;
         let local = Local {

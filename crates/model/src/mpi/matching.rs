@@ -1,8 +1,10 @@
-//! Which message a receive gets: receives that wait, and messages that nobody has asked for yet, both in the order of coming.
+//! Matching of receives and messages: posted receives, and unexpected messages, both in order of
+//! arrival.
 //!
-//! A message goes to the first receive that takes it, a receive gets the first message that has come and that it takes. So messages
-//! that one receive takes do not overtake each other. What searching costs a processor is part of the library's overhead, unless a profile says it. Source: the
-//! MPI standard, order of point-to-point communication.
+//! A message goes to the first receive that accepts it, and a receive gets the first accepted
+//! message that has arrived. So messages that one receive accepts do not overtake each other. The
+//! processor time of the search is part of the library's overhead unless a profile states it.
+//! Source: the MPI standard, order of point-to-point communication.
 
 use super::rank::Envelope;
 use super::unexpected::Early;
@@ -10,21 +12,21 @@ use crate::kernel::{Mailbox, Sim};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// Whose message it is, and what it is marked with.
+/// Source and tag of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The rank that sent it.
+    /// The sending rank.
     pub source: usize,
-    /// Its mark.
+    /// The tag.
     pub tag: u32,
 }
 
-/// What a receive takes: without a source from anybody, without a tag whatever the mark.
+/// Messages accepted by a receive; `None` is a wildcard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// From this rank alone.
+    /// Accepted source.
     pub source: Option<usize>,
-    /// With this mark alone.
+    /// Accepted tag.
     pub tag: Option<u32>,
 }
 
@@ -37,17 +39,17 @@ impl Wanted {
 
 type Letter = (Origin, Envelope);
 
-/// What a rank has to match.
+/// The matching queues of a rank.
 #[derive(Default)]
 pub(super) struct Inbox {
-    /// Messages that no receive has taken, oldest first.
+    /// Unmatched messages, oldest first.
     unexpected: RefCell<VecDeque<Letter>>,
-    /// Receives that wait, oldest first.
+    /// Posted receives, oldest first.
     posted: RefCell<VecDeque<(Wanted, Mailbox<Letter>)>>,
 }
 
 impl Inbox {
-    /// A message has come.
+    /// Handles the arrival of a message.
     pub fn arrive(&self, origin: Origin, envelope: Envelope) {
         let mut posted = self.posted.borrow_mut();
         let first = posted.iter().position(|(wanted, _)| wanted.takes(origin));
@@ -65,7 +67,7 @@ impl Inbox {
         receive.receive().await
     }
 
-    /// Takes the first message that is there and wanted.
+    /// Takes the first available message that matches.
     pub fn find(&self, wanted: Wanted) -> Option<Letter> {
         let mut unexpected = self.unexpected.borrow_mut();
         let first = unexpected
@@ -74,7 +76,8 @@ impl Inbox {
         unexpected.remove(first)
     }
 
-    /// Messages that are looked at before the one that a receive takes, or all if it has not come.
+    /// Returns the number of messages passed in the search for a receive's message, all of them if
+    /// it has not arrived.
     pub fn passed_for(&self, wanted: Wanted) -> usize {
         let unexpected = self.unexpected.borrow();
         let first = unexpected
@@ -83,7 +86,8 @@ impl Inbox {
         first.unwrap_or(unexpected.len())
     }
 
-    /// The oldest message that is still in the buffer in which it came, and what is to be copied of it.
+    /// Returns the oldest message that is still in the buffer that it arrived in, and the bytes to
+    /// copy.
     pub fn first_in_its_buffer(&self) -> Option<(Origin, u64, Early)> {
         let unexpected = self.unexpected.borrow();
         let mut in_buffers = unexpected.iter().filter_map(|(origin, envelope)| {
@@ -93,14 +97,14 @@ impl Inbox {
         in_buffers.next()
     }
 
-    /// Messages of a rank that no receive has taken.
+    /// Returns the number of unmatched messages of a rank.
     pub fn behind(&self, source: usize) -> usize {
         let unexpected = self.unexpected.borrow();
         let of_source = |letter: &&Letter| letter.0.source == source;
         unexpected.iter().filter(of_source).count()
     }
 
-    /// Whose messages no receive has taken.
+    /// Returns the origins of the unmatched messages.
     pub fn left(&self) -> Vec<Origin> {
         let unexpected = self.unexpected.borrow();
         unexpected.iter().map(|(origin, _)| *origin).collect()
@@ -137,7 +141,8 @@ mod tests {
         Wanted { source, tag }
     }
 
-    /// What each receive got, in the order of asking, when all were posted before the messages came, and after.
+    /// Returns the message of each receive, in the order of posting, with all receives posted
+    /// before the messages arrive, and after.
     fn matched(receives: &[Wanted], messages: &[Origin]) -> [Vec<Option<usize>>; 2] {
         [true, false].map(|receives_first| {
             let sim = Sim::new();
@@ -186,14 +191,15 @@ mod tests {
         );
         let any = [wanted(None, Some(5)), wanted(Some(1), None)];
         assert_eq!(both(&any), [vec![Some(0), Some(2)], vec![Some(0), Some(2)]]);
-        // The first receive that takes a message gets it, though another would be the only one for it.
+        // The first receive that accepts a message gets it, even if another receive accepts no
+        // other message.
         let all = [wanted(None, None), wanted(Some(2), Some(5))];
         assert_eq!(both(&all), [vec![Some(0), Some(1)], vec![Some(0), Some(1)]]);
         let nobody = [wanted(Some(3), None)];
         assert_eq!(both(&nobody), [vec![None], vec![None]]);
     }
 
-    /// Receives and messages in any order: each receive takes what a list gone through by hand gives it.
+    /// Receives and messages in random order are matched as in a list searched by hand.
     #[test]
     fn it_is_what_the_standard_says_in_whatever_order() {
         let mut seed = 1u64;

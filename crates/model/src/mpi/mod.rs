@@ -1,10 +1,13 @@
-//! Message passing over the modelled adapters: what MVAPICH, Open MPI and MPICH do for each message.
+//! Message passing over the modelled adapters: the work of MVAPICH, Open MPI and MPICH per message.
 //!
-//! Up to the eager limit a message is copied into a preregistered buffer, written to the peer's, and copied out. Above
-//! it, sender and receiver agree first and the data go without copies, by the sender's RDMA write or the receiver's RDMA read, over all
-//! ports; both ends register their buffer unless they still have it registered. Or they go in fragments, registered one after the other
-//! while others are under way. A library may limit how many eager messages a receiver has not taken out of their buffers. Inside a node,
-//! messages pass through shared memory, copied twice. Receives take messages by source and tag, or any ([`Wanted`]). Source: the MVAPICH papers' descriptions of its protocols.
+//! Up to the eager limit a message is copied into a preregistered buffer, written to the peer's,
+//! and copied out. Above it, sender and receiver agree first and the data go without copies, by the
+//! sender's RDMA write or the receiver's RDMA read, over all ports; both sides register their
+//! buffer unless it is still registered. Alternatively the data go in fragments, registered one
+//! after another while others are in flight. A library may limit the number of eager messages in a
+//! receiver's buffers. Inside a node, messages pass through shared memory, copied twice. Receives
+//! match by source and tag, with wildcards ([`Wanted`]). Source: the MVAPICH papers' descriptions
+//! of its protocols.
 
 mod cause;
 mod collective;

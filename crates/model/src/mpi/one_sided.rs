@@ -1,4 +1,4 @@
-//! Access to another rank's memory without its doing.
+//! One-sided access to another rank's memory.
 
 use super::Rank;
 use super::cause::{Cause, Posted};
@@ -7,31 +7,31 @@ use crate::cluster::CacheState;
 use crate::kernel::{JoinHandle, Mailbox};
 
 impl Rank {
-    /// Writes into a rank's memory; returns when it is there.
+    /// Writes `bytes` into a rank's memory; returns when they have arrived.
     pub async fn write_to(&self, to: usize, bytes: u64) {
         self.access(Kind::Write, to, bytes).await;
     }
 
-    /// Reads a rank's memory.
+    /// Reads `bytes` of a rank's memory.
     pub async fn read_from(&self, from: usize, bytes: u64) {
         self.access(Kind::Read, from, bytes).await;
     }
 
-    /// Begins a write that goes on while the rank does something else.
+    /// Starts a write that proceeds in the background.
     pub fn begin_write_to(&self, to: usize, bytes: u64) -> JoinHandle<()> {
         let own = self.clone();
         let sim = self.process.sim();
         sim.spawn(async move { own.write_to(to, bytes).await })
     }
 
-    /// Begins a read that goes on while the rank does something else.
+    /// Starts a read that proceeds in the background.
     pub fn begin_read_from(&self, from: usize, bytes: u64) -> JoinHandle<()> {
         let own = self.clone();
         let sim = self.process.sim();
         sim.spawn(async move { own.read_from(from, bytes).await })
     }
 
-    /// Inside the node memory is shared, and an access is a copy.
+    /// Performs an access; inside the node memory is shared, and an access is a copy.
     async fn access(&self, kind: Kind, peer: usize, bytes: u64) {
         self.compute(self.world.mpi.overhead).await;
         if self.world.node(peer) == self.world.node(self.number) {

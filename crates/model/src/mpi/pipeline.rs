@@ -1,8 +1,10 @@
-//! A rendezvous in fragments, so that registering one costs nothing while others are under way.
+//! Rendezvous in fragments: the registration of one fragment overlaps with the transfer of others.
 //!
-//! The beginning of a message may be copied through preregistered buffers meanwhile. The receiver registers a fragment of the rest, tells
-//! where it is, and goes on to the next; the sender registers its own and writes. Source: Open MPI's frequently asked questions,
-//! "How does the OpenFabrics BTL work for long messages, without mpi_leave_pinned"; copies alone are MVAPICH's R3.
+//! Meanwhile the beginning of a message may be copied through preregistered buffers. The receiver
+//! registers a fragment of the rest, announces its location, and continues with the next; the
+//! sender registers its own and writes. Source: Open MPI's frequently asked questions, "How does
+//! the OpenFabrics BTL work for long messages, without mpi_leave_pinned"; copies alone are
+//! MVAPICH's R3.
 
 use super::Rank;
 use super::rendezvous::Agreement;
@@ -10,14 +12,13 @@ use crate::cluster::CacheState;
 use crate::kernel::{JoinHandle, Mailbox};
 use crate::mpi::Cause;
 
-/// How a message is cut.
 #[derive(Debug, PartialEq, Eq)]
 struct Cut {
-    /// What is copied.
+    /// Sizes of the copied pieces.
     pieces: Vec<u64>,
-    /// What is written from buffer to buffer.
+    /// Sizes of the zero-copy fragments.
     fragments: Vec<u64>,
-    /// Of either under way.
+    /// Number of either in flight.
     depth: usize,
 }
 

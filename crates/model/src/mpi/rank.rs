@@ -1,4 +1,4 @@
-//! Ranks, point to point.
+//! Ranks and point-to-point messages.
 
 use super::cause::{Cause, Posted, Woken};
 use super::credits::Accounts;
@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What a rank finds in its inbox.
+/// A message in a rank's inbox.
 pub(super) enum Envelope {
     /// An eager message.
     Eager {
@@ -22,19 +22,19 @@ pub(super) enum Envelope {
         sent: Cause,
         early: Option<Early>,
     },
-    /// A rendezvous' beginning, and where the two ends tell each other the rest.
+    /// Start of a rendezvous, with the mailboxes for the rest of the protocol.
     Rendezvous {
         bytes: u64,
         sent: Cause,
         early: Option<Early>,
         agreement: Agreement,
     },
-    /// A message inside the node.
+    /// An intra-node message.
     Local(super::intranode::Local),
 }
 
 impl Envelope {
-    /// Who sent it, and when it had.
+    /// Returns its sender and the time of sending.
     fn sent(&self) -> Cause {
         match self {
             Envelope::Eager { sent, .. } | Envelope::Rendezvous { sent, .. } => *sent,
@@ -42,7 +42,8 @@ impl Envelope {
         }
     }
 
-    /// What is to be copied of a message that is still in its buffer, for the library to set it aside.
+    /// Returns the bytes to copy of a message that is still in its buffer, for a library that
+    /// copies such messages to a temporary buffer.
     pub(super) fn in_its_buffer(&self) -> Option<(u64, Early)> {
         let (bytes, early) = match self {
             Envelope::Eager { bytes, early, .. } => (*bytes, early),
@@ -54,7 +55,7 @@ impl Envelope {
     }
 }
 
-/// The mark of messages that are told apart by their order alone.
+/// Tag of messages that are distinguished by order alone.
 pub(super) const PLAIN: u32 = 0;
 
 /// A message-passing job.
@@ -63,32 +64,28 @@ pub struct World {
     pub(super) mpi: Mpi,
     nodes: Vec<usize>,
     processes: Vec<Process>,
-    /// What each rank has with others.
     pub(super) relations: Vec<Relations>,
 }
 
-/// What a rank has with other ranks, by their numbers.
+/// State of a rank, partly by peer rank.
 #[derive(Default)]
 pub(super) struct Relations {
-    /// What has come from them.
     pub(super) inbox: Inbox,
-    /// The queue pairs to them, by port.
+    /// Its queue pairs, by peer and port.
     pairs: RefCell<BTreeMap<(usize, usize), Rc<Pair>>>,
-    /// The shared buffers to those of the same node.
+    /// Its shared buffers, by peer on the same node.
     buffers: RefCell<BTreeMap<usize, Semaphore>>,
-    /// Its buffers that are registered.
     pub(super) registered: RefCell<Registered>,
-    /// Buffers of others that it may fill, and what it owes them.
+    /// Its credits, and the buffers of peers that it has emptied.
     pub(super) accounts: Accounts,
-    /// How often it is in the library at the same time.
+    /// Number of its concurrent calls into the library.
     pub(super) inside: Cell<usize>,
-    /// It takes messages out of their buffers that nobody has asked for.
+    /// Whether a task is copying unexpected messages out of their buffers.
     pub(super) tidying: Cell<bool>,
-    /// When and why it last went on.
     pub(super) woken: Cell<Option<Woken>>,
 }
 
-/// One rank of a job.
+/// A rank of a job.
 #[derive(Clone)]
 pub struct Rank {
     pub(super) world: Rc<World>,
@@ -98,9 +95,11 @@ pub struct Rank {
 }
 
 impl World {
-    /// A job with rank `i` on node `nodes[i]`.
+    /// Creates a job with rank `i` on node `nodes[i]`.
     ///
-    /// Panics if the system names no message-passing library: the caller chose the system.
+    /// # Panics
+    ///
+    /// If the system names no message-passing library.
     pub fn new(cluster: &Rc<Cluster>, nodes: Vec<usize>) -> Rc<World> {
         let mpi = cluster
             .system()
@@ -118,17 +117,17 @@ impl World {
         })
     }
 
-    /// Ranks of the job.
+    /// Returns the number of ranks.
     pub fn size(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The node of a rank.
+    /// Returns the node of a rank.
     pub fn node(&self, rank: usize) -> usize {
         self.nodes[rank]
     }
 
-    /// A rank.
+    /// Returns a rank.
     pub fn rank(self: &Rc<Self>, number: usize) -> Rank {
         Rank {
             world: self.clone(),
@@ -137,7 +136,7 @@ impl World {
         }
     }
 
-    /// A message has come to a rank.
+    /// Handles the arrival of a message at a rank.
     pub(super) fn arrive(self: &Rc<Self>, to: usize, origin: Origin, envelope: Envelope) {
         self.relations[to].inbox.arrive(origin, envelope);
         if self.sets_aside() {
@@ -145,7 +144,7 @@ impl World {
         }
     }
 
-    /// Whose messages a rank has got and not asked for.
+    /// Returns the origins of a rank's unmatched messages.
     pub fn unexpected(&self, rank: usize) -> Vec<Origin> {
         self.relations[rank].inbox.left()
     }
@@ -156,7 +155,7 @@ impl World {
         buffers.entry(to).or_insert_with(made).clone()
     }
 
-    /// The queue pair from one rank to another over a port; connected when first used.
+    /// Returns the queue pair from one rank to another over a port, connected on first use.
     pub(super) fn pair(&self, from: usize, to: usize, port: usize) -> Rc<Pair> {
         let pairs_of = |rank: usize| &self.relations[rank].pairs;
         if let Some(pair) = pairs_of(from).borrow().get(&(to, port)) {
@@ -167,7 +166,8 @@ impl World {
             port,
             Transport::Reliable,
         );
-        // Receive requests are kept posted; the cost of posting is part of the profile's receive overhead.
+        // Receive requests are always posted; the cost of posting is part of the profile's receive
+        // overhead.
         one.receives().post(1 << 40);
         other.receives().post(1 << 40);
         pairs_of(from).borrow_mut().insert((to, port), one.clone());
@@ -177,17 +177,17 @@ impl World {
 }
 
 impl Rank {
-    /// Its process.
+    /// Returns its process.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Ranks of the job.
+    /// Returns the number of ranks.
     pub fn size(&self) -> usize {
         self.world.size()
     }
 
-    /// The same rank on another core of its node: what it does there does not wait for what it does here.
+    /// Returns the same rank on another core of its node, which works independently of this one.
     pub fn beside(&self) -> Rank {
         let process = self.world.cluster.process(self.world.node(self.number));
         Rank {
@@ -196,12 +196,12 @@ impl Rank {
         }
     }
 
-    /// Computes for a while.
+    /// Computes for `span`.
     pub async fn compute(&self, span: Time) {
         self.process.compute(span).await;
     }
 
-    /// Delivers a small message of the protocol to the peer; `placed` when it is there.
+    /// Delivers a small protocol message to the peer and calls `placed` on arrival.
     pub(super) async fn deliver(
         &self,
         to: usize,
@@ -212,7 +212,7 @@ impl Rank {
         self.hand_over(to, request, &posted).await;
     }
 
-    /// The same, and `completed` is told when it has left.
+    /// Like [`Rank::deliver`], and sends to `completed` when the request has completed.
     pub(super) async fn deliver_and_tell(
         &self,
         to: usize,
@@ -258,7 +258,7 @@ impl Rank {
         posted.set(self.process.now());
     }
 
-    /// Sees a message that `deliver` brought.
+    /// Detects a message sent by `deliver`.
     pub(super) async fn find(&self) {
         match self.world.mpi.channel {
             Channel::Write => self.process.notice().await,
@@ -266,12 +266,12 @@ impl Rank {
         }
     }
 
-    /// Sends a message; returns when its buffer may be used again.
+    /// Sends a message; returns when its buffer may be reused.
     pub async fn send(&self, to: usize, bytes: u64) {
         self.send_marked(to, bytes, PLAIN).await;
     }
 
-    /// The same with a mark.
+    /// Sends a message with a tag.
     pub async fn send_marked(&self, to: usize, bytes: u64, tag: u32) {
         let mpi = &self.world.mpi;
         let origin = Origin {
@@ -311,7 +311,7 @@ impl Rank {
             world.arrive(to, origin, envelope);
         })
         .await;
-        // Boxed, as below: an eager message is the smaller for it.
+        // Boxed, as in `receive_wanted`, to keep eager messages small.
         Box::pin(self.move_data(to, bytes, agreement)).await;
     }
 
@@ -320,7 +320,7 @@ impl Rank {
         self.receive_marked(from, PLAIN).await;
     }
 
-    /// The next one with a mark.
+    /// Receives the next message from a rank with a tag.
     pub async fn receive_marked(&self, from: usize, tag: u32) {
         let wanted = Wanted {
             source: Some(from),
@@ -329,7 +329,7 @@ impl Rank {
         self.receive_wanted(wanted).await;
     }
 
-    /// Receives the next message that is wanted; its bytes.
+    /// Receives the next matching message and returns its size in bytes.
     pub async fn receive_wanted(&self, wanted: Wanted) -> u64 {
         let mpi = &self.world.mpi;
         let inbox = &self.world.relations[self.number].inbox;
@@ -369,7 +369,7 @@ impl Rank {
         }
     }
 
-    /// Begins a send that goes on while the rank does something else.
+    /// Starts a send that proceeds in the background.
     pub fn begin_send(&self, to: usize, bytes: u64) -> JoinHandle<()> {
         self.begin_send_marked(to, bytes, PLAIN)
     }
@@ -381,7 +381,7 @@ impl Rank {
             .spawn(async move { own.send_marked(to, bytes, tag).await })
     }
 
-    /// Begins a receive that goes on while the rank does something else.
+    /// Starts a receive that proceeds in the background.
     pub fn begin_receive(&self, from: usize) -> JoinHandle<()> {
         self.begin_receive_marked(from, PLAIN)
     }
@@ -398,7 +398,7 @@ impl Rank {
         self.exchange_marked(to, bytes, from, PLAIN).await;
     }
 
-    /// The same with a mark.
+    /// The same with a tag.
     pub async fn exchange_marked(&self, to: usize, bytes: u64, from: usize, tag: u32) {
         let receive = self.begin_receive_marked(from, tag);
         self.send_marked(to, bytes, tag).await;

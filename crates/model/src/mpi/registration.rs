@@ -1,16 +1,17 @@
 //! Registered memory.
 //!
-//! A transfer without copies needs its buffers registered at both ends. A library with a registration cache finds a buffer that it
-//! has used before. Ranks here have no addresses: a rank has one buffer of each size, as benchmarks have.
+//! A zero-copy transfer needs registered buffers on both sides. A library with a registration cache
+//! reuses earlier registrations. Ranks here have no addresses: a rank has one buffer of each size,
+//! as benchmarks have.
 
 use super::Rank;
 
-/// Sizes of buffers that are registered, the one used last at the end.
+/// Sizes of the registered buffers, the most recently used last.
 #[derive(Debug, Default)]
 pub(super) struct Registered(Vec<u64>);
 
 impl Registered {
-    /// Whether the buffer was there; it is now, and at most `most` are.
+    /// Registers a buffer, with at most `most` kept; returns whether it was registered already.
     fn touch(&mut self, bytes: u64, most: usize) -> bool {
         let known = self.0.iter().position(|&known| known == bytes);
         if let Some(known) = known {
@@ -25,7 +26,7 @@ impl Registered {
 }
 
 impl Rank {
-    /// Makes sure that the buffer of that size is registered.
+    /// Ensures that the buffer of that size is registered.
     pub(super) async fn register(&self, bytes: u64) {
         let mpi = &self.world.mpi;
         if let Some(most) = mpi.registration_cache {

@@ -1,4 +1,4 @@
-//! Messages that go without copies: both ends agree first, then one of them moves the data.
+//! Zero-copy messages: both sides agree first, then one of them moves the data.
 
 use super::Rank;
 use super::cause::{Cause, Posted};
@@ -6,14 +6,14 @@ use crate::adapter::{Kind, Placement, Request};
 use crate::kernel::{Mailbox, Sim};
 use crate::profile::Rendezvous;
 
-/// What the two ends of a rendezvous tell each other.
+/// Mailboxes between the two sides of a rendezvous.
 #[derive(Clone)]
 pub(super) struct Agreement {
-    /// To the sender: the receiver is there, a buffer is, or the data have been read.
+    /// To the sender: the receiver is ready, a buffer is, or the data have been read.
     pub go: Mailbox<Cause>,
-    /// To the receiver: data are there that the sender has written.
+    /// To the receiver: data written by the sender have arrived.
     pub done: Mailbox<Cause>,
-    /// To the receiver: a piece is there that has to be copied.
+    /// To the receiver: a piece to be copied has arrived.
     pub piece: Mailbox<Cause>,
 }
 
@@ -28,12 +28,11 @@ impl Agreement {
 }
 
 impl Rank {
-    /// How this library's data go.
     pub(super) fn rendezvous(&self) -> Rendezvous {
         self.world.mpi.rendezvous.unwrap_or_default()
     }
 
-    /// The sender's end, from when the receiver has been asked.
+    /// Performs the sender's side after the request to the receiver.
     pub(super) async fn move_data(&self, to: usize, bytes: u64, agreement: Agreement) {
         self.wait_for(&agreement.go).await;
         self.find().await;
@@ -45,7 +44,7 @@ impl Rank {
         }
     }
 
-    /// The receiver's end, from when it has been asked and has a receive.
+    /// Performs the receiver's side after request and receive have matched.
     pub(super) async fn take_data(&self, from: usize, bytes: u64, agreement: Agreement) {
         let header = self.world.mpi.header.0;
         let go = agreement.go.clone();
@@ -71,13 +70,13 @@ impl Rank {
         }
     }
 
-    /// What tells that something has come of what this rank posts.
+    /// Returns a callback that reports an effect of a posted request to `to`.
     pub(super) fn told(&self, posted: &Posted, to: &Mailbox<Cause>) -> Box<dyn FnOnce()> {
         let (posted, to, rank) = (posted.clone(), to.clone(), self.number);
         Box::new(move || to.send(posted.cause(rank)))
     }
 
-    /// Ports that share a message's data.
+    /// Returns the number of ports that share a message's data.
     pub(super) fn ports_for(&self, bytes: u64) -> u64 {
         match bytes >= self.world.mpi.stripe.0 {
             true => self.world.cluster.system().ports,
@@ -85,7 +84,7 @@ impl Rank {
         }
     }
 
-    /// Writes a piece of the data, with the end message behind it.
+    /// Writes a piece of the data, followed by the end message.
     pub(super) async fn write_piece(
         &self,
         to: usize,
@@ -104,7 +103,7 @@ impl Rank {
         posted.set(self.process.now());
     }
 
-    /// All of the data, over as many ports as are worth while.
+    /// Writes all data, over the ports that share the message.
     async fn write_data(&self, to: usize, bytes: u64, done: Mailbox<Cause>) {
         let ports = self.ports_for(bytes);
         let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
@@ -118,7 +117,7 @@ impl Rank {
         }
     }
 
-    /// All of the data, fetched by the receiver over as many ports as are worth while.
+    /// Reads all data as the receiver, over the ports that share the message.
     async fn read_data(&self, from: usize, bytes: u64) {
         let ports = self.ports_for(bytes);
         let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());

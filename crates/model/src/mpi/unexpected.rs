@@ -1,7 +1,8 @@
-//! Messages that come before their receive, in a library that does not leave them where they came in.
+//! Unexpected messages in a library that copies them out of their buffers.
 //!
-//! A library works when it is called: so while a rank waits for anything it takes them out of their buffers in the order of coming, and a
-//! receive that finds one copies it once more. While a rank computes they stay.
+//! A library makes progress only inside its calls: while a rank waits, it copies messages out of
+//! their buffers in order of arrival, and a receive that finds one copies it once more. While a
+//! rank computes, they stay in their buffers.
 
 use super::matching::Origin;
 use super::{Cause, Rank, World};
@@ -18,7 +19,7 @@ enum Place {
     Aside,
 }
 
-/// Where a message is that nobody has asked for.
+/// Location of an unexpected message.
 #[derive(Clone)]
 pub(super) struct Early(Rc<(Cell<Place>, Mailbox<Cause>)>);
 
@@ -27,13 +28,13 @@ impl Early {
         Early(Rc::new((Cell::new(Place::Buffer), Mailbox::new(sim))))
     }
 
-    /// Whether nobody has touched it.
+    /// Returns whether it is still in the buffer that it arrived in.
     pub fn is_in_its_buffer(&self) -> bool {
         self.0.0.get() == Place::Buffer
     }
 }
 
-/// A rank is in the library as long as this is.
+/// Guard: the rank is inside the library until it is dropped.
 pub(super) struct Inside(Option<(Rc<World>, usize)>);
 
 impl Drop for Inside {
@@ -50,12 +51,13 @@ impl World {
         self.mpi.unexpected == Some(Unexpected::Copied)
     }
 
-    /// What is noted of a message in a library that sets messages aside.
+    /// Returns the location state of a new message, if the library copies unexpected messages.
     pub(super) fn early(&self) -> Option<Early> {
         self.sets_aside().then(|| Early::new(self.cluster.sim()))
     }
 
-    /// Has a rank that is in the library take out what has come, unless it is at it.
+    /// Has a rank inside the library copy messages out of their buffers, unless it is already doing
+    /// so.
     pub(super) fn tidy(self: &Rc<Self>, rank: usize) {
         let relations = &self.relations[rank];
         let can = relations.inside.get() > 0 && !relations.tidying.get();
@@ -75,7 +77,7 @@ impl World {
 }
 
 impl Rank {
-    /// This rank is in the library, waiting.
+    /// Enters the library to wait.
     pub(super) fn inside(&self) -> Inside {
         if !self.world.sets_aside() {
             return Inside(None);
@@ -86,7 +88,7 @@ impl Rank {
         Inside(Some((self.world.clone(), self.number)))
     }
 
-    /// Takes a message, of a rendezvous without bytes of its own, out of its buffer.
+    /// Copies a message out of its buffer; a rendezvous request has no data to copy.
     async fn set_aside(&self, origin: Origin, bytes: u64, early: &Early) {
         early.0.0.set(Place::OnItsWay);
         self.find().await;
@@ -99,8 +101,8 @@ impl Rank {
         self.emptied(origin.source).await;
     }
 
-    /// Sees a message that a receive has got, and does the `work` on it that comes before its data; one that has been set aside has had
-    /// an overhead's worth of it.
+    /// Detects the message of a receive and spends the `work` due before its data; a message that
+    /// was copied aside has already had an overhead's worth of it.
     pub(super) async fn see(&self, source: usize, early: Option<&Early>, work: Time) -> Seen {
         let seen = early.filter(|early| !early.is_in_its_buffer());
         let Some(early) = seen else {
@@ -118,7 +120,7 @@ impl Rank {
         Seen::Aside
     }
 
-    /// The message has been used.
+    /// Ends the use of a message.
     pub(super) async fn used(&self, seen: Seen) {
         if let Seen::InItsBuffer(source) = seen {
             self.emptied(source).await;
@@ -126,10 +128,10 @@ impl Rank {
     }
 }
 
-/// Where a receive has found its message.
+/// Location in which a receive found its message.
 pub(super) enum Seen {
-    /// In a buffer that this rank filled.
+    /// In a buffer filled by this rank.
     InItsBuffer(usize),
-    /// Beside the buffers.
+    /// In a temporary buffer.
     Aside,
 }

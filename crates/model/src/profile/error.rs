@@ -1,4 +1,4 @@
-//! What is wrong with a profile, and where.
+//! Errors in profiles, with their position.
 
 /// A fault in a profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -6,10 +6,10 @@
 pub struct Error {
     /// The file.
     pub file: String,
-    /// Line in it, from 1.
+    /// Line in the file, from 1.
     pub line: usize,
     /// The key with its section, e.g. `pcie.read_latency`.
     pub key: String,
-    /// What is wrong with it and what is expected.
+    /// The fault, and the expected value.
     pub reason: String,
 }

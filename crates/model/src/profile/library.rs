@@ -1,4 +1,4 @@
-//! The profiles that are there: those shipped with the program, and those of directories beside or instead of them.
+//! The available profiles: those shipped with the program, and additional ones from directories.
 
 use super::error::Error;
 use super::overrides::Overrides;
@@ -10,19 +10,23 @@ use crate::topology::{Wiring, deadlock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Profiles by kind and name, with every value that they gave. What they are based on is found among all of them,
-/// whatever the order in which they were added.
+/// Profiles by kind and name, with every value that they define. Bases are looked up among all of
+/// them; the order of addition does not matter.
 #[derive(Debug, Clone)]
 pub struct Library {
     sources: Sources,
-    /// What was put in place of profiles' own values.
+    /// Values that replace those of profiles.
     overrides: Overrides,
     profiles: BTreeMap<Name, Profile>,
     recorded: Vec<Recorded>,
 }
 
 impl Library {
-    /// The shipped profiles.
+    /// Loads the shipped profiles.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a profile is invalid or an override does not match exactly one value.
     pub fn shipped(overrides: &Overrides) -> Result<Library, Error> {
         let mut sources = Sources::default();
         for (path, text) in SHIPPED {
@@ -50,15 +54,23 @@ impl Library {
         })
     }
 
-    /// The same with the files `*.toml` under `directory`, which may replace profiles of the same kind and name, and be based on
-    /// what they replace.
+    /// Adds the files `*.toml` under `directory`. They may replace profiles of the same kind and
+    /// name, and may be based on those that they replace.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the directory or a file cannot be read, or a profile is invalid.
     pub fn and_directory(&self, directory: &Path) -> Result<Library, Error> {
         let mut sources = self.sources.clone();
         add_directory(&mut sources, directory)?;
         Library::of(sources, self.overrides.clone())
     }
 
-    /// The same with more files; a profile's name is its file's without directories and ending.
+    /// Adds files; a profile's name is the file name without directories and extension.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a profile is invalid.
     pub fn and<'f>(
         &self,
         files: impl IntoIterator<Item = (&'f str, &'f str)>,
@@ -70,20 +82,29 @@ impl Library {
         Library::of(sources, self.overrides.clone())
     }
 
-    /// The same profiles with these values besides those that were put in place before.
+    /// Adds overrides to those already in effect.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an overridden value is invalid or an override does not match exactly one
+    /// value.
     pub fn with(&self, overrides: &Overrides) -> Result<Library, Error> {
         let library = Library::of(self.sources.clone(), self.overrides.and(overrides))?;
         library.check_overrides()?;
         Ok(library)
     }
 
-    /// The values that the system `name` is made of, with those of the profiles that its own are based on.
+    /// Returns the values that define the system `name`, those of its profiles' bases included.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such system, or a base is missing.
     pub fn used_by(&self, name: &str) -> Result<Vec<Recorded>, Error> {
         let names = self.system_names(name)?;
         let mut used = Vec::new();
         for part in parts(names) {
             let mut taken = BTreeSet::new();
-            // What a profile says itself hides what its base says, tables as a whole.
+            // A profile's own value hides that of its base; a table is replaced as a whole.
             for here in self.sources.chain(&part)? {
                 let own = self.recorded.iter().filter(|r| r.is_of(&here));
                 let own: Vec<_> = own.filter(|r| !taken.contains(r.said_with())).collect();
@@ -119,38 +140,38 @@ impl Library {
         Ok(())
     }
 
-    /// Every value of every profile.
+    /// Returns every value of every profile.
     pub fn recorded(&self) -> &[Recorded] {
         &self.recorded
     }
 
-    /// Those of profiles of what others have published. The software adapter's are fitted to measurements of it, by whoever
-    /// measures, and no published figure depends on them.
+    /// Returns the values of all profiles but the software adapter's. Those are fitted to local
+    /// measurements, and no published figure depends on them.
     pub fn of_published(&self) -> impl Iterator<Item = &Recorded> {
         let all = self.recorded.iter();
         all.filter(|value| value.kind != ProfileKind::Software)
     }
 
-    /// Names of the systems.
+    /// Iterates over the names of the systems.
     pub fn systems(&self) -> impl Iterator<Item = &str> {
         let systems = self.profiles.keys();
         let systems = systems.filter(|(kind, _)| *kind == ProfileKind::System);
         systems.map(|(_, name)| name.as_str())
     }
 
-    /// The profile of that kind and name.
+    /// Returns the profile `name` of kind `kind`.
     pub fn profile(&self, kind: ProfileKind, name: &str) -> Option<&Profile> {
         self.profiles.get(&(kind, name.to_owned()))
     }
 
-    /// Names of the software adapters.
+    /// Iterates over the names of the software adapters.
     pub fn software_names(&self) -> impl Iterator<Item = &str> {
         let all = self.profiles.keys();
         let all = all.filter(|(kind, _)| *kind == ProfileKind::Software);
         all.map(|(_, name)| name.as_str())
     }
 
-    /// The software adapter of that name, if there is one.
+    /// Returns the software adapter `name`, if it exists.
     pub fn software(&self, name: &str) -> Option<&Software> {
         match self.profile(ProfileKind::Software, name) {
             Some(Profile::Software(software)) => Some(software),
@@ -158,7 +179,11 @@ impl Library {
         }
     }
 
-    /// What makes up the system of that name.
+    /// Returns the names of the profiles that make up the system `name`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that lists the known systems if there is no such system.
     pub fn system_names(&self, name: &str) -> Result<&SystemNames, Error> {
         match self.profile(ProfileKind::System, name) {
             Some(Profile::System(names)) => Ok(names),
@@ -170,7 +195,12 @@ impl Library {
         }
     }
 
-    /// The system of that name, with its parts.
+    /// Returns the system `name` with its parts.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system or one of its profiles does not exist, or the topology does
+    /// not fit the rest of the system.
     pub fn system(&self, name: &str) -> Result<System, Error> {
         let names = self.system_names(name)?;
         macro_rules! part {
@@ -221,7 +251,7 @@ impl Library {
     }
 }
 
-/// Whether a topology is one for the rest of the system, and if not, why.
+/// Checks that a topology fits the rest of the system; the error states the reason.
 fn fits(
     wiring: &Wiring,
     names: &SystemNames,
@@ -260,7 +290,6 @@ fn fault_of(system: &str, key: &str, reason: String) -> Error {
     }
 }
 
-/// Kinds and names of a system's parts.
 fn parts(names: &SystemNames) -> Vec<Name> {
     let parts = [
         (ProfileKind::Host, Some(&names.host)),
@@ -278,7 +307,7 @@ fn parts(names: &SystemNames) -> Vec<Name> {
     given.collect()
 }
 
-/// Values of one path in profiles of two kinds get their kind before it.
+/// Prefixes the kind to paths that occur in profiles of two kinds.
 fn tell_apart(recorded: &mut [Recorded]) {
     let mut seen = BTreeSet::new();
     let twice: BTreeSet<_> = recorded

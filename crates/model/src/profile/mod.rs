@@ -1,9 +1,11 @@
-//! Profiles: what a host, bus, adapter, link, cable, switch or library is, as data with units and sources.
+//! Profiles describe a host, bus, adapter, link, cable, switch or library as data with units and
+//! sources.
 //!
-//! A profile is a TOML file. Every quantity is a table `{ value, unit, tag, source }`, the tag one of `datasheet`,
-//! `published`, `assumed` and `fitted`; a fitted value also has `low` and `high`, the physical bounds it must keep to. A library's choices
-//! have tag and source once for a table. Nothing is
-//! ignored: an unknown key, a missing unit or a value outside its bounds is an [`Error`] naming file, line and key.
+//! A profile is a TOML file. Every quantity is a table `{ value, unit, tag, source }`, the tag one
+//! of `datasheet`, `published`, `assumed` and `fitted`; a fitted value also has the physical bounds
+//! `low` and `high`. A library's table of choices has one tag and source for all its numbers.
+//! Nothing is ignored: an unknown key, a missing unit or a value outside its bounds is an [`Error`]
+//! that names file, line and key.
 
 mod error;
 mod library;

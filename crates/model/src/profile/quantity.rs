@@ -1,24 +1,24 @@
-//! Quantities: a number with a dimension, read from a unit that a profile names.
+//! Quantities: numbers with a dimension, in a unit that the profile names.
 
 use crate::kernel::Time;
 
-/// What kind of quantity a key holds.
+/// Dimension of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
     /// Nanoseconds.
     Time,
-    /// Bytes a second, given in 10^6 or 10^9.
+    /// Bytes per second; profiles use multiples of 10^6 or 10^9.
     Rate,
     /// Bytes.
     Bytes,
-    /// How many.
+    /// A whole number of items.
     Count,
-    /// A number without unit, a share or a factor.
+    /// A number without a unit: a share or a factor.
     Ratio,
 }
 
 impl Dimension {
-    /// Units that a profile may use, with what they are in the base unit.
+    /// Returns the permitted units with their factors to the base unit.
     pub fn units(self) -> &'static [(&'static str, f64)] {
         match self {
             Dimension::Time => &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("ps", 1e-3)],
@@ -35,11 +35,15 @@ impl Dimension {
     }
 }
 
-/// A type that a profile's quantity becomes.
+/// A type that represents a profile's quantity.
 pub trait Quantity: Sized {
     /// Its dimension.
     const DIMENSION: Dimension;
-    /// From the base unit, or why not.
+    /// Converts from the base unit.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if `base` is out of range.
     fn from_base(base: f64) -> Result<Self, String>;
 }
 
@@ -62,12 +66,12 @@ impl Quantity for Time {
     }
 }
 
-/// Bytes (or operations) a second.
+/// Bytes (or operations) per second.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Rate(pub f64);
 
 impl Rate {
-    /// How long `bytes` take.
+    /// Returns the time that `bytes` take at this rate.
     pub fn time(self, bytes: u64) -> Time {
         Time::rounded(bytes as f64 * 1e12 / self.0)
     }
@@ -97,7 +101,7 @@ impl Quantity for Bytes {
     }
 }
 
-/// A number of things, at least one.
+/// A number of items, at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count(pub u64);
 
@@ -108,7 +112,7 @@ impl Quantity for Count {
     }
 }
 
-/// A number of ports, at least two: a switch with one port joins nothing.
+/// A number of ports, at least two: a switch with one port connects nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ports(pub u64);
 

@@ -1,4 +1,4 @@
-//! Reads sections of a profile and leaves no key unread.
+//! Reads sections of a profile and rejects unknown keys.
 
 use super::error::Error;
 use super::overrides::Overrides;
@@ -14,16 +14,16 @@ mod tables;
 
 pub(super) use tables::Origin;
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag {
-    /// From a product's or a standard's own papers.
+    /// From the documents of a product or a standard.
     Datasheet,
-    /// From a published measurement other than the claims that the models are held against.
+    /// From a published measurement, other than the claims that the models are tested against.
     Published,
-    /// Chosen by judgement: nobody has published it, and it was not fitted to anything either.
+    /// Chosen by judgement: neither published nor fitted.
     Assumed,
-    /// Chosen so that the models meet measurements.
+    /// Chosen so that the models match measurements.
     Fitted,
 }
 
@@ -38,7 +38,7 @@ impl Tag {
         }
     }
 
-    /// The word used in profiles.
+    /// Returns the word for this tag in profiles.
     pub fn word(self) -> &'static str {
         match self {
             Tag::Datasheet => "datasheet",
@@ -49,36 +49,37 @@ impl Tag {
     }
 }
 
-/// A value as a profile gave it, for reports, sweeps and calibration.
+/// A value as given in a profile, for reports, sweeps and calibration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
-    /// The kind of its profile.
+    /// Kind of its profile.
     pub kind: ProfileKind,
-    /// The name of its profile.
+    /// Name of its profile.
     pub profile: String,
     /// `section.key`.
     pub key: String,
-    /// `profile.section.key`, which begins with the kind where there are two of them.
+    /// `profile.section.key`, prefixed by the kind if profiles of two kinds have this path.
     pub path: String,
-    /// In `unit`.
+    /// Value in `unit`.
     pub value: f64,
-    /// As in the profile.
+    /// Unit as in the profile.
     pub unit: String,
-    /// Where it comes from.
+    /// Origin of the value.
     pub tag: Tag,
-    /// The source in words.
+    /// Description of the source.
     pub source: String,
-    /// Physical bounds, in `unit`; always there for fitted values.
+    /// Physical bounds, in `unit`; always present for fitted values.
     pub bounds: Option<(f64, f64)>,
 }
 
 impl Recorded {
-    /// Its path with the kind.
+    /// Returns its path with the kind.
     pub(super) fn whole_path(&self) -> String {
         format!("{}/{}.{}", self.kind.word(), self.profile, self.key)
     }
 
-    /// What of it a profile says or leaves to its base: its key, or that of the tables that it is in.
+    /// Returns the unit of inheritance that it belongs to: its key, or for a value in an array of
+    /// tables the key of the array's section.
     pub(super) fn said_with(&self) -> &str {
         let mut ends = self.key.rmatch_indices('.').map(|(at, _)| at);
         let numbered = ends.next().zip(ends.next());
@@ -88,20 +89,19 @@ impl Recorded {
         tables.map_or(&self.key, |(_, before)| &self.key[..before])
     }
 
-    /// Whether somebody who says `path` means it.
+    /// Returns whether `path` refers to this value.
     pub(super) fn answers_to(&self, path: &str) -> bool {
         path == self.path
             || path == self.whole_path()
             || path == format!("{}.{}", self.profile, self.key)
     }
 
-    /// Whether it is a value of that profile.
     pub(super) fn is_of(&self, (kind, name): &Name) -> bool {
         self.kind == *kind && self.profile == *name
     }
 }
 
-/// What reading a file needs to know and collects.
+/// Context of reading a file, and the values collected from it.
 pub(super) struct Reading<'a> {
     pub file: &'a str,
     pub text: &'a str,
@@ -111,14 +111,13 @@ pub(super) struct Reading<'a> {
     pub recorded: RefCell<Vec<Recorded>>,
 }
 
-/// A table of a profile.
 pub(super) struct Section<'a> {
     reading: &'a Reading<'a>,
     path: String,
     at: usize,
     table: &'a DeTable<'a>,
     used: RefCell<BTreeSet<String>>,
-    /// The same section of the profile that this one is based on.
+    /// The same section of the base profile.
     base: Option<Box<Section<'a>>>,
 }
 
@@ -163,7 +162,7 @@ impl<'a> Section<'a> {
         table: &'a DeTable<'a>,
         base: Option<Section<'a>>,
     ) -> Section<'a> {
-        // These were read before this.
+        // `Sources` reads these two keys before.
         let used = ["base", "kind"].map(str::to_owned);
         let used = RefCell::new(BTreeSet::from(used));
         Section {
@@ -180,7 +179,7 @@ impl<'a> Section<'a> {
         self.own(key) || self.base.as_ref().is_some_and(|base| base.has(key))
     }
 
-    /// How far back in the chain of bases the key is found first.
+    /// Returns the distance in the chain of bases at which the key first occurs; 0 is this profile.
     pub fn depth(&self, key: &str) -> Option<usize> {
         match (self.own(key), &self.base) {
             (true, _) => Some(0),
@@ -193,7 +192,7 @@ impl<'a> Section<'a> {
         self.table.contains_key(key)
     }
 
-    /// A section inside this one, if it is there.
+    /// Returns a subsection, if it exists.
     pub fn section(&self, key: &str) -> Result<Option<Section<'a>>, Error> {
         let base = match &self.base {
             Some(base) => base.section(key)?,
@@ -216,13 +215,13 @@ impl<'a> Section<'a> {
         }))
     }
 
-    /// A section that must be there.
+    /// Returns a subsection that must exist.
     pub fn expect(&self, key: &str) -> Result<Section<'a>, Error> {
         self.section(key)?
             .ok_or_else(|| self.fault(key, self.at, "the section is missing"))
     }
 
-    /// An array of whole numbers.
+    /// Reads an array of whole numbers.
     pub fn numbers(&self, key: &str) -> Result<Vec<i64>, Error> {
         if let (false, Some(base)) = (self.own(key), &self.base) {
             return base.numbers(key);
@@ -232,7 +231,7 @@ impl<'a> Section<'a> {
             .ok_or_else(|| self.about(key, "expected an array of whole numbers".to_owned()))
     }
 
-    /// An array of arrays of whole numbers.
+    /// Reads an array of arrays of whole numbers.
     pub fn rows(&self, key: &str) -> Result<Vec<Vec<i64>>, Error> {
         if let (false, Some(base)) = (self.own(key), &self.base) {
             return base.rows(key);
@@ -249,7 +248,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// The same of a key that may be missing, here and in the bases.
+    /// Like [`Section::rows`], for a key that may be absent here and in the bases.
     pub fn rows_if_there(&self, key: &str) -> Result<Option<Vec<Vec<i64>>>, Error> {
         match self.has(key) {
             true => self.rows(key).map(Some),
@@ -263,7 +262,6 @@ impl<'a> Section<'a> {
         self.table.get(key).ok_or_else(missing)
     }
 
-    /// A string.
     pub fn word(&self, key: &str) -> Result<String, Error> {
         if let (false, Some(base)) = (self.own(key), &self.base) {
             return base.word(key);
@@ -279,7 +277,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One of a few words.
+    /// Reads one of the words in `choices`.
     pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, Error> {
         let word = self.word(key)?;
         let at = self.table.get(key).map_or(self.at, |v| v.span().start);
@@ -297,7 +295,7 @@ impl<'a> Section<'a> {
             })
     }
 
-    /// The same of a key that may be missing, here and in the bases.
+    /// Like [`Section::choice`], for a key that may be absent here and in the bases.
     pub fn choice_if_there<T: Copy>(
         &self,
         key: &str,
@@ -435,7 +433,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Refuses keys that nobody read.
+    /// Rejects keys that were not read.
     pub fn finish(&self) -> Result<(), Error> {
         let used = self.used.borrow();
         for (name, _) in self.table.iter() {
@@ -446,7 +444,7 @@ impl<'a> Section<'a> {
         Ok(())
     }
 
-    /// An error about a key of this section.
+    /// Creates an error about a key of this section, at byte offset `at`.
     pub fn fault(&self, key: &str, at: usize, reason: impl Into<String>) -> Error {
         Error {
             file: self.reading.file.to_owned(),
@@ -456,13 +454,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// An error about the value of a key, where it stands.
+    /// Creates an error about a key, at the position of its value.
     pub fn about(&self, key: &str, reason: String) -> Error {
         let at = self.table.get(key).map_or(self.at, |v| v.span().start);
         self.fault(key, at, reason)
     }
 
-    /// An error about the whole section.
+    /// Creates an error about the whole section.
     pub fn about_itself(&self, reason: String) -> Error {
         Error {
             key: self.path.clone(),
@@ -499,7 +497,7 @@ fn whole_numbers(value: &Spanned<DeValue<'_>>) -> Option<Vec<i64>> {
     entries.iter().map(whole).collect()
 }
 
-/// The line of a byte offset, from 1.
+/// Returns the line of a byte offset, from 1.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at.min(text.len())]
         .iter()

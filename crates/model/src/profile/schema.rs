@@ -1,4 +1,5 @@
-//! What each kind of profile holds. The doc of a field says what it means physically; `docs/models.md` has the equations.
+//! The sections of each kind of profile. A field's doc comment states its physical meaning;
+//! `docs/models.md` has the equations.
 
 use super::error::Error;
 use super::quantity::{Bytes, Count, Ports, Rate, Ratio};
@@ -6,7 +7,7 @@ use super::reader::{Field, Section};
 use crate::kernel::Time;
 use std::sync::Arc;
 
-/// Declares a section of a profile: a struct and how it is read, every key once.
+/// Declares a section of a profile: a struct, and a reader that takes every key exactly once.
 macro_rules! section {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident : $type:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -40,55 +41,59 @@ pub use topology::{Dragonfly, FatTree, Topology, Torus};
 section! {
     /// The processors of a host.
     Cpu {
-        /// Cores; a process has one for itself.
+        /// Number of cores; each process has a core to itself.
         cores: Count,
-        /// Building a work request, without handing it over.
+        /// Time to build a work request, excluding its submission to the adapter.
         post: Time,
-        /// An uncached write of eight bytes, or of a full write-combining buffer of 64: how long the core is busy with it.
+        /// Time a core is busy with an uncached write of 8 bytes, or of a full 64-byte
+        /// write-combining buffer.
         doorbell: Time,
-        /// The same of each further full buffer of the same request; without it as long.
+        /// The same for each further full buffer of one request; equal to `doorbell` if absent.
         further: Option<Time>,
-        /// A load that misses the core's caches, answered by memory or by another core's cache: what it costs to see a
-        /// completion or a flag that somebody else has written.
+        /// A load that misses the core's caches and is served by memory or by another core's cache:
+        /// the cost of observing a completion or a flag written by another core or device.
         miss: Time,
-        /// What a miss brings: a cache line, or the sector of several that are fetched together.
+        /// Bytes that a miss fetches: a cache line, or the sector of several lines that are fetched
+        /// together.
         line: Bytes,
-        /// Copying memory that is in no cache, one core: bytes read, as many written.
+        /// Rate at which one core copies uncached memory, in bytes read per second (as many are
+        /// written).
         copy: Rate,
-        /// Last-level cache of a core or its share.
+        /// Last-level cache per core, or a core's share of it.
         cache: Bytes,
-        /// Cores that share one.
+        /// Cores that share one last-level cache.
         sharing: Count,
-        /// Floating point at its peak, one core.
+        /// Peak floating-point rate of one core.
         peak: Rate,
     }
 }
 
 impl Cpu {
-    /// When core `core` sees a flag in shared memory that has changed, after the first does: the caches take the line
-    /// from each other, and the cores of a cache see it together.
+    /// Returns how much later than core 0 core `core` sees a changed flag in shared memory: the
+    /// caches fetch the line from one another in turn, and the cores of one cache see it together.
     pub fn behind(&self, core: usize) -> Time {
         self.miss * (core as u64 / self.sharing.0)
     }
 
-    /// Rate at which data pass from one core's cache to another's: a line at a time.
+    /// Returns the rate of data transfer from one core's cache to another's, one line at a time.
     pub fn between_caches(&self) -> Rate {
         Rate(self.line.0 as f64 / self.miss.seconds())
     }
 }
 
 section! {
-    /// The memory that a host's processors and buses share.
+    /// The memory shared by a host's processors and buses.
     Memory {
-        /// What it carries in all.
+        /// Total bandwidth.
         bandwidth: Rate,
     }
 }
 
 section! {
-    /// PCI Express: two directions, packets with overhead, a limited number of reads in flight at the chipset.
+    /// PCI Express: two directions, packets with overhead, a limited number of reads in flight at
+    /// the chipset.
     Pcie {
-        /// A lane after line encoding, each direction.
+        /// Rate of a lane after line encoding, in each direction.
         lane_rate: Rate,
         /// Lanes.
         lanes: Count,
@@ -98,66 +103,68 @@ section! {
         completion: Bytes,
         /// Largest read request.
         read_request: Bytes,
-        /// Framing, sequence, header and LCRC of a memory write or of a read request.
+        /// Framing, sequence number, header and LCRC of a memory write or of a read request.
         request_overhead: Bytes,
-        /// The same of a completion with data.
+        /// The same for a completion with data.
         completion_overhead: Bytes,
-        /// An acknowledgement or flow-control packet of the data link layer.
+        /// Size of a data link layer packet: an acknowledgement or a flow-control update.
         link_packet: Bytes,
-        /// Transaction packets for which one acknowledgement and one flow-control update are returned.
+        /// Number of transaction packets per returned acknowledgement and flow-control update.
         acknowledged: Count,
-        /// One way over the link, transceivers included.
+        /// One-way delay of the link, transceivers included.
         propagation: Time,
-        /// From a read request's arrival at the chipset until its data leave.
+        /// Time from a read request's arrival at the chipset until its data leave.
         read_latency: Time,
-        /// The chipset's buffer for reads under way. It is divided into blocks of `payload` bytes; a read has one while
-        /// it is executed, so the chipset executes `read_buffer / payload` reads at the same time.
+        /// The chipset's buffer for reads in progress. It is divided into blocks of `payload`
+        /// bytes; a read holds one while it is executed, so the chipset executes `read_buffer /
+        /// payload` reads at the same time.
         read_buffer: Bytes,
-        /// The shortest time that a read keeps its block, however little is asked for; without it a block is free when
-        /// its data have left.
+        /// Shortest time that a read holds its block, however small the read; if absent, a block is
+        /// free when its data have left.
         read_occupancy: Option<Time>,
-        /// From a write's arrival at the chipset until a processor sees it.
+        /// Time from a write's arrival at the chipset until a processor sees it.
         write_latency: Time,
-        /// Bytes of a processor's writes that may be on their way to the adapter: its credits for posted writes, and
-        /// what the chipset holds of them. A core that writes more waits.
+        /// Bytes of a processor's writes that may be in flight to the adapter: its credits for
+        /// posted writes plus the chipset's buffer. A core that writes more stalls.
         posted: Bytes,
     }
 }
 
 section! {
-    /// PCI-X: one bus for both directions, split transactions.
+    /// PCI-X: one bus for both directions, with split transactions.
     Pcix {
-        /// Bus peak.
+        /// Peak rate of the bus.
         rate: Rate,
-        /// Data of one burst.
+        /// Payload of one burst.
         burst: Bytes,
-        /// Bus time around a burst: arbitration, address and attribute phase, turn-around.
+        /// Bus time added per burst: arbitration, address and attribute phase, turn-around.
         burst_overhead: Time,
-        /// From the end of a read's request phase until the bridge starts to return data.
+        /// Time from the end of a read's request phase until the bridge starts to return data.
         read_latency: Time,
         /// Largest read.
         read_request: Bytes,
-        /// Split reads in flight.
+        /// Number of split reads in flight.
         read_slots: Count,
-        /// Through the bridge and the chipset, either way: from the end of a write on the bus until a processor sees
-        /// it, from a core's write until it is on the bus.
+        /// Delay of the bridge and chipset in either direction: from the end of a write on the bus
+        /// until a processor sees it, and from a core's write until it is on the bus.
         bridge: Time,
     }
 }
 
 impl Pcie {
-    /// Reads that the chipset executes at the same time.
+    /// Returns the number of reads that the chipset executes at the same time.
     pub fn read_slots(&self) -> u64 {
         (self.read_buffer.0 / self.payload.0).max(1)
     }
 }
 
 section! {
-    /// A host with several sockets whose adapter is at another than its processes and their memory.
+    /// A multi-socket host whose adapter is attached to a different socket than its processes and
+    /// their memory.
     Numa {
-        /// From one socket to the other, one way.
+        /// One-way latency from one socket to the other.
         latency: Time,
-        /// What goes between them, each way.
+        /// Bandwidth between the sockets, in each direction.
         rate: Rate,
     }
 }
@@ -174,7 +181,7 @@ pub enum Bus {
 /// A host: processors, memory, bus.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// In words.
+    /// Description.
     pub about: String,
     /// Processors.
     pub cpu: Cpu,
@@ -182,13 +189,13 @@ pub struct Host {
     pub memory: Memory,
     /// Bus.
     pub bus: Bus,
-    /// What is between the bus and the processes, if they are at different sockets.
+    /// The socket interconnect between bus and processes, if they are on different sockets.
     pub numa: Option<Numa>,
 }
 
 impl Host {
     pub(super) fn read(root: &Section<'_>) -> Result<Host, Error> {
-        // A profile with a bus of its own has not that of its base.
+        // A profile that names its own bus does not inherit that of its base.
         let (pcie, pcix) = (root.depth("pcie"), root.depth("pcix"));
         let wanted = |own: Option<usize>, other: Option<usize>| match (own, other) {
             (Some(own), Some(other)) => own <= other,
@@ -227,42 +234,42 @@ impl Host {
     }
 }
 
-/// How an adapter works through its queue pairs.
+/// How an adapter schedules the work of its queue pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduling {
-    /// One queue pair at a time: a change waits until the payload of the former's work has been read, and costs
-    /// [`Engines::change`].
+    /// One queue pair at a time: a switch waits until the payload of the previous queue pair's work
+    /// has been read, and costs [`Engines::change`].
     Serial,
     /// Work of several queue pairs in parallel.
     Parallel,
 }
 
 section! {
-    /// What processes packets: the same for both directions.
+    /// The packet-processing engines; the same values hold for both directions.
     Engines {
-        /// Engines of each direction, each on one piece of work at a time; without it as many as there is work for.
+        /// Engines in each direction, each processing one item at a time; unlimited if absent.
         number: Option<Count>,
-        /// What a work request takes to pass an engine; without it as long as a packet.
+        /// Time for a work request to pass an engine; equal to `packet` if absent.
         request: Option<Time>,
-        /// From one work request to the next at an engine, and of a queue pair: what they occupy, if that is more than they take to
-        /// pass. Rates show it, latencies do not.
+        /// Time between consecutive work requests of an engine, or of a queue pair, if longer than
+        /// the time they take to pass. It limits the rate and adds nothing to the latency.
         interval: Option<Time>,
-        /// Engine time of a packet, an acknowledgement included.
+        /// Engine time per packet, its acknowledgement included.
         packet: Time,
-        /// Engine time to change the queue pair; serial scheduling only.
+        /// Engine time to switch the queue pair; serial scheduling only.
         change: Option<Time>,
-        /// Between engine and wire, or wire and bus, not occupying anything.
+        /// Pipeline delay between engine and wire, or wire and bus; it occupies no resource.
         pipeline: Time,
     }
 }
 
-/// Which work requests travel inside the doorbell, if they are short enough: the driver's choice.
+/// Which sufficiently short work requests the driver sends inside the doorbell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BlueFlame {
-    /// Any.
+    /// Any request.
     #[default]
     Any,
-    /// Those that hold their payload.
+    /// Requests with inline payload only.
     Inline,
 }
 
@@ -280,12 +287,13 @@ section! {
     Send {
         /// DMA reads in flight.
         reads: Count,
-        /// Largest work request that may travel inside the doorbell; without it all are fetched.
+        /// Largest work request that may travel inside the doorbell; if absent, the adapter fetches
+        /// all of them.
         blueflame: Option<Bytes>,
-        /// Which of them do.
+        /// Which requests travel inside the doorbell.
         blueflame_takes: Option<BlueFlame>,
-        /// What is fetched before a work request's length is known; the rest is then, of one request of a queue pair at a time. Without
-        /// it the doorbell tells the length.
+        /// Bytes fetched before a work request's length is known; the rest is fetched afterwards,
+        /// for one request of a queue pair at a time. If absent, the doorbell states the length.
         first_fetch: Option<Bytes>,
     }
 }
@@ -293,16 +301,19 @@ section! {
 section! {
     /// The receiving side of an adapter.
     Receive {
-        /// Taking a receive request and reporting its completion, beyond what a write costs.
+        /// Time to take a receive request and report its completion, in addition to the cost of a
+        /// write.
         request: Time,
-        /// Receive requests that are fetched ahead; without it each is fetched when its message comes.
+        /// Receive requests that are prefetched; if absent, each is fetched when its message
+        /// arrives.
         fetched_ahead: Option<Count>,
-        /// Turning an RDMA read request into a response; without it that costs what a work request costs.
+        /// Time to turn an RDMA read request into a response; if absent, the cost of a work
+        /// request.
         read_turnaround: Option<Time>,
     }
 }
 
-/// Where connection and translation entries live beyond the caches.
+/// Where connection and translation entries reside that are not cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContextHome {
     /// Memory of the adapter itself.
@@ -312,27 +323,27 @@ pub enum ContextHome {
 }
 
 section! {
-    /// Caches of the adapter, and what they hold.
+    /// Caches of the adapter, and the sizes of their entries.
     Caches {
-        /// Queue pair contexts that fit; without it all do.
+        /// Queue pair contexts that fit; unlimited if absent.
         queue_pairs: Option<Count>,
-        /// Translation entries that fit, each for one page; without it all do.
+        /// Translation entries (one page each) that fit; unlimited if absent.
         translations: Option<Count>,
-        /// Bytes of a queue pair's context.
+        /// Bytes of a queue pair context.
         context: Bytes,
-        /// Bytes of one line of translations.
+        /// Bytes of a line of translations.
         translation_line: Bytes,
-        /// Translations of one line.
+        /// Translations per line.
         translations_line: Count,
         /// Page size.
         page: Bytes,
-        /// Smallest piece of host memory that the driver gives the adapter for contexts.
+        /// Smallest unit of host memory that the driver gives the adapter for contexts, in bytes.
         chunk: Bytes,
     }
 }
 
 impl Caches {
-    /// Lines of translations that fit, if not all do.
+    /// Returns the number of translation lines that fit, or `None` if all do.
     pub fn lines(&self) -> Option<u64> {
         let entries = self.translations?;
         Some((entries.0 / self.translations_line.0).max(1))
@@ -342,9 +353,9 @@ impl Caches {
 section! {
     /// Memory on the adapter.
     OwnMemory {
-        /// A read of it by the adapter.
+        /// Latency of a read by the adapter.
         latency: Time,
-        /// What it carries.
+        /// Bandwidth.
         bandwidth: Rate,
     }
 }
@@ -352,11 +363,11 @@ section! {
 /// An adapter.
 #[derive(Debug, Clone)]
 pub struct Adapter {
-    /// In words.
+    /// Description.
     pub about: String,
-    /// How work is scheduled.
+    /// Scheduling of queue pairs.
     pub scheduling: Scheduling,
-    /// Processing.
+    /// Packet engines.
     pub engines: Engines,
     /// Sending side.
     pub send: Send,
@@ -364,14 +375,14 @@ pub struct Adapter {
     pub receive: Receive,
     /// Caches.
     pub caches: Caches,
-    /// Home of what is not cached.
+    /// Where entries reside that are not cached.
     pub home: ContextHome,
-    /// Its own memory, if it has any.
+    /// Memory on the adapter, if it has any.
     pub memory: Option<OwnMemory>,
 }
 
 impl Engines {
-    /// What a work request takes to pass an engine.
+    /// Returns the time for a work request to pass an engine.
     pub fn request(&self) -> Time {
         self.request.unwrap_or(self.packet)
     }
@@ -420,32 +431,33 @@ impl Adapter {
 }
 
 section! {
-    /// A link after line encoding, with the headers around a packet's payload.
+    /// A link, at its rate after line encoding, with the headers around a packet's payload.
     Link {
-        /// In words.
+        /// Description.
         about: String,
         /// Data rate of the whole link.
         rate: Rate,
         /// Payload of a full packet.
         mtu: Bytes,
-        /// Headers and checks of any packet, and what is between two of them: LRH, BTH, ICRC, VCRC; on Ethernet preamble and gap, its
-        /// header and check, IP, UDP, BTH, ICRC.
+        /// Headers and checks of any packet, and the gap between two packets. InfiniBand: LRH, BTH,
+        /// ICRC, VCRC; Ethernet: preamble and gap, Ethernet header and check, IP, UDP, BTH, ICRC.
         packet_overhead: Bytes,
-        /// The extended header of a write's first packet or a read's request.
+        /// Extended header of the first packet of a write, or of a read request.
         rdma_header: Bytes,
-        /// The extended header of an acknowledgement or a read's response.
+        /// Extended header of an acknowledgement or a read response.
         acknowledgement_header: Bytes,
-        /// The extended header of a datagram.
+        /// Extended header of a datagram.
         datagram_header: Bytes,
-        /// Bytes that a datagram's receiver finds before its data.
+        /// Bytes before a datagram's data in the receive buffer.
         global_header: Bytes,
-        /// Share of the link that link-level control packets take.
+        /// Share of the link's rate used by link-level control packets.
         control: Ratio,
-        /// Virtual lanes for data, each with buffers of its own.
+        /// Virtual lanes for data, each with its own buffers.
         lanes: Count,
-        /// A buffer at an end of a link, of each virtual lane. For what comes in: the credits that the other end has; a packet leaves
-        /// an adapter's when the bus has taken its data, a switch's when it has left for the next link. For what goes out of an
-        /// adapter: payload that has been asked for from memory and has not left; what would need more is not read.
+        /// Buffer at one end of a link, per virtual lane. Inbound, it is the number of credits that
+        /// the peer has; a packet leaves an adapter's buffer when the bus has taken its data, and a
+        /// switch's when it has left for the next link. Outbound at an adapter, it bounds the
+        /// payload requested from memory that has not yet left; a read beyond it waits.
         buffer: Bytes,
     }
 }
@@ -453,11 +465,11 @@ section! {
 section! {
     /// A cable.
     Cable {
-        /// In words.
+        /// Description.
         about: String,
-        /// Metres.
+        /// Length in metres.
         length: Count,
-        /// Delay of a metre.
+        /// Delay per metre.
         per_metre: Time,
         /// Delay of the transceiver at each end.
         transceiver: Time,
@@ -465,21 +477,23 @@ section! {
 }
 
 section! {
-    /// A switch, and with several of them the fat tree that they form.
+    /// A switch; several of them form a fat tree.
     Switch {
-        /// In words.
+        /// Description.
         about: String,
-        /// Ports.
+        /// Number of ports.
         ports: Ports,
-        /// From a packet's first byte in to its first byte out.
+        /// Time from a packet's first byte in to its first byte out.
         latency: Time,
-        /// What it can hold of what comes over one link on one lane; without it as much as an adapter's end of the link can.
+        /// Buffer for packets from one link on one lane; if absent, the size of an adapter's
+        /// buffer.
         buffer: Option<Bytes>,
     }
 }
 
 impl Switch {
-    /// Nodes that switches of this kind join in a fat tree of three levels, the largest that there is.
+    /// Returns the number of nodes in a three-level fat tree of such switches, the largest
+    /// supported.
     pub fn joins(&self) -> u64 {
         let half = self.ports.0 / 2;
         2 * half * half * half
@@ -489,13 +503,13 @@ impl Switch {
 section! {
     /// The kernel's TCP/IP stack over InfiniBand.
     Stack {
-        /// In words.
+        /// Description.
         about: String,
         /// Payload of one packet of the stack.
         mtu: Bytes,
-        /// System call, TCP, IP and driver for a packet, on the way out or in.
+        /// Time for system call, TCP, IP and driver per packet, in either direction.
         packet: Time,
-        /// From the adapter's event to the running interrupt handler, moderation included.
+        /// Time from the adapter's event until the interrupt handler runs, moderation included.
         interrupt: Time,
     }
 }
@@ -503,7 +517,7 @@ section! {
 section! {
     /// Gigabit Ethernet, for comparison.
     Ethernet {
-        /// In words.
+        /// Description.
         about: String,
         /// Line rate.
         rate: Rate,
@@ -517,41 +531,42 @@ section! {
 section! {
     /// The remote file service.
     FileService {
-        /// In words.
+        /// Description.
         about: String,
-        /// Bytes moved at a time for one reader.
+        /// Bytes transferred at a time for one reader.
         block: Bytes,
-        /// Time for one block at either end: system call, page look-up, bookkeeping.
+        /// Time per block on either side: system call, page look-up, bookkeeping.
         block_time: Time,
-        /// Blocks in flight for one reader.
+        /// Blocks in flight per reader.
         blocks: Count,
     }
 }
 
 section! {
-    /// What applications do between messages.
+    /// Computation of applications between messages.
     Applications {
-        /// In words.
+        /// Description.
         about: String,
-        /// LAMMPS' rhodopsin benchmark: one step of its 32,000 atoms on one core. What computing takes that was recorded goes by it.
+        /// LAMMPS' rhodopsin benchmark: time of one step of its 32,000 atoms on one core. Recorded
+        /// computation times are scaled by it.
         rhodopsin_step: Time,
-        /// Share of the peak that matrix multiplication reaches on one core.
+        /// Share of the peak rate that matrix multiplication reaches on one core.
         gemm: Ratio,
-        /// A lattice QCD site's update: floating-point operations.
+        /// Floating-point operations per lattice QCD site update.
         qcd_flops: Count,
-        /// A lattice QCD site's update: bytes to and from memory.
+        /// Bytes to and from memory per lattice QCD site update.
         qcd_bytes: Bytes,
-        /// Share of the peak that the update reaches when memory keeps up.
+        /// Share of the peak rate that the update reaches when memory is no bottleneck.
         qcd_share: Ratio,
-        /// Share of the peak that NAS kernels reach.
+        /// Share of the peak rate that NAS kernels reach.
         nas_share: Ratio,
     }
 }
 
-/// A system: which of the other profiles make it up.
+/// A system: the names of the profiles that make it up.
 #[derive(Debug, Clone)]
 pub struct SystemNames {
-    /// In words.
+    /// Description.
     pub about: String,
     /// Host profile.
     pub host: String,
@@ -561,9 +576,9 @@ pub struct SystemNames {
     pub link: String,
     /// Cable profile.
     pub cable: String,
-    /// Switch profile; back to back without.
+    /// Switch profile; if absent, the nodes are connected back to back.
     pub switch: Option<String>,
-    /// How several switches are joined; without it in a fat tree of as many as it takes.
+    /// Topology of several switches; if absent, a fat tree of as many as needed.
     pub topology: Option<String>,
     /// Congestion control profile.
     pub congestion: Option<String>,
@@ -593,10 +608,10 @@ impl SystemNames {
     }
 }
 
-/// Declares the kinds of profiles: the word in a file, and what it holds.
+/// Declares the kinds of profiles: each kind's word in a file, and its content type.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident($type:ty) = $word:literal),* $(,)?) => {
-        /// What a profile describes.
+        /// The kind of a profile.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ProfileKind { $($(#[$doc])* $kind),* }
 
@@ -609,7 +624,7 @@ macro_rules! kinds {
         pub enum Profile { $($(#[$doc])* $kind($type)),* }
 
         impl Profile {
-            /// Reads the profile of that kind whose root is `root`.
+            /// Reads the profile of kind `kind` whose root section is `root`.
             pub(super) fn read(kind: ProfileKind, root: &Section<'_>) -> Result<Profile, Error> {
                 let profile = match kind {
                     $(ProfileKind::$kind => Profile::$kind(<$type>::read(root)?)),*
@@ -635,7 +650,7 @@ kinds! {
     Cable(Cable) = "cable",
     /// A switch.
     Switch(Switch) = "switch",
-    /// How switches are joined.
+    /// A topology of switches.
     Topology(Topology) = "topology",
     /// Congestion control.
     Congestion(Congestion) = "congestion",
@@ -656,7 +671,7 @@ kinds! {
 }
 
 impl ProfileKind {
-    /// The word used in profiles.
+    /// Returns the word for this kind in profiles.
     pub fn word(self) -> &'static str {
         let found = ProfileKind::WORDS.iter().find(|(_, kind)| *kind == self);
         found.map_or("", |(word, _)| word)
@@ -667,7 +682,7 @@ impl ProfileKind {
         found.map(|(_, kind)| *kind)
     }
 
-    /// What is wrong with a kind, and which there are.
+    /// Returns the message `wrong`, followed by the list of valid kinds.
     pub(super) fn expected(wrong: &str) -> String {
         let words: Vec<_> = ProfileKind::WORDS.iter().map(|(word, _)| *word).collect();
         format!("{wrong}; expected one of {}", words.join(", "))
@@ -677,9 +692,9 @@ impl ProfileKind {
 /// A system with its parts.
 #[derive(Debug, Clone)]
 pub struct System {
-    /// Its profile's name.
+    /// Name of its profile.
     pub name: String,
-    /// In words.
+    /// Description.
     pub about: String,
     /// Host.
     pub host: Host,
@@ -689,11 +704,11 @@ pub struct System {
     pub link: Link,
     /// Cable.
     pub cable: Cable,
-    /// Switch; back to back without.
+    /// Switch; if absent, the nodes are connected back to back.
     pub switch: Option<Switch>,
-    /// How several are joined; without it in a fat tree of as many as it takes.
+    /// Topology of several switches; if absent, a fat tree of as many as needed.
     pub topology: Option<Topology>,
-    /// Congestion control; without it nothing but the buffers' credits.
+    /// Congestion control; if absent, buffer credits alone limit senders.
     pub congestion: Option<Congestion>,
     /// Message passing.
     pub mpi: Option<Mpi>,
@@ -704,7 +719,7 @@ pub struct System {
 }
 
 impl System {
-    /// Nodes that it joins at most.
+    /// Returns the largest number of nodes that it can connect.
     pub fn joins(&self) -> u64 {
         match (&self.topology, &self.switch) {
             (Some(topology), _) => topology.wiring.nodes() as u64,

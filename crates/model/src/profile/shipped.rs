@@ -1,8 +1,8 @@
-//! The profiles that come with the program.
+//! The profiles shipped with the program.
 
 macro_rules! shipped {
     ($($name:literal),* $(,)?) => {
-        /// Name and text of each profile shipped with the program.
+        /// Name and text of each shipped profile.
         pub(super) const SHIPPED: &[(&str, &str)] = &[$((
             $name,
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/", $name, ".toml")),

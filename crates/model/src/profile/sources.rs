@@ -1,4 +1,4 @@
-//! Files of profiles by kind and name, and what each is based on.
+//! Profile files by kind and name, and their bases.
 
 use super::error::Error;
 use super::overrides::Overrides;
@@ -20,12 +20,13 @@ struct Source {
     base: Option<String>,
 }
 
-/// The files. A later one of the same kind and name is what the name means; it may be based on the one that it replaced.
+/// All profile files. The last file of a kind and name defines it; that file may be based on the
+/// one that it replaces.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sources(BTreeMap<Name, Vec<Source>>);
 
 impl Sources {
-    /// Adds a file; the profile's name is the file's without directories and ending.
+    /// Adds a file; the profile's name is the file name without directories and extension.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), Error> {
         let name = file.rsplit('/').next().unwrap_or(file);
         let name = name.trim_end_matches(".toml").to_owned();
@@ -47,12 +48,12 @@ impl Sources {
         Ok(())
     }
 
-    /// Kinds and names.
+    /// Iterates over the kinds and names.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.0.keys()
     }
 
-    /// A profile and what it is based on, nearest first.
+    /// Returns a profile and its bases, nearest first.
     pub fn chain(&self, name: &Name) -> Result<Vec<Name>, Error> {
         let chain = self.sources_of(name)?;
         Ok(chain.into_iter().map(|(name, _)| name).collect())
@@ -61,7 +62,7 @@ impl Sources {
     fn sources_of(&self, name: &Name) -> Result<Vec<(Name, &Source)>, Error> {
         let mut chain: Vec<(Name, &Source)> = Vec::new();
         let mut here = name.clone();
-        // How many files of this name are passed over: those that the one in the chain has replaced it by.
+        // Number of files of this name to skip: those that the chain already contains.
         let mut over = 0;
         loop {
             let files = self.0.get(&here).map_or(&[][..], Vec::as_slice);
@@ -87,7 +88,7 @@ impl Sources {
         }
     }
 
-    /// Reads the profile of that kind and name, and the values that it gives itself.
+    /// Reads the profile `name`, and returns it with the values that it defines itself.
     pub fn read(
         &self,
         name: &Name,
@@ -116,7 +117,8 @@ impl Sources {
         let root = root.expect("at least the profile itself");
         let profile = Profile::read(name.0, &root)?;
         drop(root);
-        // A file that was replaced by one that is based on it speaks under the same name.
+        // A replaced file that serves as the base of its replacement has the same name and counts
+        // as part of it.
         let own = readings.iter().filter(|reading| reading.profile == name.1);
         let mut recorded: Vec<Recorded> = Vec::new();
         for value in own.flat_map(|reading| reading.recorded.take()) {
@@ -144,7 +146,7 @@ fn parse<'a>(file: &str, text: &'a str) -> Result<Spanned<DeTable<'a>>, Error> {
     })
 }
 
-/// A word of the file's own, and where it stands.
+/// Returns a top-level string of the file and its position, if present.
 fn word(
     file: &str,
     text: &str,

@@ -1,22 +1,23 @@
-//! Which of the bytes that a processor moves are in its own cache, in the shared one, or in memory.
+//! Location of the bytes that a processor copies: its own cache, the shared cache, or memory.
 
 use crate::adapter::Place;
 use crate::adapter::cache::{Cache, Lookup};
 use std::collections::HashMap;
 use std::ops::{AddAssign, Range};
 
-/// Bytes that are kept and given up together.
+/// Unit of caching and eviction, in bytes.
 const PAGE: u64 = 4096;
 
-/// A cache, least recently used pages leaving first.
+/// A cache with least-recently-used replacement of pages.
 pub(super) struct Level {
     pages: Cache,
-    /// Of each page, what has been fetched since it came; what lies between two fetches counts as fetched.
+    /// Range of each page that has been fetched since it was cached; gaps between two fetches count
+    /// as fetched.
     fetched: HashMap<u64, Range<u64>>,
 }
 
 impl Level {
-    /// An empty cache of so many bytes.
+    /// Creates an empty cache of `bytes` bytes.
     pub fn new(bytes: u64) -> Level {
         Level {
             pages: Cache::new(Some(bytes / PAGE)),
@@ -24,7 +25,8 @@ impl Level {
         }
     }
 
-    /// Uses a part of a page; gives how many of its bytes were not there, and whether it was the page's first use.
+    /// Uses a part of a page; returns how many of its bytes were not cached, and whether this was
+    /// the page's first use.
     fn touch(&mut self, page: u64, part: Range<u64>) -> (u64, bool) {
         let first = self.pages.touch(page) != Lookup::Hit;
         let fetched = self.fetched.entry(page).or_insert(part.start..part.start);
@@ -42,16 +44,16 @@ impl Level {
     }
 }
 
-/// Bytes by where they were found.
+/// Bytes by location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Found {
     /// In the core's own cache.
     pub near: u64,
-    /// In the shared one.
+    /// In the shared cache.
     pub far: u64,
     /// In memory.
     pub memory: u64,
-    /// Whether a page came from memory of which nothing had been used: nobody can have asked for it ahead.
+    /// Whether a page from memory was unused before, so that it cannot have been prefetched.
     pub unforeseen: bool,
 }
 
@@ -64,7 +66,7 @@ impl AddAssign for Found {
     }
 }
 
-/// Uses `bytes` from `place` on.
+/// Uses `bytes` bytes from `place` on.
 pub(super) fn look_up(near: &mut Level, far: &mut Level, place: Place, bytes: u64) -> Found {
     let mut found = Found::default();
     let (mut at, end) = (place.address, place.address + bytes);

@@ -1,12 +1,14 @@
-//! The software adapter in virtual time: processors of one host that do all of the work themselves.
+//! The software adapter in virtual time: the processors of one host do all of the work.
 //!
-//! A write, read or atomic is executed where it is posted, by the requester's processor: its `post` and the copy of its bytes. A
-//! message is put into a channel (`send`) and served by the receiver's processor (`serve`, and the copy); what is not a short send takes
-//! both `longer`. Another core sees a
-//! `line` later what has been stored. Bytes move at the rate of where they are: a core's own cache, the cache that all share,
-//! memory, which is one server for all. Nothing is in flight anywhere else; there is no link, bus or engine.
+//! A write, read or atomic is executed by the requester's processor when it is posted: its `post`
+//! and the copy of its bytes. A message is put into a channel (`send`) and served by the receiver's
+//! processor (`serve`, and the copy); anything but a short send costs both sides `longer`. Another
+//! core sees a store after `line`. The copy rate depends on the location of the bytes: a core's own
+//! cache, the shared cache, or memory, which is one server for all. There is no link, bus or
+//! engine.
 //!
-//! What is not here: processes that share a core, sleeping, a target that has no thread to serve it, registration.
+//! Not modelled: processes that share a core, sleeping, targets without a thread to serve requests,
+//! registration.
 
 mod caches;
 
@@ -19,16 +21,16 @@ use caches::{Found, Level, look_up};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Bytes that a copy moves before another core gets at the memory.
+/// Bytes copied before another core gets access to memory.
 const STRETCH: u64 = 16 << 10;
 
-/// A processor and its own cache.
+/// A processor with its own cache.
 struct Core {
     time: Server,
     near: RefCell<Level>,
 }
 
-/// A host whose processes are adapters.
+/// A host whose processes are software adapters.
 pub struct SoftwareHost {
     sim: Sim,
     profile: Rc<Software>,
@@ -40,7 +42,7 @@ pub struct SoftwareHost {
 }
 
 impl SoftwareHost {
-    /// A host at rest.
+    /// Creates a host at rest.
     pub fn new(profile: &Software) -> Rc<SoftwareHost> {
         let core = |_| {
             Rc::new(Core {
@@ -59,12 +61,12 @@ impl SoftwareHost {
         })
     }
 
-    /// The simulation that it lives in.
+    /// Returns its simulation.
     pub fn sim(&self) -> &Sim {
         &self.sim
     }
 
-    /// A process on a core, cores being counted round.
+    /// Creates a process on core `core`, modulo the number of cores.
     pub fn process(self: &Rc<SoftwareHost>, core: usize) -> SoftwareProcess {
         SoftwareProcess {
             host: self.clone(),
@@ -72,7 +74,7 @@ impl SoftwareHost {
         }
     }
 
-    /// A queue pair's way to its peer.
+    /// Creates a queue pair's channel to its peer.
     pub fn channel(&self) -> Channel {
         Channel {
             turn: Semaphore::new(&self.sim, 1),
@@ -80,7 +82,7 @@ impl SoftwareHost {
         }
     }
 
-    /// An empty receive queue.
+    /// Creates an empty receive queue.
     pub fn inbox(&self) -> Rc<Inbox> {
         Rc::new(Inbox {
             posted: Cell::new(0),
@@ -88,9 +90,9 @@ impl SoftwareHost {
         })
     }
 
-    /// What has happened so far. Everything that is under way should have ended.
+    /// Returns the audit so far. All operations should have ended.
     pub fn audit(&self) -> Audit {
-        // A processor's work waits for it in the channels, which are not modelled as finite.
+        // A processor's work queues in the channels, whose capacity is not modelled.
         let usage = |what: String, server| Usage::of(what, server, Time(u64::MAX));
         let cores = self.cores.iter().enumerate();
         let mut all: Vec<Usage> = cores
@@ -107,7 +109,7 @@ impl SoftwareHost {
     }
 }
 
-/// Receive requests, of one queue pair or shared by several.
+/// Receive requests of one queue pair or shared by several.
 pub struct Inbox {
     posted: Cell<u64>,
     watch: Watch,
@@ -127,14 +129,14 @@ impl Inbox {
     }
 }
 
-/// What a queue pair has put before its peer and the peer has not served.
+/// The requests of a queue pair that its peer has yet to serve.
 #[derive(Clone)]
 pub struct Channel {
     turn: Semaphore,
     under_way: Rc<Cell<u64>>,
 }
 
-/// Who serves what comes through a channel.
+/// The serving side of a channel.
 #[derive(Clone)]
 pub struct Receiver {
     /// Its process.
@@ -151,23 +153,23 @@ pub struct SoftwareProcess {
 }
 
 impl SoftwareProcess {
-    /// The simulation.
+    /// Returns the simulation.
     pub fn sim(&self) -> &Sim {
         &self.host.sim
     }
 
-    /// What it is made of.
+    /// Returns the profile.
     pub fn profile(&self) -> &Software {
         &self.host.profile
     }
 
-    /// Is busy for a while.
+    /// Occupies the core for `span`.
     pub async fn compute(&self, span: Time) {
         let turn = self.core.time.reserve(self.host.sim.now(), span);
         self.host.sim.sleep_until(turn.end).await;
     }
 
-    /// Executes requests, or puts them before their receivers.
+    /// Executes requests, or passes them to their receivers.
     pub async fn post(
         &self,
         channel: &Channel,
@@ -176,7 +178,7 @@ impl SoftwareProcess {
     ) {
         for (request, receiver) in requests {
             self.host.sent.set(self.host.sent.get() + request.bytes);
-            // What comes behind something that waits for the peer must not overtake it.
+            // A request must not overtake earlier ones that wait for the peer.
             let waits = request.kind.is_received() || channel.under_way.get() > 0;
             match receiver.filter(|_| waits) {
                 Some(receiver) => {
@@ -233,7 +235,7 @@ impl SoftwareProcess {
         });
     }
 
-    /// Takes a completion that is there.
+    /// Takes an available completion.
     pub async fn take_completion(&self) {
         let start = self.sim().now();
         self.compute(self.host.profile.request.poll).await;
@@ -255,7 +257,7 @@ impl SoftwareProcess {
         self.span(stage::PLACEMENT, start);
     }
 
-    /// Reads memory, as fast as a core copies: that it reads faster is not in the profile.
+    /// Reads memory at the core's copy rate; the profile does not state that reading is faster.
     pub async fn read(&self, place: Place, bytes: u64) {
         let mut left = bytes;
         while left > 0 {
@@ -271,7 +273,7 @@ impl SoftwareProcess {
         look_up(&mut near, &mut far, place, bytes)
     }
 
-    /// Bytes pass the core. A rate is of bytes copied, so each is found `sides` times.
+    /// Moves bytes through the core. Rates count copied bytes, so each byte is found `sides` times.
     async fn pass(&self, found: Found, sides: u64) {
         let (host, cache) = (&self.host, &self.host.profile.cache);
         let cached = cache.near_rate.time(found.near) + cache.far_rate.time(found.far);
@@ -288,7 +290,6 @@ impl SoftwareProcess {
         self.compute(turn.end - now).await;
     }
 
-    /// Something took from `start` until now.
     fn span(&self, stage: &'static str, start: Time) {
         let now = self.sim().now();
         self.sim().span(stage, 0, start, now);
@@ -302,7 +303,7 @@ impl SoftwareHost {
 }
 
 impl Receiver {
-    /// Serves a request when its turn has come.
+    /// Serves a request in its turn.
     async fn serve(&self, channel: &Channel, request: Request, transport: Transport) {
         let process = &self.process;
         let (sim, line) = (process.sim(), process.profile().cores.line);
@@ -342,7 +343,7 @@ impl Receiver {
 }
 
 impl ChannelWork {
-    /// What either side takes longer for a request than for a short message.
+    /// Returns the additional time on either side, compared with a short message.
     fn more_for(&self, request: &Request) -> Time {
         let inline = request.placement == Placement::Inline;
         match request.kind == Kind::Send && (inline || request.bytes <= self.short.0) {

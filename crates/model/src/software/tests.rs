@@ -2,7 +2,7 @@ use super::*;
 use crate::adapter::{Kind, Placement};
 use crate::profile::{Library, Overrides};
 
-/// A host on which everything takes a round number of nanoseconds.
+/// A profile with round numbers of nanoseconds.
 fn profile() -> Software {
     let values = [
         ("cores.line", 40.0),
@@ -25,7 +25,7 @@ fn profile() -> Software {
     library.software("software").expect("is shipped").clone()
 }
 
-/// When something happened, in nanoseconds; nothing before it has.
+/// Time of an event in nanoseconds; `None` until it happens.
 type Noted = Rc<Cell<Option<f64>>>;
 
 fn noting(host: &Rc<SoftwareHost>, noted: &Noted) -> Option<crate::adapter::Action> {
@@ -56,7 +56,8 @@ fn request(host: &Rc<SoftwareHost>, kind: Kind, bytes: u64) -> (Request, [Noted;
     (request, noted)
 }
 
-/// Posts requests one after the other from core 0 to core 1; gives when each was placed and completed.
+/// Posts requests in order from core 0 to core 1; returns the times of placement and completion of
+/// each.
 fn run(host: &Rc<SoftwareHost>, kinds: &[(Kind, u64)], receives: u64) -> Vec<[Option<f64>; 2]> {
     let (process, channel) = (host.process(0), host.channel());
     let receiver = Receiver {
@@ -84,10 +85,11 @@ fn run(host: &Rc<SoftwareHost>, kinds: &[(Kind, u64)], receives: u64) -> Vec<[Op
 #[test]
 fn a_write_costs_its_requester_and_is_seen_a_line_later() {
     let host = SoftwareHost::new(&profile());
-    // The first page of either side comes from memory: 500 ns, and 8 bytes at 10 GB/s.
+    // The first page on each side comes from memory: 500 ns, and 8 bytes at 10 GB/s.
     let told = run(&host, &[(Kind::Write, 8), (Kind::Write, 4000)], 0);
     assert_eq!(told[0], [Some(640.8), Some(600.8)]);
-    // 8 of the bytes are near, 3,992 of a page that has begun: 0.08 ns and 399.2 ns, and no latency.
+    // 8 bytes are in the near cache and 3,992 on a page already in use: 0.08 ns and 399.2 ns,
+    // without latency.
     assert_eq!(told[1][1], Some(600.8 + 100.0 + 0.08 + 399.2));
 }
 
@@ -128,7 +130,8 @@ fn sender_and_receiver_work_at_the_same_time() {
     let host = SoftwareHost::new(&profile());
     let told = run(&host, &[(Kind::Send, 8); 200], 200);
     let [first, last] = [told[149][0], told[199][0]].map(|at| at.expect("was served"));
-    // The sender is the slower one: 70 ns a message, the receiver's 60 and its copy of 0.08 beside them.
+    // The sender is slower: 70 ns per message, the receiver 60 ns plus 0.08 ns for the copy, in
+    // parallel.
     assert!((last - first - 50.0 * 70.0).abs() < 1.0, "{}", last - first);
 }
 

@@ -1,13 +1,19 @@
-//! Whether packets could wait for each other for ever.
+//! Detects possible deadlocks between packets.
 //!
-//! A packet in the buffer at a link's end waits for room at the next link's. If no round of buffers, each with a packet that
-//! waits for the next, is possible by the routing, some packet can always go on. Source: Dally and Seitz, 1987 (channel
-//! dependency graph); for links chosen adaptively this asks for more than is needed.
+//! A packet in the buffer at a link's end waits for space in the next link's buffer. If the routing
+//! allows no cycle of buffers, each with a packet that waits for the next, some packet can always
+//! proceed. Source: Dally and Seitz, 1987 (channel dependency graph); for adaptive routing this
+//! condition is sufficient but stricter than necessary.
 
 use super::{Leg, Way, Wiring};
 use std::collections::HashSet;
 
-/// A round of waiting, if the routing allows one when a link has `lanes` virtual lanes, in words.
+/// Checks that the routing allows no cycle of waiting packets when a link has `lanes` virtual
+/// lanes.
+///
+/// # Errors
+///
+/// Returns a description of such a cycle and its remedy.
 pub fn round(wiring: &Wiring, lanes: usize) -> Result<(), String> {
     let classes = wiring.classes().min(lanes);
     let waits = dependencies(wiring, classes);
@@ -32,7 +38,8 @@ pub fn round(wiring: &Wiring, lanes: usize) -> Result<(), String> {
     ))
 }
 
-/// By channel (a link's buffer of a class): those for which a packet in it may wait.
+/// Returns, by channel (a link's buffer of one class), the channels that a packet in it may wait
+/// for.
 fn dependencies(wiring: &Wiring, classes: usize) -> Vec<Vec<u32>> {
     let mut waits = vec![Vec::new(); wiring.links() * classes];
     let mut known = HashSet::new();
@@ -49,7 +56,8 @@ fn dependencies(wiring: &Wiring, classes: usize) -> Vec<Vec<u32>> {
     waits
 }
 
-/// Tells the ways of which one may follow the other on a packet's way to its destination.
+/// Passes to `note` each pair of links that may follow each other on a packet's path to its
+/// destination.
 fn direct(wiring: &Wiring, note: &mut impl FnMut(Way, Way)) {
     let mut sources: Vec<_> = (0..wiring.nodes()).map(|n| wiring.switch_of(n)).collect();
     sources.sort_unstable();
@@ -74,10 +82,11 @@ fn direct(wiring: &Wiring, note: &mut impl FnMut(Way, Way)) {
     }
 }
 
-/// The same of packets that go to a third group first, and of what follows when they are there. Whether the group is a third one
-/// for any of them is not asked: what that adds does no harm.
+/// The same for packets that first go to an intermediate group, and for their continuation from
+/// there. It does not check whether the group is a third one for each packet: the additional
+/// dependencies do no harm.
 fn around(wiring: &Wiring, note: &mut impl FnMut(Way, Way)) {
-    // All switches choose, so the ways to the nodes of a switch are the same.
+    // All switches choose adaptively, so the paths to the nodes of one switch are the same.
     let mut targets: Vec<_> = (0..wiring.nodes()).collect();
     targets.dedup_by_key(|node| wiring.switch_of(*node));
     for group in 0..wiring.groups() {
@@ -97,7 +106,7 @@ fn around(wiring: &Wiring, note: &mut impl FnMut(Way, Way)) {
     }
 }
 
-/// A cycle of a directed graph, if it has one.
+/// Returns a cycle of a directed graph, if it has one.
 fn cycle(edges: &[Vec<u32>]) -> Option<Vec<usize>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {

@@ -1,30 +1,38 @@
-//! Groups of switches. Within a group each switch has a cable to each other; each group has as many cables to each other
-//! group as its switches have ports for. Routed minimally: within the group to a switch that has a cable to the
-//! destination's group, over it, and within that group. What has yet to leave its group is in one class, the rest in the next.
+//! Dragonfly: groups of switches. Within a group each switch has a cable to every other; each group
+//! has as many cables to every other group as its switches have ports for. Minimal routing: within
+//! the group to a switch that has a cable to the destination's group, over it, and within that
+//! group. Packets that have yet to leave their group are in one class of virtual lanes, all others
+//! in the next.
 //!
-//! All nodes of a group that send to one other group share the few cables between the two. A packet may therefore go to a third
-//! group first and from there on minimally (Valiant's routing); until it is there it is in a class before the two others. Source:
-//! Kim, Dally, Scott, Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008 (three virtual channels for ways
-//! that are not minimal).
+//! All nodes of a group that send to the same other group share the few cables between the two. A
+//! packet may therefore first go to an intermediate group and from there minimally (Valiant's
+//! routing); until it arrives there it is in an additional first class. Source: Kim, Dally, Scott,
+//! Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008 (three virtual channels
+//! for non-minimal paths).
 
 use super::Way;
 
-/// Switches are numbered group by group.
+/// A dragonfly, its switches numbered group by group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dragonfly {
     groups: usize,
-    /// Of a group.
+    /// Per group.
     switches: usize,
-    /// Of a switch.
+    /// Per switch.
     nodes: usize,
     cables: Vec<(usize, usize)>,
-    /// From one group to another, by both: the links, and the switch in the first that has each.
+    /// By source and destination group: the links between them, each with its switch in the source
+    /// group.
     between: Vec<Vec<(usize, usize)>>,
 }
 
 impl Dragonfly {
-    /// `groups` of `switches`, each of which has `nodes` nodes and `global` cables to other groups; an error says that these are
-    /// too few to join all groups.
+    /// Creates `groups` groups of `switches` switches with `nodes` nodes and `global` cables to
+    /// other groups each.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the cables are too few to connect all groups.
     pub fn new(
         groups: usize,
         switches: usize,
@@ -47,7 +55,8 @@ impl Dragonfly {
         }
         let mut between = vec![Vec::new(); groups * groups];
         let rounds = ports.checked_div(others).unwrap_or(0);
-        // Port k of a group goes to the group k + 1 further on; the way back is that one's port for as many less.
+        // Port k of group g leads to group g + k + 1, modulo the number of groups; the reverse link
+        // uses that group's port `others - 1 - k`.
         for round in 0..rounds {
             for group in 0..groups {
                 for step in 0..others {
@@ -74,48 +83,50 @@ impl Dragonfly {
         })
     }
 
-    /// Those within groups first.
+    /// Returns the cables, those within groups first.
     pub fn cables(&self) -> Vec<(usize, usize)> {
         self.cables.clone()
     }
 
-    /// Of all groups.
+    /// Returns the number of switches of all groups.
     pub fn switches(&self) -> usize {
         self.groups * self.switches
     }
 
-    /// Of all switches.
+    /// Returns the number of nodes of all switches.
     pub fn nodes(&self) -> usize {
         self.switches() * self.nodes
     }
 
-    /// Nodes are dealt out switch by switch.
+    /// Returns the switch of a node; nodes are numbered switch by switch.
     pub fn switch_of(&self, node: usize) -> usize {
         node / self.nodes
     }
 
-    /// The link between two switches of a group.
+    /// Returns the link between two switches of a group.
     fn within(&self, from: usize, to: usize) -> usize {
         let size = self.switches;
         let (group, one, other) = (from / size, from % size, to % size);
         let (low, high) = (one.min(other), one.max(other));
-        // Pairs before those of `low`, then before `high` among these.
+        // Pairs before those of `low`, then those of `low` before `high`.
         let pair = low * (2 * size - low - 1) / 2 + (high - low - 1);
         let cable = group * (size * (size - 1) / 2) + pair;
         2 * cable + usize::from(one > other)
     }
 
-    /// The group of a switch.
+    /// Returns the group of a switch.
     pub fn group_of(&self, switch: usize) -> usize {
         switch / self.switches
     }
 
-    /// How many.
+    /// Returns the number of groups.
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// Within a group to the switch itself, to another group as `leave` does; in class `class`, and in the next where it arrives.
+    /// Calls `each` with the links from switch `at` towards node `to`: within a group directly to
+    /// the switch, to another group as `leave` does; in class `class`, and in the next class within
+    /// the destination's group.
     pub fn ways(&self, at: usize, to: usize, class: usize, each: &mut impl FnMut(Way)) {
         let target = self.switch_of(to);
         if self.group_of(at) == self.group_of(target) {
@@ -126,7 +137,8 @@ impl Dragonfly {
         self.leave(at, self.group_of(target), class, each);
     }
 
-    /// To another group over a cable of its own if the switch has one, else to a switch that has.
+    /// Calls `each` with the links towards group `there`: the switch's own cables to it, or else
+    /// links to the switches that have one.
     pub fn leave(&self, at: usize, there: usize, class: usize, each: &mut impl FnMut(Way)) {
         let links = &self.between[self.group_of(at) * self.groups + there];
         let own = |(switch, _): &&(usize, usize)| *switch == at;

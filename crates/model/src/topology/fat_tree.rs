@@ -1,14 +1,15 @@
-//! Leaves with nodes, spines above them, the same number of cables between each two: a folded Clos network, and an
-//! oversubscribed one where a leaf has more nodes than cables upwards.
+//! Two-level fat tree: leaves with nodes, spines above them, and the same number of cables between
+//! every leaf and spine (a folded Clos network; oversubscribed if a leaf has more nodes than
+//! uplinks).
 
 use super::Way;
 
-/// Two levels of switches. Switches are numbered leaves first.
+/// Two levels of switches, numbered leaves first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FatTree {
     /// Leaves.
     pub leaves: usize,
-    /// Nodes of a leaf.
+    /// Nodes per leaf.
     pub nodes: usize,
     /// Spines.
     pub spines: usize,
@@ -17,7 +18,7 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// One for each pair of a leaf and a spine, and `parallel` of them.
+    /// Returns the cables: `parallel` for each pair of a leaf and a spine.
     pub fn cables(&self) -> Vec<(usize, usize)> {
         let pairs = (0..self.leaves).flat_map(|leaf| (0..self.spines).map(move |s| (leaf, s)));
         pairs
@@ -27,22 +28,23 @@ impl FatTree {
             .collect()
     }
 
-    /// Leaves and spines.
+    /// Returns the number of leaves and spines.
     pub fn switches(&self) -> usize {
         self.leaves + self.spines
     }
 
-    /// Of all leaves.
+    /// Returns the number of nodes of all leaves.
     pub fn nodes(&self) -> usize {
         self.leaves * self.nodes
     }
 
-    /// Its leaf.
+    /// Returns the leaf of a node.
     pub fn switch_of(&self, node: usize) -> usize {
         node / self.nodes
     }
 
-    /// Up over any cable, down over any to the leaf.
+    /// Calls `each` with the links from `at` towards node `to`: up over any cable, down over any
+    /// cable to the leaf.
     pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(Way)) {
         let first = |leaf: usize, spine: usize| (leaf * self.spines + spine) * self.parallel;
         let (cables, direction) = match at.checked_sub(self.leaves) {

@@ -1,10 +1,10 @@
-//! How switches are joined as a profile gives it (`kind = "topology"`), and which way a packet goes.
+//! The wiring of switches as given by a profile (`kind = "topology"`), and the routes of packets.
 //!
-//! A [`Wiring`] has switches, cables between them and nodes attached to them. Of a packet's destination and the switch that
-//! has it, and of nothing else but a third group that it goes by ([`Leg`]), it is said over which links it may go on, and in which
-//! class of virtual lanes it is there: as by forwarding tables and SL-to-VL tables. Where several links lead on, the destination's
-//! number chooses (destination modulo k), or the switch does ([`Routing`]). [`deadlock`] says whether packets could wait for each
-//! other for ever.
+//! A [`Wiring`] has switches, cables between them and nodes attached to them. The switch that holds
+//! a packet, its destination and, if any, its intermediate group ([`Leg`]) determine the links over
+//! which it may continue, and its class of virtual lanes there, as with forwarding tables and
+//! SL-to-VL tables. Among several links the destination's number chooses (destination modulo k), or
+//! the switch does ([`Routing`]). [`deadlock`] checks for possible deadlocks.
 
 pub mod deadlock;
 mod dragonfly;
@@ -19,29 +19,30 @@ pub use routing::{Leg, Routing};
 pub use table::Table;
 pub use torus::Torus;
 
-/// A link over which a packet may go on, and the class of virtual lanes that it takes there.
+/// A link over which a packet may continue, and its class of virtual lanes there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
     /// Number of the link.
     pub link: usize,
-    /// From 0.
+    /// Class of virtual lanes, from 0.
     pub class: usize,
 }
 
-/// The rule by which switches are joined.
+/// The rule that connects the switches.
 #[derive(Debug, Clone)]
 pub enum Shape {
     /// Leaves and spines.
     FatTree(FatTree),
     /// Rings in one to three dimensions.
     Torus(Torus),
-    /// Groups, all joined within and with each other.
+    /// Groups with all-to-all cables within and between groups.
     Dragonfly(Dragonfly),
-    /// Cables one by one.
+    /// An explicit list of cables.
     Table(Table),
 }
 
-/// Switches, cables, nodes. A cable is two links: number 2n from its first end, 2n + 1 from its second.
+/// Switches, cables, nodes. A cable is two links: number 2n from its first end, 2n + 1 from its
+/// second.
 #[derive(Debug, Clone)]
 pub struct Wiring {
     shape: Shape,
@@ -50,9 +51,12 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// By a rule.
+    /// Creates the wiring of a shape.
     ///
-    /// Panics if a shape without groups is to be routed by third ones: who reads profiles refuses that.
+    /// # Panics
+    ///
+    /// If the routing uses intermediate groups and the shape has none; the profile reader rejects
+    /// that.
     pub fn new(shape: Shape, routing: Routing) -> Wiring {
         let groups = matches!(shape, Shape::Dragonfly(_));
         assert!(groups || !routing.goes_around(), "a shape without groups");
@@ -69,7 +73,7 @@ impl Wiring {
         }
     }
 
-    /// Switches.
+    /// Returns the number of switches.
     pub fn switches(&self) -> usize {
         match &self.shape {
             Shape::FatTree(tree) => tree.switches(),
@@ -79,7 +83,7 @@ impl Wiring {
         }
     }
 
-    /// Nodes that it joins.
+    /// Returns the number of nodes that it connects.
     pub fn nodes(&self) -> usize {
         match &self.shape {
             Shape::FatTree(tree) => tree.nodes(),
@@ -89,7 +93,7 @@ impl Wiring {
         }
     }
 
-    /// The switch that a node is attached to.
+    /// Returns the switch that a node is attached to.
     pub fn switch_of(&self, node: usize) -> usize {
         match &self.shape {
             Shape::FatTree(tree) => tree.switch_of(node),
@@ -99,7 +103,7 @@ impl Wiring {
         }
     }
 
-    /// Classes of virtual lanes that its routing tells apart.
+    /// Returns the number of virtual lane classes that its routing distinguishes.
     pub fn classes(&self) -> usize {
         match &self.shape {
             Shape::FatTree(_) | Shape::Table(_) => 1,
@@ -108,7 +112,7 @@ impl Wiring {
         }
     }
 
-    /// Groups of switches, by one of which packets may go that is neither their first nor their last; none in most shapes.
+    /// Returns the number of groups of switches usable as intermediate groups; 0 for most shapes.
     pub fn groups(&self) -> usize {
         match &self.shape {
             Shape::Dragonfly(dragonfly) => dragonfly.groups(),
@@ -116,22 +120,22 @@ impl Wiring {
         }
     }
 
-    /// Who chooses.
+    /// Returns the routing.
     pub fn routing(&self) -> Routing {
         self.routing
     }
 
-    /// Whether packets to one destination may go different ways.
+    /// Returns whether packets to one destination may take different paths.
     pub fn is_adaptive(&self) -> bool {
         self.routing != Routing::Deterministic
     }
 
-    /// Links, two a cable.
+    /// Returns the number of links, two per cable.
     pub fn links(&self) -> usize {
         2 * self.cables.len()
     }
 
-    /// The switches that a link leads from and to.
+    /// Returns the switches that a link leads from and to.
     pub fn ends(&self, link: usize) -> (usize, usize) {
         let (one, other) = self.cables[link / 2];
         match link % 2 {
@@ -140,7 +144,8 @@ impl Wiring {
         }
     }
 
-    /// Ports that each switch needs for its cables and for nodes whose adapters use `ports` each.
+    /// Returns the number of ports that each switch needs for its cables and for nodes whose
+    /// adapters use `ports` each.
     pub fn ports_taken(&self, ports: usize) -> Vec<usize> {
         let mut taken = vec![0; self.switches()];
         for node in 0..self.nodes() {
@@ -153,7 +158,8 @@ impl Wiring {
         taken
     }
 
-    /// Tells `each` way on which switch `at`, to which `to` is not attached, may send what is for node `to`: one at least.
+    /// Calls `each` with every link over which switch `at` may send a packet for node `to`, at
+    /// least one. `to` must not be attached to `at`.
     pub fn ways(&self, at: usize, to: usize, mut each: impl FnMut(Way)) {
         match &self.shape {
             Shape::FatTree(tree) => tree.ways(at, to, &mut each),
@@ -166,7 +172,7 @@ impl Wiring {
         }
     }
 
-    /// The way that the destination's number chooses.
+    /// Returns the link chosen by the destination's number.
     pub fn way(&self, at: usize, to: usize) -> Way {
         let mut number = 0;
         self.ways(at, to, |_| number += 1);
@@ -181,7 +187,8 @@ impl Wiring {
         chosen.expect("every switch knows a way to every node")
     }
 
-    /// The ways that a packet may take: that of the destination's number, or all if the switch chooses.
+    /// Calls `each` with the links that a packet may take: the one chosen by the destination's
+    /// number, or all if the switch chooses.
     pub fn taken(&self, at: usize, to: usize, mut each: impl FnMut(Way)) {
         match self.is_adaptive() {
             true => self.ways(at, to, each),
@@ -189,7 +196,7 @@ impl Wiring {
         }
     }
 
-    /// The same of a packet on that leg of its way.
+    /// Like [`Wiring::ways`], for a packet on leg `leg` of its path.
     pub fn ways_of(&self, leg: Leg, at: usize, to: usize, mut each: impl FnMut(Way)) {
         match (leg, &self.shape) {
             (Leg::Around(group), Shape::Dragonfly(dragonfly)) => {
@@ -199,7 +206,7 @@ impl Wiring {
         }
     }
 
-    /// The leg on which a packet is that was on `leg` and is at switch `at` now.
+    /// Returns the leg of a packet that was on `leg` and is now at switch `at`.
     pub fn leg_at(&self, leg: Leg, at: usize) -> Leg {
         match (leg, &self.shape) {
             (Leg::Around(group), Shape::Dragonfly(dragonfly))
@@ -211,7 +218,8 @@ impl Wiring {
         }
     }
 
-    /// How many groups a packet from switch `at` to node `to` may go by: none within its own.
+    /// Returns the number of intermediate groups available from switch `at` to node `to`: 0 within
+    /// a group.
     pub fn arounds(&self, at: usize, to: usize) -> usize {
         match &self.shape {
             Shape::Dragonfly(dragonfly) if self.routing.goes_around() => {
@@ -225,7 +233,7 @@ impl Wiring {
         }
     }
 
-    /// The `number`th of them.
+    /// Returns the `number`th of these groups.
     pub fn around(&self, at: usize, to: usize, number: usize) -> Leg {
         let Shape::Dragonfly(dragonfly) = &self.shape else {
             return Leg::Direct;
@@ -236,7 +244,8 @@ impl Wiring {
         Leg::Around(past_low + usize::from(past_low >= high))
     }
 
-    /// Links to node `to`'s switch from `at`, by the first of the ways of each leg.
+    /// Returns the number of links from `at` to node `to`'s switch, along the first link of each
+    /// step.
     pub fn length(&self, leg: Leg, at: usize, to: usize) -> usize {
         let target = self.switch_of(to);
         let (mut leg, mut at, mut length) = (self.leg_at(leg, at), at, 0);

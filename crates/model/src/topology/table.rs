@@ -1,29 +1,35 @@
-//! Cables one by one, with forwarding tables or without: then the shortest ways are taken.
+//! Explicit list of cables, with forwarding tables or, without them, shortest paths.
 
 use super::Way;
 use std::collections::VecDeque;
 
-/// Where nodes are attached, which switches are joined, and how to go on.
+/// Switches with their nodes and cables, and the routes between them.
 #[derive(Debug, Clone)]
 pub struct Table {
     switches: usize,
     attached: Vec<usize>,
     cables: Vec<(usize, usize)>,
-    /// Links that leave each switch, with the switch at their end.
+    /// Links that leave each switch, with the switch at their far end.
     leaving: Vec<Vec<(usize, usize)>>,
     onwards: Onwards,
 }
 
 #[derive(Debug, Clone)]
 enum Onwards {
-    /// By switch and node: the link that is taken.
+    /// By switch and node: the link to take.
     Given(Vec<Option<usize>>),
-    /// By switch and switch: cables between them.
+    /// By switch and switch: the number of cables between them.
     Shortest(Vec<usize>),
 }
 
 impl Table {
-    /// `attached`: the switch of each node; `cables`: the switches at their ends. An error says what is wrong with them.
+    /// Creates a table. `attached` is the switch of each node, `cables` the switches at the ends of
+    /// each.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a node or cable refers to a switch that does not exist, a cable connects
+    /// a switch with itself, or a node cannot be reached.
     pub fn new(
         switches: usize,
         attached: Vec<usize>,
@@ -69,8 +75,13 @@ impl Table {
         })
     }
 
-    /// The same with forwarding tables: by switch and node the number of the cable that is taken; for nodes of its own, and for
-    /// those that never come there, -1. An error says what is wrong with them.
+    /// Adds forwarding tables: by switch and node the number of the cable to take, or -1 for the
+    /// switch's own nodes and for those whose packets never come there.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the tables have the wrong size, name a cable that the switch does not
+    /// have, or leave a node unreachable.
     pub fn forwarding(mut self, tables: &[Vec<i64>]) -> Result<Table, String> {
         if tables.len() != self.switches {
             return Err(format!(
@@ -110,7 +121,7 @@ impl Table {
         Ok(self)
     }
 
-    /// From every switch with nodes, every node is reached.
+    /// Checks that every node is reached from every switch with nodes.
     fn every_way_ends(&self) -> Result<(), String> {
         let mut sources = self.attached.clone();
         sources.sort_unstable();
@@ -144,27 +155,28 @@ impl Table {
         if link.is_multiple_of(2) { other } else { one }
     }
 
-    /// As they were given.
+    /// Returns the cables.
     pub fn cables(&self) -> &[(usize, usize)] {
         &self.cables
     }
 
-    /// How many.
+    /// Returns the number of switches.
     pub fn switches(&self) -> usize {
         self.switches
     }
 
-    /// How many.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.attached.len()
     }
 
-    /// As it was given.
+    /// Returns the switch of a node.
     pub fn switch_of(&self, node: usize) -> usize {
         self.attached[node]
     }
 
-    /// The link of the forwarding table, or all that bring a packet nearer.
+    /// Calls `each` with the link of the forwarding table, or with all links that lead closer to
+    /// the node.
     pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(Way)) {
         match &self.onwards {
             Onwards::Given(links) => {
@@ -184,7 +196,7 @@ impl Table {
     }
 }
 
-/// Cables from a switch to each; the largest number where none lead.
+/// Returns the number of cables from a switch to each switch; `usize::MAX` if unreachable.
 fn distances_from(switch: usize, leaving: &[Vec<(usize, usize)>]) -> Vec<usize> {
     let mut distances = vec![usize::MAX; leaving.len()];
     distances[switch] = 0;

@@ -1,23 +1,24 @@
-//! Rings in up to three dimensions, routed one dimension after the other, the shorter way round.
+//! Rings in up to three dimensions, routed one dimension after another, the shorter way around.
 //!
-//! In each ring a packet that has still to pass from the last switch to the first, or back, is in class 0, any other in
-//! class 1; so no ring of links waits for itself. Source: Dally and Seitz, "Deadlock-free message routing in multiprocessor
-//! interconnection networks", IEEE Transactions on Computers, 1987.
+//! In each ring a packet that has yet to cross the link between the last and the first switch is in
+//! class 0, any other in class 1; so no ring of links waits for itself. Source: Dally and Seitz,
+//! "Deadlock-free message routing in multiprocessor interconnection networks", IEEE Transactions on
+//! Computers, 1987.
 
 use super::Way;
 
-/// Dimensions; one without extent has the size 1. Switches are numbered by the first dimension first.
+/// A torus; an unused dimension has size 1. Switches are numbered along the first dimension first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torus {
     sizes: [usize; 3],
     nodes: usize,
-    /// By switch and dimension: the links onwards and back, where there are any.
+    /// By switch and dimension: the links forwards and backwards, if any.
     steps: Vec<[Option<usize>; 2]>,
     cables: Vec<(usize, usize)>,
 }
 
 impl Torus {
-    /// Rings of so many switches, `nodes` nodes a switch.
+    /// Creates rings of `sizes` switches, with `nodes` nodes per switch.
     pub fn new(sizes: [usize; 3], nodes: usize) -> Torus {
         let mut torus = Torus {
             sizes,
@@ -48,33 +49,34 @@ impl Torus {
         switch / below % self.sizes[dimension]
     }
 
-    /// The switch with that coordinate instead.
+    /// Returns the switch whose coordinate in `dimension` is `coordinate` instead.
     fn with(&self, switch: usize, dimension: usize, coordinate: usize) -> usize {
         let below: usize = self.sizes[..dimension].iter().product();
         switch - self.coordinate(switch, dimension) * below + coordinate * below
     }
 
-    /// One from each switch onwards in each ring.
+    /// Returns the cables, one from each switch forwards in each ring.
     pub fn cables(&self) -> Vec<(usize, usize)> {
         self.cables.clone()
     }
 
-    /// Of all dimensions.
+    /// Returns the number of switches of all dimensions.
     pub fn switches(&self) -> usize {
         self.sizes.iter().product()
     }
 
-    /// Of all switches.
+    /// Returns the number of nodes of all switches.
     pub fn nodes(&self) -> usize {
         self.switches() * self.nodes
     }
 
-    /// Nodes are dealt out switch by switch.
+    /// Returns the switch of a node; nodes are numbered switch by switch.
     pub fn switch_of(&self, node: usize) -> usize {
         node / self.nodes
     }
 
-    /// In the first dimension that differs, the shorter way; both, if they are as long.
+    /// Calls `each` with the links towards node `to`: in the first dimension that differs, the
+    /// shorter way around, or both ways if they are equal.
     pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(Way)) {
         let target = self.switch_of(to);
         for dimension in 0..3 {

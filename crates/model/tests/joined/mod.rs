@@ -1,4 +1,4 @@
-//! Systems of switches joined as a test says, and traffic on them.
+//! Test systems with a given topology, and traffic on them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,12 +7,12 @@ use verbena_model::cluster::Cluster;
 use verbena_model::kernel::Time;
 use verbena_model::profile::{Error, Library, Overrides, System};
 
-/// A count as profiles have it.
+/// Returns a count in profile syntax.
 pub fn count(value: usize) -> String {
     format!("{{ value = {value}, unit = \"1\", tag = \"assumed\", source = \"a test\" }}")
 }
 
-/// The text of a topology profile with a section of counts.
+/// Returns the text of a topology profile with a section of counts.
 pub fn shape(section: &str, values: &[(&str, usize)], routing: &str) -> String {
     let values: Vec<_> = values
         .iter()
@@ -24,7 +24,7 @@ pub fn shape(section: &str, values: &[(&str, usize)], routing: &str) -> String {
     )
 }
 
-/// ConnectX DDR with switches joined so, of enough ports.
+/// Returns ConnectX DDR with the given topology, and switches with enough ports.
 pub fn system(topology: &str, nodes: usize, lanes: f64) -> Result<System, Error> {
     let own = format!(
         "kind = \"system\"\nbase = \"connectx-ddr\"\nabout = \"a test's\"\nswitch = \"large\"\ntopology = \"joined\"\nnodes = {}\n",
@@ -46,7 +46,8 @@ pub fn system(topology: &str, nodes: usize, lanes: f64) -> Result<System, Error>
 /// A message: from, to, kind, bytes.
 pub type Planned = (usize, usize, Kind, u64);
 
-/// When all had come to rest, how many messages were placed and completed, and what no machine could have done.
+/// The time at which the system came to rest, the numbers of placed and completed messages, and the
+/// violated invariants.
 #[derive(Debug, PartialEq)]
 pub struct Outcome {
     pub rest: Time,
@@ -55,7 +56,7 @@ pub struct Outcome {
     pub breaches: Vec<String>,
 }
 
-/// Has all messages sent at once.
+/// Sends all messages at once.
 pub fn run(system: &System, nodes: usize, fidelity: Fidelity, messages: &[Planned]) -> Outcome {
     let cluster = Cluster::new(system, nodes, fidelity);
     let (placed, completed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));

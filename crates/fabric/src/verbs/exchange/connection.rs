@@ -1,4 +1,4 @@
-//! A process's end of the exchange.
+//! A process's connection to the exchange.
 
 use super::frame::{self, GATHERED, LEFT_BEHIND, LOST, REFUSED, word};
 use super::greeting::{Secret, introduce};
@@ -11,24 +11,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// What a process waits for that waits for the others at the exchange.
+/// Name of the wait for other processes at the exchange.
 pub const AT_EXCHANGE: &str = "the exchange";
-/// How long one place is tried for the hub before the next one.
+/// Time limit per address when searching for the hub.
 const PLACE_PATIENCE: Duration = Duration::from_secs(2);
-/// How long until all places are tried again.
+/// Delay until all addresses are tried again.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Where the hub of a job may be, and what proves that it is.
+/// Possible addresses of a job's hub, and the secret that authenticates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendezvous {
-    /// HOST:PORT each.
+    /// Addresses as HOST:PORT.
     pub places: Vec<String>,
-    /// The job's.
+    /// Secret of the job.
     pub secret: Secret,
 }
 
 impl Rendezvous {
-    /// At one place, HOST:PORT.
+    /// Returns a rendezvous with one address, HOST:PORT.
     pub fn at(place: impl ToString, secret: &Secret) -> Rendezvous {
         Rendezvous {
             places: vec![place.to_string()],
@@ -37,14 +37,19 @@ impl Rendezvous {
     }
 }
 
-/// A process's end of the exchange.
+/// A process's connection to the exchange.
 pub struct Connection {
     pub(super) stream: TcpStream,
     pub(super) replies: Receiver<Vec<u8>>,
 }
 
-/// Connects process `rank` to the hub of the job. The rendezvous is asked for again for a while, for it may be told later;
-/// until then, what is in the way.
+/// Connects process `rank` to the hub of the job. `rendezvous` is called repeatedly, as it may
+/// become available later; until then it returns the reason.
+///
+/// # Errors
+///
+/// Returns [`Error::Interrupted`] on a stop request, and [`Error::Adapter`] with the last failure
+/// after the time limit.
 pub fn connect_to_hub(
     mut rendezvous: impl FnMut() -> std::result::Result<Rendezvous, String>,
     job: &str,
@@ -54,7 +59,7 @@ pub fn connect_to_hub(
     let fail = |reason: String| Error::adapter("connecting to the exchange", reason);
     let since = Instant::now();
     let stream = 'found: loop {
-        // One trouble explains enough where hundreds of places were tried.
+        // The last failure is enough of an explanation if hundreds of addresses were tried.
         let mut trouble = "nobody said where process 0 may listen".to_owned();
         match rendezvous() {
             Err(reason) => trouble = reason,
@@ -87,7 +92,7 @@ pub fn connect_to_hub(
     Ok(Connection { stream, replies })
 }
 
-/// Asks whether the hub of the job is at a place.
+/// Port probe: tries to connect to the hub of the job at an address.
 fn knock(place: &str, job: &str, secret: &Secret, rank: usize) -> io::Result<TcpStream> {
     let mut trouble = io::Error::new(io::ErrorKind::NotFound, "no address");
     for address in place.to_socket_addrs()? {
@@ -105,7 +110,8 @@ fn greet(address: SocketAddr, job: &str, secret: &Secret, rank: usize) -> io::Re
     Ok(stream)
 }
 
-/// Hands answers on; what ends every wait of the process, also one at its adapter, it sets.
+/// Passes replies on and sets the flags that end every wait of the process, including those at its
+/// adapter.
 fn listen(
     mut stream: TcpStream,
     answers: &Sender<Vec<u8>>,
@@ -126,19 +132,24 @@ fn listen(
 }
 
 impl Connection {
-    /// The address of this host on the way to the hub.
+    /// Returns the local address of the connection to the hub.
     pub fn address(&self) -> Option<IpAddr> {
         let address = self.stream.local_addr().ok()?;
         Some(address.ip().to_canonical())
     }
 
-    /// The address at which the hub was found.
+    /// Returns the remote address of the connection to the hub.
     pub fn address_of_hub(&self) -> Option<IpAddr> {
         let address = self.stream.peer_addr().ok()?;
         Some(address.ip().to_canonical())
     }
 
-    /// Everybody's bytes among `members`; those of a process that is absent are empty.
+    /// Exchanges bytes among `members`; those of an absent process are empty.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Adapter`] if the hub refuses or the connection fails, and the errors of
+    /// [`Patience::look`].
     pub fn gather(
         &mut self,
         members: &[usize],

@@ -1,5 +1,6 @@
-//! Who has connected to the hub and not yet proved to be a process of its job. Strangers cost no thread and keep nobody out:
-//! they are heard as they speak, few at a time, and the longest there leaves first.
+//! Connections to the hub that have not yet been authenticated. They use no thread each and cannot
+//! block other processes: they are read as data arrive, their number is limited, and the oldest is
+//! dropped first.
 
 use super::greeting::{Known, Secret, Visitor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -7,27 +8,27 @@ use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// Visitors at a time. A process says all that it has to say at once.
+/// Limit of unauthenticated connections. A process sends its whole handshake at once.
 const ROOM: usize = 128;
-/// Those let in before all are heard again.
+/// Connections accepted before all are read again.
 const AT_ONCE: usize = ROOM / 4;
-/// How long a visitor may take.
+/// Time limit of a handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Visitors, the longest there first.
+/// The connections, oldest first.
 #[derive(Default)]
 pub(super) struct Doorway {
     visitors: VecDeque<Visitor>,
 }
 
-/// A process of the job.
+/// An authenticated process of the job.
 pub(super) struct Arrival {
     pub(super) rank: usize,
     pub(super) visitor: Visitor,
 }
 
 impl Doorway {
-    /// Sleeps until somebody connects or speaks, and no longer than `limit`.
+    /// Sleeps until a connection or data arrive, at most `limit`.
     pub(super) fn wait(&self, listener: &TcpListener, limit: Duration) {
         let mut watched = vec![PollFd::new(listener, PollFlags::IN)];
         let visitors = self.visitors.iter();
@@ -36,11 +37,11 @@ impl Doorway {
             tv_sec: limit.as_secs() as i64,
             tv_nsec: limit.subsec_nanos().into(),
         };
-        // Whatever ends it, a signal too, all are heard.
+        // On any return, including a signal, all connections are read.
         let _ = poll(&mut watched, Some(&limit));
     }
 
-    /// Takes those that have connected.
+    /// Accepts pending connections.
     pub(super) fn admit(&mut self, listener: &TcpListener) {
         for _ in 0..AT_ONCE {
             let Ok((stream, _)) = listener.accept() else {
@@ -56,7 +57,7 @@ impl Doorway {
         }
     }
 
-    /// Hears all of them, and gives those that are processes of the job.
+    /// Reads all connections and returns the authenticated ones.
     pub(super) fn hear(&mut self, job: &str, secret: &Secret) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         for mut visitor in std::mem::take(&mut self.visitors) {

@@ -1,18 +1,18 @@
-//! Frames: a length, then so many bytes.
+//! Frames: a length, followed by that many bytes.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-/// Longest frame; results of a point with all its samples stay far below.
+/// Longest frame in bytes; the results of a point with all its samples are far smaller.
 const LONGEST: usize = 256 << 20;
-/// The first byte of a reply: everybody's bytes, the rank that is gone, why the hub says no more, or nothing but that the
-/// others went on.
+/// First byte of a reply: all members' bytes, the rank of a lost process, the reason for a refusal,
+/// or the notice that the other processes continued without this one.
 pub(super) const GATHERED: u8 = 1;
 pub(super) const LOST: u8 = 2;
 pub(super) const REFUSED: u8 = 3;
 pub(super) const LEFT_BEHIND: u8 = 4;
 
-/// The little-endian number at a place.
+/// Returns the little-endian number at offset `at`.
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(
         bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
@@ -24,7 +24,7 @@ pub(super) fn read(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     stream.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
     check(length)?;
-    // Memory is taken as bytes come, and not as they are promised.
+    // Memory grows with the received data, not with the announced length.
     let mut frame = Vec::new();
     stream.take(length as u64).read_to_end(&mut frame)?;
     match frame.len() == length {
@@ -41,7 +41,6 @@ pub(super) fn write(stream: &mut TcpStream, body: &[u8]) -> io::Result<()> {
     stream.write_all(&frame)
 }
 
-/// Whether a frame may be as long.
 pub(super) fn check(length: usize) -> io::Result<()> {
     match length <= LONGEST {
         true => Ok(()),

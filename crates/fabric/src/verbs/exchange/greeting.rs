@@ -1,5 +1,5 @@
-//! How the hub and a process of its job know each other: both prove, by HMAC-SHA-256 (RFC 2104) over fresh random bytes of
-//! either side, that they know the job's secret, which itself is never sent.
+//! Mutual authentication of the hub and a process of its job: each proves by HMAC-SHA-256 (RFC
+//! 2104) over fresh random bytes of both sides that it knows the job's secret, which is never sent.
 //!
 //! ```text
 //! hub      32 random bytes
@@ -8,8 +8,9 @@
 //! process  that it stays (1)
 //! ```
 //!
-//! A proof is of the job's name, the rank, both random strings and whose it is, so that none can be used again, by the
-//! other side or for another job. A process that no longer waited for the hub's proof takes no place: it comes again.
+//! A proof covers the job's name, the rank, both random strings and the side, so that it cannot be
+//! replayed, by the other side or for another job. A process that gave up before the hub's proof
+//! does not take its rank: it connects again.
 
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -19,34 +20,34 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Bytes that one side makes up.
+/// Length of a random string.
 const NONCE: usize = 32;
 const PROOF: usize = 32;
-/// What a process says, and once it has the hub's proof.
+/// Length of a process's message, and its confirmation after the hub's proof.
 const ANSWER: usize = 4 + NONCE + PROOF;
 const STAYS: u8 = 1;
-/// Bytes of a secret.
+/// Random bytes in a secret.
 const RANDOM: usize = 32;
 
 type Nonce = [u8; NONCE];
 
-/// What the processes of a job know and nobody else does. It is never printed.
+/// The secret shared by the processes of a job. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// One that nobody can guess.
+    /// Creates a random secret.
     pub fn random() -> Secret {
         let bytes: [u8; RANDOM] = random();
         Secret(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// One that the processes were told.
+    /// Creates a secret from the text passed to the processes.
     pub fn told(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
-    /// For telling it where only the user's own processes can read.
+    /// Returns the text, to be passed only where no other user can read it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -58,10 +59,11 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Random bytes.
+/// Returns random bytes.
 ///
 /// # Panics
-/// If the system has none, without which nothing here is safe.
+///
+/// If the system has none, as the handshake would not be secure.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new()
@@ -70,14 +72,14 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Whose proof it is.
+/// The side that a proof belongs to.
 #[derive(Clone, Copy)]
 enum Side {
     Process,
     Hub,
 }
 
-/// What is proved.
+/// The data covered by a proof.
 struct Transcript<'a> {
     job: &'a str,
     rank: u32,
@@ -91,7 +93,7 @@ impl Transcript<'_> {
             Side::Process => b"verbena exchange, process",
             Side::Hub => b"verbena exchange, hub....",
         };
-        // The name, whose length varies, stands last.
+        // The name, which has a variable length, is last.
         let rank = self.rank.to_le_bytes();
         [
             side,
@@ -108,40 +110,40 @@ impl Transcript<'_> {
         hmac::sign(&key, &self.bytes(side))
     }
 
-    /// Takes the same time whatever is wrong with the proof.
+    /// Verifies a proof in constant time.
     fn is_proved(&self, secret: &Secret, side: Side, proof: &[u8]) -> bool {
         let key = Key::new(HMAC_SHA256, secret.0.as_bytes());
         hmac::verify(&key, &self.bytes(side), proof).is_ok()
     }
 }
 
-/// Somebody at the hub's door.
+/// A connection to the hub during its handshake.
 pub(super) struct Visitor {
     stream: TcpStream,
     nonce: Nonce,
     heard: Vec<u8>,
-    /// Its rank, once it has proved it and was answered.
+    /// Its rank, once it has been verified and answered.
     rank: Option<usize>,
     pub(super) since: Instant,
 }
 
-/// What is known of a visitor.
+/// State of a handshake.
 pub(super) enum Known {
-    /// Nothing yet.
+    /// Incomplete.
     NotYet,
-    /// It is a process of the job, of this rank, and stays.
+    /// Authenticated and confirmed as the process with this rank.
     Process { rank: usize },
-    /// It is not.
+    /// Failed.
     Stranger,
 }
 
 impl Visitor {
-    /// Greets whoever connected.
+    /// Starts the handshake on a new connection.
     pub(super) fn greet(mut stream: TcpStream) -> io::Result<Visitor> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let nonce = random();
-        // Into an empty buffer: it fits, or the connection is gone.
+        // The send buffer is empty: either the bytes fit or the connection is closed.
         stream.write_all(&nonce)?;
         Ok(Visitor {
             stream,
@@ -152,7 +154,7 @@ impl Visitor {
         })
     }
 
-    /// Hears what it has said so far, without waiting for more.
+    /// Processes the received data without waiting for more.
     pub(super) fn hear(&mut self, job: &str, secret: &Secret) -> Known {
         match self.follow(job, secret) {
             Ok(known) => known,
@@ -169,7 +171,7 @@ impl Visitor {
                 let Some((rank, proof)) = self.proved(job, secret) else {
                     return Ok(Known::Stranger);
                 };
-                // Into an empty buffer, as the greeting was.
+                // The send buffer is empty, as above: the hub's first bytes have been read by now.
                 self.stream.write_all(proof.as_ref())?;
                 *self.rank.insert(rank)
             }
@@ -198,7 +200,7 @@ impl Visitor {
         Ok(())
     }
 
-    /// The rank of a process of the job, and the hub's proof for it.
+    /// Verifies the process's proof; returns its rank and the hub's proof.
     fn proved(&self, job: &str, secret: &Secret) -> Option<(usize, hmac::Tag)> {
         let (rank, rest) = self.heard.split_at(4);
         let (nonce, proof) = rest.split_at(NONCE);
@@ -213,7 +215,6 @@ impl Visitor {
         is_proved.then(|| (rank as usize, transcript.proof(secret, Side::Hub)))
     }
 
-    /// The connection of a process.
     pub(super) fn into_stream(self) -> io::Result<TcpStream> {
         self.stream.set_nonblocking(false)?;
         Ok(self.stream)
@@ -226,7 +227,8 @@ impl AsFd for Visitor {
     }
 }
 
-/// The process's part, over a connection to what may be the hub. Whoever is there has so much time for all that it says.
+/// Performs the process's side of the handshake over a connection that may lead to the hub, within
+/// the time limit.
 pub(super) fn introduce(
     stream: &mut TcpStream,
     job: &str,
@@ -266,7 +268,7 @@ pub(super) fn introduce(
     stream.set_read_timeout(None)
 }
 
-/// Fills `bytes` by the deadline, however slowly they come.
+/// Fills `bytes` before the deadline, however slowly they arrive.
 fn read_until(stream: &mut TcpStream, bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {

@@ -1,4 +1,4 @@
-//! The hub.
+//! The hub of the exchange.
 
 use super::doorway::{Arrival, Doorway};
 use super::frame::{self, GATHERED, LEFT_BEHIND, LOST, REFUSED, word};
@@ -9,15 +9,16 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// After the first of a set came, the others have so long. More than any wait of a process that is not itself hung:
-/// those end after the fabric's patience or a barrier's.
+/// Time limit for the other members after the first of a set has arrived. Longer than any wait of a
+/// process that has not hung: those end after the fabric's time limit or a barrier's.
 const ABSENT_AFTER: Duration = Duration::from_secs(15);
-/// How often the hub looks for sets that wait, and whether it is still wanted.
+/// Interval at which the hub checks waiting sets, and whether it is still in use.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long a process may leave a reply unread before it counts as one that did not come. All others wait meanwhile.
+/// Time limit for sending a reply, after which the process counts as absent. All others wait
+/// meanwhile.
 const UNREAD: Duration = Duration::from_secs(2);
 
-/// The hub: one thread accepts, one a process reads.
+/// The hub: one thread accepts connections, and one thread per process reads.
 pub struct Hub {
     address: SocketAddr,
     pub(super) state: Arc<Mutex<HubState>>,
@@ -30,21 +31,25 @@ pub(super) struct HubState {
     writers: HashMap<usize, TcpStream>,
     rounds: HashMap<Vec<usize>, Round>,
     absent: BTreeSet<usize>,
-    /// How long a set is waited for.
+    /// Time limit of a set.
     limit: Duration,
     finished: bool,
     lost: Option<usize>,
 }
 
-/// What the members of a set have told so far.
+/// The data received from the members of a set.
 struct Round {
     since: Instant,
     parts: HashMap<usize, Vec<u8>>,
 }
 
 impl Hub {
-    /// Listens on the first of the addresses that is free (port 0 for any) for the `size` processes of the job of that
-    /// name, which know its secret.
+    /// Listens on the first free address (port 0 for any) for the `size` processes of job `job`,
+    /// which know its secret.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no address is free.
     pub fn listen(
         address: impl ToSocketAddrs,
         job: &str,
@@ -54,7 +59,7 @@ impl Hub {
         Hub::patient(address, job, secret, size, ABSENT_AFTER)
     }
 
-    /// The same, where a set is waited for no longer than this.
+    /// Like [`Hub::listen`], with a time limit for sets.
     pub(in crate::verbs) fn patient(
         address: impl ToSocketAddrs,
         job: &str,
@@ -84,7 +89,7 @@ impl Hub {
         Ok(Hub { address, state })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -97,24 +102,24 @@ impl Hub {
             .finished = true;
     }
 
-    /// The process that was lost, if any.
+    /// Returns the lost process, if any.
     pub fn lost(&self) -> Option<usize> {
         self.state.lock().expect("no panics under this lock").lost
     }
 
-    /// The processes that live and did not come, in the order of ranks.
+    /// Returns the processes that are alive but absent, in the order of ranks.
     pub fn absent(&self) -> Vec<usize> {
         let state = self.state.lock().expect("no panics under this lock");
         state.absent.iter().copied().collect()
     }
 
-    /// Tells all processes that `rank` is gone, as the launcher noticed.
+    /// Notifies all processes that `rank` has ended, as detected by the launcher.
     pub fn declare_lost(&self, rank: usize) {
         lose(&self.state, rank);
     }
 }
 
-/// Takes connections until all processes have come or the hub is gone.
+/// Accepts connections until all processes have joined or the hub is dropped.
 fn accept(listener: &TcpListener, hub: &Weak<Mutex<HubState>>, job: &str, secret: &Secret) {
     let mut doorway = Doorway::default();
     while let Some(state) = hub.upgrade() {
@@ -136,7 +141,7 @@ fn accept(listener: &TcpListener, hub: &Weak<Mutex<HubState>>, job: &str, secret
     }
 }
 
-/// Lets a process in whose place is free.
+/// Admits a process whose rank is free.
 fn welcome(arrival: Arrival, state: &Mutex<HubState>) -> Option<(usize, TcpStream)> {
     let rank = arrival.rank;
     let mut stream = arrival.visitor.into_stream().ok()?;
@@ -179,7 +184,8 @@ fn serve(mut stream: TcpStream, rank: usize, state: &Mutex<HubState>) {
     lose(state, rank);
 }
 
-/// Files a process's bytes; when its set is complete, answers all of it. `None` for what no process of the job tells.
+/// Stores a process's bytes and, when its set is complete, answers all members. Returns `None` for
+/// an invalid frame.
 pub(super) fn take(frame: &[u8], rank: usize, state: &Mutex<HubState>) -> Option<()> {
     let count = word(frame, 0)? as usize;
     let mut state = state.lock().expect("no panics under this lock");
@@ -199,7 +205,7 @@ pub(super) fn take(frame: &[u8], rank: usize, state: &Mutex<HubState>) -> Option
         reply(&mut state, rank, &lost_reply(lost));
         return Some(());
     }
-    // It was given up and came back; the others are somewhere else by now.
+    // It was given up and came back; the others have moved on.
     if state.absent.contains(&rank) {
         reply(&mut state, rank, &[LEFT_BEHIND]);
         return Some(());
@@ -211,7 +217,7 @@ pub(super) fn take(frame: &[u8], rank: usize, state: &Mutex<HubState>) -> Option
             since: Instant::now(),
             parts: HashMap::new(),
         });
-    // Who has told waits for the others.
+    // A member that has sent its part must wait for the others.
     if round.parts.contains_key(&rank) {
         return None;
     }
@@ -221,7 +227,7 @@ pub(super) fn take(frame: &[u8], rank: usize, state: &Mutex<HubState>) -> Option
     Some(())
 }
 
-/// Answers a set of which all came that are not absent.
+/// Answers a set if all members that are not absent have arrived.
 fn answer_if_complete(state: &mut HubState, members: &[usize]) {
     let absent = &state.absent;
     let complete = state.rounds.get(members).is_some_and(|round| {
@@ -248,8 +254,8 @@ fn answer_if_complete(state: &mut HubState, members: &[usize]) {
     }
 }
 
-/// Marks as absent whom a set has waited for too long, tells them so for when they wake up, and answers the sets that waited
-/// for them alone.
+/// Marks as absent the members that a set has waited for too long, notifies them for when they wake
+/// up, and answers the sets that waited only for them.
 fn give_up_on_absent(state: &Mutex<HubState>) {
     let mut state = state.lock().expect("no panics under this lock");
     let limit = state.limit;
@@ -292,7 +298,7 @@ fn reply(state: &mut HubState, rank: usize, body: &[u8]) {
     let Err(error) = frame::write(writer, body) else {
         return;
     };
-    // What it would read next is in the midst of a frame.
+    // The process's next read would start in the middle of a frame.
     let _ = writer.shutdown(Shutdown::Both);
     state.writers.remove(&rank);
     if error.kind() == io::ErrorKind::WouldBlock {
@@ -303,7 +309,7 @@ fn reply(state: &mut HubState, rank: usize, body: &[u8]) {
 fn lose(state: &Mutex<HubState>, rank: usize) {
     let mut state = state.lock().expect("no panics under this lock");
     state.writers.remove(&rank);
-    // That one is gone who was given up before is no news.
+    // The end of a process that was given up before is not reported.
     if state.finished || state.lost.is_some() || state.absent.contains(&rank) {
         return;
     }

@@ -1,15 +1,16 @@
-//! The exchange outside of the adapter: a hub on TCP that collects bytes of a set of processes and gives each of them
-//! all, in the order of ranks.
+//! The out-of-band exchange: a TCP hub that collects bytes from a set of processes and sends all of
+//! them to each, in the order of ranks.
 //!
-//! A connection begins with a [`greeting`], in which each side proves that it knows the job's secret: whoever else
-//! connects, or listens where the hub might, is passed by. Then come frames: 4 bytes length, then the body. A process's
-//! frame is the count of members (4), their ranks (4 each, ascending), the process's bytes. A reply is a kind byte, then
-//! for `GATHERED` each member's bytes with a length in front, for `LOST` the rank that is gone, for `REFUSED` the words why
-//! the hub says no more, for `LEFT_BEHIND` nothing. All numbers little-endian. Nothing that arrives is trusted: lengths are limited, ranks checked,
-//! and whoever leaves replies unread is given up.
+//! A connection starts with a handshake ([`greeting`]) in which each side proves that it knows the
+//! job's secret; other clients and other listeners are ignored. Then come frames: 4 bytes length,
+//! then the body. A process's frame is the count of members (4), their ranks (4 each, ascending),
+//! the process's bytes. A reply is a kind byte, then for `GATHERED` each member's bytes preceded by
+//! their length, for `LOST` the rank of the lost process, for `REFUSED` the reason as text, for
+//! `LEFT_BEHIND` nothing. All numbers are little-endian. No input is trusted: lengths are limited,
+//! ranks checked, and a process that does not read its replies is given up.
 //!
-//! A process that lives and does not come is *absent* once the others have waited long enough: its part is empty from
-//! then on, so that they can finish without it.
+//! A process that is alive but does not arrive is *absent* once the others have waited long enough:
+//! its part is empty from then on, so that they can finish without it.
 
 mod connection;
 mod doorway;

@@ -1,4 +1,5 @@
-//! The exchange among processes that die, hang or do not come, and among strangers.
+//! Tests of the exchange with processes that die, hang or stay away, and with unauthenticated
+//! clients.
 
 use super::greeting::introduce;
 use super::hub::take;
@@ -9,8 +10,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// How long a hub waits for who never comes. Those who do come are together before, and tell their parts at once: less could
-/// pass before a busy machine lets all of them.
+/// Time limit of the hub for absent processes. The others are connected before and send their parts
+/// at once; a shorter time might end before a busy machine has scheduled all of them.
 const ABSENCE: Duration = Duration::from_secs(2);
 
 fn patience() -> Patience {
@@ -88,7 +89,7 @@ fn nobody_waits_forever_for_a_process_that_does_not_come() {
         }
     });
     assert_eq!(hub.absent(), [1]);
-    // Woken up, it learns that it is out wherever it waits; its end is no news to the others.
+    // When it wakes up, its waits fail with `LeftBehind`; its end is not reported to the others.
     assert_eq!(awake.until::<()>("a peer", || None), Err(Error::LeftBehind));
     let late = hung.gather(&[0, 1, 2], b"late", &awake);
     assert_eq!(late, Err(Error::LeftBehind));
@@ -96,7 +97,8 @@ fn nobody_waits_forever_for_a_process_that_does_not_come() {
     assert_eq!(hub.lost(), None);
 }
 
-/// What process 0 hears when process 1, which is no stranger, tells these bytes.
+/// Returns the result of process 0's exchange when process 1, which is authenticated, sends these
+/// bytes.
 fn heard_beside(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
     let patience = patience();
@@ -107,7 +109,7 @@ fn heard_beside(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     honest.gather(&[0, 1], b"x", &patience)
 }
 
-/// A frame of a set and a part.
+/// Returns a frame with a set and a part.
 fn framed(members: &[u32], part: &[u8]) -> Vec<u8> {
     let count = members.len() as u32;
     let words = [count].into_iter().chain(members.iter().copied());
@@ -159,7 +161,7 @@ fn a_frame_that_stops_in_the_middle_is_one_that_did_not_come() {
 fn a_process_that_reads_nothing_costs_the_others_its_part_alone() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 3).unwrap();
     let deaf = deaf(hub.address(), 2);
-    // More than the kernel holds for who does not read.
+    // More than the kernel buffers for a process that does not read.
     let large = vec![1; 64 << 20];
     let mut ends = [0, 1].map(|rank| join(hub.address(), rank));
     std::thread::scope(|scope| {
@@ -179,7 +181,7 @@ fn a_process_that_reads_nothing_costs_the_others_its_part_alone() {
     assert_eq!((hub.absent(), hub.lost()), (vec![2], None));
 }
 
-/// A process that tells its part of the first set and never reads.
+/// Connects a process that sends its part of the first set and never reads.
 fn deaf(address: SocketAddr, rank: u32) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     let limit = Duration::from_secs(20);
@@ -207,7 +209,8 @@ fn who_has_no_place_is_told_why() {
 fn who_does_not_wait_for_the_hub_takes_no_place() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 1).unwrap();
     let impatient = TcpListener::bind("127.0.0.1:0").unwrap();
-    // All that a process says of itself, without a word that it stays: as the hub sees one that gave up meanwhile.
+    // Relays a complete handshake except the confirmation: the hub sees a process that gave up
+    // meanwhile.
     let mut stream = TcpStream::connect(hub.address()).unwrap();
     let mut end = TcpStream::connect(impatient.local_addr().unwrap()).unwrap();
     let (mut relay, _) = impatient.accept().unwrap();
@@ -233,7 +236,7 @@ fn who_does_not_wait_for_the_hub_takes_no_place() {
 #[test]
 fn a_process_passes_by_what_is_not_its_jobs_hub() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    // Of another job, and of one that has another secret.
+    // One of another job, and one with another secret.
     let other = Hub::listen("127.0.0.1:0", "another job", &secret(), 1).unwrap();
     let false_one = Hub::listen("127.0.0.1:0", "job", &Secret::random(), 1).unwrap();
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 1).unwrap();
@@ -276,8 +279,8 @@ fn who_does_not_know_the_secret_takes_nobodys_place() {
         assert!(words.contains("another secret"), "{words}");
     }
     let mut ends = [join(hub.address(), 0), join(hub.address(), 1)];
-    // A second one of a rank finds the place taken, whatever it knows: at the door if the hub has let everybody in by now, and
-    // with its first words otherwise.
+    // A second process with the same rank is rejected even with the secret: during the handshake if
+    // the hub has admitted all processes by now, else at its first frame.
     let second = || Ok(at(hub.address()));
     let told = connect_to_hub(second, "job", 1, &brief)
         .and_then(|mut end| end.gather(&[0, 1], &[9], &patience()));
@@ -299,14 +302,14 @@ fn strangers_hold_nobody_up() {
     let strangers: Vec<TcpStream> = (0..400)
         .map(|turn| {
             let mut stream = TcpStream::connect(hub.address()).unwrap();
-            // Silent ones, some that say a little, some that say too much.
+            // Some send nothing, some a little, some too much.
             let _ = stream.write_all(&vec![turn as u8; [0, 1, 67, 4096][turn % 4]]);
             stream
         })
         .collect();
     let mut end = join(hub.address(), 0);
     assert_eq!(end.gather(&[0], b"x", &patience()).unwrap(), [b"x"]);
-    // Those that had to leave for others were told no proof.
+    // Dropped clients received no proof.
     for mut stream in strangers {
         let mut heard = Vec::new();
         stream
@@ -335,7 +338,8 @@ fn whoever_speaks_slowly_in_the_hubs_place_holds_a_process_up_no_longer_than_who
         assert!(connect_to_hub(|| Ok(places.clone()), "job", 0, &brief).is_err());
         speaker.join().unwrap()
     });
-    // Whoever waits for each byte anew hears a whole greeting, a nonce and a proof, of 32 bytes each.
+    // A time limit per byte would let the process read a whole handshake, a nonce and a proof of 32
+    // bytes each.
     assert!(spoken < 64, "{spoken} bytes");
 }
 

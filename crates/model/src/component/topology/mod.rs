@@ -1,7 +1,8 @@
-//! Which switches join the nodes, and the way through them, as numbers of egress ports and of places.
+//! The switches that connect the nodes and the paths through them, as numbers of egress ports and
+//! of partitions (`place`).
 //!
-//! Every egress port has a number: first the adapters' own, then the switches' to adapters, then those between switches. So has
-//! every place: nodes come first, then switches.
+//! Egress ports are numbered: first those of adapters, then those from switches to adapters, then
+//! those between switches. Partitions are numbered: first nodes, then switches.
 
 mod outlook;
 mod tree;
@@ -12,7 +13,7 @@ pub(super) use outlook::Outlook;
 use std::sync::Arc;
 use tree::{Route, Tree};
 
-/// A port of an adapter: which node, which of its ports.
+/// A port of a node's adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Port {
     /// Node.
@@ -21,29 +22,28 @@ pub struct Port {
     pub port: usize,
 }
 
-/// An egress port that a load may take, and the class of virtual lanes that it is in there.
+/// An egress port that a load may take, and its class of virtual lanes there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choice {
     pub egress: usize,
     pub class: usize,
 }
 
-/// How nodes are joined.
 #[derive(Debug, Clone)]
 pub(super) enum Topology {
-    /// Back to back, by one switch, or by as many as their number of ports asks for.
+    /// Back to back, one switch, or a fat tree of as many switches as needed.
     Tree(Tree),
-    /// As a profile says.
+    /// Wired as in a profile.
     Wired {
         wiring: Arc<Wiring>,
         nodes: usize,
         ports: usize,
-        /// By switch, if it draws groups for packets to go by.
+        /// By switch, if routing draws intermediate groups at random.
         draws: Vec<Draws>,
     },
 }
 
-/// Where a load is on its way, after its own adapter's port.
+/// Position of a load on its path, after its own adapter's port.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     to: Port,
@@ -52,24 +52,27 @@ pub(super) struct Way {
 
 #[derive(Debug, Clone, Copy)]
 enum Stage {
-    /// So many ports of a known way have been passed.
+    /// On a known route, of which a number of ports have been passed.
     Along(Route, u8),
     /// Before an egress port of the packet's first switch.
     First(usize),
-    /// Of a later one, on that leg of its way.
+    /// Before an egress port of a later switch, on that leg of its path.
     At(usize, Leg),
     There,
 }
 
 impl Topology {
-    /// Of `nodes` adapters of `ports` ports, with switches of so many ports if there are any.
+    /// Creates the tree of `nodes` adapters with `ports` ports each and, if any, switches of
+    /// `switch` ports.
     pub fn tree(nodes: usize, ports: usize, switch: Option<usize>) -> Topology {
         Topology::Tree(Tree::new(nodes, ports, switch))
     }
 
-    /// Of `nodes` adapters of `ports` ports, attached as `wiring` says.
+    /// Attaches `nodes` adapters of `ports` ports as `wiring` defines.
     ///
-    /// Panics if these are more than it joins: the caller asked for them.
+    /// # Panics
+    ///
+    /// If the wiring has fewer nodes.
     pub fn wired(wiring: &Arc<Wiring>, nodes: usize, ports: usize) -> Topology {
         let most = wiring.nodes();
         assert!(
@@ -88,7 +91,6 @@ impl Topology {
         }
     }
 
-    /// Ports of an adapter.
     pub fn ports(&self) -> usize {
         match self {
             Topology::Tree(tree) => tree.ports(),
@@ -96,7 +98,6 @@ impl Topology {
         }
     }
 
-    /// Egress ports in all.
     pub fn egresses(&self) -> usize {
         match self {
             Topology::Tree(tree) => tree.egresses(),
@@ -109,12 +110,12 @@ impl Topology {
         }
     }
 
-    /// The adapter's own port.
+    /// Returns the egress port of an adapter's port.
     pub fn own(&self, port: Port) -> usize {
         port.node * self.ports() + port.port
     }
 
-    /// Whether an egress port's link leads to an adapter, there being switches or not.
+    /// Returns whether an egress port's link leads to an adapter, with or without switches.
     pub fn leads_to_adapter(&self, egress: usize) -> bool {
         let (adapters, switched) = match self {
             Topology::Tree(tree) => (tree.adapter_ports(), tree.is_switched()),
@@ -126,7 +127,8 @@ impl Topology {
         }
     }
 
-    /// The egress port over which a load comes to an adapter's port; its own, if there are no switches.
+    /// Returns the egress port through which a load arrives at an adapter's port; the adapter's
+    /// own, if there are no switches.
     pub fn last(&self, port: Port) -> usize {
         let own = self.own(port);
         match self {
@@ -136,7 +138,7 @@ impl Topology {
         }
     }
 
-    /// Classes of virtual lanes that routing tells apart.
+    /// Returns the number of virtual lane classes that routing distinguishes.
     pub fn classes(&self) -> usize {
         match self {
             Topology::Tree(_) => 1,
@@ -144,7 +146,7 @@ impl Topology {
         }
     }
 
-    /// Whether switches choose the way, so that loads may overtake each other.
+    /// Returns whether switches choose the path, so that loads may overtake each other.
     pub fn is_adaptive(&self) -> bool {
         match self {
             Topology::Tree(_) => false,
@@ -152,7 +154,7 @@ impl Topology {
         }
     }
 
-    /// The way from a node to a port.
+    /// Returns the path from a node to a port.
     pub fn way(&self, from: usize, to: Port) -> Way {
         let stage = match self {
             Topology::Tree(tree) => Stage::Along(tree.route(from, to), 0),
@@ -161,8 +163,8 @@ impl Topology {
         Way { to, stage }
     }
 
-    /// The place where a load queues for the next egress port: its switch, or the receiving node, for which alone the last port is;
-    /// none if it has no other before it.
+    /// Returns the partition in which a load queues for its next egress port: the switch, or, for
+    /// the last port, which serves it alone, the receiving node. Returns `None` if no port is left.
     pub fn place(&self, way: &Way) -> Option<usize> {
         match (way.stage, self) {
             (Stage::Along(route, passed), _) => {
@@ -180,8 +182,8 @@ impl Topology {
         }
     }
 
-    /// Goes past that egress port: where there are several to choose from, the one before which least waits, and of these the
-    /// first from the destination's own on.
+    /// Passes the next egress port and returns it: among alternatives the one with the shortest
+    /// queue, on a tie the first in the order that begins with the destination's own.
     pub fn pass(&self, way: &mut Way, outlook: &impl Outlook) -> Choice {
         let (stage, choice) = match (way.stage, self) {
             (Stage::Along(route, passed), _) => {
@@ -232,7 +234,7 @@ impl Topology {
         }
     }
 
-    /// The link that is taken at a switch on that leg, and its port.
+    /// Returns the link taken at a switch on that leg, and its port.
     fn least(
         &self,
         leg: Leg,
@@ -260,7 +262,7 @@ impl Topology {
         best.expect("every switch knows a way to every node")
     }
 
-    /// Where a packet goes first: to its destination or by a third group.
+    /// Chooses a packet's first leg: to its destination or through an intermediate group.
     fn first_leg(&self, switch: usize, to: Port, outlook: &impl Outlook) -> Leg {
         let Topology::Wired { wiring, draws, .. } = self else {
             return Leg::Direct;
@@ -277,12 +279,12 @@ impl Topology {
             [Leg::Direct, around].map(|leg| self.least(leg, (switch, to), outlook));
         let [direct_links, around_links] =
             [Leg::Direct, around].map(|leg| wiring.length(leg, switch, to.node) as u64);
-        // Before one port only the lane tells them apart.
+        // If both use the same port, only their lanes differ.
         let queued = |choice: Choice| match direct_port.egress == around_port.egress {
             true => outlook.queued_in_lane(choice),
             false => outlook.queued(choice.egress),
         };
-        // What flows without waiting is on the link as well.
+        // Traffic that flows without waiting is on the link as well.
         let waiting = queued(direct_port).saturating_sub(outlook.in_passing());
         match waiting * direct_links <= queued(around_port) * around_links {
             true => Leg::Direct,

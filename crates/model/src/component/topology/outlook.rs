@@ -1,20 +1,21 @@
-//! What a switch knows of its own ports when it chooses one. It knows nothing else: in a simulation of places what is elsewhere is of
-//! another time.
+//! A switch's knowledge of its own ports when it chooses one. It has no other: in a partitioned
+//! simulation other partitions are at a different time.
 
 use super::Choice;
 use crate::kernel::Time;
 
-/// What is before the egress ports of a switch.
+/// The queues before a switch's egress ports.
 pub(in crate::component) trait Outlook {
-    /// Those who wait for room at the other end of a port's link, and when the port is free.
+    /// Returns the number of loads that wait for buffer space at the far end of a port's link, and
+    /// the time when the port is free.
     fn crowd(&self, choice: Choice) -> (usize, Time);
 
-    /// Bytes that wait for a port, or are in the buffer behind it.
+    /// Returns the bytes that wait for a port or are in the buffer behind it.
     fn queued(&self, egress: usize) -> u64;
 
-    /// The same of the choice's lane alone.
+    /// The same for the choice's lane only.
     fn queued_in_lane(&self, choice: Choice) -> u64;
 
-    /// As many of them as are there when nothing waits.
+    /// Returns the part of these bytes that is present even when nothing waits.
     fn in_passing(&self) -> u64;
 }

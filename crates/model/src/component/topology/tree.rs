@@ -1,10 +1,11 @@
-//! More nodes than a switch has ports form a fat tree of two or three levels, routed by destination (D-mod-k), as subnet
-//! managers do by default. Places of switches are leaves, then spines, then cores.
+//! Fat trees of two or three levels for more nodes than a switch has ports, routed by destination
+//! (D-mod-k), the default of subnet managers. Partitions of switches are numbered leaves, spines,
+//! cores.
 
 use super::Port;
 
-/// An egress port on the way, and the place where loads queue for it: its switch, or the receiving node, for which alone
-/// the last port is.
+/// An egress port on a path, and the partition in which loads queue for it: its switch, or, for the
+/// last port, which serves it alone, the receiving node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::component) struct Hop {
     egress: u32,
@@ -21,10 +22,10 @@ impl Hop {
     }
 }
 
-/// Most switches on a way.
+/// Most switches on a path.
 const LONGEST: usize = 5;
 
-/// The egress ports that follow the adapter's own.
+/// The egress ports after the adapter's own.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::component) struct Route {
     hops: [Hop; LONGEST],
@@ -49,21 +50,21 @@ impl Route {
     }
 }
 
-/// Such a tree; with few nodes one switch, or none.
+/// A fat tree; for few nodes a single switch or none.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::component) struct Tree {
     nodes: usize,
-    /// Ports of an adapter.
     ports: usize,
     levels: usize,
-    /// Ports of a switch to one side; 0 without switches.
+    /// Ports on one side of a switch; 0 without switches.
     half: usize,
     leaves: usize,
     pods: usize,
 }
 
 impl Tree {
-    /// Of `nodes` adapters of `ports` ports, with switches of so many ports if there are any.
+    /// Creates the tree of `nodes` adapters with `ports` ports each and, if any, switches of
+    /// `switch` ports.
     pub fn new(nodes: usize, ports: usize, switch: Option<usize>) -> Tree {
         let half = switch.map_or(0, |ports| ports / 2);
         let levels = match switch {
@@ -90,22 +91,19 @@ impl Tree {
         }
     }
 
-    /// Ports of an adapter.
     pub fn ports(&self) -> usize {
         self.ports
     }
 
-    /// Of all adapters.
+    /// Returns the number of ports of all adapters.
     pub fn adapter_ports(&self) -> usize {
         self.nodes * self.ports
     }
 
-    /// Whether there are switches.
     pub fn is_switched(&self) -> bool {
         self.levels > 0
     }
 
-    /// Egress ports in all.
     pub fn egresses(&self) -> usize {
         self.cores_down() + self.core_links()
     }
@@ -117,7 +115,8 @@ impl Tree {
         }
     }
 
-    /// Where the numbers begin of ports from a leaf up, from a spine down, from a spine up, from a core down.
+    /// First numbers of the ports from a leaf up, from a spine down, from a spine up, and from a
+    /// core down.
     fn leaves_up(&self) -> usize {
         2 * self.nodes * self.ports
     }
@@ -134,7 +133,7 @@ impl Tree {
         self.spines_up() + self.core_links()
     }
 
-    /// The way from a node to a port.
+    /// Returns the path from a node to a port.
     pub fn route(&self, from: usize, to: Port) -> Route {
         let mut route = Route::default();
         if self.levels == 0 {

@@ -1,12 +1,13 @@
-//! All get what each has. Parts are numbered by the place of whom they are from.
+//! All-gather: every member gets every member's part. Parts are numbered by the place of their
+//! origin.
 
 use super::step::Step;
 use super::{Member, Round};
 use crate::profile::{AllGather, Mpi};
 
 impl Member {
-    /// All get the `bytes` of each, as the library chooses; if it does not, Bruck's way, or above its limit, which is of the result, round a
-    /// ring.
+    /// Gathers the `bytes` of each member at all, by the library's choice; by default with Bruck's
+    /// algorithm, or around a ring if the result exceeds the library's limit.
     pub fn all_gather(self, bytes: u64, library: &Mpi) -> Vec<Round> {
         let limit = library.all_gather_doubling;
         let by_size = || match limit.is_some_and(|most| self.size as u64 * bytes > most.0) {
@@ -29,12 +30,12 @@ impl Member {
         }
     }
 
-    /// Each hands on what it got from its neighbor before, until all have what each had.
+    /// Passes each part around a ring until all members have all parts.
     pub fn gather_round_a_ring(self, bytes_of: impl Fn(usize) -> u64) -> Vec<Round> {
         Step::rounds(&self.ring_gather(|place| vec![place]), bytes_of)
     }
 
-    /// The same; what each has is `parts_of` its place.
+    /// The same, with the parts `parts_of(place)` as the contribution of a member.
     pub(super) fn ring_gather(self, parts_of: impl Fn(usize) -> Vec<usize>) -> Vec<Step> {
         let step = |step| {
             let (own, next) = (self.before(step - 1), self.before(step));
@@ -46,7 +47,7 @@ impl Member {
         (1..self.size).map(step).collect()
     }
 
-    /// Each step doubles what a member has, but the last one: there it lacks less than that.
+    /// Each step doubles the parts that a member has; the last step sends the remainder.
     fn bruck_gather(self) -> Vec<Step> {
         let parts = |first: usize, count: usize| {
             (first..first + count)
@@ -63,7 +64,8 @@ impl Member {
         self.doublings().map(step).collect()
     }
 
-    /// Powers of two: what groups of 1, 2, 4 have together goes to the group beside. `place_of` a number is where to send.
+    /// For powers of two: groups of 1, 2, 4 members exchange their parts with the neighbouring
+    /// group. `place_of` maps a member's number to its place.
     pub(super) fn doubling_gather(self, place_of: impl Fn(usize) -> usize) -> Vec<Step> {
         let step = |width: usize| {
             let peer = self.place ^ width;
@@ -77,15 +79,16 @@ impl Member {
         self.doublings().map(step).collect()
     }
 
-    /// Even numbers: with the neighbor of one side and then of the other, two parts at a time. Chen and others (2005), as in Open MPI's
-    /// source, allgather_intra_neighborexchange.
+    /// For even numbers: alternates between the neighbours on both sides, two parts at a time. Chen
+    /// and others (2005), as in Open MPI's source, allgather_intra_neighborexchange.
     fn neighbor_gather(self) -> Vec<Step> {
         let even = self.place.is_multiple_of(2);
         let neighbors = match even {
             true => [self.after(1), self.before(1)],
             false => [self.before(1), self.after(1)],
         };
-        // The pair whose parts come next from either neighbor, and how much further away the one after that is.
+        // By neighbour: the first of the two parts that it sends next, and the distance to the two
+        // after that.
         let first = self.place - self.place % 2;
         let mut next = [first; 2];
         let further = match even {

@@ -1,12 +1,13 @@
-//! All get the combination of what each has.
+//! All-reduce: every member gets the combination of all contributions.
 
 use super::step::Step;
 use super::{Member, Round, pieces, shares};
 use crate::profile::{AllReduce, Choice, Mpi};
 
 impl Member {
-    /// Combines `bytes` of all, as the library chooses. If it does not: for powers of two recursive doubling or, above its limit,
-    /// Rabenseifner's way; else as long as dissemination takes.
+    /// Combines `bytes` of all members, by the library's choice. By default, for powers of two with
+    /// recursive doubling or, above the library's limit, Rabenseifner's algorithm; else in as many
+    /// rounds as dissemination takes.
     pub fn all_reduce(self, bytes: u64, library: &Mpi) -> Vec<Round> {
         if let Some(choice) = library.collectives.all_reduce.of(bytes, self.size) {
             return self.all_reduce_by(bytes, choice, library);
@@ -30,7 +31,7 @@ impl Member {
         }
         let (steps, parts) = self.all_reduce_steps(bytes, choice);
         match choice.algorithm {
-            // A ring's blocks are alike, and so are a block's segments.
+            // The blocks of a ring have equal sizes, and so do the segments of a block.
             AllReduce::SegmentedRing => {
                 let phases = parts / self.size;
                 let block = shares(bytes, self.size);
@@ -41,7 +42,7 @@ impl Member {
         }
     }
 
-    /// What is done, and into how many parts the data are cut.
+    /// Returns the steps, and the number of parts that the data are divided into.
     pub(super) fn all_reduce_steps(
         self,
         bytes: u64,
@@ -59,7 +60,8 @@ impl Member {
         }
     }
 
-    /// All of it goes to one at distance 1, 2, 4; of others than powers of two some stand aside.
+    /// Exchanges the whole message at distances 1, 2, 4; if the size is no power of two, some
+    /// members stand aside.
     pub(super) fn doubling_steps(self) -> Vec<Step> {
         self.with_those_aside(
             &[0],
@@ -74,7 +76,8 @@ impl Member {
         )
     }
 
-    /// Each combines a part, halved again and again, and the parts are gathered the same way back.
+    /// Each member combines a part, found by repeated halving; then the parts are gathered along
+    /// the same path in reverse.
     pub(super) fn rabenseifner_steps(self) -> Vec<Step> {
         let all: Vec<_> = (0..1 << self.size.ilog2()).collect();
         let after = |_| all.clone();
@@ -94,7 +97,8 @@ impl Member {
         })
     }
 
-    /// Powers of two: half of what a member still combines is left to one at distance 1, 2, 4.
+    /// For powers of two: at distances 1, 2, 4 a member gives half of its remaining parts to its
+    /// peer.
     pub(super) fn halvings(self) -> Vec<Halving> {
         let (mut first, mut count) = (0, self.size);
         let halving = |width: usize| {
@@ -114,7 +118,8 @@ impl Member {
         self.doublings().map(halving).collect()
     }
 
-    /// A block for each member goes round a ring and is combined on the way, in so many phases; then round once more.
+    /// One block per member passes around a ring and is combined on the way, in `phases` phases;
+    /// then the results pass around once more.
     fn ring_steps(self, phases: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         for phase in 0..phases {
@@ -124,7 +129,7 @@ impl Member {
                 Step::exchange((self.after(1), part(goes)), (self.before(1), part(comes)))
             }));
         }
-        // The block that ended here is the next one's.
+        // The next member has the block that ended here.
         let block = |place: usize| {
             let block = (place + 1) % self.size;
             (block * phases..(block + 1) * phases).collect()
@@ -134,7 +139,7 @@ impl Member {
     }
 }
 
-/// A member leaves half of its parts to another and keeps the rest.
+/// A member gives half of its parts to its peer and keeps the rest.
 #[derive(Debug, Clone)]
 pub(super) struct Halving {
     pub peer: usize,

@@ -1,4 +1,5 @@
-//! Each has something for each. Parts are numbered by the distance from whom they are from to whom they are for.
+//! All-to-all: each member has a part for each. Parts are numbered by the distance from their
+//! origin to their destination.
 
 use super::broadcast::MANY;
 use super::step::Step;
@@ -6,7 +7,8 @@ use super::{Member, Round};
 use crate::profile::{AllToAll, Choice, Mpi};
 
 impl Member {
-    /// Every one sends `bytes` to every one, as the library chooses; if it does not, pairwise, or by way of others up to its limit.
+    /// Sends `bytes` from each member to each, by the library's choice; by default pairwise, or
+    /// forwarded through other members up to the library's limit.
     pub fn all_to_all(self, bytes: u64, library: &Mpi) -> Vec<Round> {
         if let Some(choice) = library.collectives.all_to_all.of(bytes, self.size) {
             return Step::rounds(&self.all_to_all_steps(choice), |_| bytes);
@@ -18,7 +20,7 @@ impl Member {
         }
     }
 
-    /// Sends to each what is for it, and gets from each what it has for this one.
+    /// Exchanges parts with one partner after another.
     pub fn pairwise(
         self,
         bytes_for: impl Fn(usize) -> u64,
@@ -46,7 +48,8 @@ impl Member {
         }
     }
 
-    /// Bruck's way: in step k go all parts whose distance has bit k, to the one that is 2^k further.
+    /// Bruck's algorithm: step k sends all parts whose distance has bit k set to the member at
+    /// distance 2^k.
     fn forwarded(self) -> Vec<Step> {
         let step = |width: usize| {
             let parts: Vec<_> = (1..self.size)

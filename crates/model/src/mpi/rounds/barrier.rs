@@ -1,4 +1,4 @@
-//! Waiting for all.
+//! Barrier.
 
 use super::step::Step;
 use super::tree::Branch;
@@ -6,7 +6,7 @@ use super::{Member, Round};
 use crate::profile::{Barrier, Mpi};
 
 impl Member {
-    /// Waits for all, as a library does; without a choice of its own by dissemination.
+    /// Waits for all members, by the library's choice; by default with dissemination.
     pub fn barrier_of(self, library: &Mpi) -> Vec<Round> {
         let choice = library.collectives.barrier.of(0, self.size);
         choice.map_or_else(
@@ -15,7 +15,7 @@ impl Member {
         )
     }
 
-    /// Waits for all: dissemination.
+    /// Waits for all members with dissemination.
     pub fn barrier(self) -> Vec<Round> {
         self.dissemination(0)
     }

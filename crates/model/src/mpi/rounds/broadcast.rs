@@ -1,16 +1,16 @@
-//! One has it, all get it.
+//! Broadcast: one member's data go to all.
 
 use super::step::Step;
 use super::tree::Branch;
 use super::{Member, Round, pieces, shares};
 use crate::profile::{Broadcast, Choice, Mpi};
 
-/// Ranks from which on other ways than the direct one are taken (MPIR_BCAST_MIN_PROCS).
+/// Number of ranks from which indirect algorithms are used (MPIR_BCAST_MIN_PROCS).
 pub(super) const MANY: usize = 8;
 
 impl Member {
-    /// `root` sends `bytes` to all, as the library chooses; if it does not, whole down a tree, or above its limit in parts that all then
-    /// gather.
+    /// Sends `bytes` of `root` to all, by the library's choice; by default whole down a tree, or
+    /// above the library's limit as a scatter and an all-gather.
     pub fn broadcast(self, root: usize, bytes: u64, library: &Mpi) -> Vec<Round> {
         if let Some(choice) = library.collectives.broadcast.of(bytes, self.size) {
             let (steps, parts) = self.broadcast_steps(root, bytes, choice);
@@ -23,12 +23,12 @@ impl Member {
         Step::rounds(&self.scatter_and_ring(root), shares(bytes, self.size))
     }
 
-    /// Down a binomial tree.
+    /// Sends `bytes` down a binomial tree.
     pub fn broadcast_whole(self, root: usize, bytes: u64) -> Vec<Round> {
         self.down_a_tree(root, |_| bytes)
     }
 
-    /// What is done, and into how many parts the data are cut.
+    /// Returns the steps, and the number of parts that the data are divided into.
     pub(super) fn broadcast_steps(
         self,
         root: usize,
@@ -80,8 +80,8 @@ impl Member {
         steps
     }
 
-    /// One half goes down either side of a binary tree, and in the end one of each side give each other what they lack. Open MPI's
-    /// source, bcast_intra_split_bintree.
+    /// One half goes down each side of a binary tree; then pairs of members from both sides
+    /// exchange their halves. Open MPI's source, bcast_intra_split_bintree.
     fn split_binary(
         self,
         root: usize,
@@ -93,7 +93,8 @@ impl Member {
         let own = self.before(root);
         let place = |behind: usize| (behind + root) % self.size;
         let branch = self.branch(root, Branch::binary);
-        // The last one of an even number has no other: it gets the rest from the root.
+        // With an even number of members the last has no partner: it gets the other half from the
+        // root.
         let lonely = self.size.is_multiple_of(2).then_some(self.size - 1);
         let mut steps = Vec::new();
         if own == 0 {

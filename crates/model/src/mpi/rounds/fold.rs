@@ -1,19 +1,22 @@
-//! Numbers of members that are no powers of two: some hand what they have to a neighbor, stand aside, and are told the result.
+//! Folding for group sizes that are no power of two: some members hand their data to a neighbour,
+//! stand aside, and receive the result.
 
 use super::Member;
 use super::step::Step;
 
-/// What a member is while others stand aside.
+/// Role of a member while others stand aside.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fold {
-    /// One of a power of two, with that member behind it, if it has one.
+    /// Member of the remaining power of two, with the place of the member that stands aside for it,
+    /// if any.
     Inside(Member, Option<usize>),
-    /// It has left what it had to this one.
+    /// Stands aside; its data are with the given place.
     Aside(usize),
 }
 
 impl Member {
-    /// Members in twos until the others are a power of two. The first of two stays, so place 0 always does.
+    /// Pairs members until their number is a power of two. The first of each pair stays, so place 0
+    /// always does.
     pub(super) fn folded(self) -> Fold {
         let size = 1 << self.size.ilog2();
         let pairs = self.size - size;
@@ -30,7 +33,7 @@ impl Member {
         }
     }
 
-    /// The place of one of those that are inside.
+    /// Returns the place of a remaining member.
     pub(super) fn unfolded(self, inside: usize) -> usize {
         let pairs = self.size - (1 << self.size.ilog2());
         match inside < pairs {
@@ -39,7 +42,8 @@ impl Member {
         }
     }
 
-    /// The parts that are for one of those inside and who stands aside for it, when each member has a part by its place.
+    /// Returns the parts of a remaining member and of the one that stands aside for it, if each
+    /// member has one part, numbered by place.
     pub(super) fn parts_inside(self, inside: usize) -> Vec<usize> {
         let first = self.unfolded(inside);
         let pairs = self.size - (1 << self.size.ilog2());
@@ -49,7 +53,8 @@ impl Member {
         }
     }
 
-    /// An operation of a power of two, with those aside: they hand over `before` and get what `after` says of their place.
+    /// Wraps an operation for a power of two: members aside hand over the parts `before` and
+    /// receive the parts `after(place)`.
     pub(super) fn with_those_aside(
         self,
         before: &[usize],

@@ -1,12 +1,15 @@
-//! Collective operations as rounds: what a member of a group sends and receives, one round after the other. A library's profile says
-//! which algorithm there is for how many bytes and members ([`Collectives`](crate::profile::Collectives)); one that does not has
-//! MPICH's of 2005, chosen by the size alone. What combining costs a processor is not counted.
+//! Collective operations as rounds: the messages that a member of a group sends and receives, one
+//! round after another. A library's profile selects the algorithm by bytes and members
+//! ([`Collectives`](crate::profile::Collectives)); the default is MPICH's of 2005, selected by size
+//! alone. The processor time of combining is not modelled.
 //!
-//! An algorithm is written as [`Step`]s, which name the parts of the data that are in a message; their sizes make rounds of it. So a
-//! test can follow the parts and see that everybody has in the end what the operation promises.
+//! An algorithm is a list of [`Step`]s, which name the parts of the data in each message; with the
+//! sizes of the parts they become rounds. A test can follow the parts and check that every member
+//! ends up with the promised result.
 //!
-//! Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH (2005). Pjesivac-Grbovic and others:
-//! Performance analysis of MPI collective operations (2007), for those of Open MPI.
+//! Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH
+//! (2005). Pjesivac-Grbovic and others: Performance analysis of MPI collective operations (2007),
+//! for those of Open MPI.
 
 mod all_gather;
 mod all_reduce;
@@ -23,19 +26,19 @@ mod step;
 mod tests;
 mod tree;
 
-/// What a member does at the same time; members are named by their places.
+/// Simultaneous messages of a member; members are named by their places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Round {
-    /// To whom it sends how many bytes.
+    /// Destination and bytes to send.
     pub send: Option<(usize, u64)>,
-    /// From whom it receives how many.
+    /// Source and bytes to receive.
     pub receive: Option<(usize, u64)>,
-    /// It begins together with the round before, and what comes next waits for both.
+    /// Whether it starts together with the previous round; the next round waits for both.
     pub beside: bool,
 }
 
 impl Round {
-    /// Sends so many bytes to somebody.
+    /// Creates a round that sends `bytes`.
     pub fn send(to: usize, bytes: u64) -> Round {
         Round {
             send: Some((to, bytes)),
@@ -44,7 +47,7 @@ impl Round {
         }
     }
 
-    /// Receives so many from somebody.
+    /// Creates a round that receives `bytes`.
     pub fn receive(from: usize, bytes: u64) -> Round {
         Round {
             send: None,
@@ -69,18 +72,18 @@ impl Round {
         }
     }
 
-    /// Rounds by what begins together.
+    /// Groups rounds that start together.
     pub fn together(rounds: &[Round]) -> impl Iterator<Item = &[Round]> {
         rounds.chunk_by(|_, next| next.beside)
     }
 }
 
-/// A member of a group, and what it does in the group's operations.
+/// A member of a group, and its part in the group's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Its place.
+    /// Its place: the rank within the group.
     pub place: usize,
-    /// How many there are.
+    /// Number of members.
     pub size: usize,
 }
 
@@ -93,18 +96,18 @@ impl Member {
         (self.place + self.size - distance) % self.size
     }
 
-    /// Distances 1, 2, 4 and so on within the group.
+    /// Returns the distances 1, 2, 4 and so on within the group.
     fn doublings(self) -> impl DoubleEndedIterator<Item = usize> {
         let all = usize::BITS - (self.size - 1).leading_zeros();
         (0..all).map(|power| 1 << power)
     }
 
-    /// Both have as much for each other.
+    /// Exchanges `bytes` with `peer`.
     fn with(self, peer: usize, bytes: u64) -> Round {
         Round::exchange((peer, bytes), (peer, bytes))
     }
 
-    /// As much goes so far on as comes from so far back.
+    /// Sends `bytes` forwards by `distance` and receives as much from the same distance behind.
     fn handed_on(self, distance: usize, bytes: u64) -> Round {
         Round::exchange(
             (self.after(distance), bytes),
@@ -117,13 +120,13 @@ impl Member {
     }
 }
 
-/// Sizes of `parts` of so many bytes: as alike as can be, the longer ones first.
+/// Returns the sizes of `parts` parts of `bytes` bytes: as equal as possible, longer parts first.
 fn shares(bytes: u64, parts: usize) -> impl Fn(usize) -> u64 + Copy {
     let parts = parts.max(1) as u64;
     move |part| bytes / parts + u64::from((part as u64) < bytes % parts)
 }
 
-/// Pieces of at most `segment` bytes that so many are cut into; uncut without.
+/// Returns the number of segments of at most `segment` bytes; one if `segment` is `None`.
 fn pieces(bytes: u64, segment: Option<crate::profile::Bytes>) -> usize {
     segment.map_or(1, |segment| bytes.div_ceil(segment.0).max(1) as usize)
 }

@@ -1,4 +1,4 @@
-//! One gets the combination of what all have.
+//! Reduction: one member gets the combination of all contributions.
 
 use super::step::Step;
 use super::tree::Branch;
@@ -6,7 +6,8 @@ use super::{Member, Round, pieces, shares};
 use crate::profile::{Choice, Mpi, Reduce};
 
 impl Member {
-    /// `root` gets the combination of `bytes` of all, as the library chooses; if it does not, up a binomial tree.
+    /// Combines `bytes` of all members at `root`, by the library's choice; by default up a binomial
+    /// tree.
     pub fn reduce_of(self, root: usize, bytes: u64, library: &Mpi) -> Vec<Round> {
         let Some(choice) = library.collectives.reduce.of(bytes, self.size) else {
             return self.reduce(root, bytes);
@@ -15,12 +16,12 @@ impl Member {
         Step::rounds(&steps, shares(bytes, parts))
     }
 
-    /// Up a binomial tree: a broadcast backwards.
+    /// Combines up a binomial tree: a broadcast backwards.
     pub fn reduce(self, root: usize, bytes: u64) -> Vec<Round> {
         self.up_a_tree(root, |_| bytes)
     }
 
-    /// What is done, and into how many parts the data are cut.
+    /// Returns the steps, and the number of parts that the data are divided into.
     pub(super) fn reduce_steps(
         self,
         root: usize,
@@ -42,7 +43,7 @@ impl Member {
                 let radix = choice.radix();
                 up(self.branch(root, |place, size| Branch::knomial(place, size, radix)))
             }
-            // The same tree, from one after the other.
+            // The same tree, from the children one after another.
             Reduce::Binomial => {
                 let down = self.scatter_steps(root).into_iter().map(Step::whole);
                 (Step::backwards(down.collect()), 1)
@@ -51,7 +52,8 @@ impl Member {
         }
     }
 
-    /// Each combines a part, and the root gathers them, up the tree that the halves make.
+    /// Each member combines a part, and the root gathers the parts up the tree formed by the
+    /// halvings.
     fn reduce_by_parts(self, root: usize) -> Vec<Step> {
         let behind = Member {
             place: self.before(root),

@@ -1,11 +1,13 @@
-//! Each gets a part of the combination of what all have. Parts are numbered by the place of whom they are for.
+//! Reduce-scatter: each member gets a part of the combination of all contributions. Parts are
+//! numbered by the place of their destination.
 
 use super::step::Step;
 use super::{Member, Round};
 use crate::profile::{Mpi, ReduceScatter};
 
 impl Member {
-    /// Each gets a part of so many bytes, as the library chooses; if it does not, by halves for powers of two, else pairwise.
+    /// Gives each member a part of `part` bytes, by the library's choice; by default with recursive
+    /// halving for powers of two, else pairwise.
     pub fn reduce_scatter_of(self, part: u64, library: &Mpi) -> Vec<Round> {
         match library.collectives.reduce_scatter.of(part, self.size) {
             Some(choice) if choice.algorithm == ReduceScatter::ReduceThenScatter => {
@@ -18,7 +20,8 @@ impl Member {
         }
     }
 
-    /// Each gets a part of so many bytes of what all have: recursive halving for powers of two, else pairwise.
+    /// Gives each member a part of `part` bytes: recursive halving for powers of two, else
+    /// pairwise.
     pub fn reduce_scatter(self, part: u64) -> Vec<Round> {
         match self.size.is_power_of_two() {
             true => Step::rounds(&self.halving_steps(), |_| part),
@@ -50,7 +53,8 @@ impl Member {
         }
     }
 
-    /// The half that is for others goes to one of them, from the furthest on; of others than powers of two some stand aside.
+    /// Sends the half needed by other members to one of them, starting at the largest distance; if
+    /// the size is no power of two, some members stand aside.
     fn halving_steps(self) -> Vec<Step> {
         let all: Vec<_> = (0..self.size).collect();
         self.with_those_aside(

@@ -1,9 +1,9 @@
-//! Each gets the combination of what those before it have.
+//! Scan: each member gets the combination of the contributions up to its own.
 
 use super::{Member, Round};
 
 impl Member {
-    /// Each gets the combination of `bytes` of those before it: recursive doubling.
+    /// Combines `bytes` of all previous members at each member: recursive doubling.
     pub fn scan(self, bytes: u64) -> Vec<Round> {
         let peers = self.doublings().map(|distance| self.place ^ distance);
         let present = peers.filter(|&peer| peer < self.size);

@@ -1,4 +1,5 @@
-//! One has a part for each, or gets one from each. Parts are numbered from the root on.
+//! Scatter and gather: one member has a part for each, or gets one from each. Parts are numbered by
+//! the distance from the root.
 
 use super::step::Step;
 use super::tree::Branch;
@@ -6,7 +7,8 @@ use super::{Member, Round};
 use crate::profile::{Choice, Mpi, Rooted};
 
 impl Member {
-    /// `root` sends a part of `bytes` to each, as the library chooses; if it does not, down a tree.
+    /// Sends a part of `bytes` from `root` to each member, by the library's choice; by default down
+    /// a tree.
     pub fn scatter_of(self, root: usize, bytes: u64, library: &Mpi) -> Vec<Round> {
         match library.collectives.scatter.of(bytes, self.size) {
             Some(choice) => Step::rounds(&self.rooted_steps(root, choice), |_| bytes),
@@ -14,7 +16,8 @@ impl Member {
         }
     }
 
-    /// `root` gets a part of `bytes` of each, as the library chooses; if it does not, up a tree.
+    /// Sends a part of `bytes` from each member to `root`, by the library's choice; by default up a
+    /// tree.
     pub fn gather_of(self, root: usize, bytes: u64, library: &Mpi) -> Vec<Round> {
         match library.collectives.gather.of(bytes, self.size) {
             Some(choice) => {
@@ -25,7 +28,7 @@ impl Member {
         }
     }
 
-    /// What a scatter does; a gather does it backwards.
+    /// Returns the steps of a scatter; a gather runs them backwards.
     pub(super) fn rooted_steps(self, root: usize, choice: &Choice<Rooted>) -> Vec<Step> {
         match choice.algorithm {
             Rooted::Binomial => self.scatter_steps(root),
@@ -42,17 +45,19 @@ impl Member {
         }
     }
 
-    /// `root` sends a part of `bytes` to each: down a tree, to each what it and those below it get.
+    /// Sends a part of `bytes` from `root` to each member down a tree: each gets the parts of its
+    /// subtree.
     pub fn scatter(self, root: usize, bytes: u64) -> Vec<Round> {
         self.down_a_tree(root, |members| members as u64 * bytes)
     }
 
-    /// `root` gets a part of `bytes` of each: a scatter backwards.
+    /// Sends a part of `bytes` from each member to `root`: a scatter backwards.
     pub fn gather(self, root: usize, bytes: u64) -> Vec<Round> {
         self.up_a_tree(root, |members| members as u64 * bytes)
     }
 
-    /// `root` sends to each its own part, one after the other; this one's is `own`.
+    /// Sends each member its part directly from `root`, one after another; this member's part has
+    /// `own` bytes.
     pub fn scatter_directly(
         self,
         root: usize,
@@ -66,7 +71,7 @@ impl Member {
         }
     }
 
-    /// `root` gets the part of each: a scatter backwards.
+    /// Sends each member's part directly to `root`: a scatter backwards.
     pub fn gather_directly(
         self,
         root: usize,

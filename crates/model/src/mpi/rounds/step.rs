@@ -1,16 +1,16 @@
-//! What an algorithm says of a message: which parts of the data are in it.
+//! Steps of an algorithm: messages with the parts of the data that they contain.
 
 use super::Round;
 
-/// To or from whom, and which parts.
+/// Peer, and parts.
 pub(super) type Parts = (usize, Vec<usize>);
 
-/// A round, with the parts that are sent and received.
+/// A round with the parts that are sent and received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
     pub send: Option<Parts>,
     pub receive: Option<Parts>,
-    /// It begins together with the step before.
+    /// Whether it starts together with the previous step.
     pub beside: bool,
 }
 
@@ -39,7 +39,7 @@ impl Step {
         }
     }
 
-    /// The same, with all of the data in each message.
+    /// Returns the step with the whole data in each message.
     pub fn whole(self) -> Step {
         let all = |parts: Option<Parts>| parts.map(|(peer, _)| (peer, vec![0]));
         Step {
@@ -49,13 +49,13 @@ impl Step {
         }
     }
 
-    /// Steps that begin together.
+    /// Has all steps start together.
     pub fn at_once(steps: Vec<Step>) -> Vec<Step> {
         let all = steps.len();
         Step::in_batches(steps, all)
     }
 
-    /// Steps of which so many begin together, then as many more.
+    /// Has steps start together in batches of `most`.
     pub fn in_batches(steps: Vec<Step>, most: usize) -> Vec<Step> {
         let first = |(number, step)| Step {
             beside: number % most.max(1) > 0,
@@ -64,7 +64,7 @@ impl Step {
         steps.into_iter().enumerate().map(first).collect()
     }
 
-    /// The same operation the other way round: what was sent is received, and what was last is first.
+    /// Returns the reverse operation: sends and receives exchanged, and the steps in reverse order.
     pub fn backwards(steps: Vec<Step>) -> Vec<Step> {
         let groups: Vec<_> = steps.chunk_by(|_, next| next.beside).collect();
         let turned = |group: &&[Step]| {
@@ -78,7 +78,7 @@ impl Step {
         groups.iter().rev().flat_map(turned).collect()
     }
 
-    /// Rounds, when the sizes of the parts are known.
+    /// Converts steps to rounds, given the sizes of the parts.
     pub fn rounds(steps: &[Step], bytes_of: impl Fn(usize) -> u64) -> Vec<Round> {
         let sized = |parts: &Option<Parts>| {
             let parts = parts.as_ref();

@@ -1,9 +1,9 @@
-//! Trees of a group, and what goes down and up them. Places are those behind the root.
+//! Trees of a group, and the messages down and up them. Places are relative to the root.
 
 use super::step::Step;
 use super::{Member, Round};
 
-/// A member's neighbors in a tree.
+/// A member's neighbours in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Branch {
     pub above: Option<usize>,
@@ -11,7 +11,7 @@ pub(super) struct Branch {
 }
 
 impl Branch {
-    /// All below the root.
+    /// All members directly below the root.
     pub fn star(place: usize, size: usize) -> Branch {
         match place {
             0 => Branch {
@@ -25,7 +25,7 @@ impl Branch {
         }
     }
 
-    /// One below the other.
+    /// Each member below the previous.
     pub fn chain(place: usize, size: usize) -> Branch {
         Branch {
             above: place.checked_sub(1),
@@ -33,7 +33,8 @@ impl Branch {
         }
     }
 
-    /// Two below each, level by level; what begins with place 1 has the odd ones, what begins with 2 the even ones.
+    /// Two children each, level by level; the subtree of place 1 has the odd places, that of place
+    /// 2 the even ones.
     pub fn binary(place: usize, size: usize) -> Branch {
         let level = (place + 1).ilog2();
         let width = 1 << level;
@@ -48,7 +49,8 @@ impl Branch {
         }
     }
 
-    /// The parent lacks the last digit by `radix` that is not zero; two makes it binomial. The largest branches come first.
+    /// A member's parent lacks its last non-zero digit to the base `radix`; 2 gives a binomial
+    /// tree. The largest branches come first.
     pub fn knomial(place: usize, size: usize, radix: usize) -> Branch {
         let radix = radix.max(2);
         let (mut width, mut widths, mut above) = (1, Vec::new(), None);
@@ -70,7 +72,7 @@ impl Branch {
 }
 
 impl Member {
-    /// Pieces go down a tree, one after the other: each is handed on while the next one comes.
+    /// Sends pieces down a tree, one after another: each is passed on while the next arrives.
     pub(super) fn down(self, root: usize, branch: &Branch, pieces: &[usize]) -> Vec<Step> {
         let place = |behind: usize| (behind + root) % self.size;
         let above = branch.above.map(place);
@@ -88,12 +90,13 @@ impl Member {
         steps
     }
 
-    /// A binary or other tree for the root's number.
+    /// Returns this member's branch of a tree rooted at `root`.
     pub(super) fn branch(self, root: usize, tree: impl Fn(usize, usize) -> Branch) -> Branch {
         tree(self.before(root), self.size)
     }
 
-    /// Down a binomial tree goes to each branch what is for so many members, to one after the other.
+    /// Sends down a binomial tree, to the children one after another; `bytes_for` returns the
+    /// message size by the number of members in the branch.
     pub(super) fn down_a_tree(self, root: usize, bytes_for: impl Fn(usize) -> u64) -> Vec<Round> {
         let steps = self.scatter_steps(root);
         let of = |parts: &Option<(usize, Vec<usize>)>| {
@@ -113,11 +116,13 @@ impl Member {
         down.into_iter().rev().map(Round::backwards).collect()
     }
 
-    /// Each branch of a binomial tree gets the parts of those in it, which are numbered from the root on.
+    /// Sends each branch of a binomial tree the parts of its members, numbered by distance from the
+    /// root.
     pub(super) fn scatter_steps(self, root: usize) -> Vec<Step> {
         let own = self.before(root);
         let place = |behind: usize| (behind + root) % self.size;
-        // A branch that begins here has as many members as its distance from above, or as there are.
+        // A branch that begins here has as many members as its distance from its parent, or as
+        // remain.
         let parts = |begin: usize, width: usize| (begin..(begin + width).min(self.size)).collect();
         let above = self.doublings().find(|width| own & width != 0);
         let mut steps = Vec::new();

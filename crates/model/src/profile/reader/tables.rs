@@ -1,4 +1,5 @@
-//! Arrays of tables whose numbers have no tag and source of their own: the section that holds them says these for all.
+//! Arrays of tables whose numbers share one tag and source, given in the section that holds the
+//! array.
 
 use super::{Recorded, Section, Tag, number_of};
 use crate::profile::error::Error;
@@ -7,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use toml::de::DeValue;
 
-/// Where the numbers of several tables come from.
+/// Common origin of the numbers of several tables.
 #[derive(Debug, Clone)]
 pub(in crate::profile) struct Origin {
     tag: Tag,
@@ -15,7 +16,8 @@ pub(in crate::profile) struct Origin {
 }
 
 impl<'a> Section<'a> {
-    /// The tables of an array, numbered from 1, and where their numbers come from: this profile's own, or else all of its base's.
+    /// Returns the tables of an array, numbered from 1, and their origin; inherited as a whole from
+    /// the base if this profile has no such array.
     pub fn tables(&self, key: &str) -> Result<(Origin, Vec<Section<'a>>), Error> {
         if let (false, Some(base)) = (self.own(key), &self.base) {
             return base.tables(key);
@@ -32,7 +34,7 @@ impl<'a> Section<'a> {
             };
             tables.push(Section {
                 reading: self.reading,
-                // The array is all that its section holds.
+                // The key is omitted: the array is the only content of its section.
                 path: format!("{}.{}", self.path, number + 1),
                 at: entry.span().start,
                 table,
@@ -46,7 +48,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// What this section itself says of its numbers.
+    /// Reads the tag and source of this section.
     fn origin(&self) -> Result<Origin, Error> {
         let own = |key: &str, hint: &str| -> Result<String, Error> {
             self.used.borrow_mut().insert(key.to_owned());
@@ -67,7 +69,7 @@ impl<'a> Section<'a> {
         Ok(Origin { tag, source })
     }
 
-    /// A number without a unit of its own, if it is there.
+    /// Reads a number in the implied unit `unit`, if present.
     pub fn bare<Q: Quantity>(
         &self,
         key: &str,

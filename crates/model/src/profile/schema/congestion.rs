@@ -1,4 +1,4 @@
-//! Congestion control, as a profile says it.
+//! Profile sections of congestion control.
 
 use super::super::error::Error;
 use super::super::quantity::{Bytes, Count, Rate, Ratio};
@@ -6,59 +6,59 @@ use super::super::reader::{Field, Section};
 use crate::kernel::Time;
 
 section! {
-    /// Which packets a switch marks, by what waits before their port.
+    /// Marking of packets by a switch, depending on the queue before their output port.
     Marking {
-        /// Up to so much none.
+        /// Queue length up to which no packet is marked.
         kmin: Bytes,
-        /// Beyond so much all.
+        /// Queue length above which every packet is marked.
         kmax: Bytes,
-        /// The share of them that is marked when so much waits; between the two in proportion.
+        /// Share of packets marked at `kmax`; in between, the share grows linearly from zero.
         pmax: Ratio,
     }
 }
 
 section! {
-    /// When a receiver tells a sender of marked packets.
+    /// Congestion notifications from the receiver of marked packets to their sender.
     Telling {
-        /// Of a flow once in this time at most.
+        /// Shortest time between two notifications of a flow.
         interval: Time,
-        /// Of the packet that says so, what is behind its base transport header.
+        /// Bytes of a notification packet after its base transport header.
         packet: Bytes,
     }
 }
 
 section! {
-    /// What a sender does about it.
+    /// The sender's reaction to notifications.
     RateControl {
-        /// Weight of the newest in the estimate of congestion.
+        /// Weight of the newest sample in the congestion estimate.
         g: Ratio,
-        /// Without a notification for so long the estimate falls.
+        /// Time without a notification after which the estimate decreases.
         alpha_timer: Time,
-        /// From one event of the timer that raises the rate to the next.
+        /// Period of the timer that raises the rate.
         rate_timer: Time,
-        /// Bytes sent from one event of the byte counter to the next.
+        /// Bytes sent per event of the byte counter.
         byte_counter: Bytes,
-        /// Events of either until the target is raised.
+        /// Events of either until the target rate is raised.
         fast_recovery: Count,
-        /// By so much it is raised then.
+        /// Increment of the target rate from then on.
         additive_increase: Rate,
-        /// By so much when both have had so many.
+        /// Increment once both timer and byte counter exceed that many events.
         hyper_increase: Rate,
-        /// No flow is slower.
+        /// Lower limit of a flow's rate.
         min_rate: Rate,
     }
 }
 
-/// Congestion control from end to end.
+/// End-to-end congestion control.
 #[derive(Debug, Clone)]
 pub struct Congestion {
-    /// In words.
+    /// Description.
     pub about: String,
-    /// In switches.
+    /// Marking in switches.
     pub marking: Marking,
-    /// In receiving adapters.
+    /// Notifications by receiving adapters.
     pub telling: Telling,
-    /// In sending adapters.
+    /// Rate control in sending adapters.
     pub rate: RateControl,
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// How a library delivers eager messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// RDMA write into the peer's buffers, found by polling memory.
+    /// RDMA write into the peer's buffers, detected by polling memory.
     Write,
-    /// Send to a (shared) receive queue, found in the completion queue.
+    /// Send to a (shared) receive queue, detected in the completion queue.
     Send,
 }
 
@@ -18,15 +18,17 @@ impl Field for Channel {
     }
 }
 
-/// Who moves the data of a message that goes without copies, once both sides have agreed.
+/// Transfer of a zero-copy message once both sides have agreed on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rendezvous {
-    /// The sender writes, when the receiver has told where.
+    /// The sender writes after the receiver has announced its buffer.
     #[default]
     Write,
-    /// The receiver reads, from where the sender has told, and tells the sender in the end.
+    /// The receiver reads from the buffer that the sender has announced, and notifies the sender at
+    /// the end.
     Read,
-    /// The sender writes fragment by fragment, each registered while the ones before it are under way ([`Pipeline`]).
+    /// The sender writes fragment by fragment and registers each while earlier ones are in flight
+    /// ([`Pipeline`]).
     Pipeline,
 }
 
@@ -46,14 +48,15 @@ impl Field for Option<Rendezvous> {
 section! {
     /// A rendezvous in fragments.
     Pipeline {
-        /// What goes at a time without copies, registered at both ends for itself.
+        /// Size of a zero-copy fragment; each is registered separately on both sides.
         fragment: Bytes,
-        /// Fragments under way at the same time.
+        /// Number of fragments in flight.
         depth: Count,
-        /// How much of a message's beginning is copied through preregistered buffers, while the rest is being registered; all of it, if
-        /// the message is no longer. Without it nothing is.
+        /// Bytes at the start of a message that are copied through preregistered buffers while the
+        /// rest is being registered; a message that is no longer is copied whole. If absent,
+        /// nothing is copied.
         copied: Option<Bytes>,
-        /// Such a buffer; without it as long as the longest eager message.
+        /// Size of such a buffer; if absent, that of the longest eager message.
         buffer: Option<Bytes>,
     }
 }
@@ -67,13 +70,14 @@ impl Field for Option<Pipeline> {
     }
 }
 
-/// What becomes of a message that comes before its receive.
+/// Handling of a message that arrives before its receive is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unexpected {
-    /// It stays in the buffer that it came in.
+    /// It stays in the buffer that it arrived in.
     #[default]
     Kept,
-    /// It is copied aside when the receiver next is in the library, and from there once more when it is asked for.
+    /// It is copied to a temporary buffer when the receiver next enters the library, and copied
+    /// again when its receive is posted.
     Copied,
 }
 
@@ -89,62 +93,70 @@ impl Field for Option<Unexpected> {
 section! {
     /// A message-passing library.
     Mpi {
-        /// In words.
+        /// Description.
         about: String,
-        /// How eager messages are delivered.
+        /// Delivery of eager messages.
         channel: Channel,
-        /// Largest message posted inline; without it none is.
+        /// Largest message posted inline; if absent, none is.
         inline: Option<Bytes>,
-        /// What a message costs the processor at each side beyond posting and noticing: matching, bookkeeping.
+        /// Processor time per message on each side in addition to posting and noticing: matching,
+        /// bookkeeping.
         overhead: Time,
         /// Largest message that is copied through preregistered buffers.
         eager: Bytes,
-        /// Who moves the data of larger ones; without it the sender.
+        /// Transfer of larger messages; if absent, the sender writes.
         rendezvous: Option<Rendezvous>,
-        /// How, if it goes in fragments.
+        /// Parameters of a transfer in fragments.
         pipeline: Option<Pipeline>,
-        /// Registering a buffer for such a transfer, and undoing it, whatever its size; without it that takes no time.
+        /// Time to register and deregister a buffer for such a transfer, independent of its size;
+        /// zero if absent.
         registration: Option<Time>,
-        /// The same for each page.
+        /// The same, per page.
         registration_page: Option<Time>,
-        /// Buffers of a process that stay registered: a registration cache; without it every transfer registers anew.
+        /// Buffers of a process that stay registered (registration cache); if absent, every
+        /// transfer registers anew.
         registration_cache: Option<Count>,
-        /// Buffers of each receiver that a sender may fill before the receiver has emptied them; without it there is no end of them.
+        /// Buffers of each receiver that a sender may fill before the receiver has emptied them;
+        /// unlimited if absent.
         credits: Option<Count>,
-        /// Emptied buffers that a receiver tells of by a message of its own; fewer go with the next message that it has for the sender
-        /// anyway. Without it half of the credits.
+        /// Number of emptied buffers that a receiver reports in a dedicated message; fewer are
+        /// reported with its next message to the sender. If absent, half of the credits.
         credits_returned: Option<Count>,
-        /// What becomes of messages that come before their receive; without it they are kept.
+        /// Handling of messages that arrive before their receive; if absent, they stay in their
+        /// buffers.
         unexpected: Option<Unexpected>,
-        /// Passing one message in the search for the one that a receive takes; without it searching is part of the overhead.
+        /// Time per message passed while searching for the one that matches a receive; if absent,
+        /// the search is part of the overhead.
         unexpected_search: Option<Time>,
         /// Header before an eager message.
         header: Bytes,
-        /// Messages from which on several ports share the work.
+        /// Size from which a message is striped across several ports.
         stripe: Bytes,
-        /// Largest message that is combined by recursive doubling, which sends all of it each time; larger ones are combined in
-        /// parts that are then gathered. Without it all are by doubling.
+        /// Largest message reduced to all by recursive doubling, which sends the whole message in
+        /// each step; larger ones are reduced in parts, which are then gathered. If absent, all use
+        /// doubling.
         all_reduce_doubling: Option<Bytes>,
-        /// Largest result that is gathered in ever longer parts; larger ones go round a ring, in parts as they are. Without it none
-        /// does.
+        /// Largest result gathered in parts of doubling length; larger ones pass around a ring in
+        /// parts of constant length. If absent, none uses the ring.
         all_gather_doubling: Option<Bytes>,
-        /// Largest message of each to each that goes by way of others (Bruck), in few and longer messages; without it all go to their
-        /// receivers, pair by pair.
+        /// Largest all-to-all message that is forwarded through other ranks (Bruck), in fewer and
+        /// longer messages; larger ones go directly to their receivers, pair by pair. If absent,
+        /// all go directly.
         all_to_all_forwarding: Option<Bytes>,
-        /// Largest message that is broadcast whole, down a tree; larger ones are scattered and then gathered by all. Without it all
-        /// are whole.
+        /// Largest message broadcast whole down a tree; larger ones are scattered and then gathered
+        /// by all. If absent, all are sent whole.
         broadcast_whole: Option<Bytes>,
-        /// What a message inside a node costs each side, beside the copies.
+        /// Cost of an intra-node message on each side, copies excluded.
         intranode: Time,
-        /// Largest message inside a node that passes through a buffer in the cache.
+        /// Largest intra-node message that passes through a buffer in the cache.
         intranode_buffer: Bytes,
-        /// Which algorithm it takes for what is collective.
+        /// Algorithms of the collective operations.
         collectives: Arc<Collectives>,
     }
 }
 
 impl Mpi {
-    /// What one value says must go with the others.
+    /// Checks values that depend on one another.
     pub(in crate::profile) fn check(&self, root: &Section<'_>) -> Result<(), Error> {
         let wrong = |key: &str, reason: &str| Err(root.about(key, reason.to_owned()));
         if self.rendezvous == Some(Rendezvous::Pipeline) && self.pipeline.is_none() {

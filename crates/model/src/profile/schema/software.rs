@@ -1,59 +1,61 @@
-//! The software adapter: what its code and the host's caches take.
+//! The software adapter: costs of its code and of the host's caches.
 
 use super::{Bytes, Count, Error, Field, Rate, Section, Time};
 
 section! {
-    /// The processors of its host.
+    /// The processors of the host.
     Cores {
-        /// How many; a process has one for itself.
+        /// Number of cores; each process has a core to itself.
         number: Count,
-        /// From a store on one core until another that waits for it goes on.
+        /// Time from a store on one core until another core that waits for it proceeds.
         line: Time,
     }
 }
 
 section! {
-    /// What the requester's processor does for a request that it executes itself, beside moving the bytes.
+    /// Work of the requester's processor for a request that it executes itself, copying excluded.
     OwnWork {
-        /// Checking and executing a request, its completion included.
+        /// Time to check and execute a request, completion included.
         post: Time,
-        /// Taking a completion.
+        /// Time to take a completion.
         poll: Time,
-        /// What an atomic takes longer.
+        /// Additional time of an atomic operation.
         atomic: Time,
     }
 }
 
 section! {
-    /// Messages, which the receiver's processor serves when it looks for completions.
+    /// Messages, which the receiver's processor serves when it polls for completions.
     ChannelWork {
-        /// The sender's: a short message put into the channel.
+        /// Sender: time to put a short message into the channel.
         send: Time,
-        /// The receiver's: a short message taken from the channel, a receive request taken and completed.
+        /// Receiver: time to take a short message from the channel and to take and complete a
+        /// receive request.
         serve: Time,
-        /// What either side takes longer for what is not short: it is described in the channel, and fetched from where it is.
+        /// Additional time on either side for a long message: the channel holds its descriptor, and
+        /// the receiver fetches the data from their location.
         longer: Time,
-        /// Sends up to so many bytes are short, and those whose bytes are inline.
+        /// Sends up to this size are short, and so are those with inline data.
         short: Bytes,
-        /// Posting a receive request.
+        /// Time to post a receive request.
         receive: Time,
     }
 }
 
 section! {
-    /// Where the bytes are that a processor moves.
+    /// Location of the bytes that a processor copies.
     Caches {
-        /// Bytes that a core has for itself.
+        /// Size of a core's private cache.
         near: Bytes,
-        /// Copying what is there: bytes read, as many written.
+        /// Copy rate within the private cache, in bytes read (as many are written).
         near_rate: Rate,
-        /// Bytes of the cache that all cores share.
+        /// Size of the cache shared by all cores.
         far: Bytes,
-        /// Copying what is there.
+        /// Copy rate within the shared cache.
         far_rate: Rate,
-        /// Copying what is in memory, all cores together.
+        /// Copy rate from memory, of all cores together.
         memory_rate: Rate,
-        /// Until the first byte of a copy comes that begins in memory.
+        /// Time until the first byte of a copy from memory arrives.
         memory_latency: Time,
     }
 }
@@ -61,13 +63,13 @@ section! {
 /// The software adapter on a host.
 #[derive(Debug, Clone)]
 pub struct Software {
-    /// In words.
+    /// Description.
     pub about: String,
     /// Processors.
     pub cores: Cores,
-    /// Requests that the requester executes.
+    /// Requests executed by the requester.
     pub request: OwnWork,
-    /// Requests that the receiver serves.
+    /// Requests served by the receiver.
     pub message: ChannelWork,
     /// Caches and memory.
     pub cache: Caches,

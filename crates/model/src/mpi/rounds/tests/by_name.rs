@@ -1,5 +1,5 @@
-//! Each algorithm, by its name, on any number of members: everybody has in the end what the operation promises, and sends as much as the
-//! published formulas say.
+//! Tests each algorithm by name on any number of members: every member ends up with the promised
+//! result, and sends as many bytes as the published formulas state.
 
 use super::super::step::Step;
 use super::super::{Member, Round, shares};
@@ -28,20 +28,19 @@ fn all(size: usize) -> Vec<u32> {
     (0..size as u32).collect()
 }
 
-/// Each has of each part what `tokens` say.
+/// Returns each member's initial parts: `tokens(member, part)`.
 fn each(size: usize, parts: usize, tokens: impl Fn(usize, usize) -> Vec<u32>) -> Vec<Parts> {
     let of = |own| (0..parts).map(|part| (part, tokens(own, part))).collect();
     (0..size).map(of).collect()
 }
 
-/// Bytes that a member sends.
 fn sent(steps: &[Step], bytes_of: impl Fn(usize) -> u64) -> u64 {
     let rounds = Step::rounds(steps, bytes_of);
     let sends = rounds.iter().filter_map(|round| round.send);
     sends.map(|(_, bytes)| bytes).sum()
 }
 
-/// Sizes of groups: all small ones, and what is just beside powers of two.
+/// Group sizes: all small ones, and those next to powers of two.
 fn group() -> impl Strategy<Value = usize> {
     prop_oneof![
         1..20usize,
@@ -109,7 +108,7 @@ proptest! {
                     prop_assert_eq!(&have[&part], &vec![part as u32], "{:?} among {}", algorithm, size);
                 }
             }
-            // Nobody is sent anything twice.
+            // No member receives anything twice.
             let all: u64 = steps.iter().map(|steps| sent(steps, shares(bytes, parts))).sum();
             let gathered = matches!(algorithm, Broadcast::ScatterDoubling | Broadcast::ScatterRing);
             let once = bytes * (size as u64 - 1);
@@ -177,7 +176,7 @@ proptest! {
         for algorithm in [AllToAll::Bruck, AllToAll::Pairwise, AllToAll::Linear] {
             let choice = choice(algorithm, None, number);
             let steps: Vec<_> = members(size).map(|one| one.all_to_all_steps(&choice)).collect();
-            // Part d of a member is for the one d further: it is marked with both.
+            // Part d of a member is for the one d places further: its token names both.
             let mark = |from: usize, to: usize| (from * size + to) as u32;
             let own = each(size, size, |own, distance| vec![mark(own, (own + distance) % size)]);
             for (own, have) in played(&steps, own, Meets::Replaces).iter().enumerate() {
@@ -240,7 +239,7 @@ proptest! {
     }
 }
 
-/// Rounds without bytes, with what a member has heard in each message.
+/// Converts rounds without data to steps with one part per message.
 fn as_steps(rounds: &[Round]) -> Vec<Step> {
     let heard = |end: Option<(usize, u64)>| end.map(|(peer, _)| (peer, vec![0]));
     let step = |round: &Round| Step {
@@ -251,7 +250,8 @@ fn as_steps(rounds: &[Round]) -> Vec<Step> {
     rounds.iter().map(step).collect()
 }
 
-/// Thakur, Rabenseifner, Gropp (2005), for p members and n bytes: doubling sends n in lg p steps; by parts, and round a ring, 2n(p-1)/p.
+/// Thakur, Rabenseifner, Gropp (2005), for p members and n bytes: doubling sends n in lg p steps;
+/// by parts, and around a ring, 2n(p-1)/p.
 #[test]
 fn combining_sends_as_much_as_published() {
     for power in 1..8 {
@@ -275,7 +275,7 @@ fn combining_sends_as_much_as_published() {
     }
 }
 
-/// Of p members that are no power of two, p - 2^k stand aside, which costs two steps of the whole.
+/// Of p members, no power of two, p - 2^k stand aside, which costs two steps with the whole data.
 #[test]
 fn standing_aside_costs_two_messages() {
     let (size, bytes) = (11, 8 * 11 * 100);
@@ -294,12 +294,12 @@ fn standing_aside_costs_two_messages() {
     }
 }
 
-/// A chain of n pieces through p members is over after n + p - 2 steps of the last one's ancestors.
+/// A chain of n pieces through p members ends after n + p - 2 steps.
 #[test]
 fn pieces_follow_each_other_down_a_chain() {
     let chain = choice(Broadcast::Chain, Some(100), 1);
     let steps = |place| Member { place, size: 5 }.broadcast_steps(0, 1000, &chain).0;
-    // The middle ones receive the next piece while they send the one before.
+    // The middle members receive the next piece while they send the previous one.
     let beside = steps(2).iter().filter(|step| step.beside).count();
     assert_eq!(beside, 9);
     assert_eq!(steps(0).len(), 10);

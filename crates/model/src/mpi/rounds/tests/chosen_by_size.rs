@@ -1,4 +1,4 @@
-//! What a library without choices of its own does: who hears of whom.
+//! Tests the defaults of a library without its own choices: which members' data reach which.
 
 use super::super::{Member, Round};
 use crate::profile::{Library, Mpi, Overrides};
@@ -13,10 +13,11 @@ fn library() -> Mpi {
         .expect("it has a library")
 }
 
-/// A message: its length, and what its sender knew.
+/// A message: its length, and the members whose data its sender had.
 type Letter = (u64, Vec<bool>);
 
-/// Plays a group's rounds, each member's in their order, and gives what each member then knows of whom.
+/// Plays a group's rounds, each member's in order, and returns for each member whose data have
+/// reached it.
 fn played(all: Vec<Vec<Round>>) -> Vec<Vec<bool>> {
     let size = all.len();
     let mut left: Vec<VecDeque<Round>> = all.into_iter().map(VecDeque::from).collect();
@@ -124,7 +125,7 @@ fn all_hear_of_all_that_they_should() {
     }
 }
 
-/// What a scatter takes out of its root, and a gather brings there, is everybody's part but the root's own.
+/// A scatter sends, and a gather receives, every part but the root's own.
 #[test]
 fn trees_carry_each_part_once_to_its_branch() {
     for size in 1..=17 {

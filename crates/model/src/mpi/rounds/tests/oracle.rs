@@ -1,25 +1,28 @@
-//! Plays steps with tokens in place of data: of each part a member knows whose contribution is in it.
+//! Plays steps with tokens instead of data: each part of a member records whose contributions it
+//! contains.
 //!
-//! All messages are as strict as can be: one is taken when its sender and its receiver are at it, both have said the same parts, and a
-//! step is over when all that began with it are. So what comes to its end here comes to its end by any rendezvous.
+//! Messages are strictly synchronous: one is delivered when sender and receiver are both at it and
+//! name the same parts, and a step ends when all that started with it have ended. So steps that
+//! terminate here terminate with any rendezvous protocol.
 
 use super::super::step::Step;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Whose contributions are in a part, by what they are numbered; in order.
+/// The members whose contributions are in a part, in order.
 pub(super) type Tokens = Vec<u32>;
 
-/// What a member has, by part.
+/// A member's data, by part.
 pub(super) type Parts = BTreeMap<usize, Tokens>;
 
-/// What becomes of a part that comes.
+/// Effect of a received part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meets {
-    /// It takes the place of what is there.
+    /// It replaces the present one.
     Replaces,
-    /// It is combined with what is there, and nobody's contribution may be in both; what has everybody's is the result.
+    /// It is combined with the present one; no contribution may be in both. A part with all
+    /// contributions is the result and replaces it.
     Combines,
-    /// What was there is still known: a rumour.
+    /// It is united with the present one.
     Adds,
 }
 
@@ -28,14 +31,14 @@ struct Message {
     taken: bool,
 }
 
-/// Plays all members' steps; what each then has.
+/// Plays all members' steps and returns each member's final parts.
 pub(super) fn played(all: &[Vec<Step>], mut have: Vec<Parts>, meets: Meets) -> Vec<Parts> {
     let size = all.len();
     let mut groups: Vec<VecDeque<&[Step]>> = all
         .iter()
         .map(|steps| steps.chunk_by(|_, next| next.beside).collect())
         .collect();
-    // What a member has begun: to send, by receiver; and from whom it waits for how many.
+    // Per member: messages being sent, by receiver, and awaited messages with their parts.
     let mut sending: Vec<VecDeque<(usize, Message)>> = (0..size).map(|_| VecDeque::new()).collect();
     let mut waiting: Vec<Vec<(usize, Vec<usize>)>> = vec![Vec::new(); size];
     let mut got: Vec<Vec<(usize, Tokens)>> = vec![Vec::new(); size];

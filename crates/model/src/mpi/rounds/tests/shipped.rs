@@ -1,4 +1,4 @@
-//! Whatever a shipped library chooses: all members are of one mind on who sends how much to whom, and come to an end.
+//! Tests the choices of every shipped library: all members agree on the messages, and terminate.
 
 use super::super::Member;
 use super::chosen_by_size::group;

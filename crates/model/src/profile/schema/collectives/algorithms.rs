@@ -1,14 +1,15 @@
-//! The algorithms of each operation that a profile can name. What a rank does in them is in `mpi/rounds`.
+//! The algorithms of each collective operation, as profiles name them. `mpi/rounds` implements
+//! them.
 
-/// An algorithm of an operation, as profiles name it.
+/// An algorithm of an operation.
 pub trait Algorithm: Copy + 'static {
-    /// The words.
+    /// The words for the algorithms in a profile.
     const WORDS: &'static [(&'static str, Self)];
-    /// Which of a choice's further values it goes by.
+    /// Returns the additional keys of a choice that this algorithm uses.
     fn takes(self) -> &'static [&'static str];
 }
 
-/// Declares an operation's algorithms: the word in a file, and what it goes by.
+/// Declares an operation's algorithms: each one's word in a file, and the keys that it uses.
 macro_rules! algorithms {
     ($(#[$doc:meta])* $name:ident {
         $($(#[$own:meta])* $variant:ident = $word:literal $([$($takes:literal),*])?),* $(,)?
@@ -27,121 +28,125 @@ macro_rules! algorithms {
 }
 
 algorithms! {
-    /// How all wait for all.
+    /// Barrier.
     Barrier {
-        /// A token to the rank at distance 1, 2, 4 behind (Hensgen, Finkel, Manber; Open MPI calls it Bruck's).
+        /// A token to the rank at distance 1, 2, 4 and so on (Hensgen, Finkel, Manber; Open MPI
+        /// calls it Bruck's).
         Dissemination = "dissemination",
-        /// A token to and from the rank whose number differs in one bit.
+        /// A token exchanged with the rank whose number differs in one bit.
         RecursiveDoubling = "recursive-doubling",
-        /// Up a binomial tree and down.
+        /// Up and down a binomial tree.
         Tree = "tree",
-        /// All to rank 0, and back.
+        /// All ranks to rank 0, and back.
         Linear = "linear",
     }
 }
 
 algorithms! {
-    /// How all get what one has.
+    /// Broadcast.
     Broadcast {
-        /// From the root to each.
+        /// From the root to each rank.
         Linear = "linear" ["at_once"],
-        /// From each to the next, in pieces: a pipeline.
+        /// From each rank to the next, in segments: a pipeline.
         Chain = "chain" ["segment"],
         /// Down a binary tree.
         Binary = "binary" ["segment"],
-        /// A half down either side of a binary tree, then exchanged between the sides.
+        /// One half down each side of a binary tree, then an exchange between the sides.
         SplitBinary = "split-binary" ["segment"],
-        /// Down a binomial tree, to one after the other.
+        /// Down a binomial tree, to the children one after another.
         Binomial = "binomial",
-        /// Down a tree by digits of a radix, to all at once.
+        /// Down a tree by digits of a radix, to all children at once.
         Knomial = "knomial" ["segment", "radix"],
-        /// A part to each, which all gather by recursive doubling (round a ring, if the ranks are no power of two).
+        /// Scatter, then all-gather by recursive doubling (around a ring, if the number of ranks is
+        /// no power of two).
         ScatterDoubling = "scatter-doubling",
-        /// A part to each, which all gather round a ring.
+        /// Scatter, then all-gather around a ring.
         ScatterRing = "scatter-ring",
     }
 }
 
 algorithms! {
-    /// How one gets the combination of what all have.
+    /// Reduction to a root.
     Reduce {
-        /// From each to the root.
+        /// From each rank to the root.
         Linear = "linear" ["at_once"],
-        /// From each to the next, in pieces.
+        /// From each rank to the next, in segments.
         Chain = "chain" ["segment"],
         /// Up a binary tree.
         Binary = "binary" ["segment"],
-        /// Up a binomial tree, from one after the other.
+        /// Up a binomial tree, from the children one after another.
         Binomial = "binomial",
-        /// Up a tree by digits of a radix, from all at once.
+        /// Up a tree by digits of a radix, from all children at once.
         Knomial = "knomial" ["segment", "radix"],
-        /// Each combines a part, and the root gathers them.
+        /// Each rank combines a part, and the root gathers the parts.
         Rabenseifner = "rabenseifner",
     }
 }
 
 algorithms! {
-    /// How all get the combination of what all have.
+    /// All-reduce.
     AllReduce {
-        /// All of it at each step.
+        /// The whole message in each step.
         RecursiveDoubling = "recursive-doubling",
-        /// Each combines a part, and all gather them.
+        /// Each rank combines a part, and all ranks gather the parts.
         Rabenseifner = "rabenseifner",
-        /// A block for each goes round a ring, and once more.
+        /// One block per rank passes around a ring twice: to be combined, then to be gathered.
         Ring = "ring",
-        /// The same, combined in pieces of the blocks.
+        /// As `Ring`, with the blocks combined in segments.
         SegmentedRing = "segmented-ring" ["segment"],
-        /// A reduction and a broadcast, as the library chooses them.
+        /// A reduction and a broadcast, each by the library's own choice.
         ReduceBroadcast = "reduce-broadcast",
     }
 }
 
 algorithms! {
-    /// How all get what each has.
+    /// All-gather.
     AllGather {
-        /// Twice as much at each step (Bruck's way, if the ranks are no power of two).
+        /// Twice as much in each step (Bruck's algorithm, if the number of ranks is no power of
+        /// two).
         RecursiveDoubling = "recursive-doubling",
-        /// The same for any number of ranks, the last step with what lacks.
+        /// The same for any number of ranks; the last step sends the remainder.
         Bruck = "bruck",
-        /// Round a ring.
+        /// Around a ring.
         Ring = "ring",
-        /// With the neighbor of one side and then of the other, two parts at a time (round a ring, if the ranks are odd).
+        /// With the neighbour on one side and then on the other, two parts at a time (around a
+        /// ring, if the number of ranks is odd).
         NeighborExchange = "neighbor-exchange",
     }
 }
 
 algorithms! {
-    /// How each gets something of each.
+    /// All-to-all.
     AllToAll {
-        /// By way of others, in few and longer messages.
+        /// Forwarded through other ranks, in fewer and longer messages.
         Bruck = "bruck",
-        /// With one after the other.
+        /// One partner after another.
         Pairwise = "pairwise",
-        /// With all at once, or with so many.
+        /// All partners at once, or `at_once` of them.
         Linear = "linear" ["at_once"],
     }
 }
 
 algorithms! {
-    /// How each gets a part of the combination of what all have.
+    /// Reduce-scatter.
     ReduceScatter {
-        /// The half that is for others goes to one of them, then half of that.
+        /// Sends the half that other ranks need to one of them, then half of the rest, and so on.
         RecursiveHalving = "recursive-halving",
-        /// To each its part, one after the other.
+        /// Sends each rank its part, one after another.
         Pairwise = "pairwise",
-        /// A part for each goes round a ring.
+        /// One part per rank passes around a ring.
         Ring = "ring",
-        /// To one, and from there a part to each.
+        /// Reduction to one rank, which then scatters the parts.
         ReduceThenScatter = "reduce-then-scatter",
     }
 }
 
 algorithms! {
-    /// How one sends a part to each, or gets one of each.
+    /// Scatter or gather.
     Rooted {
-        /// A binomial tree.
+        /// Along a binomial tree.
         Binomial = "binomial",
-        /// The root with all at once, or with so many.
+        /// The root communicates with all ranks at once, or with `at_once` of them.
         Linear = "linear" ["at_once"],
     }
 }

@@ -1,4 +1,4 @@
-//! Which algorithm a library takes for a collective operation, by the size of the message and the number of ranks.
+//! A library's choice of algorithm for a collective operation, by message size and number of ranks.
 
 use super::{Bytes, Count, Error, Field, Ratio, Section};
 use crate::profile::reader::Origin;
@@ -11,10 +11,10 @@ pub use algorithms::{
     AllGather, AllReduce, AllToAll, Barrier, Broadcast, Reduce, ReduceScatter, Rooted,
 };
 
-/// What a number of ranks must be for a choice.
+/// Condition on the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ranks {
-    /// 1, 2, 4, 8 and so on.
+    /// A power of two.
     PowerOfTwo,
     /// Even.
     Even,
@@ -29,22 +29,24 @@ impl Field for Option<Ranks> {
     }
 }
 
-/// When a choice is taken: everything that it says must be so.
+/// Condition of a choice: all given limits must hold.
 #[derive(Debug, Clone, Default)]
 pub struct When {
-    /// Fewer ranks than this, and than `ranks_per_byte` besides.
+    /// Upper limit (exclusive) of the number of ranks, plus `ranks_per_byte` per byte of the
+    /// message.
     pub ranks_below: Option<Ratio>,
-    /// More ranks than this, and than `ranks_per_byte` besides.
+    /// Lower limit (exclusive) of the number of ranks, plus `ranks_per_byte` per byte of the
+    /// message.
     pub ranks_above: Option<Ratio>,
-    /// How much more for each byte of the message.
+    /// Added to the limits of ranks per byte of the message.
     pub ranks_per_byte: Option<Ratio>,
-    /// What their number is.
+    /// Condition on the number of ranks.
     pub ranks_are: Option<Ranks>,
-    /// A message of fewer bytes.
+    /// Upper limit (exclusive) of the message size.
     pub bytes_below: Option<Bytes>,
-    /// Fewer bytes of all ranks together.
+    /// Upper limit (exclusive) of the message size times the number of ranks.
     pub whole_below: Option<Bytes>,
-    /// Fewer bytes of it for each rank.
+    /// Upper limit (exclusive) of the message size divided by the number of ranks.
     pub share_below: Option<Bytes>,
 }
 
@@ -76,34 +78,34 @@ impl When {
     }
 }
 
-/// An algorithm, and when it is taken.
+/// An algorithm and the condition under which it is chosen.
 #[derive(Debug, Clone)]
 pub struct Choice<A> {
-    /// When.
+    /// Condition.
     pub when: When,
-    /// Which.
+    /// Algorithm.
     pub algorithm: A,
-    /// Pieces that the data are cut into; without it they are not.
+    /// Segment size; if absent, the data are not segmented.
     pub segment: Option<Bytes>,
-    /// Of a tree by digits; without it two.
+    /// Radix of a tree by digits; two if absent.
     pub radix: Option<Count>,
-    /// Messages that begin together; without it all do.
+    /// Messages started together; all if absent.
     pub at_once: Option<Count>,
 }
 
 impl<A> Choice<A> {
-    /// Messages that begin together, of so many.
+    /// Returns the number of messages started together, out of `all`.
     pub fn at_once(&self, all: usize) -> usize {
         self.at_once.map_or(all, |most| most.0 as usize)
     }
 
-    /// Of a tree by digits.
+    /// Returns the radix of a tree by digits.
     pub fn radix(&self) -> usize {
         self.radix.map_or(2, |radix| radix.0 as usize)
     }
 }
 
-/// The choices of an operation, in the order in which they are looked through; none if the library has none of its own.
+/// The choices of an operation in order of precedence; empty if the library defines none.
 #[derive(Debug, Clone)]
 pub struct Choices<A>(Vec<Choice<A>>);
 
@@ -114,7 +116,7 @@ impl<A> Default for Choices<A> {
 }
 
 impl<A> Choices<A> {
-    /// What is taken for a message of so many bytes among so many ranks: the first that fits.
+    /// Returns the first choice that applies to a message of `bytes` bytes among `ranks` ranks.
     pub fn of(&self, bytes: u64, ranks: usize) -> Option<&Choice<A>> {
         self.0.iter().find(|choice| choice.when.holds(bytes, ranks))
     }
@@ -178,26 +180,27 @@ fn choice<A: Algorithm>(row: &Section<'_>, origin: &Origin) -> Result<Choice<A>,
     Ok(choice)
 }
 
-/// What a library chooses for each operation; without any, all is as in a library that chooses by the size alone.
+/// A library's choices for each operation; an operation without any uses the default, which depends
+/// on the size alone.
 #[derive(Debug, Clone, Default)]
 pub struct Collectives {
-    /// Waiting for all.
+    /// Barrier.
     pub barrier: Choices<Barrier>,
-    /// By the message.
+    /// Broadcast, by message size.
     pub broadcast: Choices<Broadcast>,
-    /// By the message.
+    /// Reduction, by message size.
     pub reduce: Choices<Reduce>,
-    /// By the message.
+    /// All-reduce, by message size.
     pub all_reduce: Choices<AllReduce>,
-    /// By what each has.
+    /// All-gather, by the size of one rank's contribution.
     pub all_gather: Choices<AllGather>,
-    /// By what each has for each.
+    /// All-to-all, by the size per pair of ranks.
     pub all_to_all: Choices<AllToAll>,
-    /// By what each gets.
+    /// Reduce-scatter, by the size of one rank's result.
     pub reduce_scatter: Choices<ReduceScatter>,
-    /// By what each gets.
+    /// Scatter, by the size of one rank's result.
     pub scatter: Choices<Rooted>,
-    /// By what each has.
+    /// Gather, by the size of one rank's contribution.
     pub gather: Choices<Rooted>,
 }
 
