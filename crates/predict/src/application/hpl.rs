@@ -3,9 +3,8 @@
 //! Recorded at the paper's size: HPL's timed section, all panels. Its BLAS was simulated, not
 //! executed (`papers/hpl`): each call takes its operations at a fixed rate or its operands at
 //! memory bandwidth, whichever is longer. The recorded computing time is scaled so that the rate
-//! becomes that of matrix multiplication on the paper's processor. Ranks are distributed
-//! round-robin over the nodes, matching HPL's grid: two ranks of a node are neighbours in a row of
-//! it.
+//! becomes that of matrix multiplication on the paper's processor. Consecutive ranks share a node,
+//! matching HPL's grid: two ranks of a node are neighbours in a row of it.
 
 use super::recorded::{replayed_as, trace};
 use crate::recorded::Replay;
