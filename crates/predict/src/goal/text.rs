@@ -33,7 +33,7 @@ const MOST_NANOS: u64 = 1_000_000_000_000_000;
 pub struct Fault {
     /// The line, from 1.
     pub line: usize,
-    /// The problem, and what was expected.
+    /// The problem, and the expected text.
     pub reason: String,
 }
 

@@ -1,5 +1,5 @@
-//! Rows as curves: which figures are drawn over which axis, a panel for each kind, all runs' curves of a kind on the same one.
-//! Nothing is left out: what has no place on an axis is in the table.
+//! Rows as curves: which figures are drawn over which axis, a panel for each kind, all runs' curves
+//! of a kind on the same one. Nothing is left out: what has no place on an axis is in the table.
 
 use super::section::Shown;
 use crate::chart::panel::{Axis, Line, Mark, Multiples, Panel};
@@ -100,7 +100,8 @@ impl Curves {
         });
         let curve = &mut self.all[at];
         curve.points.push((x, figure.value));
-        // Where too few samples support the percentile there is no band, rather than one of another meaning.
+        // Where too few samples support the percentile there is no band, rather than one of another
+        // meaning.
         let summary = figure.summary.as_ref().filter(|_| figure.unit == "ns");
         if let Some((summary, p99)) = summary.and_then(|s| Some((s, s.p99?))) {
             curve.band.push((x, summary.min, p99));
@@ -193,7 +194,8 @@ impl Curves {
         }
     }
 
-    /// The drawing: a panel a kind, a line a run. The marks are the first kind's: the others are controls.
+    /// The drawing: a panel a kind, a line a run. The marks are the first kind's: the others are
+    /// controls.
     pub fn multiples(&self, title: &str, runs: &[Shown<'_>], marks: &[Mark]) -> Multiples {
         let even = matches!(
             self.axis.as_str(),
@@ -289,8 +291,8 @@ fn axis_name(axis: &str) -> &str {
     }
 }
 
-/// Words, such as the transport, that all rows of a benchmark share: said once, they need not stand in every label. Numbers
-/// may be an axis and stay.
+/// Words, such as the transport, that all rows of a benchmark share: said once, they need not stand
+/// in every label. Numbers may be an axis and stay.
 pub fn common(benchmark: &str, runs: &[Shown<'_>], wanted: impl Fn(&Row) -> bool) -> Parameters {
     let rows = runs.iter().flat_map(|shown| &shown.rows);
     let mut rows = rows.filter(|row| row.benchmark == benchmark && wanted(row));
@@ -350,7 +352,8 @@ fn complement(row: &Row) -> Option<Vec<(f64, f64)>> {
     Some(points)
 }
 
-/// The complements of the distributions at the smallest size: the share of operations that took longer.
+/// The complements of the distributions at the smallest size: the share of operations that took
+/// longer.
 pub fn distribution(benchmark: &str, runs: &[Shown<'_>]) -> Option<Multiples> {
     if !benchmark.starts_with("latency.") {
         return None;

@@ -1,5 +1,5 @@
-//! The three sentences of a summary. Strong and weak are lists of the tiles with that word and
-//! nothing else, so no sentence can contradict a tile.
+//! The three sentences of a summary. Strong and weak only list the tiles with that word, so no
+//! sentence can contradict a tile.
 
 use super::rules::Word;
 use super::tile::Tile;
@@ -24,7 +24,7 @@ pub(crate) fn busy_points(rows: &[Row]) -> usize {
     rows.iter().filter(busy).count()
 }
 
-/// Returns what to say of a busy machine; `None` of a quiet one.
+/// Returns the text about a busy machine; `None` for a quiet one.
 pub(crate) fn busy(busy_points: usize, points: usize) -> Option<String> {
     (busy_points > 0).then(|| {
         format!(
@@ -35,7 +35,7 @@ pub(crate) fn busy(busy_points: usize, points: usize) -> Option<String> {
     })
 }
 
-/// Returns the tiles with a word, a clause each.
+/// Returns a clause for each tile with a word.
 pub(super) fn clauses(tiles: &[Tile], word: Word) -> Vec<String> {
     let clause = |tile: &Tile| {
         let name = tile.name.to_lowercase();
@@ -45,7 +45,7 @@ pub(super) fn clauses(tiles: &[Tile], word: Word) -> Vec<String> {
     of_it.map(clause).collect()
 }
 
-/// Returns what speaks against the figures: the machine, the tiles, then the run.
+/// Returns the reasons to distrust figures: the machine, the tiles, then the run.
 pub(super) fn doubts(
     tiles: &[Tile],
     run: &Loaded,
@@ -78,7 +78,7 @@ pub(super) fn doubts(
     doubts
 }
 
-/// Returns what to say where no tile has a word.
+/// Returns the text for a word that no tile has.
 pub(super) fn none(tiles: &[Tile], word: Word) -> String {
     let unsure = tiles
         .iter()
