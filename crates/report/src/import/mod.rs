@@ -6,11 +6,6 @@
 //! A text is parsed in [sections](section::Section): a line that is unique to a tool begins one,
 //! and the section parses its table by column names. Unknown lines are counted and reported.
 
-//!
-//! A text is read in [sections](section::Section): a line that only one tool writes begins one, and
-//! the section reads its table by the names of the columns. Lines that mean nothing are counted and
-//! named.
-
 mod fabtests;
 mod imb;
 pub mod iperf3;
