@@ -202,9 +202,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.benchmark.name == name)
 }
 
-/// Default number of ranks of a collective.
 const RANKS: usize = 4;
-/// Default numbers of pairs.
 const PAIRS: [usize; 4] = [1, 2, 4, 8];
 /// Bytes of a word of the modelled ocean.
 const WORD: u64 = 4;

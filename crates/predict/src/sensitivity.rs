@@ -113,7 +113,6 @@ fn print(library: &Library, names: &BTreeSet<(ProfileKind, String)>) -> String {
     out
 }
 
-/// Returns the largest relative change of a figure.
 fn change(before: Option<&Outcome>, after: Option<&Outcome>) -> f64 {
     let figures = |outcome: Option<&Outcome>| outcome.map(Outcome::figures).unwrap_or_default();
     let pairs = figures(before).into_iter().zip(figures(after));

@@ -108,7 +108,6 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// Options of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub options: Options,
@@ -117,7 +116,6 @@ pub(crate) struct Asked {
     pub processes: Option<usize>,
 }
 
-/// Runs a benchmark for single points.
 pub(crate) fn run(
     machine: impl Into<Machine>,
     benchmark: &'static Benchmark,

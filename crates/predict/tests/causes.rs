@@ -23,7 +23,6 @@ fn read(system: &System, pairs: usize) -> f64 {
     latency(system, Latency::of(operation).pairs(pairs))
 }
 
-/// Returns whether two figures are equal within a share.
 fn near(one: f64, other: f64, share: f64) -> bool {
     (other / one - 1.0).abs() <= share
 }

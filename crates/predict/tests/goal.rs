@@ -172,7 +172,6 @@ fn any_programs_take_what_a_list_gone_through_by_hand_says() {
     }
 }
 
-/// Returns a ping-pong of `rounds` rounds.
 fn ping_pong(rounds: usize, bytes: u64) -> String {
     let mut text = "num_ranks 2\n".to_owned();
     for (rank, first, second) in [(0, "send", "recv"), (1, "recv", "send")] {

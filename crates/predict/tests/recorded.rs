@@ -17,7 +17,6 @@ fn system() -> System {
         .expect("shipped profiles are sound")
 }
 
-/// Returns the system with another library.
 fn with_library(name: &str) -> System {
     let text = format!("kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"{name}\"\n");
     Library::shipped(&Overrides::none())

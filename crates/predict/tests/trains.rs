@@ -8,7 +8,6 @@ use verbena_predict::bench::{Bandwidth, Latency, Operation, bandwidth, latency};
 
 /// 128 packets, two per batch.
 const BYTES: u64 = 262_144;
-/// Largest relative difference.
 const APART: f64 = 0.05;
 
 fn operation(kind: Kind) -> Operation {

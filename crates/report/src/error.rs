@@ -55,7 +55,6 @@ pub enum Error {
     },
 }
 
-/// Names the runs within the directory.
 fn but(within: &[PathBuf]) -> String {
     let names: Vec<String> = within
         .iter()

@@ -184,7 +184,6 @@ impl Compared {
     }
 }
 
-/// Formats a number of points.
 fn points(count: usize) -> String {
     match count {
         1 => "1 point".to_owned(),

@@ -1,4 +1,4 @@
-/* Begin and end of a call: measures computing time, and distinguishes calls of the program from
+/* Start and end of a call: measures computing time, and distinguishes calls of the program from
  * those of the library.
  *
  * Computing is the thread's processor time. Reading it costs more than many a call, and it

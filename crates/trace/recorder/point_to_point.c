@@ -83,7 +83,7 @@ EXPORTED int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, in
 }
 ALSO_PMPI(Sendrecv_replace)
 
-/* Records the begin of a request that is not persistent. */
+/* Records the start of a request that is not persistent. */
 static void put_begun(enum request_kind kind, MPI_Request request, MPI_Comm comm, int peer, int tag, uint64_t bytes)
 {
 	if (peer == MPI_PROC_NULL)

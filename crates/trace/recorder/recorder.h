@@ -71,7 +71,7 @@ void output_polls(enum call call, uint64_t polls, uint64_t within);
 void output_flush(void);
 void output_close(void);
 
-/* call.c: begin and end of a call. */
+/* call.c: start and end of a call. */
 bool call_enter(void);
 void call_leave(enum call call);
 void call_polled(enum call call);

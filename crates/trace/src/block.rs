@@ -36,7 +36,6 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    /// Returns the bytes of the next block.
     fn block(&self) -> Result<&'a [u8], String> {
         let rest = &self.file[self.at..];
         let Some((head, rest)) = rest.split_at_checked(HEAD) else {

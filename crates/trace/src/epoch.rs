@@ -1,9 +1,8 @@
-//! Epochs of accesses to windows (MPI 4.1, 12.5): their begins and ends.
+//! Epochs of accesses to windows (MPI 4.1, 12.5): their start and end.
 
 use crate::part::{Part, Synchronization};
 use std::collections::BTreeSet;
 
-/// An epoch of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Epoch {
     /// Other ranks may access: from `MPI_Win_post` to `MPI_Win_wait`.
@@ -18,14 +17,12 @@ enum Epoch {
     Unfenced,
 }
 
-/// The open epochs of a rank.
 #[derive(Debug, Default)]
 pub(crate) struct Epochs {
     open: BTreeSet<(usize, Epoch)>,
 }
 
 impl Epochs {
-    /// Applies a part of a call.
     pub(crate) fn see(&mut self, part: &Part) {
         match part {
             Part::Synchronized {
@@ -69,7 +66,6 @@ impl Epochs {
         self.open.remove(&(window, epoch));
     }
 
-    /// Returns the first window with an open epoch.
     pub(crate) fn open_window(&self) -> Option<usize> {
         self.open.first().map(|(window, _)| *window)
     }

@@ -4,7 +4,6 @@
 /// Result with a description of the problem.
 pub(crate) type Result<T> = std::result::Result<T, String>;
 
-/// A byte sequence being parsed.
 pub(crate) struct Bytes<'a> {
     rest: &'a [u8],
 }

@@ -451,7 +451,6 @@ impl Part {
         })
     }
 
-    /// Writes the part in the file format.
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
         let message = |to: &mut Vec<u8>, comm: usize, peer: usize, tag: u32, bytes: u64| {
             put(to, comm as u64);

@@ -20,12 +20,12 @@ pub struct Section {
 
 impl Trace {
     /// Returns a section alone, as if the program had begun and ended there. Its communicators and
-    /// windows are those that existed at its begin.
+    /// windows are those that existed at its start.
     ///
     /// # Errors
     ///
     /// Returns an error if a request, a message, or an epoch of accesses to a window is in progress
-    /// at the begin or end of the section, or if there is no such section.
+    /// at the start or end of the section, or if there is no such section.
     pub fn section(&self, section: Section) -> Result<Trace, Error> {
         let cut = |rank: &RankTrace| {
             let cut = Cut::new(rank, section).and_then(Cut::all);
@@ -100,7 +100,6 @@ fn under_way_at(together: usize) -> String {
     format!("under way at collective operation {together}, where the section begins or ends")
 }
 
-/// A rank's section under construction.
 struct Cut<'a> {
     whole: &'a RankTrace,
     world: usize,
@@ -184,7 +183,6 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Adds a call without duration.
     fn push(&mut self, name: usize, parts: Vec<Part>) {
         self.alone.calls.push(Call { name, parts });
         self.alone.records.push(Record {

@@ -160,7 +160,6 @@ fn what_a_section_would_tear_apart_is_refused() {
     assert!(torn(&message, 2, 2).contains("is empty"));
 }
 
-/// Returns the reason why the section is refused.
 fn torn(trace: &Trace, behind: usize, through: usize) -> String {
     let section = trace.section(Section { behind, through });
     section.unwrap_err().to_string()
@@ -196,7 +195,7 @@ fn a_message_torn_at_either_end_is_not_taken_for_one_within() {
     assert!(sound.section(section).is_ok());
 }
 
-/// Begin and end of epochs of accesses to a window.
+/// Start and end of epochs of accesses to a window.
 const EPOCHS: [(Synchronization, Synchronization); 4] = [
     (Synchronization::Post, Synchronization::Wait),
     (Synchronization::Start, Synchronization::Complete),

@@ -11,7 +11,6 @@ use crate::recorded::Replay;
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Applications, System};
 
-/// Name of the trace.
 const HPL: &str = "hpl";
 /// Rate of the simulated BLAS in flop/s: TOLD_FLOPS of papers/traces/record.
 const TOLD: f64 = 4.08e9;

@@ -9,9 +9,7 @@
 use super::recorded::{computing, replayed, trace};
 use verbena_model::profile::{Applications, System};
 
-/// Name of the trace.
 const RHODOPSIN: &str = "lammps-rhodo";
-/// Number of recorded steps.
 const STEPS: u64 = 20;
 
 /// Returns the time of a step in milliseconds on `ranks` ranks over `nodes` nodes. Recordings exist

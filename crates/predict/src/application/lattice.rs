@@ -11,7 +11,6 @@ use crate::recorded::Replay;
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Applications, Rate, System};
 
-/// Sites of the recorded lattice.
 const SITES: u64 = 16 * 16 * 16 * 32;
 /// Number of passes of the operator over all sites: two per iteration, and two before the first.
 const UPDATES: u64 = 2 * (10 + 1);

@@ -23,7 +23,6 @@ impl Kernel {
     /// All four.
     pub const ALL: [Kernel; 4] = [Kernel::Is, Kernel::Mg, Kernel::Lu, Kernel::Cg];
 
-    /// Returns the operations of one iteration, all ranks together.
     fn operations(self) -> f64 {
         match self {
             Kernel::Is => 78e6,

@@ -43,7 +43,6 @@ impl Free {
         }
     }
 
-    /// Returns the value at a coordinate.
     pub(super) fn value(&self, coordinate: f64) -> f64 {
         let at = coordinate.clamp(0.0, 1.0);
         match self.logarithmic() {
@@ -211,7 +210,6 @@ fn solve(jacobian: &[Vec<f64>], residuals: &[f64], at: &[f64], damping: f64) -> 
     eliminate(matrix, right)
 }
 
-/// Returns the Jacobian's normal matrix.
 pub(super) fn normal(jacobian: &[Vec<f64>], size: usize) -> Vec<Vec<f64>> {
     (0..size)
         .map(|a| {

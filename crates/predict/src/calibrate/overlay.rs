@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use verbena_model::profile::{Library, ProfileKind, SystemNames};
 
-/// Suffix of the names of fitted profiles.
 const ENDING: &str = "calibrated";
 
 /// A profile file.

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use verbena_model::adapter::{Kind, Placement};
 use verbena_model::profile::System;
 
-/// Connections of the many-connections experiments.
 pub(crate) const CONNECTIONS: usize = 128;
 
 /// Buffer size of the access experiment in bytes.

@@ -158,7 +158,6 @@ pub fn evaluate(
     })
 }
 
-/// Returns the geometric mean.
 fn mean_ratio(ratios: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, count) = ratios.into_iter().fold((0.0, 0.0), |(sum, count), ratio| {
         (sum + ratio.ln(), count + 1.0)

@@ -11,7 +11,6 @@ use verbena_model::profile::System;
 const GIGABIT: f64 = 8e-3;
 /// Largest inline message of the tools that use inline data.
 pub(crate) const INLINE: u32 = 220;
-/// Queue pairs of the SRQ test.
 const SRQ_PAIRS: usize = 16;
 
 /// Runs the SRQ test: sends in both directions on many queue pairs.

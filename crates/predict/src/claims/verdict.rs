@@ -3,9 +3,7 @@
 use super::{Claim, ClaimKind, Outcome};
 use serde::Serialize;
 
-/// Relative tolerance of an absolute claim.
 const ABSOLUTE: f64 = 0.05;
-/// Relative tolerance of a ratio.
 const RATIO: f64 = 0.10;
 
 /// Whether the model meets a claim.

@@ -21,7 +21,6 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Returns whether it is this metric of this point.
     pub(super) fn is_of(&self, point: &Point, metric: &Metric) -> bool {
         self.benchmark.name == point.benchmark
             && self.metric == metric.name

@@ -155,10 +155,8 @@ pub fn draw(library: &Library, claims: &[Claim], threads: usize) -> Vec<Figure> 
 /// Paper, figure, curve, and the bits of x of a point.
 type Key<'a> = (&'a str, &'static str, &'static str, u64);
 
-/// Computed values by point.
 type Values<'a> = BTreeMap<Key<'a>, f64>;
 
-/// A point to compute.
 struct Measured<'a> {
     key: Key<'a>,
     x: f64,
@@ -194,7 +192,6 @@ mod tests {
         "rfio_infiniband",
     ];
 
-    /// Calls `check` with each paper and its sketches.
     fn for_each_paper(check: impl Fn(&str, &[Sketch<'_>])) {
         let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
         let bench = Bench::new(&library);

@@ -100,7 +100,6 @@ pub(super) fn figures<'a>(bench: &'a Bench<'a>) -> Vec<Sketch<'a>> {
     figures
 }
 
-/// Figures 1 and 2.
 fn applications<'a>(bench: &'a Bench<'a>, xeon: &Arc<System>) -> Vec<Sketch<'a>> {
     let cluster = xeon.clone();
     let linpack = move |cpus: u64| hpl(&cluster, &bench.applications(), cpus as usize, 2);
@@ -191,7 +190,6 @@ fn transfers<'a>(
     ]
 }
 
-/// Figure 6.
 fn readers<'a>(bench: &'a Bench<'a>, opteron: Arc<System>) -> Vec<Sketch<'a>> {
     let served = Arc::new(move |readers: u64| {
         file_service(&opteron, &bench.service(), Reading::by(readers as usize))

@@ -3,26 +3,22 @@
 use super::{Axis, Curve, Figure, Place, Published, Scale};
 use crate::claims::Claim;
 
-/// Axis of message sizes.
 pub(super) const SIZE: Axis = Axis {
     name: "message size",
     unit: "B",
     scale: Scale::Log,
 };
-/// Axis of latencies.
 pub(super) const LATENCY: Axis = Axis {
     name: "latency",
     unit: "us",
     scale: Scale::Log,
 };
-/// Axis of rates.
 pub(super) const BANDWIDTH: Axis = Axis {
     name: "bandwidth",
     unit: "MB/s",
     scale: Scale::Log,
 };
 
-/// Returns the axis of a ratio.
 pub(super) const fn ratio(name: &'static str) -> Axis {
     Axis {
         name,
@@ -52,7 +48,6 @@ pub(super) const fn evenly(name: &'static str, unit: &'static str) -> Axis {
 /// A model's value at an x.
 pub(super) type Measurement<'a> = dyn Fn(f64) -> f64 + Send + Sync + 'a;
 
-/// Source of a curve's points.
 pub(super) enum Ordinate<'a> {
     Measured(Box<Measurement<'a>>),
     /// One curve divided by another, each by figure and label.
@@ -62,7 +57,6 @@ pub(super) enum Ordinate<'a> {
     },
 }
 
-/// A curve to draw.
 pub(super) struct Line<'a> {
     pub label: &'static str,
     pub xs: Vec<f64>,
@@ -78,7 +72,6 @@ struct Mark {
     place: Place,
 }
 
-/// A figure to draw.
 pub(super) struct Sketch<'a> {
     /// Its name within the paper.
     pub what: &'static str,

@@ -136,7 +136,6 @@ fn untaken(world: &World, schedule: &Schedule, rank: usize) -> Option<Fault> {
     })
 }
 
-/// State of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Number of operations that must come before.
@@ -152,7 +151,7 @@ struct Job {
     cores: BTreeMap<u8, Rank>,
     operations: Vec<Operation>,
     states: RefCell<Vec<State>>,
-    /// Operations that wait for the begin, and for the end, of each operation.
+    /// Operations that wait for the start, and for the end, of each operation.
     after_begin: Vec<Vec<usize>>,
     after_end: Vec<Vec<usize>>,
     end: Cell<Time>,
@@ -185,7 +184,6 @@ impl Job {
         }
     }
 
-    /// Begins the operations without requirements.
     fn begin_ready(self: Rc<Job>) {
         for number in 0..self.operations.len() {
             if self.operations[number].before().next().is_none() {

@@ -20,7 +20,6 @@ use super::schedule::{Act, Operation, Schedule};
 use super::words::{Word, Words};
 use std::collections::{BTreeMap, HashMap};
 
-/// Maximum number of ranks of a schedule.
 const MOST_RANKS: u64 = 1 << 20;
 /// Maximum bytes of all messages and nanoseconds of all calculations together: virtual time in
 /// picoseconds must not overflow.
@@ -129,7 +128,6 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Converts the number of an existing rank.
     fn rank(&self, number: u64) -> Result<usize, Fault> {
         match self.schedule.ranks as u64 {
             0 => Err(self.words.fault("num_ranks must come first".to_owned())),
@@ -245,7 +243,6 @@ impl<'a> Reader<'a> {
         Ok(operation)
     }
 
-    /// Reads the bytes of a message.
     fn message(&mut self) -> Result<u64, Fault> {
         let bytes = self.number("how many bytes")?;
         self.bytes = self.more(self.bytes, bytes, MOST_BYTES, "bytes of messages")?;

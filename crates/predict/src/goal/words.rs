@@ -3,7 +3,6 @@
 
 use super::text::Fault;
 
-/// A token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word<'a> {
     /// Letters, digits and underscores, starting with a letter.
@@ -31,7 +30,6 @@ impl Word<'_> {
     }
 }
 
-/// A text, token by token.
 pub(super) struct Words<'a> {
     rest: &'a str,
     here: usize,
@@ -82,7 +80,6 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Returns the line of the token that was taken last.
     pub fn line(&self) -> usize {
         self.line
     }

@@ -19,7 +19,6 @@ pub(super) struct Letter {
     waits: Option<usize>,
 }
 
-/// Messages between ranks.
 #[derive(Debug, Default)]
 pub(super) struct Post {
     /// Messages in order, by receiver, sender and mark.
@@ -41,7 +40,6 @@ enum Deed {
     Received { from: usize, letter: Letter },
 }
 
-/// Next state of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// It needs the processor for this time.

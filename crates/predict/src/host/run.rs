@@ -72,7 +72,6 @@ pub fn run(
     host.run()
 }
 
-/// A processor and its ranks.
 struct Processor {
     ranks: Vec<usize>,
     /// Index of the rank whose slice it is, and the end of the slice.

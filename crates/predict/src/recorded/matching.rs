@@ -20,7 +20,6 @@ pub(super) enum Channel {
 /// Sender, receiver and channel.
 pub(super) type Way = (usize, usize, Channel);
 
-/// The messages of all paths.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     numbers: HashMap<Way, usize>,

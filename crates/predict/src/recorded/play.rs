@@ -233,7 +233,6 @@ struct Player {
 }
 
 impl Player {
-    /// Connects the rank to its timeline.
     fn watch(&self) {
         let diary = self.diary.clone();
         self.rank.watch(move |turn, woken| diary.turn(turn, woken));

@@ -41,7 +41,6 @@ fn name(to: &mut impl Write, kind: &str, (pid, tid): (usize, usize), name: &str)
     )
 }
 
-/// Writes a span of a rank.
 fn slice(to: &mut impl Write, rank: usize, span: &Span) -> io::Result<()> {
     let words = match span.deed {
         Deed::Computing => "computing".to_owned(),

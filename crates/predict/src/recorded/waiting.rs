@@ -144,7 +144,6 @@ impl Chain {
     }
 }
 
-/// Returns a rank's last span before a time.
 fn span_before(diary: &[Span], now: Time) -> Option<Span> {
     let later = diary.partition_point(|span| span.start < now);
     diary[..later].last().copied()

@@ -40,7 +40,6 @@ pub(super) fn largest(parameter: &str) -> u64 {
 /// Name, driver, and its parameters with their defaults.
 type Entry = (&'static str, Driver, &'static [(&'static str, u64)]);
 
-/// The drivers by name.
 pub(super) const DRIVERS: &[Entry] = &[
     (
         "latency.write-inline",
@@ -163,9 +162,7 @@ pub struct Figure {
 pub struct Point {
     pub(super) benchmark: &'static str,
     pub(super) system: String,
-    /// The benchmark's parameters.
     pub(super) parameters: BTreeMap<String, Setting>,
-    /// Profile values by path.
     pub(super) profile: BTreeMap<String, f64>,
 }
 

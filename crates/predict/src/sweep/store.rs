@@ -129,7 +129,6 @@ impl Store {
         Ok(done.into_values().collect())
     }
 
-    /// Opens the file of a part for appending.
     pub(super) fn append_to(&self, part: Part) -> Result<Lines, StoreError> {
         let path = self
             .directory
@@ -167,7 +166,6 @@ impl Store {
     }
 }
 
-/// A part's file.
 pub(super) struct Lines {
     file: File,
     path: PathBuf,

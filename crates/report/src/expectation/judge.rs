@@ -24,7 +24,6 @@ pub fn check(run: &Loaded, (system, about): (&str, &str), expected: &[Expectatio
     }
 }
 
-/// Judges a figure.
 pub(super) fn one(headline: &Headline, kind: Kind, expected: Option<&Expectation>) -> Check {
     let subject = headline.subject;
     let ranges = expected.map_or(&[][..], |one| &one.ranges);

@@ -108,7 +108,6 @@ mod tests {
     use crate::export::{Format, test::run};
     use proptest::prelude::*;
 
-    /// Parses the cells of one line.
     fn read(line: &str) -> Vec<String> {
         let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
         let mut letters = line.chars().peekable();

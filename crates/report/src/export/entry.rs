@@ -8,7 +8,6 @@ use serde::Serialize;
 use verbena_measure::compare::Better;
 use verbena_measure::result::Parameters;
 
-/// A figure of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Entry<'a> {
     /// `headline` of the summary's figures, `figure` of all others.

@@ -6,7 +6,6 @@ use crate::summary::Kind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Description of the run.
 #[derive(Serialize)]
 struct Head<'a> {
     record: &'static str,

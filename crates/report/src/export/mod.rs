@@ -32,7 +32,6 @@ pub enum Format {
     OpenMetrics,
 }
 
-/// A run to export.
 struct Exported<'a> {
     run: &'a Loaded,
     summary: Summary,

@@ -17,7 +17,6 @@ pub(super) const LONGEST: usize = 100;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// A metric with its samples.
 struct Family {
     name: String,
     /// Unit suffix of the name, if it has one.

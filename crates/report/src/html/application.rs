@@ -49,7 +49,6 @@ pub struct Spent {
     pub done: f64,
 }
 
-/// The names of the parts.
 const PARTS: [&str; 5] = ["computing", "overhead", "wire", "waiting", "done"];
 
 impl Spent {
@@ -76,7 +75,6 @@ impl Spent {
 }
 
 impl Application {
-    /// Returns the time of the fastest system.
     fn least(&self) -> f64 {
         let times = self.on.iter().map(|on| on.took);
         times.fold(f64::INFINITY, f64::min)

@@ -7,7 +7,6 @@ use crate::run_directory::Loaded;
 use std::fmt::Write as _;
 use verbena_measure::compare::{Change, Verdict};
 
-/// Maximum number of drawn ratios per run.
 const DRAWN: usize = 24;
 
 /// Returns the changes against the first run. Models beside a measurement are excluded.
@@ -83,7 +82,6 @@ fn against(baseline: &Loaded, other: &Loaded) -> String {
     out
 }
 
-/// Capitalizes the first letter.
 fn sentence(words: &str) -> String {
     let mut letters = words.chars();
     let first = letters.next().map(char::to_uppercase);

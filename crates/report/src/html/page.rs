@@ -165,7 +165,6 @@ round trip. Rates are taken over the union of all processes' intervals after a c
 combined by their median. The bound of a figure is what limits it. All metrics are defined in docs/methods.md, all \
 fields of the records in docs/results-schema.md.</p>";
 
-/// Returns the groups with results.
 fn groups<'a>(benchmarks: &'a [Described], shown: &[Shown<'_>]) -> Vec<&'a str> {
     let rows = || shown.iter().flat_map(|shown| &shown.rows);
     let mut groups: Vec<&str> = Vec::new();

@@ -11,7 +11,6 @@ use std::fmt::Write as _;
 use verbena_measure::result::Value;
 use verbena_measure::unit;
 
-/// A question and its answer.
 struct Question {
     id: &'static str,
     asks: &'static str,

@@ -197,7 +197,6 @@ fn line(run: &str, words: &str, figure: &Figure) -> String {
     fields.join("\t")
 }
 
-/// Returns the interval of the median.
 fn interval(figure: &Figure) -> String {
     let display = |value| escape(&unit::display(value, &figure.unit));
     let interval = figure.interval.as_ref();
@@ -214,7 +213,6 @@ struct Notes {
 }
 
 impl Notes {
-    /// Returns the notes of a row as HTML.
     fn of(&mut self, row: &Row) -> String {
         let mut words = Vec::new();
         for warning in &row.warnings {

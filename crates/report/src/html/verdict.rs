@@ -157,7 +157,6 @@ fn bound(figure: &Figure, kind: Kind) -> Option<String> {
     ))
 }
 
-/// Capitalizes the first letter.
 fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string());
@@ -223,7 +222,6 @@ fn sentence(voted: &Voted<'_>) -> String {
     }
 }
 
-/// Describes the parameters of a finding.
 fn words(finding: &Finding) -> String {
     let words: Vec<String> = finding
         .parameters

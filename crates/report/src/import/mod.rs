@@ -162,18 +162,17 @@ fn in_launches(mut points: Vec<Point>) -> Vec<Point> {
     points
 }
 
-/// Parser of a text's sections.
 #[derive(Default)]
 struct Reader<'a> {
     points: Vec<Point>,
     /// The first unknown lines, to quote them, and the number of all.
     unknown: Vec<Line<'a>>,
     count: usize,
-    /// Sections without a result: line of their begin, and probable reason.
+    /// Sections without a result: their first line, and probable reason.
     empty: Vec<(usize, &'static str)>,
 }
 
-/// A section, and the line of its begin.
+/// A section and its first line.
 type Open = (usize, Box<dyn Section>);
 
 impl<'a> Reader<'a> {
@@ -320,7 +319,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Quotes a line for a message.
 fn shown(line: &Line<'_>) -> String {
     let start: String = line.text.chars().take(SHOWN).collect();
     let cut = if start.len() < line.text.len() {
@@ -414,7 +412,6 @@ fn point(benchmark: &str, parameters: Parameters, metrics: Vec<Metric>) -> Point
     }
 }
 
-/// Returns parameters by name.
 fn parameters<const N: usize>(named: [(&str, Value); N]) -> Parameters {
     named.map(|(name, value)| (name.to_owned(), value)).into()
 }

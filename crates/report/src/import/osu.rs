@@ -65,7 +65,6 @@ pub fn is_head(line: &Line<'_>) -> bool {
         && ["(us)", "MB/s"].iter().any(|unit| text.contains(unit))
 }
 
-/// A test.
 struct Test {
     /// Its name without the words that its columns determine: "allreduce", "".
     subject: String,
@@ -123,7 +122,6 @@ impl Test {
         })
     }
 
-    /// Returns whether it is a collective operation.
     fn is_collective(&self) -> bool {
         let two = [
             "",

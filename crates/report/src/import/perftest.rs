@@ -246,7 +246,6 @@ struct Table {
     rows: Vec<Reading>,
 }
 
-/// A row.
 struct Reading {
     /// Parameters in addition to the test and the size.
     further: Vec<(&'static str, verbena_measure::result::Value)>,

@@ -85,7 +85,6 @@ impl Section for Test {
     }
 }
 
-/// Returns the nanoseconds of a unit of time.
 fn times(unit: &str) -> Result<f64, String> {
     Ok(match unit {
         "ns" => 1.0,

@@ -34,7 +34,6 @@ pub trait Section {
         false
     }
 
-    /// Returns a probable reason for a missing result.
     fn without_result(&self) -> &'static str {
         "was it cut short?"
     }

@@ -104,7 +104,6 @@ pub(super) fn percent_of(value: f64, bound: f64, better: Better) -> f64 {
 }
 
 impl Marks {
-    /// Returns the thresholds in words.
     pub(super) fn text(&self, headline: &Headline) -> String {
         let subject = headline.subject;
         let better = subject.better();

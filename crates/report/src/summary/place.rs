@@ -82,7 +82,6 @@ pub(super) fn others(
     of_runs.chain(of_papers).collect()
 }
 
-/// Returns the rank among figures of the same kind.
 pub(super) fn place(headline: &Headline, kind: Kind, others: &[Other]) -> Option<Place> {
     let ranked: Vec<&Other> = others.iter().filter(|other| other.is_ranked).collect();
     let (better, others): (Vec<&Other>, Vec<&Other>) = ranked

@@ -7,7 +7,6 @@ use crate::gather::Row;
 use crate::run_directory::Loaded;
 use verbena_measure::warning::Warning;
 
-/// Returns a count with its noun.
 pub(crate) fn count(number: usize, one: &str, several: &str) -> String {
     match number {
         1 => format!("1 {one}"),
@@ -35,7 +34,6 @@ pub(crate) fn busy(busy_points: usize, points: usize) -> Option<String> {
     })
 }
 
-/// Returns a clause for each tile with a word.
 pub(super) fn clauses(tiles: &[Tile], word: Word) -> Vec<String> {
     let clause = |tile: &Tile| {
         let name = tile.name.to_lowercase();
@@ -78,7 +76,6 @@ pub(super) fn doubts(
     doubts
 }
 
-/// Returns the text for a word that no tile has.
 pub(super) fn none(tiles: &[Tile], word: Word) -> String {
     let unsure = tiles
         .iter()

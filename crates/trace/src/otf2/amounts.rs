@@ -5,7 +5,6 @@
 
 use crate::part::{Collective, Part};
 
-/// Sent and received bytes of a rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Amount {
     pub sent: u64,

@@ -9,7 +9,6 @@ use std::io::BufRead;
 /// The definitions of an archive.
 #[derive(Debug, Default)]
 pub struct Definitions {
-    /// Ticks of the clock per second.
     pub(super) ticks_per_second: u64,
     /// Names of the regions that are MPI calls.
     pub(super) calls: HashMap<u64, String>,
@@ -22,7 +21,6 @@ pub struct Definitions {
     pub(super) communicators: BTreeMap<u64, Option<Vec<usize>>>,
 }
 
-/// The groups that communicators refer to.
 #[derive(Default)]
 struct Groups {
     locations: Option<Vec<u64>>,

@@ -11,7 +11,6 @@ pub(super) struct Message {
     pub bytes: u64,
 }
 
-/// A rank's view of a collective operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Operation {
     pub name: String,

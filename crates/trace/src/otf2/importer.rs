@@ -381,7 +381,7 @@ impl<'a> Importer<'a> {
     }
 }
 
-/// Ends a request; returns its slot and the position of its begin, which is still incomplete.
+/// Ends a request; returns its slot and the position of its start, which is still incomplete.
 fn untold(rank: &mut Rank, request: u64) -> Result<(usize, Place), String> {
     let ended = rank.end(request)?;
     match ended.told {

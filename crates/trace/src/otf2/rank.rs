@@ -23,13 +23,12 @@ struct Call {
     within: u64,
 }
 
-/// An active request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
     pub slot: usize,
-    /// Position of its begin.
+    /// Position of its start.
     pub begun: Place,
-    /// Whether the part at its begin is already known.
+    /// Whether the part at its start is already known.
     pub told: bool,
 }
 
@@ -175,7 +174,6 @@ impl Rank {
         }
     }
 
-    /// Returns whether the rank is in a call.
     pub fn is_within(&self) -> bool {
         self.depth > 0
     }

@@ -7,22 +7,17 @@ use std::io::{BufRead, Read};
 /// Maximum bytes of a line: that of a communicator names all its ranks.
 const LONGEST: u64 = 1 << 28;
 
-/// A definition or an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Number of its line, from 1.
     pub line: usize,
-    /// Its text.
     pub text: String,
 }
 
 impl Record {
-    /// Returns an error about the record.
     pub fn fault(&self, reason: impl Into<String>) -> Error {
         Error::of_line(self.line, &self.text, reason)
     }
 
-    /// Splits the text into its kind and the rest.
     pub fn split(&self) -> (&str, &str) {
         let (kind, rest) = self.text.split_once(' ').unwrap_or((&self.text, ""));
         (kind, rest.trim())
@@ -32,7 +27,6 @@ impl Record {
 /// Returns whether a line begins a record.
 pub(super) type Begins = fn(&str) -> bool;
 
-/// Reader of a table.
 pub(super) struct Records<R> {
     from: R,
     line: usize,
@@ -157,7 +151,6 @@ pub(super) fn reference(text: &str) -> Option<u64> {
     number.parse().ok()
 }
 
-/// Returns the number at the beginning of a text.
 pub(super) fn leading(text: &str) -> Option<u64> {
     let end = text.find(|digit: char| !digit.is_ascii_digit());
     text[..end.unwrap_or(text.len())].parse().ok()
