@@ -1,8 +1,10 @@
-//! The model's speed, a figure a line: events a second at packet level, and the Halo exchange of up to thousands of nodes
-//! at message level. `make bench` runs it and holds the figures against their targets (benches/suite/model.py).
+//! Measures the model's speed, one figure per line: events a second at packet level, and the Halo
+//! exchange of up to thousands of nodes at message level. `make bench` runs it and compares the
+//! figures with their targets (benches/suite/model.py).
 //!
-//! What a message costs is processor time of the whole run, with building the nodes and queue pairs and with releasing
-//! them, over the messages of its six exchanges; at every size a queue pair is made for six messages.
+//! The cost of a message is the processor time of the whole run, including creation and release of
+//! nodes and queue pairs, divided by the number of messages of its six exchanges; at every size
+//! there is one queue pair per six messages.
 
 use std::time::Instant;
 use verbena_model::adapter::{Fidelity, Kind, Placement};
@@ -11,7 +13,8 @@ use verbena_model::profile::{Library, Overrides, System};
 use verbena_predict::application::halo_run;
 use verbena_predict::bench::{Bandwidth, Operation, bandwidth};
 
-/// Sizes of the exchange, in nodes of eight processes, and how often each is run. The first is the small system.
+/// Sizes of the exchange, in nodes of eight processes, and the number of runs of each. The first is
+/// the small system.
 const SIZES: [(usize, u32); 3] = [(64, 10), (512, 1), (4096, 1)];
 
 fn system(name: &str) -> System {
@@ -20,7 +23,7 @@ fn system(name: &str) -> System {
         .expect("shipped profiles are sound")
 }
 
-/// A number of a file of Linux' about this process; not a number where there is none.
+/// Returns a number from a file in /proc/self; NaN if there is none.
 fn of_this_process(file: &str, line: &str, word: usize) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
     let found = text.lines().find(|l| l.starts_with(line));
@@ -28,17 +31,17 @@ fn of_this_process(file: &str, line: &str, word: usize) -> f64 {
     number.unwrap_or(f64::NAN)
 }
 
-/// Nanoseconds of processor time so far.
+/// Returns the processor time so far in nanoseconds.
 fn processor_time() -> f64 {
     of_this_process("schedstat", "", 0)
 }
 
-/// Largest resident memory so far, in bytes.
+/// Returns the peak resident memory so far in bytes.
 fn peak_memory() -> f64 {
     of_this_process("status", "VmHWM:", 1) * 1024.0
 }
 
-/// Events a second of eight pairs that stream.
+/// Returns events a second of eight streaming pairs.
 fn packets(name: &str) -> f64 {
     let system = system(name);
     let operation = Operation::new(Kind::Write, 65_536, Placement::Reference);
@@ -53,7 +56,7 @@ fn packets(name: &str) -> f64 {
     (events_of_this_thread() - events) as f64 / spent * 1e9
 }
 
-/// Runs the exchange so many times and prints its figures.
+/// Runs the exchange `times` times and prints its figures.
 fn exchange(nodes: usize, times: u32) {
     let system = system("connectx-ddr");
     let run = || halo_run(&system, nodes * 8, nodes, 256, Fidelity::Message);

@@ -1,24 +1,25 @@
-//! How far a model's figure may be from a real adapter's: the errors of the models on published
-//! curves that nothing was fitted to ([`validation`](crate::validation)).
+//! How far a model's figure may be from a real adapter's: the models' errors on published curves
+//! that are not used for fitting ([`validation`](crate::validation)).
 //!
-//! A range is not chosen here. It is as wide as the errors at held-out points of the same measure
-//! and of like sizes, of this adapter where there are such points and of all adapters where not.
+//! A range follows from data, it is not chosen here. It is as wide as the errors at held-out points
+//! of the same measure and of similar sizes: of this adapter if there are such points, otherwise of
+//! all adapters.
 
 use crate::validation::{self, Curve, Failure, shipped};
 use serde::Serialize;
 use verbena_model::profile::{Error, Library};
 
-/// What a figure measures, as far as models were held against published curves of it.
+/// A measure for which published curves exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// One-way latency of writes.
     Latency,
-    /// Bandwidth of writes in one direction. At short messages it is their rate.
+    /// Bandwidth of writes in one direction. For short messages this is the message rate.
     Bandwidth,
 }
 
 impl Measure {
-    /// Benchmarks whose curves count: writes and sends in one direction.
+    /// Returns the benchmarks whose curves count: writes and sends in one direction.
     fn benchmarks(self) -> [&'static str; 2] {
         match self {
             Measure::Latency => ["latency.write", "latency.send"],
@@ -27,24 +28,24 @@ impl Measure {
     }
 }
 
-/// Messages of up to so many bytes are short: a cache line.
+/// Largest short message in bytes: a cache line.
 const SHORT: u64 = 64;
-/// Messages of at least so many bytes are long: perftest's default.
+/// Smallest long message in bytes: perftest's default.
 const LONG: u64 = 65_536;
 
-/// Sizes over which errors are taken together.
+/// Message sizes whose errors are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sizes {
     /// Up to 64 bytes.
     Short,
-    /// Between the two.
+    /// Between the two limits.
     Middle,
     /// From 64 KiB on.
     Long,
 }
 
 impl Sizes {
-    /// Returns the sizes that a message is among.
+    /// Returns the class of a message size.
     pub fn of(bytes: u64) -> Sizes {
         match bytes {
             0..=SHORT => Sizes::Short,
@@ -53,7 +54,7 @@ impl Sizes {
         }
     }
 
-    /// Returns them in words, to follow "messages".
+    /// Returns the class in words, to follow "messages".
     pub fn text(self) -> &'static str {
         match self {
             Sizes::Short => "of up to 64 B",
@@ -66,15 +67,15 @@ impl Sizes {
 /// The errors of models on held-out curves.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelError {
-    /// The least of model over published less one, at most 0.
+    /// Least value of model over published less one, at most 0.
     pub low: f64,
-    /// The greatest, at least 0.
+    /// Greatest value of it, at least 0.
     pub high: f64,
-    /// Points that they were seen at.
+    /// Number of points.
     pub points: usize,
     /// The curves, by id.
     pub curves: Vec<String>,
-    /// Whether the curves are of the adapter and the link that were asked for.
+    /// Whether the curves are of the requested adapter and link.
     pub is_of_adapter: bool,
 }
 
@@ -89,15 +90,15 @@ impl ModelError {
         }
     }
 
-    /// Returns from where to where a real figure lies if its error is among those that were seen.
-    /// It includes the model's own figure.
+    /// Returns the range of a real figure if its error is within the observed ones. The range
+    /// includes the model's own figure.
     pub fn range(&self, model: f64) -> (f64, f64) {
         (model / (1.0 + self.high), model / (1.0 + self.low))
     }
 }
 
-/// Returns the errors that hold for a system's figure: `None` if no published curve is of the
-/// measure and of like sizes.
+/// Returns the errors that apply to a system's figure: `None` if no published curve is of the
+/// measure and of similar sizes.
 ///
 /// Curves are computed on the shipped profiles by `threads` threads.
 ///
@@ -144,7 +145,7 @@ fn curves(measure: Measure, sizes: Sizes) -> Result<Vec<Curve>, Failure> {
     Ok(curves.filter_map(within).collect())
 }
 
-/// Whether two systems have the same adapter at the same kind of link.
+/// Returns whether two systems have the same adapter and the same kind of link.
 fn is_like(library: &Library, system: &str, other: &str) -> Result<bool, Error> {
     let (one, other) = (library.system_names(system)?, library.system_names(other)?);
     Ok(one.adapter == other.adapter && one.link == other.link)
@@ -155,14 +156,14 @@ fn is_like(library: &Library, system: &str, other: &str) -> Result<bool, Error> 
 pub struct Figure {
     /// In the curve's unit: us, or 10^6 bytes a second.
     pub value: f64,
-    /// The curve.
+    /// Id of the curve.
     pub curve: String,
-    /// Who published it.
+    /// Its author.
     pub author: String,
 }
 
 /// Returns the published figures of a benchmark over a connection on a system, with messages of
-/// so many bytes.
+/// this size in bytes.
 ///
 /// # Errors
 ///
@@ -219,7 +220,7 @@ mod tests {
     fn adapters_without_curves_have_the_errors_of_all() {
         let other = error("connectx7-ndr", Measure::Latency, 8).unwrap();
         assert!(!other.is_of_adapter && other.curves.len() > 4, "{other:?}");
-        // The adapter is the same, and the link another one.
+        // The adapter is the same, the link is not.
         let ethernet = error("connectx5-100gbe", Measure::Latency, 8).unwrap();
         assert!(!ethernet.is_of_adapter);
     }

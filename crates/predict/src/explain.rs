@@ -1,10 +1,11 @@
-//! Where the time of one operation goes, stage by stage.
+//! Attributes the time of one operation to its stages.
 //!
-//! A benchmark of the suite runs on a modelled system that records what happens; of each point the operation that was
-//! timed last is taken apart. Every instant of it belongs to one stage: of those under way the one that began last, for
-//! what follows on something is what the operation waits for. Acknowledgements and completions go on beside a message and
-//! its answer; an instant is theirs only when nothing else is under way. What is left is the adapter's own work: engines,
-//! pipeline, a change of queue pair, waiting for a turn.
+//! A benchmark of the suite runs on a modelled system that records its stages; the last timed
+//! operation of each point is analysed. Every instant belongs to one stage: of those in progress
+//! the one that began last, because the operation waits for the latest step of a sequence.
+//! Acknowledgements and completions run beside a message and its answer; an instant counts for them
+//! only if no other stage is in progress. The rest is the adapter's own work: engines, pipeline, a
+//! change of queue pair, waiting for a turn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,21 +17,21 @@ use verbena_model::stage;
 use verbena_workloads::modelled::Modelled;
 use verbena_workloads::{Benchmark, Budget, Options, RateBudget};
 
-/// What no recorded stage accounts for.
+/// Name of the time that no recorded stage accounts for.
 pub const ADAPTER: &str = "adapter";
 
-/// An operation taken apart.
+/// An analysed operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explained {
-    /// Which point it belongs to.
+    /// Parameters of its point.
     pub parameters: Parameters,
-    /// How long the operation took; of an exchange there and back, both ways.
+    /// Duration of the operation; of an exchange, both directions.
     pub took: Time,
-    /// Of such an exchange, what the benchmark calls one way: half of it (rule 14).
+    /// For an exchange, the benchmark's one-way time: half of it (rule 14).
     pub one_way: Option<Time>,
-    /// Stage, node and time; the times add up to the whole.
+    /// Shares by stage and node; the times add up to the whole.
     pub shares: Vec<Share>,
-    /// What was recorded, its times counted from the operation's beginning.
+    /// The recorded stages, with times from the operation's start.
     pub spans: Vec<Span>,
 }
 
@@ -39,17 +40,21 @@ pub struct Explained {
 pub struct Share {
     /// The stage.
     pub stage: &'static str,
-    /// The node where it took place; of the adapter's own work, the node of what comes after.
+    /// Node of the stage; for the adapter's own work, the node of the following stage.
     pub node: usize,
-    /// When it first began, from the operation's beginning.
+    /// Its first start, from the operation's start.
     pub first: Time,
-    /// How often.
+    /// Number of occurrences.
     pub times: usize,
-    /// Time of the operation that is its own.
+    /// Time of the operation that is attributed to it.
     pub time: Time,
 }
 
-/// Takes a benchmark's operations apart, one for each of its points.
+/// Analyses a benchmark's operations, one for each of its points.
+///
+/// # Errors
+///
+/// Returns an error if the benchmark cannot run on the machine.
 pub fn explain(
     machine: impl Into<Machine>,
     benchmark: &'static Benchmark,
@@ -63,7 +68,7 @@ pub fn explain(
             warmup: Duration::from_micros(5),
             block: Duration::from_micros(1),
             blocks: 1,
-            // A single message: what a stream of them costs is no operation's.
+            // A single message: the costs of a stream belong to no single operation.
             rates: RateBudget {
                 block: Duration::from_nanos(1),
                 blocks: 1,
@@ -101,7 +106,7 @@ fn relative(traced: &Traced) -> Vec<Span> {
         .collect()
 }
 
-/// Whether a stage goes on beside the way of the data.
+/// Returns whether a stage runs beside the data path.
 fn is_beside(stage: &str) -> bool {
     matches!(
         stage,
@@ -109,7 +114,7 @@ fn is_beside(stage: &str) -> bool {
     )
 }
 
-/// Every instant to its stage.
+/// Attributes every instant to a stage.
 fn shares(traced: &Traced) -> Vec<Share> {
     let spans = relative(traced);
     let whole = traced.end - traced.start;
@@ -143,7 +148,8 @@ fn shares(traced: &Traced) -> Vec<Share> {
     shares
 }
 
-/// Where work goes on that is followed by what begins at `time` or after: an adapter works towards its next stage.
+/// Returns the node of the next stage that begins at `time` or after: the adapter's work leads to
+/// it.
 fn next_place(spans: &[Span], time: Time) -> usize {
     let next = spans
         .iter()

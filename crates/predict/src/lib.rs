@@ -1,4 +1,5 @@
-//! What is asked of the timing models: the published claims, explanations, sweeps, calibration, schedules of messages.
+//! Applications of the timing models: published claims, explanations, sweeps, calibration,
+//! schedules of messages.
 #![forbid(unsafe_code)]
 
 pub mod application;

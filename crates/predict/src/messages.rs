@@ -1,5 +1,5 @@
-//! The benchmarks of message passing, as OSU's do them, on modelled libraries: they have no counterpart over the seam, for the
-//! library is part of what is modelled.
+//! The benchmarks of message passing, as in the OSU suite, on modelled libraries. They have no
+//! counterpart over the fabric interface, because the library is part of the model.
 
 use crate::application::{cyclic, grid, halo, job};
 use crate::bench::{Direction, Ranks, mpi_bandwidth, mpi_latency};
@@ -11,49 +11,49 @@ use verbena_model::mpi::Rank;
 use verbena_model::profile::System;
 use verbena_workloads::{Benchmark, Group, Processes};
 
-/// What is measured.
+/// Measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Half a round trip.
     Latency,
-    /// A window of messages one way.
+    /// A window of messages in one direction.
     Bandwidth,
-    /// A window each way.
+    /// A window in each direction.
     BothWays,
-    /// Both send, then both receive.
+    /// Both ranks send, then both receive.
     PingPing,
-    /// All wait for all.
+    /// All ranks wait for all.
     Barrier,
-    /// One has it, all get it.
+    /// One rank's data go to all ranks.
     Broadcast,
-    /// All get what all have together.
+    /// All ranks get the combined data of all.
     AllReduce,
-    /// All get what each has.
+    /// All ranks get each rank's data.
     AllGather,
-    /// Each has something for each.
+    /// Each rank has data for each rank.
     AllToAll,
-    /// Half a round trip, between many pairs at once.
+    /// Half a round trip, between many pairs at the same time.
     PairsLatency,
-    /// A window of messages one way, between many pairs at once.
+    /// A window of messages in one direction, between many pairs at the same time.
     PairsBandwidth,
     /// Edges of tiles.
     Halo,
-    /// Until a write into the other's memory is complete.
+    /// Time until a write to the peer's memory is complete.
     Put,
-    /// Until a read of the other's memory is complete.
+    /// Time until a read of the peer's memory is complete.
     Get,
-    /// A window of writes, one way.
+    /// A window of writes in one direction.
     Puts,
     /// A window of reads.
     Gets,
 }
 
-/// A benchmark and what it measures.
+/// A benchmark and its quantity.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// As it is listed.
+    /// The benchmark as listed.
     pub benchmark: Benchmark,
-    /// What it does.
+    /// Its quantity.
     pub measure: Measure,
 }
 
@@ -81,7 +81,7 @@ const fn entry(
     }
 }
 
-/// All of them.
+/// All benchmarks.
 pub const ALL: &[Entry] = &[
     entry(
         "mpi.latency",
@@ -197,22 +197,20 @@ pub const ALL: &[Entry] = &[
     ),
 ];
 
-/// The benchmark of this name.
+/// Returns the benchmark of this name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.benchmark.name == name)
 }
 
-/// Ranks of a collective, unless asked otherwise.
 const RANKS: usize = 4;
-/// Numbers of pairs, unless asked otherwise.
 const PAIRS: [usize; 4] = [1, 2, 4, 8];
 /// Bytes of a word of the modelled ocean.
 const WORD: u64 = 4;
-/// Messages of a window.
+/// Number of messages in a window.
 const WINDOW: u64 = 64;
 
 impl Measure {
-    /// `us`, or `MB/s` of 10^6 bytes.
+    /// Returns the unit: `us`, or `MB/s` of 10^6 bytes.
     pub fn unit(self) -> &'static str {
         match self {
             Measure::Bandwidth
@@ -224,8 +222,12 @@ impl Measure {
         }
     }
 
-    /// The figure for messages of `bytes`, in that unit. Two ranks are on two nodes; more are dealt out over the system's nodes.
-    /// Panics if the system has no message-passing library.
+    /// Returns the figure for messages of `bytes`, in that unit. Two ranks run on two nodes; more
+    /// are distributed over the system's nodes.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no message-passing library.
     pub fn figure(self, system: &System, bytes: u64, ranks: usize) -> f64 {
         match self {
             Measure::Latency => mpi_latency(system, Ranks::Apart, bytes),
@@ -288,7 +290,7 @@ impl Measure {
             }
             Measure::Broadcast => repeated(system, ranks, async move |rank: &Rank| {
                 rank.broadcast(bytes).await;
-                // The next one begins when all have this one.
+                // The next broadcast begins when all ranks have this one.
                 rank.barrier().await;
             }),
             Measure::AllReduce => repeated(system, ranks, async move |rank: &Rank| {
@@ -304,12 +306,13 @@ impl Measure {
     }
 }
 
-/// Microseconds of an operation that all ranks, dealt out over the system's nodes, do over and over.
+/// Returns the microseconds of an operation that all ranks, distributed over the system's nodes,
+/// repeat.
 fn repeated(system: &System, ranks: usize, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
     repeated_on(system, (system.nodes as usize).max(2), ranks, operation)
 }
 
-/// The same of what the first of two ranks does, and the other knows nothing of.
+/// Like [`repeated`], for an operation of the first of two ranks in which the other takes no part.
 fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
     repeated(system, 2, async move |rank: &Rank| {
         if rank.number == 0 {
@@ -318,7 +321,7 @@ fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f6
     })
 }
 
-/// Bytes a microsecond of windows of accesses, each of `bytes`, that go on beside each other.
+/// Returns the rate of windows of concurrent accesses of `bytes` each, in bytes a microsecond.
 fn stream(
     system: &System,
     bytes: u64,
@@ -340,7 +343,7 @@ fn repeated_on(
     operation: impl AsyncFn(&Rank) + Copy + 'static,
 ) -> f64 {
     const ROUNDS: u64 = 8;
-    // What is done but once, such as connecting and registering, is in the first round and subtracted.
+    // One-time costs, such as connecting and registering, are in the first round and subtracted.
     let span = |rounds: u64| {
         job(
             system,
@@ -356,7 +359,8 @@ fn repeated_on(
     (span(ROUNDS + 1) - span(1)).micros() / ROUNDS as f64
 }
 
-/// Numbers of ranks to run a benchmark with: those asked for, as far as it has a choice.
+/// Returns the numbers of ranks to run a benchmark with: the requested ones, as far as the
+/// benchmark has a choice.
 pub fn crews(entry: &Entry, processes: Option<usize>, pairs: Option<&[usize]>) -> Vec<usize> {
     match entry.benchmark.processes {
         Processes::AtLeast(least) => vec![processes.unwrap_or(RANKS).max(least)],
@@ -369,7 +373,8 @@ pub fn crews(entry: &Entry, processes: Option<usize>, pairs: Option<&[usize]>) -
     }
 }
 
-/// Points of a benchmark on a system, which must have a message-passing library, for these sizes and numbers of ranks.
+/// Returns the points of a benchmark for these sizes and numbers of ranks. The system must have a
+/// message-passing library.
 pub fn points(entry: &Entry, system: &System, sizes: &[u64], crews: &[usize]) -> Vec<Point> {
     let sizes = match entry.measure {
         Measure::Barrier => &[0],
@@ -382,8 +387,8 @@ pub fn points(entry: &Entry, system: &System, sizes: &[u64], crews: &[usize]) ->
         .collect()
 }
 
-/// What the figure of a benchmark is called. A model's adapter fetches from memory whatever the caches hold, so a stream over buffers in
-/// turn and one over a single buffer are the same to it.
+/// Returns the metric names of a benchmark's figure. A model's adapter fetches from memory
+/// regardless of caches, so streams over alternating buffers and over a single buffer are equal.
 fn names(entry: &Entry) -> &'static [&'static str] {
     match entry.measure {
         Measure::Bandwidth | Measure::BothWays => &["bandwidth", "cached-bandwidth"],
@@ -401,7 +406,8 @@ fn names(entry: &Entry) -> &'static [&'static str] {
 
 fn point(entry: &Entry, system: &System, bytes: u64, ranks: usize) -> Point {
     let figure = entry.measure.figure(system, bytes, ranks);
-    // Names are those that measurements have and OSU's results are imported under, so that they can be laid over each other.
+    // The names match those of measurements and of imported OSU results, so that curves can be
+    // overlaid.
     let metrics = names(entry).iter().map(|name| match entry.measure.unit() {
         "MB/s" => Metric::figure(name, "bytes/s", Better::Higher, figure * 1e6),
         _ => Metric::figure(name, "ns", Better::Lower, figure * 1e3),
@@ -433,7 +439,7 @@ fn point(entry: &Entry, system: &System, bytes: u64, ranks: usize) -> Point {
     }
 }
 
-/// Sizes of a benchmark's messages unless asked otherwise.
+/// Returns the default message sizes of a benchmark.
 pub fn sizes(entry: &Entry, quick: bool) -> Vec<u64> {
     let step = if quick { 4 } else { 1 };
     match (entry.measure, quick) {

@@ -1,5 +1,6 @@
-//! Which claims each fitted value explains: the value is moved within its bounds, and the claims that move with it are
-//! counted. A value that moves one claim alone was fitted to that claim and says nothing else.
+//! Sensitivity of claims to fitted values: each value is changed within its bounds, and the claims
+//! that change with it are counted. A value that changes only one claim was fitted to that claim
+//! and explains no other.
 
 use crate::claims::{Bench, Claim, Outcome, measure};
 use crate::workers::in_order;
@@ -8,28 +9,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use verbena_model::profile::{Library, Overrides, ProfileKind, Recorded, Tag};
 
-/// By how much a value is moved, either way.
+/// Relative change of a value, in both directions.
 const STEP: f64 = 0.2;
-/// A claim moves if one of its figures changes by more than this share of itself.
+/// A claim counts as changed if one of its figures changes by more than this share.
 const MOVED: f64 = 0.005;
 
-/// A fitted value and what it explains.
+/// A fitted value and the claims that it affects.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sensitivity {
     /// `profile.section.key`.
     pub path: String,
-    /// As it is.
+    /// The unchanged value.
     pub value: f64,
-    /// In this unit.
+    /// Its unit.
     pub unit: String,
-    /// What it was moved to.
+    /// The changed values.
     pub tried: Vec<f64>,
-    /// Claims that move with it, and by which share of themselves at most.
+    /// Affected claims, with their largest relative change.
     pub moves: BTreeMap<String, f64>,
 }
 
-/// Moves every fitted value by itself and computes the claims that use it, on `threads` threads; the result does not depend
-/// on their number. `told` hears how many computations there are.
+/// Changes every fitted value by itself and computes the claims that use it, on `threads` threads;
+/// the result does not depend on their number. Calls `told` with the number of computations.
 pub fn sensitivity(
     library: &Library,
     claims: &[Claim],
@@ -81,7 +82,8 @@ fn unexplored(value: &Recorded) -> Sensitivity {
     }
 }
 
-/// The value a step up and a step down, as far as its bounds go; of counts and bytes a whole one at least.
+/// Returns the value a step up and a step down, within its bounds; counts and bytes change by at
+/// least one.
 fn neighbours(library: &Library, value: &Recorded) -> Vec<(f64, Library)> {
     let (low, high) = value.bounds.unwrap_or((f64::MIN, f64::MAX));
     let step = match value.unit.as_str() {
@@ -99,7 +101,7 @@ fn neighbours(library: &Library, value: &Recorded) -> Vec<(f64, Library)> {
         .collect()
 }
 
-/// What the systems and profiles of these kinds and names are made of.
+/// Prints the contents of systems and profiles of these kinds and names.
 fn print(library: &Library, names: &BTreeSet<(ProfileKind, String)>) -> String {
     let mut out = String::new();
     for (kind, name) in names {
@@ -111,7 +113,6 @@ fn print(library: &Library, names: &BTreeSet<(ProfileKind, String)>) -> String {
     out
 }
 
-/// The largest relative change of a figure.
 fn change(before: Option<&Outcome>, after: Option<&Outcome>) -> f64 {
     let figures = |outcome: Option<&Outcome>| outcome.map(Outcome::figures).unwrap_or_default();
     let pairs = figures(before).into_iter().zip(figures(after));
@@ -122,7 +123,7 @@ fn change(before: Option<&Outcome>, after: Option<&Outcome>) -> f64 {
     changes.fold(0.0, f64::max)
 }
 
-/// A row a value: how many claims it moves, and which.
+/// Returns a table with a row per value: number and names of the claims that it affects.
 pub fn text(results: &[Sensitivity]) -> String {
     let mut out = format!(
         "{:<40} {:>12} {:>7}  which\n",

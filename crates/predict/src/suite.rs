@@ -1,4 +1,5 @@
-//! Figures of the benchmark suite on a modelled system: the same benchmarks that run on adapters, asked for single points.
+//! Figures of the benchmark suite on a modelled system: the benchmarks that also run on adapters,
+//! for single points.
 
 use std::time::Duration;
 use verbena_fabric::model::Machine;
@@ -7,10 +8,10 @@ use verbena_model::profile::System;
 use verbena_workloads::modelled::Modelled;
 use verbena_workloads::{Benchmark, Budget, Mode, Options, Record, Sweep, find};
 
-/// Operations of a latency that are counted.
+/// Number of counted operations of a latency.
 const OPERATIONS: u64 = 24;
 
-/// A benchmark of the suite on a system, with what a user could ask for.
+/// A benchmark of the suite on a system, with a user's options.
 #[derive(Debug, Clone)]
 pub struct Suite<'a> {
     system: &'a System,
@@ -20,7 +21,7 @@ pub struct Suite<'a> {
 }
 
 impl<'a> Suite<'a> {
-    /// The benchmark as it comes.
+    /// Returns the benchmark with its default options.
     pub fn new(system: &'a System, benchmark: &'static str) -> Suite<'a> {
         Suite {
             system,
@@ -30,49 +31,53 @@ impl<'a> Suite<'a> {
         }
     }
 
-    /// The same with messages of one size.
+    /// Sets the message size in bytes.
     pub fn size(mut self, bytes: u64) -> Suite<'a> {
         self.options.sizes = Some(vec![bytes as usize]);
         self
     }
 
-    /// The same with so many pairs, in lockstep.
+    /// Sets the number of pairs, in lockstep.
     pub fn pairs(mut self, pairs: usize) -> Suite<'a> {
         self.options.pairs = Some(vec![pairs]);
         self.options.mode = Some(Mode::Lockstep);
         self
     }
 
-    /// The same with messages up to so many bytes inline.
+    /// Sets the largest inline message in bytes.
     pub fn inline(mut self, most: u32) -> Suite<'a> {
         self.options.inline = Some(most);
         self
     }
 
-    /// The same with a completion for every message, as the measurement programs of the papers' time ask for it.
+    /// Requests a completion for every message, as the measurement programs of the papers' time do.
     pub fn every_signalled(self) -> Suite<'a> {
         self.signal_every(1)
     }
 
-    /// The same with a completion for every so many messages.
+    /// Requests a completion after this many messages.
     pub fn signal_every(mut self, messages: u64) -> Suite<'a> {
         self.options.signal_every = Some(messages);
         self
     }
 
-    /// The same over one transport.
+    /// Sets the transport.
     pub fn transport(mut self, word: &str) -> Suite<'a> {
         self.options.transports = Some(vec![word.to_owned()]);
         self
     }
 
-    /// The same with every step of its sweep.
+    /// Runs every step of its sweep.
     pub fn fine(mut self) -> Suite<'a> {
         self.sweep = Sweep::Fine;
         self
     }
 
-    /// Runs it. Panics if there is no such benchmark or it does not end: faults of the claim's measurement.
+    /// Runs the benchmark.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such benchmark or it does not end: an error in the claim's measurement.
     pub fn points(self) -> Vec<Point> {
         let benchmark = find(self.benchmark)
             .unwrap_or_else(|| panic!("the suite has a benchmark {}", self.benchmark));
@@ -85,13 +90,13 @@ impl<'a> Suite<'a> {
             .unwrap_or_else(|error| panic!("{} on {}: {error}", self.benchmark, self.system.name))
     }
 
-    /// The first point's headline as a mean: what the papers print. Of times in microseconds, of rates in 10^6 bytes a
-    /// second.
+    /// Returns the first point's headline as a mean, as printed in the papers: times in
+    /// microseconds, rates in 10^6 bytes a second.
     pub fn figure(self) -> f64 {
         self.points().first().map_or(f64::NAN, figure)
     }
 
-    /// The same of the point whose parameters are these.
+    /// Like [`figure`](Suite::figure), for the point with these parameters.
     pub fn figure_at(self, parameters: &[(&str, Value)]) -> f64 {
         let points = self.points();
         let matching = points.iter().find(|point| {
@@ -103,16 +108,14 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// What is asked of a benchmark.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub options: Options,
     pub sweep: Sweep,
-    /// Of a pattern.
+    /// Number of processes of a pattern.
     pub processes: Option<usize>,
 }
 
-/// Runs a benchmark for single points.
 pub(crate) fn run(
     machine: impl Into<Machine>,
     benchmark: &'static Benchmark,
@@ -137,8 +140,8 @@ pub(crate) fn run(
     Ok(points.collect())
 }
 
-/// What the papers measured of a point, as a mean: its headline, but streams over one buffer; of times in microseconds, of
-/// rates in 10^6 bytes a second.
+/// Returns a point's figure as measured in the papers, as a mean: its headline, or for streams the
+/// figure over one buffer. Times are in microseconds, rates in 10^6 bytes a second.
 pub(crate) fn figure(point: &Point) -> f64 {
     let mut metrics = point.metrics.iter();
     let cached = metrics.find(|metric| metric.name == "cached-bandwidth");

@@ -1,4 +1,4 @@
-//! The claims' results as a table of text and as JSON.
+//! The claims' results as a text table and as JSON.
 
 use crate::claims::{Evaluated, Outcome, Verdict};
 use crate::figures::Figure;
@@ -8,13 +8,13 @@ use serde_json::json;
 use std::fmt::Write;
 use verbena_model::profile::{Library, Tag};
 
-/// Claims with information that may be missed.
+/// Maximum number of missed claims among those with information about the models.
 const MAY_MISS: usize = 3;
 
-/// Fitted values that the profiles may hold in all.
+/// Maximum number of fitted values in all profiles.
 pub const MOST_FITTED: usize = 37;
 
-/// Whether all were evaluated and nothing is missed but what `papers/misses.toml` explains.
+/// Returns whether all claims were evaluated and `papers/misses.toml` explains every miss.
 pub fn target_met(results: &[Evaluated]) -> bool {
     results.iter().all(|result| match result.verdict {
         Verdict::Met => true,
@@ -23,12 +23,12 @@ pub fn target_met(results: &[Evaluated]) -> bool {
     })
 }
 
-/// How many of the profiles' values have a tag.
+/// Returns the number of the profiles' values with a tag.
 pub fn tagged(library: &Library, tag: Tag) -> usize {
     library.of_published().filter(|r| r.tag == tag).count()
 }
 
-/// What was published, in words.
+/// Returns the published value in words.
 pub fn published(result: &Evaluated) -> String {
     let claim = &result.claim;
     let mut text = match (claim.value, claim.low, claim.high) {
@@ -51,7 +51,7 @@ pub fn published(result: &Evaluated) -> String {
     format!("{text} {}", claim.unit)
 }
 
-/// What the model says, in words.
+/// Returns the model's result in words.
 pub fn model(result: &Evaluated) -> String {
     match &result.outcome {
         None => "-".to_owned(),
@@ -65,13 +65,13 @@ pub fn model(result: &Evaluated) -> String {
     }
 }
 
-/// The relative error, in words; empty where there is none.
+/// Returns the relative error in words; empty if there is none.
 pub fn error(result: &Evaluated) -> String {
     let error = result.error.map(|e| format!("{:+.1} %", e * 100.0));
     error.unwrap_or_default()
 }
 
-/// The verdict as a word.
+/// Returns the verdict as a word.
 pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Met => "met",
@@ -80,7 +80,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The table, and the errors of validation curves if they were computed.
+/// Returns the table, with the errors of validation curves if they were computed.
 pub fn text(results: &[Evaluated], validated: Option<&[Validated]>) -> String {
     let mut out = String::new();
     let _ = writeln!(
@@ -108,13 +108,14 @@ pub fn text(results: &[Evaluated], validated: Option<&[Validated]>) -> String {
     out
 }
 
-/// Why a claim is missed.
+/// Returns the reason why a claim is missed.
 pub fn why(result: &Evaluated) -> &str {
     let known = result.claim.miss.as_deref();
     known.unwrap_or("the shipped profiles meet it; these are others")
 }
 
-/// What the claims come to: those that say something about the models and those that do not, and the values behind them.
+/// Returns a summary: met and missed claims with and without information about the models, and the
+/// number of values behind them.
 pub fn summary(library: &Library, results: &[Evaluated]) -> String {
     let met = |with: bool| {
         let counted = results
@@ -137,7 +138,7 @@ pub fn summary(library: &Library, results: &[Evaluated]) -> String {
     )
 }
 
-/// Everything, for other programs.
+/// Returns all results as JSON.
 pub fn json(
     library: &Library,
     results: &[Evaluated],

@@ -1,9 +1,10 @@
-//! Independent computations shared out over threads, their results in order.
+//! Distributes independent computations over threads and returns their results in order.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Computes `compute(0)` to `compute(count - 1)` on `threads` threads. What comes back does not depend on their number.
+/// Computes `compute(0)` to `compute(count - 1)` on `threads` threads. The result does not depend
+/// on their number.
 pub(crate) fn in_order<T: Send>(
     threads: usize,
     count: usize,

@@ -1,4 +1,4 @@
-//! Calibration finds what was planted, and says what it cannot know.
+//! Calibration finds planted values, and reports those that it cannot determine.
 
 use verbena_model::adapter::Kind;
 use verbena_model::profile::{Library, Overrides};
@@ -13,7 +13,7 @@ fn library(overrides: &Overrides) -> Library {
     Library::shipped(overrides).expect("shipped profiles are sound")
 }
 
-/// Relative noise of 3 %: a fixed sequence, so that the test is the same each time.
+/// Relative noise of 3 %, from a fixed sequence for reproducible tests.
 fn noise(number: u64) -> f64 {
     let mut state = number
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -103,7 +103,8 @@ fn planted_values_come_back_within_five_per_cent() {
 
 #[test]
 fn what_only_adds_up_is_named_as_inseparable() {
-    // Building a request and the way of its bytes to the processor at the other side come once with every message.
+    // Building a request and the transfer of its bytes to the remote processor occur once per
+    // message.
     let paths = ["bensley.cpu.post", "bensley.pcie.write_latency"];
     let found = run(&paths, &measured(&Overrides::none(), 2));
     let pairs: Vec<_> = found

@@ -1,4 +1,4 @@
-//! Turning one cause off removes its effect and no other.
+//! Disabling one cause removes its effect and no other.
 
 use verbena_model::adapter::{Fidelity, Kind, Placement};
 use verbena_model::profile::{Library, Overrides, System};
@@ -23,13 +23,12 @@ fn read(system: &System, pairs: usize) -> f64 {
     latency(system, Latency::of(operation).pairs(pairs))
 }
 
-/// Whether two figures are the same within a share.
 fn near(one: f64, other: f64, share: f64) -> bool {
     (other / one - 1.0).abs() <= share
 }
 
-/// What the causes below may change, and a benchmark for each: one of them is a cause's own effect, the others must
-/// stay as they are.
+/// Returns the figures that the causes below may affect, with a benchmark for each. Each cause must
+/// change its own figure only.
 fn effects(overrides: &Overrides) -> [(&'static str, f64); 6] {
     let connectx = system("connectx-ddr", overrides);
     let third = system("infinihost3-ddr", overrides);
@@ -55,8 +54,8 @@ fn effects(overrides: &Overrides) -> [(&'static str, f64); 6] {
     ]
 }
 
-/// Turns a cause off: its own effect must satisfy `gone(before, after)`, and nothing else may move by more than 4 %:
-/// large messages too read a little faster when the chipset runs more reads.
+/// Disables a cause: its own effect must satisfy `gone(before, after)`, and no other may change by
+/// more than 4 %: large messages also read a little faster when the chipset runs more reads.
 fn only(own: &str, overrides: Overrides, gone: impl Fn(f64, f64) -> bool) {
     let (before, after) = (effects(&Overrides::none()), effects(&overrides));
     for ((name, before), (_, after)) in before.into_iter().zip(after) {
@@ -89,12 +88,12 @@ fn without_blueflame_the_entry_is_fetched_again() {
     assert_eq!((fetched(256.0), fetched(1.0)), (0, 1));
 }
 
-/// Entries that the adapter reads for one inline write of a byte.
+/// Returns the number of work queue entries that the adapter reads for one inline write of a byte.
 fn fetches(system: &System) -> u64 {
     fetches_of(system, Placement::Inline)
 }
 
-/// The same of a write however its payload travels.
+/// Like [`fetches`], for a write with any placement of its payload.
 fn fetches_of(system: &System, placement: Placement) -> u64 {
     use verbena_model::adapter::{Request, Transport};
     use verbena_model::cluster::Cluster;
@@ -140,7 +139,8 @@ fn the_bandwidth_of_larger_messages_rises_and_stays() {
 
 #[test]
 fn what_a_message_takes_is_not_all_the_processor_s() {
-    // A rate shows how long a message occupies the processor, a latency that and what is in flight.
+    // A rate shows how long a message occupies the processor; a latency also includes the time in
+    // flight.
     let qdr = system("connectx-qdr", &Overrides::none());
     let operation = Operation::new(Kind::Write, 8, Placement::Reference);
     let rate = bandwidth(&qdr, Bandwidth::of(operation)).received / 8.0;
@@ -167,7 +167,8 @@ fn an_endless_context_cache_removes_the_penalty_of_128_queue_pairs() {
         endless.clone(),
         |before, after| after < before - 0.5,
     );
-    // No context is fetched any more; what remains is what a serial adapter's change of queue pair costs.
+    // No context is fetched any more; the rest is the cost of a serial adapter's change of queue
+    // pair.
     let free = system("infinihost3-memfree-sdr", &endless);
     let in_turn = |connections| {
         latency(
@@ -243,7 +244,7 @@ fn the_two_fidelities_agree() {
 
 #[test]
 fn an_adapter_carries_no_more_messages_than_its_engines_do() {
-    // Millions of messages a second, of so many processes with a queue pair each.
+    // Millions of messages a second of this many processes with a queue pair each.
     let rate = |pairs, overrides: &Overrides| {
         let bench = Bandwidth {
             signal_every: 32,
@@ -252,13 +253,15 @@ fn an_adapter_carries_no_more_messages_than_its_engines_do() {
         bandwidth(&system("connectx4-edr", overrides), bench).sent / 8.0
     };
     let own = Overrides::none();
-    // Few processes are limited by what posting takes them, many by the adapter: published are 64 to 67 million.
+    // Few processes are limited by the cost of posting, many by the adapter: published are 64 to 67
+    // million.
     let (one, four, many) = (rate(1, &own), rate(4, &own), rate(24, &own));
     assert!(near(4.0 * one, four, 0.05), "{one} and {four}");
     assert!((50.0..70.0).contains(&many), "{many}");
     let twice = Overrides::none().with("connectx4.engines.number", 8.0);
     assert!(rate(24, &twice) > 1.5 * many);
-    // A queue pair has one engine at a time, however many there are: published are 16 million.
+    // A queue pair uses one engine at a time, regardless of the number of engines: published are 16
+    // million.
     let prompt = [("pcie2.cpu.post", 1.0), ("pcie3.cpu.doorbell", 1.0)];
     let prompt = prompt
         .iter()
@@ -276,7 +279,7 @@ fn what_a_request_occupies_is_not_waited_for_by_the_request_itself() {
     assert_eq!(alone(10.0), alone(62.0));
 }
 
-/// Datagrams of 8 bytes by reference that leave in a microsecond: their entries are of 80 bytes.
+/// Returns datagrams of 8 bytes by reference sent per microsecond: their entries have 80 bytes.
 fn datagrams(name: &str, overrides: &Overrides) -> f64 {
     use verbena_model::adapter::Transport;
     let operation = Operation::new(Kind::Send, 8, Placement::Reference);
@@ -291,10 +294,12 @@ fn datagrams(name: &str, overrides: &Overrides) -> f64 {
 #[test]
 fn entries_of_two_cache_lines_cost_where_they_are_read_and_not_where_they_are_copied() {
     let own = Overrides::none();
-    // Read in two parts, the second of one entry at a time; or in one, if the doorbell told the length.
+    // Read in two parts, the second for one entry at a time; or in one part, if the doorbell
+    // contains the length.
     let told = own.clone().with("connectx.send.first_fetch", 128.0);
     assert!(datagrams("connectx-qdr", &told) > 1.5 * datagrams("connectx-qdr", &own));
-    // Inside the doorbell, each 64 bytes as slowly as the first; a few stores are nearly nothing.
+    // Inside the doorbell, each 64 bytes as slowly as the first; otherwise a few stores cost almost
+    // nothing.
     let slowly = own.clone().with("pcie2.cpu.further", 94.0);
     assert!(datagrams("connectx4-edr", &own) > 1.4 * datagrams("connectx4-edr", &slowly));
 }

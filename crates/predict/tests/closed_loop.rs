@@ -1,4 +1,5 @@
-//! A profile that is fitted to some benchmarks predicts the others, if the model is the adapter's; and what it does not know is said.
+//! A profile fitted to some benchmarks predicts the others, if the model matches the adapter;
+//! unknown values are reported.
 
 use verbena_fabric::model::Machine;
 use verbena_measure::result::Value;
@@ -12,7 +13,7 @@ fn library(overrides: &Overrides) -> Library {
     Library::shipped(overrides).expect("shipped profiles are sound")
 }
 
-/// What is planted: an adapter on a slower host than the shipped profile's.
+/// The planted values: an adapter on a slower host than the shipped profile's.
 const PLANTED: [(&str, f64); 5] = [
     ("software.cores.line", 110.0),
     ("software.request.post", 210.0),
@@ -44,7 +45,7 @@ fn blank(benchmark: &str, metric: &str, parameters: &[(&str, Value)]) -> Observe
     }
 }
 
-/// Relative noise of 2 %: a fixed sequence, so that the test is the same each time.
+/// Relative noise of 2 %, from a fixed sequence for reproducible tests.
 fn noise(number: u64) -> f64 {
     let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut sum = 0.0;
@@ -57,7 +58,7 @@ fn noise(number: u64) -> f64 {
     1.0 + 0.02 * (sum - 6.0)
 }
 
-/// Figures of the planted adapter: some that are fitted to, some that judge, one that the model refuses.
+/// Figures of the planted adapter: some for fitting, some for judging, one that the model refuses.
 fn measured() -> Vec<Observed> {
     let one_way = "one-way-latency";
     let complete = "completion-latency";
@@ -116,7 +117,7 @@ fn what_was_planted_is_found_and_what_was_not_fitted_to_is_predicted() {
     let closed = run(&paths, &measured()).expect("a sound task");
     for ((path, truth), value) in PLANTED.iter().zip(&closed.fit.values) {
         let off = (value / truth - 1.0).abs();
-        // The atomic's share is small beside what all requests take, and so is the copy's.
+        // The atomic's share of the cost of a request is small, and so is the copy's.
         assert!(off < 0.15, "{path}: planted {truth}, found {value}");
     }
     let judged: Vec<&str> = closed.judged.iter().map(|curve| curve.benchmark).collect();
@@ -129,7 +130,7 @@ fn what_was_planted_is_found_and_what_was_not_fitted_to_is_predicted() {
     assert!(error < 0.04, "{}", text(&closed));
     assert_eq!(closed.unanswered.len(), 1, "{:?}", closed.unanswered);
 
-    // What was not fitted to is as far off as the profile to begin with is wrong, not as well met as by the fit.
+    // Without a fit, the judging benchmarks have the error of the initial profile.
     let without = run(&["software.cache.memory_rate"], &measured()).expect("a sound task");
     assert!(
         without.error().expect("something judges") > 0.2,

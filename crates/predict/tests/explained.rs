@@ -1,4 +1,4 @@
-//! Explanations of operations: they add up, and show a cause where it is.
+//! Explanations of operations add up and attribute time to the right cause.
 
 use verbena_fabric::model::Fidelity;
 use verbena_model::profile::{Library, Overrides};
@@ -54,7 +54,7 @@ fn without_blueflame_the_work_request_s_fetch_is_shown() {
     assert_eq!(time_of(&with, stage::REQUEST), 0);
     let fetched = time_of(&without, stage::REQUEST);
     assert!(fetched > 300_000, "{fetched} ps");
-    // The difference is that fetch, in both directions, but for the doorbell that is smaller for it.
+    // The difference is that fetch, in both directions, minus the saving of the smaller doorbell.
     let more = without.took.0 - with.took.0;
     assert!(fetched.abs_diff(more) < more / 4, "{fetched} of {more} ps");
 }

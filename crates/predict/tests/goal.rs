@@ -1,4 +1,4 @@
-//! Schedules of messages: what they take is what can be computed by hand, and what is wrong with them is told.
+//! Schedules of messages take the time computed by hand, and their errors are reported.
 
 use verbena_model::adapter::Fidelity;
 use verbena_model::kernel::Time;
@@ -6,11 +6,11 @@ use verbena_model::profile::{Library, Overrides, System};
 use verbena_predict::goal::{Act, Failure, Schedule, run};
 use verbena_predict::messages::Measure;
 
-/// What a message takes a processor at either end, and from end to end of the cable, in nanoseconds.
+/// Processor time of a message at either end, and latency of the cable, in nanoseconds.
 const OVERHEAD: u64 = 700;
 const LATENCY: u64 = 1900;
 
-/// A system that is LogP's: a message takes `OVERHEAD`, `LATENCY` and `OVERHEAD` again, and nothing else takes any time.
+/// A LogP system: a message takes `OVERHEAD`, `LATENCY` and `OVERHEAD` again, and all else is free.
 fn logp() -> System {
     let mut overrides = Overrides::none();
     for nothing in [
@@ -56,7 +56,7 @@ fn schedule(text: &str) -> Schedule {
     Schedule::read(text).expect("the schedule is sound")
 }
 
-/// When each rank ends, in nanoseconds, one rank a node.
+/// Returns each rank's end in nanoseconds, with one rank per node.
 fn ends(system: &System, text: &str) -> Vec<u64> {
     let schedule = schedule(text);
     let by_packets = run(system, &schedule, schedule.ranks, Fidelity::Packet).expect("runs");
@@ -80,14 +80,15 @@ fn a_schedule_takes_what_it_takes_by_hand() {
     assert_eq!(ends(&system, &beside), ends(&system, text));
     let at_once = "num_ranks 1\nrank 0 {\ncalc 500\ncalc 300 cpu 1\ncalc 200\n}\n";
     assert_eq!(ends(&system, at_once), [700]);
-    // What must only have begun is not waited for.
+    // A begin dependency does not wait for the end.
     let begun = "num_ranks 1\nrank 0 {\nl1: calc 500\nl2: calc 300 cpu 1\nl2 irequires l1\n}\n";
     assert_eq!(ends(&system, begun), [500]);
     let ended = begun.replace("irequires", "requires");
     assert_eq!(ends(&system, &ended), [800]);
 }
 
-/// Culler and others, LogP (1993): who has the message sends it on, each message an overhead after the one before.
+/// Culler and others, LogP (1993): each rank with the message sends it on, one overhead after
+/// another.
 #[test]
 fn a_binomial_tree_takes_what_logp_says() {
     const RANKS: usize = 16;
@@ -128,7 +129,8 @@ fn a_binomial_tree_takes_what_logp_says() {
     assert_eq!(ends.iter().max(), arrivals.iter().max());
 }
 
-/// Ranks that do one thing after the other, at random: a message comes `LATENCY` after its sender has done with it.
+/// Ranks with random sequences of operations: a message arrives `LATENCY` after its sender has sent
+/// it.
 #[test]
 fn any_programs_take_what_a_list_gone_through_by_hand_says() {
     const RANKS: usize = 6;
@@ -148,7 +150,7 @@ fn any_programs_take_what_a_list_gone_through_by_hand_says() {
                 programs[one].push(format!("calc {nanos}"));
                 now[one] += nanos;
             } else {
-                // Sent and received at the same step of the list, so nobody waits for ever.
+                // Sent and received at the same step of the list, so no rank deadlocks.
                 programs[one].push(format!("send 4b to {other} tag {tag}"));
                 programs[other].push(format!("recv 4b from {one} tag {tag}"));
                 now[one] += OVERHEAD;
@@ -170,7 +172,6 @@ fn any_programs_take_what_a_list_gone_through_by_hand_says() {
     }
 }
 
-/// So many messages to and fro, one after the other.
 fn ping_pong(rounds: usize, bytes: u64) -> String {
     let mut text = "num_ranks 2\n".to_owned();
     for (rank, first, second) in [(0, "send", "recv"), (1, "recv", "send")] {
@@ -197,7 +198,7 @@ fn a_message_takes_what_the_library_s_message_takes() {
             let outcome = run(&system, &schedule, 2, Fidelity::Packet).expect("runs");
             outcome.ends[0]
         };
-        // The benchmark does twelve rounds and does not count the first two.
+        // The benchmark runs twelve rounds and does not count the first two.
         let each = (end(12) - end(2)).micros() / 20.0;
         assert_eq!(
             each,

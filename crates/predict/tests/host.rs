@@ -1,5 +1,5 @@
-//! Recorded programs on one host: with a processor each, ranks end when messages and computing say; where they share processors, no work
-//! is lost and none is done twice.
+//! Recorded programs on one host: with a processor each, ranks end at the time that messages and
+//! computing give; on shared processors, no work is lost and none is done twice.
 
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ fn nanos(nanos: f64) -> Time {
     Time::from_nanos(nanos)
 }
 
-/// Messages of 1 us whatever their size, up to 4 KiB without waiting; larger ones 10 us.
+/// Messages of 1 us at any size, up to 4 KiB without waiting; larger ones 10 us.
 fn costs() -> Costs {
     let flat = |nanos: f64| Curve::of(vec![(0, nanos), (1 << 20, nanos)]).expect("it is a time");
     Costs {
@@ -103,7 +103,7 @@ fn two_that_compute_at_one_processor_take_twice_as_long() {
     assert!(first > nanos(32e6), "{first}: they take turns of 4 ms");
 }
 
-/// Rank 0 waits beside rank 2, which computes; rank 1 has sent long before the turn is over.
+/// Rank 0 waits beside rank 2, which computes; rank 1 has sent long before the time slice is over.
 #[test]
 fn who_waits_beside_one_that_computes_sees_nothing_before_its_turn() {
     let waits = program(&[receive(1, 0)]);
@@ -148,8 +148,8 @@ fn a_barrier_takes_what_it_was_measured_to_take_and_no_less_than_without_a_libra
     assert_eq!(enough, crowded);
 }
 
-/// A program of messages that are received in the order of sending, so that it comes to its end: a list of what happens, each with
-/// its ranks.
+/// An event of a program whose messages are received in the order of sending, so that it cannot
+/// deadlock; events are listed with their ranks.
 #[derive(Debug, Clone)]
 enum Happens {
     Computing(usize, u64),
@@ -183,7 +183,8 @@ fn programs(ranks: usize, all: &[Happens]) -> Vec<Program> {
     programs
 }
 
-/// When each rank ends if each has a processor: told in the order of happening, in which whatever is waited for comes before.
+/// Returns the end of each rank if each has its own processor. Events are in order, so that each
+/// comes after those it waits for.
 fn by_hand(ranks: usize, all: &[Happens]) -> Vec<Time> {
     let mut now = vec![Time::ZERO; ranks];
     for happens in all {
@@ -209,7 +210,8 @@ proptest! {
         prop_assert_eq!(ends(&outcome), by_hand(4, &all));
     }
 
-    /// What is worked is the same with however many processors, a processor does one thing at a time, and nobody is faster for sharing.
+    /// The amount of work does not depend on the number of processors, a processor does one thing
+    /// at a time, and sharing makes no rank faster.
     #[test]
     fn sharing_processors_loses_no_work(all in happenings(5), processors in 1..5_usize) {
         let shared = on(processors, programs(5, &all));

@@ -1,11 +1,12 @@
-//! Message-passing libraries as they come with the program: each runs all benchmarks, and an algorithm takes what published formulas say.
+//! The shipped message-passing libraries: each runs all benchmarks, and algorithms take the time of
+//! published formulas.
 
 use std::sync::Arc;
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_predict::messages::{ALL, Measure, points};
 use verbena_workloads::Processes;
 
-/// A system with one of the shipped libraries.
+/// Returns a system with one of the shipped libraries.
 fn with_shipped(library: &str) -> System {
     let text = format!("kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"{library}\"\n");
     Library::shipped(&Overrides::none())
@@ -14,7 +15,7 @@ fn with_shipped(library: &str) -> System {
         .expect("sound profiles")
 }
 
-/// A system whose library takes one algorithm for an operation.
+/// Returns a system whose library uses one algorithm for an operation.
 fn taking(operation: &str, choice: &str) -> System {
     let library = format!(
         "kind = \"mpi\"\nbase = \"mvapich-0.9.9\"\nabout = \"Mine\"\n[collectives.{operation}]\ntag = \"assumed\"\nsource = \"mine\"\n\
@@ -57,7 +58,8 @@ fn each_library_runs_each_benchmark() {
     }
 }
 
-/// With n bytes and p ranks, by what an exchange of two takes (Thakur, Rabenseifner, Gropp 2005).
+/// Formulas for n bytes and p ranks in terms of an exchange between two (Thakur, Rabenseifner,
+/// Gropp 2005).
 #[test]
 fn algorithms_take_as_many_exchanges_as_published() {
     let plain = Arc::new(with_shipped("mvapich-0.9.9"));
@@ -98,7 +100,8 @@ fn algorithms_take_as_many_exchanges_as_published() {
     }
 }
 
-/// Pieces follow each other: a chain of p ranks takes little more than one way, and not p - 1 times.
+/// Pieces are pipelined: a chain of p ranks takes little more than one hop, not p - 1 times as
+/// long.
 #[test]
 fn pieces_follow_each_other() {
     let of = |choice: &str| {
@@ -119,7 +122,7 @@ fn pieces_follow_each_other() {
     assert!(split < 0.95 * binary, "{split} us split, {binary} not");
 }
 
-/// Short messages to all at once overlap; one after the other they do not.
+/// Short messages to all ranks overlap if they begin together.
 #[test]
 fn what_begins_together_is_under_way_together() {
     let of = |choice: &str| {
@@ -143,7 +146,7 @@ fn libraries_differ_where_their_tables_do() {
             .map(|name| measure.figure(&with_shipped(name), bytes, ranks))
     };
     let [old, new, mpich] = figures(Measure::AllReduce, 1 << 20, 8);
-    // A ring, and twice by halves.
+    // A ring, and recursive halving twice.
     assert!((new / mpich - 1.0).abs() < 0.01, "{new} and {mpich} us");
     assert!(old != new);
     let [old, _, mpich] = figures(Measure::AllToAll, 64, 16);

@@ -1,9 +1,9 @@
-//! Message-passing libraries are profiles, and what they do shows.
+//! Message-passing libraries are profiles, and their settings take effect.
 
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_predict::messages::{ALL, Measure, crews, find, points};
 
-/// A user's library beside the shipped ones, and a system that has it.
+/// Returns a system with a user's library beside the shipped ones.
 fn with_library(library: &str) -> System {
     let system = "kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"mine\"\n";
     Library::shipped(&Overrides::none())
@@ -32,7 +32,7 @@ fn registering_costs_both_ends_unless_the_buffer_still_is() {
     let more = latency(&anew, large) - latency(&plain, large);
     assert!((19.0..21.0).contains(&more), "{more} us for two buffers");
     assert_eq!(latency(&cached, large), latency(&plain, large));
-    // What is copied into buffers of the library's own is not registered.
+    // Data copied into the library's own buffers are not registered.
     assert_eq!(latency(&anew, 1024), latency(&plain, 1024));
 }
 
@@ -53,7 +53,7 @@ fn a_receiver_that_reads_saves_the_senders_turn() {
     );
     let large = 64 << 10;
     let (by_write, by_read) = (latency(&write, large), latency(&read, large));
-    // The sender need not be told where to write to; the data take as long.
+    // The sender needs no destination address; the data take as long.
     assert!(
         by_read < by_write,
         "{by_read} us by reads, {by_write} by writes"
@@ -62,7 +62,7 @@ fn a_receiver_that_reads_saves_the_senders_turn() {
         by_read > 0.8 * by_write,
         "{by_read} us by reads, {by_write} by writes"
     );
-    // Below the eager limit nothing differs.
+    // Below the eager limit there is no difference.
     assert_eq!(latency(&read, 1024), latency(&write, 1024));
     let bandwidth = |system| Measure::BothWays.figure(system, 1 << 20, 2);
     let ratio = bandwidth(&read) / bandwidth(&write);
@@ -95,7 +95,8 @@ fn one_pair_is_a_pair_and_many_share_what_there_is() {
         "{one} us beside {alone} us"
     );
     assert!(figure(Measure::PairsLatency, 8) > 1.1 * one);
-    // What a link carries, pairs cannot exceed together; alone, one does not fill it with small messages.
+    // Pairs together cannot exceed the link's rate; one pair alone does not fill it with small
+    // messages.
     let together = [1, 2, 8].map(|pairs| figure(Measure::PairsBandwidth, pairs));
     assert!(
         together[1] > 0.99 * together[0] && together[2] > 0.95 * together[1],
@@ -122,8 +123,9 @@ fn collectives_take_longer_with_more_ranks_and_more_bytes() {
     assert!(barrier(16) > barrier(4) && barrier(4) > barrier(2));
 }
 
-/// Thakur, Rabenseifner and Gropp (2005): with p ranks a ring takes p - 1 exchanges of a part, Bruck's way one exchange for each
-/// doubling of what a rank has, of p - 1 parts in all. What an exchange takes is measured between two ranks.
+/// Thakur, Rabenseifner and Gropp (2005): with p ranks a ring takes p - 1 exchanges of a part;
+/// Bruck's algorithm takes one exchange per doubling of a rank's data, of p - 1 parts in all. The
+/// time of an exchange is measured between two ranks.
 #[test]
 fn gathering_takes_as_many_exchanges_as_published() {
     let limit = |most: u64| {
@@ -156,7 +158,7 @@ fn gathering_takes_as_many_exchanges_as_published() {
             );
         }
     }
-    // The limit is of the result.
+    // The limit applies to the size of the result.
     let chosen = Measure::AllGather.figure(&limit(8 * 1024), 1024, 8);
     assert_eq!(chosen, Measure::AllGather.figure(&doubling, 1024, 8));
     let above = Measure::AllGather.figure(&limit(8 * 1024 - 1), 1024, 8);
@@ -179,7 +181,8 @@ fn a_library_chooses_how_collectives_go() {
     let figures = |measure: Measure, bytes, ranks| {
         [&plain, &choosing].map(|system| measure.figure(system, bytes, ranks))
     };
-    // Large messages in parts: each rank moves about twice the message, not as often as there are steps.
+    // Large messages are split into parts: each rank moves about twice the message, not once per
+    // step.
     for measure in [Measure::AllReduce, Measure::Broadcast] {
         let [whole, parts] = figures(measure, 1 << 20, 16);
         assert!(
@@ -189,7 +192,7 @@ fn a_library_chooses_how_collectives_go() {
         let [one, other] = figures(measure, 1024, 16);
         assert_eq!(one, other, "{measure:?} below the limit");
     }
-    // Small messages by way of others: 4 steps and not 15.
+    // Small messages are forwarded by other ranks: 4 steps instead of 15.
     let [direct, forwarded] = figures(Measure::AllToAll, 8, 16);
     assert!(
         forwarded < 0.6 * direct,
@@ -197,7 +200,7 @@ fn a_library_chooses_how_collectives_go() {
     );
     let [one, other] = figures(Measure::AllToAll, 4096, 16);
     assert_eq!(one, other);
-    // Numbers of ranks that are no powers of two come to an end, too.
+    // Numbers of ranks that are not powers of two also terminate.
     for measure in [Measure::AllReduce, Measure::AllToAll, Measure::Broadcast] {
         for ranks in [9, 12, 15] {
             for bytes in [8, 1 << 16] {
@@ -223,17 +226,18 @@ fn puts_and_gets_overlap_and_come_to_the_wires_rate() {
                     stream > rate,
                     "{name}, {many:?} of {bytes} B: {stream} MB/s"
                 );
-                // One after another would be the same work with gaps in between.
+                // Consecutive accesses would be the same work with gaps.
                 let of_one = bytes as f64 / alone;
                 assert!(stream >= of_one, "{name}, {many:?} of {bytes} B");
                 (before, rate) = (alone, stream);
             }
-            // Large ones are a stream whoever asks for it; of MVAPICH's sends by writes, too.
+            // Large accesses form a stream on either side; so do MVAPICH's sends by writes.
             let sends = Measure::Bandwidth.figure(&system, 1 << 20, 2);
             let ratio = rate / sends;
             assert!((0.95..1.05).contains(&ratio), "{name}, {many:?}: {ratio}");
         }
-        // An answer carries the data of a read; a write's is empty, and its data have gone the other way.
+        // An answer carries the data of a read; a write's answer is empty, its data travel in the
+        // other direction.
         let small = |measure: Measure| measure.figure(&system, 8, 2);
         assert!(small(Measure::Get) >= small(Measure::Put), "{name}");
         assert!(small(Measure::Puts) >= small(Measure::Gets), "{name}");

@@ -1,5 +1,5 @@
-//! Recorded programs on models: they take what their GOAL export takes and what can be computed otherwise, and what makes no sense is
-//! told.
+//! Recorded programs on models take the time of their GOAL export and of independent computations;
+//! inconsistent traces are reported.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +17,6 @@ fn system() -> System {
         .expect("shipped profiles are sound")
 }
 
-/// The same with another library.
 fn with_library(name: &str) -> System {
     let text = format!("kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"{name}\"\n");
     Library::shipped(&Overrides::none())
@@ -26,13 +25,13 @@ fn with_library(name: &str) -> System {
         .expect("sound profiles")
 }
 
-/// A trace on disk that goes away with its owner.
+/// A trace on disk, removed on drop.
 struct Recorded {
     directory: PathBuf,
 }
 
 impl Recorded {
-    /// The calls of each rank: parts, and what was computed before.
+    /// Writes the calls of each rank: parts, and the preceding computing time.
     fn of(name: &str, ranks: &[Vec<(Vec<Part>, u64)>]) -> Recorded {
         let directory =
             std::env::temp_dir().join(format!("verbena-recorded-{}-{name}", std::process::id()));
@@ -62,12 +61,12 @@ impl Recorded {
         Trace::open(&self.directory).expect("the trace is sound")
     }
 
-    /// On one node a rank.
+    /// Replays with one rank per node.
     fn replay(&self, compute_scale: f64) -> Result<Outcome, Failure> {
         self.replay_as(compute_scale, |rank| rank)
     }
 
-    /// Each on its node.
+    /// Replays with each rank on its given node.
     fn replay_placed(&self, node: impl Fn(usize) -> usize) -> Result<Outcome, Failure> {
         self.replay_as(1.0, node)
     }
@@ -99,7 +98,7 @@ impl Recorded {
         run(&replay, programs)
     }
 
-    /// Computing asks for so many bytes a second of its node's memory.
+    /// Replays with memory traffic of computing in bytes a second.
     fn replay_over(&self, traffic: f64, node: impl Fn(usize) -> usize) -> Outcome {
         self.try_over(traffic, node).expect("it comes to its end")
     }
@@ -118,7 +117,7 @@ impl Recorded {
         run(&replay, programs)
     }
 
-    /// When each rank ends, by the schedule that is written of it.
+    /// Returns each rank's end according to the exported schedule.
     fn by_schedule(&self, system: &System) -> Vec<Time> {
         let library = system.mpi.as_ref().expect("the system has a library");
         let programs = programs(&self.trace(), library).expect("the trace makes sense");
@@ -158,7 +157,7 @@ fn ends(outcome: &Outcome) -> Vec<Time> {
     outcome.ranks.iter().map(|rank| rank.end).collect()
 }
 
-/// A ring of begun messages, wildcards and all collective operations, over `ranks` ranks.
+/// A ring of nonblocking messages, wildcards and all collective operations, over `ranks` ranks.
 fn program(ranks: usize, rank: usize) -> Vec<(Vec<Part>, u64)> {
     let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
     let mut calls = Vec::new();
@@ -250,7 +249,7 @@ fn a_replay_takes_what_its_schedule_takes() {
     }
 }
 
-/// Whatever a library chooses for a collective operation.
+/// Any choice of algorithms by a library replays.
 #[test]
 fn it_does_with_every_library() {
     for library in ["openmpi-1.8", "openmpi-1.8-pipeline", "openmpi-5", "mpich"] {
@@ -299,7 +298,7 @@ fn a_ping_pong_takes_what_the_benchmark_says() {
     let took = recorded.replay(1.0).expect("it comes to its end").last();
     let one_way = took.micros() / (2 * ROUNDS) as f64;
     let benchmark = Measure::Latency.figure(&system(), bytes, 2);
-    // The first messages find nothing in the adapters' caches.
+    // The first messages find the adapters' caches empty.
     assert!(
         (benchmark..benchmark + 0.1).contains(&one_way),
         "{one_way} and {benchmark}"
@@ -326,7 +325,7 @@ fn the_parts_of_a_ranks_time_are_all_of_it() {
     }
 }
 
-/// One writes and reads, the other computes for a millisecond and does nothing for it.
+/// One rank writes and reads while its target only computes, for a millisecond.
 #[test]
 fn access_needs_nothing_of_its_target() {
     let window = Part::Window { number: 0, comm: 0 };
@@ -358,7 +357,7 @@ fn access_needs_nothing_of_its_target() {
     let outcome = recorded.replay(1.0).expect("it comes to its end");
     assert_eq!(outcome.ranks[1].end, Time(1_000_000_000));
     let origin = outcome.ranks[0].end.micros();
-    // 100 KB at no more than 4 GB/s, and before the target has done anything.
+    // 100 KB at no more than 4 GB/s, and before the target makes a call.
     assert!((25.0..200.0).contains(&origin), "{origin} us");
     assert!(recorded.by_schedule(&system())[0] < Time(1_000_000_000));
 }
@@ -433,7 +432,7 @@ fn what_makes_no_sense_is_told() {
     );
 }
 
-/// Both send first, and more than the modelled library sends without being asked to.
+/// Both ranks send first, more than the modelled library sends without a receive.
 #[test]
 fn who_relies_on_buffers_is_told_so() {
     let long = 10 << 20;
@@ -448,7 +447,8 @@ fn who_relies_on_buffers_is_told_so() {
     assert_eq!(failure, Failure::Endless { rank: 0, call: 1 });
 }
 
-/// Rank 1 computes for a millisecond and then sends; rank 0 asks at once, rank 2 a millisecond after that.
+/// Rank 1 computes for a millisecond and then sends; rank 0 waits from the start, rank 2 a
+/// millisecond after the send.
 #[test]
 fn who_waited_for_whom_is_told() {
     let late = vec![(vec![send(0, 0, 8)], 1_000_000), (vec![send(2, 0, 8)], 0)];
@@ -469,13 +469,13 @@ fn who_waited_for_whom_is_told() {
         waited[0].wire
     );
     assert!(waited[2].others.is_empty() && waited[2].wire == Time::ZERO);
-    // The last to end is rank 2, which waited for nobody.
+    // The last to end is rank 2, which waited for no rank.
     let chain = &outcome.chain;
     assert!(chain.stretches.iter().all(|stretch| stretch.rank == 2));
     assert_eq!(chain.shares()[0], Time(2_000_000_000));
 }
 
-/// A word that goes round a ring: the chain goes with it.
+/// A message goes round a ring: the critical path follows it.
 #[test]
 fn the_chain_goes_round_with_a_word() {
     let ranks = 5;
@@ -507,7 +507,8 @@ fn the_chain_goes_round_with_a_word() {
     assert_eq!(chain.shares()[0], Time(17_000_000));
 }
 
-/// Programs as they come: the chain covers all of the time once, and each rank's waiting is for somebody or for the wire.
+/// Random programs: the critical path covers all of the time once, and all of a rank's waiting is
+/// for ranks or the wire.
 #[test]
 fn the_chain_is_as_long_as_the_run() {
     let mut seed = 3u64;
@@ -573,7 +574,7 @@ fn the_chain_is_as_long_as_the_run() {
     }
 }
 
-/// A node's memory, in bytes a second.
+/// Returns the memory bandwidth of a node in bytes a second.
 fn memory() -> f64 {
     system().host.memory.bandwidth.0
 }
@@ -590,7 +591,7 @@ fn memory_that_nobody_else_asks_for_takes_no_time() {
     let with = alone.replay_over(0.9 * memory(), |rank| rank);
     assert_eq!(ends(&with), ends(&without));
     assert_eq!(with.ranks, without.ranks);
-    // Messages are the node's memory's, too.
+    // Messages use the node's memory, too.
     let ring = recorded("ring-over-memory", 4);
     let without = ring.replay(1.0).expect("it comes to its end").last();
     let with = ring.replay_over(0.1 * memory(), |rank| rank).last();
@@ -609,7 +610,7 @@ fn ranks_of_a_node_take_what_its_memory_takes() {
             assert_eq!(rank.computing, rank.end);
         }
     }
-    // Below the memory's rate together, they are not in each other's way.
+    // Below the memory's total rate, they do not slow each other down.
     let outcome = computing("below", 2).replay_over(0.4 * memory(), |_| 0);
     for rank in &outcome.ranks {
         let over = rank.end.nanos() / 1e6;

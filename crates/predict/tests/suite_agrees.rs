@@ -1,5 +1,5 @@
-//! The benchmark suite over the seam and a bare driver of the model measure the same: the seam charges what the model
-//! says, no more and no less.
+//! The benchmark suite over the fabric interface and a bare driver of the model measure the same:
+//! the interface charges exactly the model's costs.
 
 use verbena_model::adapter::{Kind, Placement};
 use verbena_model::profile::{Library, Overrides, System};
@@ -56,7 +56,7 @@ fn messages_are_the_same_on_every_bus() {
             let bare = latency(&system, Latency::of(operation));
             same(&format!("{name} send {bytes} B"), bare, figure, 0.001);
         }
-        // The suite asks for a completion of every sixteenth message only.
+        // The suite requests a completion for every sixteenth message only.
         let operation = Operation::new(Kind::Send, 65_536, Placement::Reference);
         let figure = Suite::new(&system, "bandwidth.send").size(65_536).figure();
         let bare = bandwidth(&system, Bandwidth::of(operation)).received;

@@ -1,4 +1,4 @@
-//! A study's points are the same however they are shared out, and none is computed twice.
+//! A study's points do not depend on their distribution over tasks, and none is computed twice.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ fn open(path: &Path, text: &str) -> Result<Store, StoreError> {
     Store::open(path, text, "shipped")
 }
 
-/// Runs a part; how many points it computed.
+/// Runs a part; returns the number of computed points.
 fn part(store: &Store, part: Part) -> usize {
     let count = AtomicUsize::new(0);
     run(
@@ -102,7 +102,7 @@ inline = 0
         .transport("rc")
         .size(1)
         .inline(0);
-    // The size changes slowest, for parameters go by name.
+    // The size changes slowest, because parameters are sorted by name.
     assert_eq!(figures[0].value, suite.figure());
     assert!(figures[2].value > figures[0].value);
 }

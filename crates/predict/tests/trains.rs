@@ -1,20 +1,20 @@
-//! Messages that go in trains of packets take the time that their packets take, within 5 %: those of more than 64 packets.
-//! What is left out is in docs/models.md: pairs that run freely, and writes both ways over PCI-X.
+//! Messages of more than 64 packets, sent in batches of packets ("trains"), take the time of their
+//! packets, within 5 %. docs/models.md has the exceptions: free-running pairs, and writes in both
+//! directions over PCI-X.
 
 use verbena_model::adapter::{Fidelity, Kind, Placement};
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_predict::bench::{Bandwidth, Latency, Operation, bandwidth, latency};
 
-/// 128 packets, two to a train.
+/// 128 packets, two per batch.
 const BYTES: u64 = 262_144;
-/// How far the two may be apart.
 const APART: f64 = 0.05;
 
 fn operation(kind: Kind) -> Operation {
     Operation::new(kind, BYTES, Placement::Reference)
 }
 
-/// Four pairs in step, microseconds.
+/// Returns the latency of four pairs in lockstep in microseconds.
 fn in_step(system: &System, kind: Kind, fidelity: Fidelity) -> f64 {
     let bench = Latency {
         rounds: 4,
@@ -24,7 +24,7 @@ fn in_step(system: &System, kind: Kind, fidelity: Fidelity) -> f64 {
     latency(system, bench)
 }
 
-/// A stream, bytes a second.
+/// Returns the rate of a stream in bytes a second.
 fn stream(system: &System, kind: Kind, fidelity: Fidelity) -> f64 {
     let bench = Bandwidth {
         messages: 60,
@@ -34,7 +34,7 @@ fn stream(system: &System, kind: Kind, fidelity: Fidelity) -> f64 {
     bandwidth(system, bench).received
 }
 
-/// The same both ways at once.
+/// Like [`stream`], in both directions at the same time.
 fn both_ways(system: &System, kind: Kind, fidelity: Fidelity) -> f64 {
     let bench = Bandwidth {
         messages: 60,
@@ -57,7 +57,7 @@ fn check(name: &str, figures: &[(&str, Figure, Kind)]) {
             (trains / packets - 1.0).abs() <= APART,
             "{name}, {kind:?} {what}: {packets} by packets, {trains} by trains"
         );
-        // Were they the same code, this would compare nothing.
+        // If both used the same code, this would compare nothing.
         assert_ne!(packets, trains, "{name}, {kind:?} {what}");
     }
 }

@@ -1,4 +1,5 @@
-//! Validation data stay what they are: no value comes from them, nothing is fitted to them, and all can be computed.
+//! Validation data stay separate: no value comes from them, nothing is fitted to them, and all of
+//! them can be computed.
 
 use std::collections::BTreeSet;
 use verbena_model::adapter::Kind;
@@ -16,7 +17,7 @@ fn curves() -> Vec<Curve> {
     sources.into_iter().flat_map(|s| s.curves).collect()
 }
 
-/// What a source is called where somebody might name it: the first part of its curves' names, in words.
+/// Returns the names of the sources, as ids and in words: the first parts of their curves' ids.
 fn names() -> Vec<String> {
     let first = |curve: Curve| curve.id.split('.').next().map(str::to_owned);
     let mut names: Vec<_> = curves().into_iter().filter_map(first).collect();
@@ -84,7 +85,7 @@ fn a_fit_to_validation_data_is_refused() {
         refused.to_string().contains("perftest_qdr.write_latency"),
         "{refused}"
     );
-    // Somebody else's measurements of the same are not.
+    // Other measurements of the same system are accepted.
     let other: Vec<_> = curve.points[..6]
         .iter()
         .map(|p| observed(p, 1.04))
@@ -109,7 +110,7 @@ fn there_are_curves_of_several_adapters() {
 
 #[test]
 fn every_curve_can_be_computed() {
-    // The ends of each, for the time that it takes.
+    // The two ends of each curve, to limit the run time.
     let ends = |curve: Curve| {
         let points = [curve.points[0], curve.points[curve.points.len() - 1]];
         Curve {
@@ -124,13 +125,14 @@ fn every_curve_can_be_computed() {
             result.model.iter().all(|figure| *figure > 0.0),
             "{result:?}"
         );
-        // Units and operations are the published ones: large messages are off by a factor of two nowhere, and small ones, of
-        // which a measurement's first are the slowest, by a factor of three.
+        // Units and operations are the published ones: large messages are nowhere off by a factor
+        // of two, and small ones, of which a measurement's first are the slowest, not by a factor
+        // of three.
         let errors = result.errors();
         assert!(errors[errors.len() - 1].abs() < 1.0, "{result:?}");
         assert!(errors[0].abs() < 2.0, "{result:?}");
     }
-    // Whatever number of threads computes them; some, for the time that it takes.
+    // Any number of threads gives the same result; checked on some curves, to limit the run time.
     let some = curves.len() / 6;
     let alone = validate(&library(), &curves[..some], 1).expect("the same");
     assert_eq!(validated[..some], alone);
@@ -141,12 +143,13 @@ fn what_is_published_of_datagrams_is_computed_of_datagrams() {
     let (datagrams, others): (Vec<_>, Vec<_>) =
         curves().into_iter().partition(Curve::is_of_datagrams);
     assert!(!datagrams.is_empty());
-    // The suite's streams are over connections and take no other service, so no other curve may ask for one.
+    // The suite's streams use connections only, so no other curve may request another service.
     for curve in others {
         let of_a_stream = curve.benchmark.starts_with("bandwidth.");
         assert!(!of_a_stream || curve.transport.is_none(), "{}", curve.id);
     }
-    // Nobody acknowledges a datagram: a slow way back costs it nothing, and a connection's stream its window.
+    // Datagrams are not acknowledged: a slow return path costs them nothing, but limits a
+    // connection's stream by its window.
     let curve = |transport: Option<&str>| {
         let published = &datagrams[0];
         let mut profile = published.profile.clone();

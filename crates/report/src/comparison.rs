@@ -1,5 +1,5 @@
-//! Two runs made ready for comparison: equal keys only, a figure a launch (rule 20), thresholds
-//! from a file.
+//! Comparison of two runs: equal keys only, one figure per launch (rule 20), thresholds from a
+//! file.
 
 use crate::gather::{Figure, Row, key, rows};
 use crate::meaning::CACHED_BANDWIDTH;
@@ -11,21 +11,20 @@ use verbena_measure::compare::{
 use verbena_measure::result::{Parameters, Value};
 use verbena_measure::sample::Sample;
 
-/// Looks of a launch that found the processors disturbed, as a share of all; beyond it the launch
-/// may be left out.
+/// Share of samples with disturbed processors beyond which a launch may be left out.
 const OFTEN: f64 = 0.25;
 
-/// Thresholds: a default and exceptions by benchmark or metric.
+/// Thresholds: a default, and exceptions by benchmark.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
-    /// The smallest relative effect that counts.
+    /// Smallest relative effect that counts.
     #[serde(default = "usual")]
     pub default: f64,
-    /// The same between two models, where nothing varies.
+    /// The same between two models, whose figures have no noise.
     #[serde(default)]
     pub exact: f64,
-    /// For benchmarks whose name begins so; the longest match holds.
+    /// Thresholds by prefix of the benchmark's name; the longest match applies.
     #[serde(default)]
     pub benchmarks: std::collections::BTreeMap<String, f64>,
 }
@@ -45,7 +44,11 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Refuses a threshold that no change would exceed, or every one.
+    /// Checks the thresholds.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a threshold that no change would exceed, or that every change would.
     pub fn check(&self) -> Result<(), String> {
         let named = self
             .benchmarks
@@ -61,14 +64,14 @@ impl Thresholds {
         Ok(())
     }
 
-    /// The exceptions that none of these benchmarks begins with, misspelt perhaps.
+    /// Returns the exceptions that match none of these benchmarks, probably misspelt.
     pub fn unused<'a>(&'a self, benchmarks: &[&str]) -> Vec<&'a str> {
         let used = |prefix: &str| benchmarks.iter().any(|name| name.starts_with(prefix));
         let prefixes = self.benchmarks.keys().map(String::as_str);
         prefixes.filter(|prefix| !used(prefix)).collect()
     }
 
-    /// The threshold for a benchmark.
+    /// Returns the threshold for a benchmark.
     pub fn of(&self, benchmark: &str) -> f64 {
         self.benchmarks
             .iter()
@@ -78,23 +81,24 @@ impl Thresholds {
     }
 }
 
-/// What two runs have in common, compared, and how many keys only one of them has.
+/// Comparison of the keys that two runs share, and the number of keys in only one of them.
 pub struct Compared {
     /// Curves of several points, each as a whole.
     pub curves: Vec<Change>,
-    /// A change for each key in both.
+    /// A change for each shared key.
     pub changes: Vec<Change>,
-    /// For each of them, the launches of the side that has fewer.
+    /// For each change, the number of launches of the side with fewer.
     pub launches: Vec<usize>,
     /// Keys in the first only.
     pub only_first: usize,
     /// Keys in the second only.
     pub only_second: usize,
-    /// Where the runs' headlines are figures of different things, and what was done about it.
+    /// Notes about keys whose headlines are different metrics.
     pub notes: Vec<String>,
 }
 
-/// The points of a benchmark that differ in numbers only, such as sizes and pairs.
+/// Returns the key of a curve: points of a benchmark that differ in numbers only, such as sizes and
+/// pairs.
 fn curve(benchmark: &str, parameters: &Parameters, metric: &str) -> String {
     let mut words = parameters.clone();
     words.retain(|_, value| matches!(value, Value::Word(_)));
@@ -166,12 +170,13 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
     }
 }
 
-/// Launches that count.
+/// Returns the number of launches that count.
 fn known(values: &[f64]) -> usize {
     values.iter().filter(|value| !value.is_nan()).count()
 }
 
-/// A difference that would count and is not proven is neither a change nor none.
+/// Marks a large difference without proof as undecided: it is neither a change nor the absence of
+/// one.
 fn undecided(mut change: Change, launches: usize) -> Change {
     let large = (change.ratio - 1.0).abs() > change.threshold.max(ROUNDING);
     if change.verdict == Verdict::Same && (large || launches == 0) {
@@ -180,8 +185,8 @@ fn undecided(mut change: Change, launches: usize) -> Change {
     change
 }
 
-/// Two computed figures: nothing varies, so whatever differs has changed. The medians of
-/// launches, where a model has several.
+/// Compares two computed figures: without noise, every difference is a change. Uses the medians if
+/// a model has several launches.
 fn exactly(pair: &Paired, thresholds: &Thresholds) -> Change {
     let middle = |values: &[f64]| {
         let known = values.iter().copied().filter(|value| !value.is_nan());
@@ -210,20 +215,19 @@ fn exactly(pair: &Paired, thresholds: &Thresholds) -> Change {
     }
 }
 
-/// What the text of a file may change of a number.
+/// Relative error of a number by its text form in a file.
 const ROUNDING: f64 = 1e-12;
 
-/// The rows of points that every launch measures: where a knee was looked for is no property of the
-/// adapter.
+/// Returns the rows of points that every launch measures: the search positions of a knee are no
+/// property of the adapter.
 fn measured_alike(run: &Loaded) -> Vec<Row> {
     let mut rows = rows(run);
     rows.retain(|row| !row.searched);
     rows
 }
 
-/// The launches of two figures, without those in which the processors were often disturbed, if
-/// enough are left on both sides. What a launch measured decides nothing here, and both sides are
-/// treated alike.
+/// Returns the launches of two figures without those that were often disturbed, if enough remain on
+/// both sides. The decision does not depend on measured values, and both sides are treated alike.
 fn at_rest(a: &Figure, b: &Figure) -> (Vec<f64>, Vec<f64>) {
     let rested = |figure: &Figure| -> Vec<f64> {
         let launches = figure.launches.iter().zip(&figure.disturbed);
@@ -242,7 +246,7 @@ fn at_rest(a: &Figure, b: &Figure) -> (Vec<f64>, Vec<f64>) {
     }
 }
 
-/// The headline of one of two rows that the other has too.
+/// Returns the headline of one of two rows that the other also has.
 fn in_both<'a>(a: &'a Row, b: &'a Row) -> Option<(&'a Figure, &'a Figure)> {
     let of = |row: &'a Row, name: &str| row.figures.iter().find(|figure| figure.name == name);
     let names = [a, b].map(|row| row.figures.first().map(|figure| &figure.name));
@@ -252,7 +256,7 @@ fn in_both<'a>(a: &'a Row, b: &'a Row) -> Option<(&'a Figure, &'a Figure)> {
         .find_map(|name| Some((of(a, name)?, of(b, name)?)))
 }
 
-/// Headlines that are figures of different things, and what is compared instead of them.
+/// Headlines that are different metrics, and the metric compared instead.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Headlines {
     first: String,
@@ -286,7 +290,7 @@ impl Headlines {
     }
 }
 
-/// A metric whose name may mislead, with what it is.
+/// Returns a metric's name, with an explanation if it may mislead.
 fn meant(metric: &str) -> String {
     match metric {
         CACHED_BANDWIDTH => format!("{metric} (one buffer, which stays in the caches)"),
@@ -314,7 +318,7 @@ mod tests {
         assert!(of(0.05, f64::INFINITY).check().is_err());
     }
 
-    /// A run of one point of `bandwidth.write`, with these metrics.
+    /// Returns a run of one point of `bandwidth.write`, with these metrics.
     fn run(metrics: &[(&str, f64)], reader: Option<&str>) -> Loaded {
         let figure =
             |(name, value): &(&str, f64)| Metric::figure(name, "bytes/s", Better::Higher, *value);
@@ -353,7 +357,7 @@ mod tests {
         }
         let same = between(&older, &older, &Thresholds::default());
         assert!(same.notes.is_empty() && same.changes.len() == 1);
-        // Nothing that both have.
+        // No common metric.
         let alone = run(&[("bandwidth", 14e9)], Some("nobody"));
         let compared = between(&older, &alone, &Thresholds::default());
         assert!(compared.changes.is_empty() && compared.only_first == 1);
@@ -373,8 +377,8 @@ mod tests {
         assert_eq!(thresholds.unused(&["latency.write"]), ["latncy."]);
     }
 
-    /// A run of `latency.write` at 8 bytes, a launch each of this value and share of disturbed
-    /// looks.
+    /// Returns a run of `latency.write` at 8 bytes, with one launch per value and share of
+    /// disturbed samples.
     fn launches(of: &[(f64, f64)]) -> Loaded {
         let point = |(launch, (value, disturbed)): (usize, &(f64, f64))| Point {
             benchmark: "latency.write".to_owned(),
@@ -415,11 +419,11 @@ mod tests {
         };
         assert_eq!(found(&before, &slower), (Verdict::Regressed, 1100.0));
         assert_eq!(found(&before, &before).0, Verdict::Same);
-        // Two are too few to speak for five: then all count.
+        // Two are too few to represent five, so all count.
         let restless =
             launches(&quiet.map(|(value, _)| (value, f64::from(u8::from(value != 199.0)))));
         assert_eq!(found(&restless, &slower).0, Verdict::Undecided);
-        // What was measured decides nothing: the same values, undisturbed.
+        // The decision does not depend on measured values: the same values, undisturbed.
         let wild = launches(&quiet.map(|(value, _)| (value, 0.0)));
         assert_eq!(found(&wild, &wild).0, Verdict::Same);
         assert_eq!(

@@ -1,4 +1,5 @@
-//! Points as comma-separated values: one row for each metric of each point, times in ns, rates in bytes/s (rule 15).
+//! Points as comma-separated values: one row for each metric of each point, times in ns, rates in
+//! bytes/s (rule 15).
 
 use crate::error::{Error, Result};
 use crate::export::cell;
@@ -8,7 +9,7 @@ use verbena_measure::result::Point;
 
 const HEAD: &str = "benchmark,launch,parameters,metric,unit,value,n,min,p50,p90,p99,p999,max,bound,validated,warnings\n";
 
-/// The table as text.
+/// Returns the table as text.
 pub fn text(points: &[Point]) -> String {
     let mut out = HEAD.to_owned();
     for point in points {
@@ -47,6 +48,10 @@ pub fn text(points: &[Point]) -> String {
 }
 
 /// Writes the table.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be written.
 pub fn write(path: &Path, points: &[Point]) -> Result<()> {
     crate::file::replace(path, &text(points)).map_err(|e| Error::io(path, e))
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with results: always the file, the line, and what to do.
+//! Errors in results: each names the file, the line, and a remedy.
 
 use std::path::PathBuf;
 
@@ -13,31 +13,31 @@ pub enum Error {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: std::io::Error,
     },
-    /// Results are not written over.
+    /// The directory holds another run's results, which are not overwritten.
     #[error("{} holds the results of another run; name another directory, or remove it", .0.display())]
     Taken(PathBuf),
-    /// A directory is not that of a run.
+    /// A directory holds no run.
     #[error("{} holds no results.jsonl{}", path.display(), but(within))]
     NoRun {
         /// The directory.
         path: PathBuf,
-        /// The runs directly within.
+        /// Runs directly within it.
         within: Vec<PathBuf>,
     },
-    /// A record is not what the schema says.
+    /// A record does not match the schema.
     #[error("{}:{line}: not a record of schema {}: {reason}", path.display(), crate::schema::VERSION)]
     Record {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What the parser said.
+        /// The parser's error.
         reason: String,
     },
-    /// The file is of another schema version.
+    /// The file has another schema version.
     #[error("{}: schema version {found}, this program reads {}", path.display(), crate::schema::VERSION)]
     Version {
         /// The file.
@@ -45,17 +45,16 @@ pub enum Error {
         /// Its version.
         found: u64,
     },
-    /// A foreign file holds nothing that was recognised.
+    /// A file of another tool has no recognised contents.
     #[error("{}: {reason}", path.display())]
     Import {
         /// The file.
         path: PathBuf,
-        /// What was expected.
+        /// The expected contents.
         reason: String,
     },
 }
 
-/// Which runs there are instead.
 fn but(within: &[PathBuf]) -> String {
     let names: Vec<String> = within
         .iter()

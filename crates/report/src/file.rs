@@ -1,21 +1,25 @@
-//! Files that are written whole or not at all: on a full disk what was there before stays.
+//! Writes files atomically: on a full disk the previous contents remain.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Puts a text in the place of a file.
+/// Replaces a file's contents.
+///
+/// # Errors
+///
+/// Returns an error if the file, or its temporary file beside it, cannot be written.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let is_file = fs::symlink_metadata(path).map_or(true, |found| found.is_file());
     let (true, Some(name)) = (is_file, path.file_name()) else {
-        // A terminal, a pipe or a link stays what it is.
+        // A terminal, a pipe or a link is written in place.
         return fs::write(path, text);
     };
     let name = format!(".{}.{}", name.to_string_lossy(), std::process::id());
     let scratch = path.with_file_name(name);
     let written = fs::write(&scratch, text).and_then(|()| fs::rename(&scratch, path));
     match written {
-        // A file in a directory that takes no new ones.
+        // The directory does not permit new files.
         Err(error) if error.kind() == ErrorKind::PermissionDenied && path.is_file() => {
             fs::write(path, text)
         }
@@ -41,7 +45,7 @@ mod tests {
             replace(&path, text).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
-        // What is linked to is meant.
+        // A link's target is written.
         let link = directory.join("link");
         symlink(&path, &link).unwrap();
         replace(&link, "third").unwrap();

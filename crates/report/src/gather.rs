@@ -1,5 +1,5 @@
-//! Combining the launches of a run: one row for each benchmark and set of parameters, with a figure a launch. The
-//! combined figure is the median over launches (rule 8).
+//! Combines the launches of a run: one row for each benchmark and set of parameters, with one
+//! figure per launch. The combined figure is the median over launches (rule 8).
 
 use crate::pool;
 use crate::run_directory::Loaded;
@@ -20,18 +20,18 @@ pub struct Figure {
     pub name: String,
     /// Its unit.
     pub unit: String,
-    /// Which way it gets better.
+    /// Whether more or less is better.
     pub better: Better,
     /// Median over launches.
     pub value: f64,
     /// A figure for each launch.
     pub launches: Vec<f64>,
-    /// What each of them could do at its best: of a rate its best slice, else the figure.
+    /// Best value of each launch: the best slice of a rate, otherwise the figure.
     #[serde(skip)]
     pub best: Vec<f64>,
-    /// For each of them, how often a look found the processors disturbed, where somebody looked.
+    /// Share of samples with disturbed processors for each launch, if there were samples.
     pub disturbed: Vec<Option<f64>>,
-    /// Between which values the median lies, over launches; of one launch over its samples.
+    /// Confidence interval of the median over launches; over samples for a single launch.
     pub interval: Option<Interval>,
     /// The distribution over all launches.
     pub summary: Option<Summary>,
@@ -40,7 +40,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Per cent of the bound; for times, the bound's share of the figure.
+    /// Returns the per cent of the bound; for times, the bound's share of the figure.
     pub fn percent_of_bound(&self) -> Option<f64> {
         let (bound, _) = self.bound.as_ref()?;
         Some(match self.better {
@@ -61,14 +61,15 @@ pub struct Row {
     pub figures: Vec<Figure>,
     /// Warnings of the launches, each once.
     pub warnings: Vec<Warning>,
-    /// Whether the data was checked in every launch.
+    /// Whether every launch validated the data.
     pub validated: bool,
-    /// Whether it was measured on the way to a knee alone, which other launches looked for elsewhere.
+    /// Whether it was measured only during the search for a knee, which other launches searched
+    /// elsewhere.
     pub searched: bool,
 }
 
 impl Row {
-    /// A parameter as a number.
+    /// Returns a parameter as a number.
     pub fn number(&self, name: &str) -> Option<f64> {
         match self.parameters.get(name) {
             Some(Value::Number(number)) => Some(*number),
@@ -76,7 +77,7 @@ impl Row {
         }
     }
 
-    /// Its parameters but for some, for a legend.
+    /// Returns the parameters except some, for a legend.
     pub fn label_without(&self, left_out: &[&str]) -> String {
         let mut shown = self.parameters.clone();
         shown.retain(|name, _| !left_out.contains(&name.as_str()));
@@ -84,7 +85,7 @@ impl Row {
     }
 }
 
-/// Parameters as people say them.
+/// Describes parameters for people.
 pub fn label_of(parameters: &Parameters) -> String {
     let words = parameters.iter().map(|(name, value)| label(name, value));
     words.collect::<Vec<String>>().join(", ")
@@ -99,7 +100,7 @@ fn label(name: &str, value: &Value) -> String {
     }
 }
 
-/// A run's rows in the order of first appearance.
+/// Returns a run's rows in the order of first appearance.
 pub fn rows(run: &Loaded) -> Vec<Row> {
     let mut order: Vec<String> = Vec::new();
     let mut groups: BTreeMap<String, Vec<&Point>> = BTreeMap::new();
@@ -113,10 +114,10 @@ pub fn rows(run: &Loaded) -> Vec<Row> {
     order.iter().map(|key| row(&groups[key])).collect()
 }
 
-/// What makes points the same: benchmark and parameters.
+/// Returns the identity of a point: benchmark and parameters.
 pub fn key(benchmark: &str, parameters: &Parameters) -> String {
     let words: Vec<String> = parameters.iter().map(|(n, v)| format!("{n}={v}")).collect();
-    // A key is a line of a table; a name with a line's end, or with an order to a terminal, would be another one.
+    // A key is a line of a table; control characters would break the line or control the terminal.
     let letter = |letter: char| match letter.is_control() {
         true => letter.escape_default().to_string(),
         false => letter.to_string(),
@@ -128,28 +129,29 @@ pub fn key(benchmark: &str, parameters: &Parameters) -> String {
     }
 }
 
-/// What the launches of a run say of one finding. A launch that measured the benchmark and does not have the finding
-/// denies it: what one launch in five saw is no property of the adapter.
+/// The votes of a run's launches on one finding. A launch that measured the benchmark without the
+/// finding votes against it: a result of one launch in five is no property of the adapter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Voted<'a> {
-    /// What most launches say, in the words of the one in the middle; where most deny it, what the others say.
+    /// The majority's finding, as stated by the median launch; if most deny it, the others'
+    /// finding.
     pub finding: &'a Finding,
-    /// Launches that say so.
+    /// Number of launches with the finding.
     pub by: usize,
-    /// Launches that looked.
+    /// Number of launches that measured the benchmark.
     pub of: usize,
-    /// Not below and not above, over all launches that have it.
+    /// Range over all launches with the finding.
     pub range: Option<Interval>,
 }
 
 impl Voted<'_> {
-    /// Whether most launches say so.
+    /// Returns whether most launches have the finding.
     pub fn holds(&self) -> bool {
         2 * self.by > self.of
     }
 }
 
-/// The findings of a run, voted by its launches.
+/// Returns the findings of a run with the votes of its launches.
 pub fn findings(run: &Loaded) -> Vec<Voted<'_>> {
     let kind = |f: &Finding| format!("{} {}", f.name, key(&f.benchmark, &f.parameters));
     let mut order: Vec<String> = Vec::new();
@@ -177,7 +179,7 @@ fn vote<'a>(run: &Loaded, said: &[&'a Finding]) -> Voted<'a> {
         said.iter().partition(|finding| finding.value.is_some());
     let launches = |of: &[&Finding]| of.iter().map(|f| f.launch).collect::<BTreeSet<u32>>().len();
     let of = looked.len();
-    // Where nothing was found in so many words (no knee, say), and not by fewer, nothing is what was found.
+    // If explicit absence (e.g. no knee) has at least as many votes, it is the finding.
     if nothing.len() >= found.len() {
         return Voted {
             finding: nothing[0],
@@ -232,8 +234,9 @@ fn row(points: &[&Point]) -> Row {
     }
 }
 
-/// The metrics that the launches have, each once: first those of a launch whose headline is most launches' headline (a rate of all
-/// processes together may be refused in one launch and known in the others), then what only others have.
+/// Returns each metric of the launches once: first those of a launch with the most common headline
+/// (one launch may reject the total rate of all processes while others have it), then those of
+/// other launches.
 fn metrics<'a>(points: &[&'a Point]) -> Vec<&'a Metric> {
     fn headline(point: &Point) -> Option<&str> {
         point.metrics.first().map(|metric| metric.name.as_str())
@@ -242,7 +245,7 @@ fn metrics<'a>(points: &[&'a Point]) -> Vec<&'a Metric> {
         let same = |other: &&&Point| headline(other) == headline(point);
         points.iter().filter(same).count()
     };
-    // Of several with as many votes, the first launch's.
+    // On a tie, the first launch's.
     let chosen = points.iter().rev().max_by_key(votes);
     let mut found: Vec<&Metric> = Vec::new();
     for metric in chosen
@@ -257,7 +260,8 @@ fn metrics<'a>(points: &[&'a Point]) -> Vec<&'a Metric> {
     found
 }
 
-/// What a launch could do at its best. Single operations of a latency are as short as the clock allows, so there the figure stands.
+/// Returns the best value of a launch. Single operations of a latency are limited by the clock's
+/// resolution, so the figure is used.
 fn best(metric: &Metric) -> f64 {
     match (metric.better, &metric.summary) {
         (Better::Higher, Some(summary)) => summary.max,
@@ -292,7 +296,7 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
         best,
         disturbed,
         interval: over.or_else(|| nearest.summary.as_ref()?.median_interval),
-        // Files from before the tails were kept have the launch in the middle to show.
+        // Files older than the stored tails show the median launch.
         summary: pooled.or_else(|| nearest.summary.clone()),
         bound: nearest
             .bound
@@ -351,7 +355,7 @@ mod tests {
         let names: Vec<&str> = row.figures.iter().map(|f| f.name.as_str()).collect();
         assert_eq!(names, ["all", "rate", "each"]);
         assert_eq!(row.figures[0].launches, [5.0, 7.0]);
-        // As many votes: the first launch's.
+        // On a tie, the first launch's.
         let two = super::row(&launches[..2].iter().collect::<Vec<_>>());
         assert_eq!(two.figures[0].name, "each");
     }

@@ -1,5 +1,5 @@
-//! The five figures that sum up an adapter, taken from a run's rows: how long, how fast, how often, how many at once, and
-//! at what cost in memory.
+//! The five figures that summarise an adapter, taken from a run's rows: latency, bandwidth, message
+//! rate, many pairs, and memory.
 
 use crate::gather::{Figure, Row, findings};
 use crate::meaning::CACHED_BANDWIDTH;
@@ -13,24 +13,24 @@ use verbena_measure::stats::launches;
 use verbena_measure::unit;
 use verbena_measure::warning::Warning;
 
-/// What a headline is about.
+/// Subject of a headline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
-    /// A short write, until its receiver sees it.
+    /// Latency of a short write, until its receiver sees it.
     Latency,
-    /// Long writes, one way.
+    /// Bandwidth of long writes in one direction.
     Bandwidth,
-    /// Short messages a second.
+    /// Short messages per second.
     Rate,
-    /// The latency of many pairs over that of one.
+    /// Ratio of the latency of many pairs to that of one.
     Scaling,
-    /// Host memory that a connection takes.
+    /// Host memory per connection.
     Memory,
 }
 
 impl Subject {
-    /// All, in the order of a report.
+    /// All subjects, in the order of a report.
     pub const ALL: [Subject; 5] = [
         Subject::Latency,
         Subject::Bandwidth,
@@ -39,7 +39,7 @@ impl Subject {
         Subject::Memory,
     ];
 
-    /// For people.
+    /// Returns the title for people.
     pub fn title(self) -> &'static str {
         match self {
             Subject::Latency => "Latency",
@@ -50,7 +50,7 @@ impl Subject {
         }
     }
 
-    /// Which way it gets better.
+    /// Returns whether more or less is better.
     pub fn better(self) -> Better {
         match self {
             Subject::Latency | Subject::Scaling | Subject::Memory => Better::Lower,
@@ -58,7 +58,7 @@ impl Subject {
         }
     }
 
-    /// Its unit as files name it.
+    /// Returns the unit as in files.
     pub fn unit(self) -> &'static str {
         match self {
             Subject::Latency => "ns",
@@ -69,7 +69,7 @@ impl Subject {
         }
     }
 
-    /// A value of it.
+    /// Formats a value with its unit.
     pub fn display(self, value: f64) -> String {
         unit::display(value, self.unit())
     }
@@ -78,29 +78,29 @@ impl Subject {
 /// A figure of the first screen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
-    /// Of what exactly.
+    /// Description of the measurement.
     pub of: String,
-    /// The name of the metric: figures of another are not beside it.
+    /// Name of the metric: figures of other metrics are not comparable.
     pub metric: String,
-    /// Bytes of a message, where it is of one size: figures of another are not beside it.
+    /// Bytes per message, if there is one size: figures of other sizes are not comparable.
     pub size: Option<f64>,
     /// The figure.
     pub value: f64,
-    /// From where to where, over launches.
+    /// Interval over launches.
     pub interval: Option<Interval>,
     /// The figure of each launch.
     pub launches: Vec<f64>,
     /// Launches during which other processes ran on the same cores most of the time.
     pub busy_launches: usize,
-    /// The slow ones: 99th and 99.9th percentile, where enough samples support them.
+    /// Tail: 99th and 99.9th percentile, if there are enough samples.
     pub tail: [Option<f64>; 2],
-    /// What limits it, and why.
+    /// The bound and its reason.
     pub bound: Option<(f64, String)>,
-    /// What to hold against it.
+    /// Warnings about the figure.
     pub warnings: Vec<Warning>,
-    /// The curve that it is a point of.
+    /// The curve that contains it.
     pub curve: Option<Curve>,
 }
 
@@ -109,24 +109,24 @@ pub struct Headline {
 pub struct Curve {
     /// The parameter: `size`, `window`, `pairs` or `connections`.
     pub axis: &'static str,
-    /// Parameter and figure, by parameter.
+    /// Parameter and figure, sorted by parameter.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A launch is busy when other processes were seen in more than this share of the samples.
+/// A launch is busy if other processes ran in more than this share of the samples.
 const DISTURBED: f64 = 0.5;
-/// Published latencies are of writes and sends of up to so many bytes.
+/// Published latencies are of writes and sends of at most this many bytes.
 const SHORT: f64 = 16.0;
-/// Published bandwidths are of messages of at least so many bytes.
+/// Published bandwidths are of messages of at least this many bytes.
 const LONG: f64 = 1_048_576.0;
 
 impl Headline {
-    /// Whether it is of messages as long as those of another run.
+    /// Returns whether its message size equals that of another run's headline.
     pub fn is_of_the_size_of(&self, other: &Headline) -> bool {
         self.size == other.size
     }
 
-    /// Whether it is of messages as long as those of which figures were published.
+    /// Returns whether its message size is one for which figures are published.
     pub fn is_of_a_published_size(&self) -> bool {
         match (self.subject, self.size) {
             (Subject::Latency, Some(size)) => size <= SHORT,
@@ -135,7 +135,7 @@ impl Headline {
         }
     }
 
-    /// How many times as good the bound, or another's figure, is.
+    /// Returns how many times as good the bound, or another figure, is.
     fn advantage(&self, other: f64) -> f64 {
         match self.subject.better() {
             Better::Higher => other / self.value,
@@ -143,18 +143,18 @@ impl Headline {
         }
     }
 
-    /// Whether another's figure is worse than this one.
+    /// Returns whether another figure is worse than this one.
     pub fn is_ahead_of(&self, other: f64) -> bool {
         self.advantage(other) < 1.0
     }
 
-    /// Whether another's figure is better than this one.
+    /// Returns whether another figure is better than this one.
     pub fn is_behind(&self, other: f64) -> bool {
         self.advantage(other) > 1.0
     }
 }
 
-/// The headlines of a run, as far as it measured them.
+/// Returns the headlines that a run measured.
 pub fn headlines(run: &Loaded, rows: &[Row]) -> Vec<Headline> {
     let all = [
         latency(rows),
@@ -205,7 +205,7 @@ fn busy_launches(rows: &[&Row]) -> usize {
     counted.max().unwrap_or(0).max(least.min(1))
 }
 
-/// The figures of a metric over a parameter, all other parameters as in a row.
+/// Returns the figures of a metric over a parameter, with all other parameters as in a row.
 fn curve(rows: &[Row], of: &Row, axis: &'static str, metric: &str) -> Option<Curve> {
     let others = |row: &Row| {
         let mut parameters = row.parameters.clone();
@@ -229,7 +229,7 @@ fn is(row: &Row, parameter: &str, word: &str) -> bool {
     matches!(row.parameters.get(parameter), Some(Value::Word(found)) if found == word)
 }
 
-/// Rows of a benchmark over the reliable connection, or over whatever it ran.
+/// Returns a benchmark's rows over the reliable connection, or all rows if it has none.
 fn reliable<'a>(rows: &'a [Row], benchmark: &str) -> Vec<&'a Row> {
     let mine = || rows.iter().filter(|row| row.benchmark == benchmark);
     let reliable: Vec<&Row> = mine().filter(|row| is(row, "transport", "rc")).collect();
@@ -243,7 +243,7 @@ fn size(row: &Row) -> f64 {
     row.number("size").unwrap_or(f64::MAX)
 }
 
-/// A write of 8 bytes, or of what is nearest to it.
+/// Uses a write of 8 bytes, or of the nearest size.
 fn latency(rows: &[Row]) -> Option<Headline> {
     let distance = |row: &&Row| (size(row) - 8.0).abs();
     let found = reliable(rows, "latency.write");
@@ -256,7 +256,8 @@ fn latency(rows: &[Row]) -> Option<Headline> {
     Some(of_figure(Subject::Latency, row, figure, of, curve))
 }
 
-/// The largest messages: they do not fit a cache. Of several rows of that size the slowest, for the others have help.
+/// Uses the largest messages: they do not fit a cache. Of several rows with that size, uses the
+/// slowest, because the others profit from some advantage.
 fn bandwidth(rows: &[Row]) -> Option<Headline> {
     let found = reliable(rows, "bandwidth.write");
     let largest = found.iter().map(|row| size(row)).fold(0.0, f64::max);
@@ -272,7 +273,7 @@ fn bandwidth(rows: &[Row]) -> Option<Headline> {
     Some(of_figure(Subject::Bandwidth, row, figure, of, curve))
 }
 
-/// Short messages between two: as many in flight as are best.
+/// Uses short messages between two processes with the best number in flight.
 fn rate(rows: &[Row]) -> Option<Headline> {
     let per_second = |row: &&Row| row.figures.iter().find(|f| f.unit == "1/s").cloned();
     let found = reliable(rows, "rate.window").into_iter();
@@ -285,14 +286,14 @@ fn rate(rows: &[Row]) -> Option<Headline> {
     }
     let curve = curve(rows, row, "window", &figure.name);
     let mut headline = of_figure(Subject::Rate, row, &figure, of, curve);
-    // Messages are bounded as their bytes are.
+    // The bound on bytes also bounds messages.
     let bytes = row.figures.iter().find(|f| f.unit == "bytes/s");
     let bound = bytes.and_then(|f| f.bound.clone());
     headline.bound = bound.map(|(bound, reason)| (bound / size(row), reason));
     Some(headline)
 }
 
-/// What becomes of latency when as many pairs as were tried communicate.
+/// Compares the latency of the largest number of pairs with that of one pair.
 fn scaling(rows: &[Row]) -> Option<Headline> {
     let mut found = reliable(rows, "multi-pair.write-latency");
     let mode = found.first()?.parameters.get("mode").cloned();
@@ -306,7 +307,7 @@ fn scaling(rows: &[Row]) -> Option<Headline> {
         .max_by_key(pairs)
         .filter(|row| pairs(row) > 1)?;
     let [one_figure, most_figure] = [one.figures.first()?, most.figures.first()?];
-    // Launches are of both, and so each has a ratio of its own.
+    // Each launch measured both, so each has its own ratio.
     let both = one_figure.launches.iter().zip(&most_figure.launches);
     let ratios: Vec<f64> = both.map(|(one, most)| most / one).collect();
     let of = format!("latency of {} pairs over that of one", pairs(&most));
@@ -332,7 +333,7 @@ fn scaling(rows: &[Row]) -> Option<Headline> {
     })
 }
 
-/// The slope of host memory over connections.
+/// Uses the slope of host memory over connections.
 fn memory(run: &Loaded, rows: &[Row]) -> Option<Headline> {
     let voted = findings(run);
     let is_same = |finding: &Finding, other: &Finding| {

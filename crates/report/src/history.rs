@@ -1,4 +1,4 @@
-//! A history: the same key over many runs, and the steps in it (rule 21).
+//! A history: one key over many runs, and its step changes (rule 21).
 
 use crate::comparison::Thresholds;
 use crate::gather::{Row, key, rows};
@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use verbena_measure::compare::Better;
 use verbena_measure::stats::step;
 
-/// A change of a key's level.
+/// A step change of a key's level.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Moved {
     /// Benchmark, parameters and metric.
     pub key: String,
-    /// The first run of the new level, as an index into the runs in the order of time.
+    /// The first run of the new level, as an index into the runs in order of time.
     pub run: usize,
-    /// The level before.
+    /// The previous level.
     pub before: f64,
-    /// The level from there.
+    /// The new level.
     pub after: f64,
-    /// Unit of both.
+    /// Unit of both levels.
     pub unit: String,
-    /// Whether it got worse.
+    /// Whether the new level is worse.
     pub worse: bool,
     /// Whether the level still holds in the last run.
     pub holds: bool,
@@ -34,7 +34,8 @@ struct Series {
     values: Vec<(usize, f64)>,
 }
 
-/// The steps of all headline metrics over `runs`, which are in the order of time; by key, then by time.
+/// Returns the step changes of all headline metrics over `runs`, which are in order of time. The
+/// result is sorted by key, then by time.
 pub fn moves(runs: &[Loaded], thresholds: &Thresholds) -> Vec<Moved> {
     let mut all: BTreeMap<String, Series> = BTreeMap::new();
     for (number, run) in runs.iter().enumerate() {

@@ -1,10 +1,11 @@
-//! Results in; JSON Lines, CSV and one HTML file out.
+//! Results of runs: reads and writes them as JSON Lines and CSV, and writes reports in one HTML
+//! file.
 //!
-//! A run directory holds `results.jsonl` (everything, one record a line, [`schema`]), `points.csv`
-//! (the same for spreadsheets) and `report.html` (for people). [`export`] writes the figures for
-//! other programs; [`expectation`] checks them against an adapter's expected values. The report
-//! only draws: all its statistics are in the records, except the combination of
-//! launches ([`gather`]).
+//! A run directory contains `results.jsonl` (all results, one record per line, [`schema`]),
+//! `points.csv` (the same for spreadsheets) and `report.html` (for people). [`export`] writes the
+//! figures for other programs; [`expectation`] checks them against an adapter's expected values.
+//! The report only draws: all its statistics are in the records, except the combination of launches
+//! ([`gather`]).
 #![forbid(unsafe_code)]
 
 pub mod chart;

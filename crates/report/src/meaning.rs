@@ -1,9 +1,10 @@
-//! What the words of older records meant. Until `bandwidth.*` went over buffers in turn and said who reads them
-//! (`conduct.reader`), their `bandwidth` was what is called `cached-bandwidth` since: the same word for another figure.
+//! Converts names in older records. Since `bandwidth.*` uses alternating buffers and records their
+//! reader (`conduct.reader`), the old metric `bandwidth` is named `cached-bandwidth`, and
+//! `bandwidth` is another figure.
 
 use verbena_measure::result::Point;
 
-/// A stream over one buffer that is used again and again, stays in the caches, and is read by nobody.
+/// Metric of a stream over one buffer that is reused, stays in the caches, and is not read.
 pub const CACHED_BANDWIDTH: &str = "cached-bandwidth";
 
 /// Benchmarks whose `bandwidth` changed its meaning.
@@ -15,7 +16,7 @@ const CHANGED: [&str; 5] = [
     "bandwidth.send",
 ];
 
-/// A point in the words of today.
+/// Returns a point with today's names.
 pub fn in_words_of_today(mut point: Point) -> Point {
     let is_older = point.conduct.reader.is_none() && CHANGED.contains(&point.benchmark.as_str());
     let of_one_buffer = point

@@ -1,26 +1,26 @@
-//! The outcome of a comparison in a word, for people, for pull requests (Markdown) and for
-//! continuous integration (JUnit XML).
+//! The outcome of a comparison in a word, for people, for pull requests (Markdown) and for CI
+//! (JUnit XML).
 
 use crate::chart::escape;
 use crate::comparison::Compared;
 use std::fmt::Write as _;
 use verbena_measure::compare::{Change, LEAST_LAUNCHES, Verdict};
 
-/// What two runs are to each other. A change is more certain than a doubt, and a doubt than its
-/// absence.
+/// Outcome of a comparison. A change takes precedence over an undecided figure, and that over an
+/// unchanged one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Something got worse.
+    /// A figure got worse.
     Worse,
-    /// Something got better, and nothing worse.
+    /// A figure got better, and none worse.
     Better,
-    /// Something cannot be decided with these launches.
+    /// A figure is undecided with these launches.
     Undecided,
-    /// Nothing changed.
+    /// No figure changed.
     Unchanged,
 }
 
-/// The word for a verdict.
+/// Returns the word for a verdict.
 pub fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Same => "same",
@@ -30,13 +30,13 @@ pub fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Whether a verdict is a change.
+/// Returns whether a verdict is a change.
 pub fn is_change(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Regressed | Verdict::Improved)
 }
 
 impl Compared {
-    /// The outcome of all curves and points.
+    /// Returns the outcome of all curves and points.
     pub fn outcome(&self) -> Outcome {
         let has = |verdict| {
             let mut all = self.curves.iter().chain(&self.changes);
@@ -50,14 +50,14 @@ impl Compared {
         }
     }
 
-    /// Points of a verdict.
+    /// Returns the number of points with a verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         let points = self.changes.iter();
         points.filter(|point| point.verdict == verdict).count()
     }
 
-    /// The outcome in a sentence: what changed, or within how much nothing did, or how many
-    /// launches would decide.
+    /// Returns the outcome in a sentence: the changes, or the limit within which nothing changed,
+    /// or the number of launches that would decide.
     pub fn sentence(&self) -> String {
         let [worse, better, undecided, same] = [
             Verdict::Regressed,
@@ -92,7 +92,7 @@ impl Compared {
         }
     }
 
-    /// Within how much nothing changed: as far as the intervals reach.
+    /// Returns the limit within which nothing changed, from the ends of the intervals.
     fn within(&self) -> String {
         let reach = |change: &Change| {
             let ends = change
@@ -110,7 +110,7 @@ impl Compared {
         format!("{:.1} %", 100.0 * most)
     }
 
-    /// How many launches would decide what is undecided.
+    /// Returns the number of launches that would decide the undecided figures.
     fn advice(&self) -> String {
         let open = self.changes.iter().zip(&self.launches);
         let needed = open
@@ -121,7 +121,7 @@ impl Compared {
             0 => format!(
                 "at least {LEAST_LAUNCHES} launches of each run are needed, 5 are usual (--launches)"
             ),
-            // More than anybody would wait for.
+            // More than is practical.
             1000.. => "the launches differ too much to be decided by more of them".to_owned(),
             needed => {
                 format!("about {needed} launches of each run would decide (--launches {needed})")
@@ -129,7 +129,7 @@ impl Compared {
         }
     }
 
-    /// The comparison for a pull request.
+    /// Returns the comparison for a pull request.
     pub fn markdown(&self, shown: &[&Change]) -> String {
         let mut out = format!("**{}**\n", self.sentence());
         if !shown.is_empty() {
@@ -148,7 +148,8 @@ impl Compared {
         out
     }
 
-    /// The comparison as JUnit XML: what got worse failed, what is undecided was skipped.
+    /// Returns the comparison as JUnit XML: regressions are failures, undecided figures are
+    /// skipped.
     pub fn junit(&self) -> String {
         let all: Vec<&Change> = self.curves.iter().chain(&self.changes).collect();
         let count = |verdict| {
@@ -183,7 +184,6 @@ impl Compared {
     }
 }
 
-/// A number of points.
 fn points(count: usize) -> String {
     match count {
         1 => "1 point".to_owned(),
@@ -191,15 +191,15 @@ fn points(count: usize) -> String {
     }
 }
 
-/// An interval as tables have it.
+/// Formats an interval for tables.
 fn interval(change: &Change) -> String {
     change
         .interval
         .map_or(String::new(), |i| format!("[{:.3}, {:.3}]", i.low, i.high))
 }
 
-/// Launches with which an interval as wide as this one would leave out 1: its width falls with
-/// their root.
+/// Returns the number of launches with which an interval of this width would exclude 1: the width
+/// decreases with the square root of the number.
 fn needed(change: &Change, launches: usize) -> Option<f64> {
     let interval = change.interval?;
     let half = (interval.high / interval.low).ln() / 2.0;

@@ -1,12 +1,13 @@
-//! The distributions of launches as one: tails need more samples than a launch has (rule 6).
+//! Pools the distributions of launches: tails need more samples than a launch has (rule 6).
 
 use verbena_measure::result::Summary;
 use verbena_measure::stats::outlier::Outliers;
 
-/// Samples that must lie beyond a percentile.
+/// Number of samples required beyond a percentile.
 const BEYOND: f64 = 10.0;
 
-/// The launches together. `None` where one of them has no tail to pool; a launch alone is as it is.
+/// Returns the pooled distribution of the launches. `None` if one of them has no tail to pool; a
+/// single launch is returned unchanged.
 pub fn pooled(launches: &[&Summary]) -> Option<Summary> {
     let first = *launches.first()?;
     if launches.len() == 1 {
@@ -53,7 +54,7 @@ pub fn pooled(launches: &[&Summary]) -> Option<Summary> {
         max,
         mean,
         deviation: Some((within + between).sqrt()),
-        // Of samples that are not independent; over launches it is the figure's.
+        // That of samples, which are not independent; the figure has the interval over launches.
         median_interval: None,
         outliers: launches
             .iter()
@@ -68,7 +69,8 @@ pub fn pooled(launches: &[&Summary]) -> Option<Summary> {
     })
 }
 
-/// A distribution as values with weights: its tail as it is, the rest from the quantiles.
+/// Returns a distribution as values with weights: its tail as recorded, the rest from the
+/// quantiles.
 fn parts(one: &Summary) -> Vec<(f64, f64)> {
     let tail: u64 = one.tail.iter().map(|(_, count)| count).sum();
     let body = one.n.saturating_sub(tail) as f64;

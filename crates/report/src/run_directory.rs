@@ -1,4 +1,5 @@
-//! A run directory: records are appended and flushed as they arise, so that an interrupted run keeps what it has.
+//! A run directory: records are appended and flushed as they arise, so that an interrupted run
+//! keeps its results.
 
 use crate::error::{Error, Result};
 use crate::meaning::in_words_of_today;
@@ -8,24 +9,28 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use verbena_measure::result::{Failure, Finding, Point};
 
-/// The file of records.
+/// Name of the file of records.
 pub const RESULTS: &str = "results.jsonl";
-/// The table.
+/// Name of the table.
 pub const POINTS: &str = "points.csv";
-/// The report.
+/// Name of the report.
 pub const REPORT: &str = "report.html";
 
-/// A run directory being written.
+/// Writer of a run directory.
 pub struct Writer {
     path: PathBuf,
     file: File,
-    /// Bytes of whole lines.
+    /// Bytes of complete lines.
     written: u64,
 }
 
 impl Writer {
-    /// Makes the directory and writes the first record. A directory that already holds results is
-    /// refused, also one that holds those of several targets.
+    /// Creates the directory and writes the first record.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Taken`] for a directory that already contains results, including those of
+    /// several targets, and an I/O error if it cannot be written.
     pub fn create(directory: &Path, run: &Run) -> Result<Writer> {
         fs::create_dir_all(directory).map_err(|e| Error::io(directory, e))?;
         if !inside(directory).is_empty() {
@@ -47,12 +52,17 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Appends a record, all of it or (on a full disk, say) nothing, so that what is there can be read.
+    /// Appends a record completely or (e.g. on a full disk) not at all, so that the file remains
+    /// readable.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the record cannot be written.
     pub fn append(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_string(line).expect("records are plain data");
         text.push('\n');
         self.file.write_all(text.as_bytes()).map_err(|error| {
-            // The error that counts is the first one.
+            // The first error is the one to report.
             let _ = self.file.set_len(self.written);
             Error::io(&self.path, error)
         })?;
@@ -61,10 +71,10 @@ impl Writer {
     }
 }
 
-/// A run as read back.
+/// A loaded run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Loaded {
-    /// What was run.
+    /// Description of the run.
     pub run: Run,
     /// Measured points.
     pub points: Vec<Point>,
@@ -72,11 +82,15 @@ pub struct Loaded {
     pub failures: Vec<Failure>,
     /// Findings.
     pub findings: Vec<Finding>,
-    /// How it ended; `None` when it was cut short.
+    /// End of the run; `None` if it was cut short.
     pub end: Option<End>,
 }
 
-/// Reads a run directory, or a results file itself.
+/// Reads a run directory or a results file.
+///
+/// # Errors
+///
+/// Returns an error if there are no results, they cannot be read, or a record is invalid.
 pub fn load(path: &Path) -> Result<Loaded> {
     let file = if path.is_dir() {
         path.join(RESULTS)
@@ -104,7 +118,8 @@ pub fn load(path: &Path) -> Result<Loaded> {
     parse(&file, text)
 }
 
-/// The run directories that make up a path: itself, or those directly within, as several targets leave them.
+/// Returns the run directories at a path: itself, or those directly within, as a run on several
+/// targets creates them.
 pub fn runs_at(path: &Path) -> Vec<PathBuf> {
     let within = inside(path);
     match path.join(RESULTS).exists() || within.is_empty() {
@@ -123,7 +138,11 @@ fn inside(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Reads the text of a results file; `path` is for messages.
+/// Parses a results file; `path` is for messages.
+///
+/// # Errors
+///
+/// Returns an error with the line of an invalid record, or for another schema version.
 pub fn parse(path: &Path, text: &str) -> Result<Loaded> {
     let wrong = |line: usize, reason: String| Error::Record {
         path: path.to_owned(),
@@ -257,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_record_that_cannot_be_written_leaves_no_part_of_itself() {
-        // Without room for it: the kernel takes none of a line on /dev/full, and the error is told.
+        // A full device: the kernel writes no part of a line to /dev/full and reports the error.
         let mut writer = Writer {
             path: PathBuf::from("/dev/full"),
             file: File::options().write(true).open("/dev/full").unwrap(),

@@ -1,4 +1,4 @@
-//! The report over synthetic runs: complete, offline, hostile names escaped.
+//! The report over synthetic runs: complete, offline, with hostile names escaped.
 
 use verbena_measure::bound::Bound;
 use verbena_measure::compare::Better;
@@ -93,7 +93,7 @@ fn a_report_is_whole_and_offline() {
     }
     assert!(html.contains("one &lt;&amp;&gt; &quot;two&quot;"));
     assert!(html.len() < 5_000_000);
-    // One script, its own, and the version that wrote it.
+    // A single script, the page's own, and the version of the program.
     assert_eq!(html.matches("<script").count(), 1);
     let version = format!("<footer>Written by Verbena {}", env!("CARGO_PKG_VERSION"));
     assert!(html.contains(&version));
@@ -132,7 +132,7 @@ fn no_points_at_all_is_a_page_too() {
 fn a_history_tells_when_a_level_changed() {
     use verbena_report::comparison::Thresholds;
     use verbena_report::history::moves;
-    // A bad day in the third run, then a slow-down that stays.
+    // An outlier in the third run, then a lasting regression.
     let factors = [1.0, 1.01, 1.4, 0.99, 1.0, 1.2, 1.21, 1.2, 1.19];
     let runs: Vec<Loaded> = factors.iter().map(|factor| run("r", *factor)).collect();
     let moved = moves(&runs, &Thresholds::default());
@@ -177,7 +177,7 @@ fn a_knee_of_one_launch_in_three_is_none() {
 #[test]
 fn launches_without_a_finding_deny_it() {
     let mut loaded = run("r", 1.0);
-    // One launch of five had a slow pair; the others looked and have nothing to say.
+    // One launch of five had a slow pair; the other four denied it.
     loaded.findings = vec![finding("slow-pair", 0, Some(7.8))];
     let voted = findings(&loaded);
     assert_eq!((voted[0].by, voted[0].of), (1, 5));
@@ -206,7 +206,8 @@ fn a_knee_is_known_as_well_as_the_launches_agree() {
     assert!(html.contains("5793 fit, between 4096 and"), "{html}");
 }
 
-/// Ten runs, more than there are colours, of so many curves each: every one is drawn and named, and keeps its own bound.
+/// Ten runs, more than there are colours, with many curves each: every one is drawn and named, and
+/// keeps its own bound.
 #[test]
 fn all_curves_of_all_runs_are_drawn() {
     let many = |label: &str, bound: f64| {
@@ -240,7 +241,7 @@ fn all_curves_of_all_runs_are_drawn() {
         }
         assert!(section.contains(&format!("\">{label}</text>")), "{label}");
     }
-    // A line that goes from one curve to another would come back to the same x.
+    // A line that goes from one curve to another would return to the same x.
     for path in section.split("<path class=\"line c").skip(1) {
         let path = path.split("d=\"M").nth(1).unwrap();
         let path = path.split('"').next().unwrap();
@@ -250,7 +251,8 @@ fn all_curves_of_all_runs_are_drawn() {
     }
 }
 
-/// The first screen: the figure with its interval, its word, and its place beside a model and a paper.
+/// The first screen: the figure with its interval, its word, and its rank beside a model and a
+/// paper.
 #[test]
 fn a_tile_tells_figure_interval_and_place() {
     let published = [Published {
@@ -282,7 +284,7 @@ fn a_tile_tells_figure_interval_and_place() {
     assert!(!html.contains("id=\"changes\""), "a model is no change");
 }
 
-/// The figures behind a drawing can be copied: as text with tabs, with all digits.
+/// The figures behind a drawing can be copied as tab-separated text with all digits.
 #[test]
 fn figures_are_there_to_copy() {
     let html = page(&[run("mine", 1.0)], &described(), &Beside::default());
@@ -298,7 +300,8 @@ fn figures_are_there_to_copy() {
     assert_eq!(fields[4].parse::<f64>().unwrap(), 304.8);
 }
 
-/// The bandwidth over buffers in turn is what programs see; the one over a cached buffer is said to be that.
+/// Programs see the bandwidth over alternating buffers; that over a cached buffer is labelled as
+/// such.
 #[test]
 fn the_cached_bandwidth_is_not_the_headline() {
     let mut loaded = run("r", 1.0);

@@ -1,5 +1,6 @@
-//! Keeps a section of a trace in one file: `keep TRACE` lists what sections go by, `keep TRACE FILE BEHIND THROUGH` writes one, `keep TRACE
-//! FILE` writes all of it. `papers/traces/record` makes the shipped traces so.
+//! Writes a section of a trace to one file: `keep TRACE` lists the collective operations that
+//! delimit sections, `keep TRACE FILE BEHIND THROUGH` writes a section, `keep TRACE FILE` the whole
+//! trace. `papers/traces/record` creates the shipped traces with it.
 
 use std::error::Error;
 use std::path::Path;
@@ -37,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A number, or NAME@N: the N-th of a name from the last, which is 0.
+/// Parses a number, or NAME@N: the N-th operation of a name from the end, with 0 for the last.
 fn number(trace: &Trace, word: &str) -> Result<usize, Box<dyn Error>> {
     let Some((name, back)) = word.split_once('@') else {
         return Ok(word.parse()?);

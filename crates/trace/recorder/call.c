@@ -1,7 +1,9 @@
-/* The way in and out of a call: what of the time was computing, and whether the program or the library made the call.
+/* Start and end of a call: measures computing time, and distinguishes calls of the program from
+ * those of the library.
  *
- * Computing is the thread's processor time. To ask for it costs more than many a call, and it differs from the time that passed only
- * where the thread did not run; so up to SHORT nanoseconds the time that passed is taken for it. */
+ * Computing is the thread's processor time. Reading it costs more than many a call, and it
+ * differs from elapsed time only if the thread did not run; therefore, up to SHORT nanoseconds
+ * of elapsed time count as processor time. */
 
 #define _GNU_SOURCE
 #include "recorder.h"
@@ -10,27 +12,28 @@
 #include <time.h>
 
 #define SHORT 20000
-/* Who asks again after so many nanoseconds has not computed but waited. */
+/* A program that polls again within so many nanoseconds has waited, not computed. */
 #define SPIN 1000
-/* Nanoseconds that a process may tell in all: many such processes still have room in what a replay can follow. */
+/* Maximum nanoseconds that a process may report: many such processes are still within the limits
+ * of a replay. */
 #define LONGEST 1000000000000000ull
 
 static bool recording;
 static __thread bool inside;
-/* The thread has made a call: only what such threads compute is counted. */
+/* Whether the thread has made a call: only computing of such threads counts. */
 static __thread bool calls;
-/* The thread's processor time when it was last known, by the time that passed where that was short. */
+/* The thread's processor time when it was last known, advanced by elapsed time for short spans. */
 static __thread uint64_t processor;
 static __thread uint64_t left_at;
 
-/* What the thread has told of its computing since its last call, and how often it has paused. */
+/* Computing that the thread has reported since its last call, and its number of active pauses. */
 static __thread uint64_t told;
 static __thread unsigned paused;
-/* What all threads have told, counted or not. */
+/* Computing that all threads have reported, counted or not. */
 static uint64_t told_in_all;
 
 static uint64_t entered_at, computed;
-/* Calls that found nothing ready, not yet told. */
+/* Calls that found no message or request ready and are not yet written. */
 static enum call polled;
 static uint64_t polls, polled_for;
 static bool after_poll;
@@ -42,7 +45,7 @@ static uint64_t clock_of(clockid_t clock)
 	return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
 }
 
-/* Processor time since the last time this was asked, `span` nanoseconds ago. */
+/* Returns the processor time since the previous query, which was `span` nanoseconds ago. */
 static uint64_t processor_since(uint64_t span)
 {
 	if (span < SHORT) {
@@ -55,7 +58,7 @@ static uint64_t processor_since(uint64_t span)
 	return taken < span ? taken : span;
 }
 
-/* Counts what was computed until now, unless the thread has paused. */
+/* Adds the computing time until now, unless the thread has paused. */
 static void count_until(uint64_t now)
 {
 	uint64_t span = now - left_at;
@@ -77,7 +80,8 @@ bool call_enter(void)
 	return true;
 }
 
-/* Counts until now, as at a call, but goes on. Who does something else behind a call that found nothing has not only waited. */
+/* Adds the computing time until now, as at a call, without a call. Activity after a call that
+ * found nothing ready is not only waiting. */
 static void count(void)
 {
 	if (!calls)
@@ -88,7 +92,7 @@ static void count(void)
 	left_at = now;
 }
 
-/* What a program tells of its computing: verbena.h. */
+/* Computing reported by a program: verbena.h. */
 EXPORTED void verbena_computed(uint64_t nanoseconds)
 {
 	static bool complained;
@@ -151,7 +155,7 @@ void call_leave(enum call call)
 	after_poll = false;
 }
 
-/* The call found nothing to be ready: it is counted, and told with the next. */
+/* Counts a call that found no message or request ready; it is written with the next call. */
 void call_polled(enum call call)
 {
 	if (polls != 0 && polled != call)

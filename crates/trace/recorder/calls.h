@@ -1,4 +1,4 @@
-/* The calls that are recorded, each once: CALL(name) for MPI_name. */
+/* The recorded calls, each once: CALL(name) for MPI_name. */
 
 #define EACH_CALL \
 	CALL(Init) CALL(Init_thread) CALL(Finalize) CALL(Abort) \

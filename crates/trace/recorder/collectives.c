@@ -1,9 +1,10 @@
-/* Collective operations. Where all ranks have as much, that much is told: of each to each, or of the whole. Where they differ, what
- * this rank sends to each and gets from each. */
+/* Collective operations. With the same amount on all ranks, records that amount: of each pair,
+ * or of the whole. With amounts per rank, records the amounts that this rank sends to and
+ * receives from each. */
 
 #include "recorder.h"
 
-/* The slot of a request that was begun, or BLOCKING. */
+/* Returns the slot of a nonblocking operation's request, or BLOCKING. */
 static int begun(const MPI_Request *request)
 {
 	return request == NULL ? BLOCKING : request_new(*request, REQUEST_OTHER);
@@ -15,7 +16,7 @@ static void put_head(enum part part, enum collective kind, MPI_Comm comm, int ro
 	put_part(part);
 	put(kind);
 	put((uint64_t)number);
-	/* MPI_ROOT and MPI_PROC_NULL, between two groups, are negative, too. */
+	/* On intercommunicators, MPI_ROOT and MPI_PROC_NULL are negative, too. */
 	put_signed(root);
 	put_signed(begun(request));
 }
@@ -39,20 +40,22 @@ static void put_counts(int peers, const int *counts, MPI_Datatype type)
 		put(bytes_of(counts[peer], type));
 }
 
-/* Between two groups the root says so, and the others of its group that they have no part in it: `root` is a rank of the other one. */
+/* Returns whether this rank is the root. On an intercommunicator, the root passes MPI_ROOT, the
+ * others of its group MPI_PROC_NULL; the other group passes the root's rank. */
 static bool is_root(MPI_Comm comm, int root)
 {
 	const struct communicator *known = communicator_of(comm);
 	return root == MPI_ROOT || (known->remote == 0 && root == known->rank);
 }
 
-/* What this rank has of an operation, if it has a part in it: if not, its arguments say nothing. */
+/* Returns this rank's bytes of an operation; 0 for a rank that does not take part, whose
+ * arguments are not significant. */
 static uint64_t own_bytes(int root, int count, MPI_Datatype type)
 {
 	return root == MPI_PROC_NULL ? 0 : bytes_of(count, type);
 }
 
-/* Who gathers or scatters knows each one's part, the others their own. */
+/* The root of a gather or scatter knows the parts of all ranks, the others their own. */
 static void put_gathered(MPI_Comm comm, int root, int count, MPI_Datatype type, const int *counts, MPI_Datatype there,
 			 const MPI_Request *request)
 {
@@ -81,7 +84,7 @@ static void put_scattered(MPI_Comm comm, int root, const int *counts, MPI_Dataty
 	}
 }
 
-/* What each of so many ranks gets is known to all. */
+/* Records an operation in which all ranks know the amount of each. */
 static void put_known_to_all(enum collective kind, MPI_Comm comm, int ranks, const int *counts, MPI_Datatype type,
 			     const MPI_Request *request)
 {
@@ -119,7 +122,8 @@ static void put_each_typed(MPI_Comm comm, const void *out, const int *out_counts
 	put_typed_counts(peers(comm), in_counts, in_types);
 }
 
-/* Defines the operation and the one that is begun. In what is told, `started` is where the request of the latter is. */
+/* Defines an operation and its nonblocking variant. In `told`, `started` points to the request
+ * of the latter. */
 #define BOTH(name, begun_name, parameters, arguments, told) \
 	DEFINE(name, (LIST parameters), (LIST arguments), const MPI_Request *started = NULL; told) \
 	DEFINE(begun_name, (LIST parameters, MPI_Request *request), (LIST arguments, request), \

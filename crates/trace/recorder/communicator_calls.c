@@ -1,4 +1,4 @@
-/* Calls that make communicators and end them. */
+/* Calls that create and free communicators. */
 
 #include "recorder.h"
 
@@ -27,7 +27,8 @@ MAKES(Intercomm_create, (MPI_Comm local, int leader, MPI_Comm bridge, int remote
       (local, leader, bridge, remote_leader, tag, made))
 MAKES(Intercomm_merge, (MPI_Comm comm, int high, MPI_Comm *made), (comm, high, made))
 
-/* The communicator may not be used before the request has ended, and is told when it is used; of the request nothing is told. */
+/* The communicator must not be used before the request has completed, and is recorded at its
+ * first use; the request is not recorded. */
 static void begun(MPI_Request request)
 {
 	request_at(request_new(request, REQUEST_OTHER))->active = false;
@@ -35,7 +36,7 @@ static void begun(MPI_Request request)
 
 DEFINE(Comm_idup, (MPI_Comm comm, MPI_Comm *made, MPI_Request *request), (comm, made, request), begun(*request))
 
-/* The handle is known before the call only. */
+/* The handle is valid only before the call. */
 #define ENDS(name) \
 	EXPORTED int MPI_##name(MPI_Comm *comm) \
 	{ \

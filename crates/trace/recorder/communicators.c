@@ -1,10 +1,10 @@
-/* Communicators: their numbers within this rank, and who is in them. */
+/* Communicators: their numbers within this rank, and their members. */
 
 #include "recorder.h"
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A communicator that was found, and the next of its bucket. */
+/* A known communicator, and the next one of its bucket. */
 struct known {
 	MPI_Comm comm;
 	struct communicator what;
@@ -33,7 +33,7 @@ static void *memory(size_t bytes)
 	return got;
 }
 
-/* Their ranks in MPI_COMM_WORLD. */
+/* Records the members by their ranks in MPI_COMM_WORLD. */
 static void put_members(MPI_Group group)
 {
 	MPI_Group world;
@@ -80,7 +80,7 @@ static struct known *add(MPI_Comm comm)
 	return known;
 }
 
-/* A communicator; one that no recorded call has made is told now. */
+/* Returns a communicator; records it first if no recorded call has created it. */
 const struct communicator *communicator_of(MPI_Comm comm)
 {
 	if (latest != NULL && latest->comm == comm)
@@ -92,14 +92,14 @@ const struct communicator *communicator_of(MPI_Comm comm)
 	return &latest->what;
 }
 
-/* Tells of a new one, if this rank is in it. */
+/* Records a new communicator, if this rank is a member. */
 void communicator_made(MPI_Comm comm)
 {
 	if (comm != MPI_COMM_NULL)
 		communicator_of(comm);
 }
 
-/* A handle may come again, for another one. */
+/* Forgets a communicator: its handle may be reused for another one. */
 void communicator_gone(MPI_Comm comm)
 {
 	for (struct known **here = bucket_of(comm); *here != NULL; here = &(*here)->next) {

@@ -1,4 +1,4 @@
-/* Waiting and testing: which requests ended, and what those that receive got. */
+/* Waiting and testing: records completed requests, and the messages of receives. */
 
 #include "recorder.h"
 #include <stdio.h>
@@ -8,7 +8,7 @@ static int *slots;
 static MPI_Status *statuses;
 static int room;
 
-/* The slots of the requests, and statuses for a caller that wants none. */
+/* Takes the slots of the requests, and provides statuses for a caller that ignores them. */
 static void take_all(int count, const MPI_Request *requests)
 {
 	if (count > room) {
@@ -71,7 +71,7 @@ static void put_all_ended(int count, const MPI_Status *told)
 		put_ended(slots[which], &told[which]);
 }
 
-/* One of them ended, and the others have not. */
+/* Records one completed request, and puts the others back. */
 static void put_one_ended(int count, int ended, const MPI_Status *status)
 {
 	for (int which = 0; which < count; which++)
@@ -81,7 +81,7 @@ static void put_one_ended(int count, int ended, const MPI_Status *status)
 			put_back(slots[which]);
 }
 
-/* Those of `indices` ended, the status of each in the same place. */
+/* Records the requests in `indices` as completed; `told` has their statuses in the same order. */
 static void put_some_ended(int count, int ended, const int *indices, const MPI_Status *told)
 {
 	for (int which = 0; which < ended; which++) {
@@ -215,7 +215,7 @@ EXPORTED int MPI_Testsome(int count, MPI_Request requests[], int *ended, int ind
 }
 ALSO_PMPI(Testsome)
 
-/* What is under way goes on; nobody will ask for it. */
+/* The operation goes on, and the program never queries its completion. */
 EXPORTED int MPI_Request_free(MPI_Request *request)
 {
 	if (!call_enter())

@@ -1,4 +1,4 @@
-/* The library's functions, found behind this one's. */
+/* The MPI library's functions, found with RTLD_NEXT. */
 
 #define _GNU_SOURCE
 #include "recorder.h"

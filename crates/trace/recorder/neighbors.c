@@ -1,4 +1,4 @@
-/* Exchanges with the neighbors of a topology: what goes to each and comes from each. */
+/* Exchanges with the neighbors of a topology: amounts to and from each. */
 
 #include "recorder.h"
 #include <stdio.h>
@@ -47,7 +47,7 @@ static struct neighbors of_graph(MPI_Comm comm)
 	return found;
 }
 
-/* Down and up in each dimension. */
+/* Returns the neighbors in a grid: down and up in each dimension. */
 static struct neighbors of_grid(MPI_Comm comm)
 {
 	struct neighbors found;
@@ -74,7 +74,7 @@ static struct neighbors neighbors_of(MPI_Comm comm)
 	return kind == MPI_GRAPH ? of_graph(comm) : of_grid(comm);
 }
 
-/* How much goes to or comes from the neighbor of a number. */
+/* Amounts to or from neighbors, by their index. */
 struct amounts {
 	int count;
 	const int *counts;
@@ -114,7 +114,7 @@ static void put_neighbors(MPI_Comm comm, struct amounts out, struct amounts in, 
 	free(found.destinations);
 }
 
-/* Defines the operation and the one that is begun. */
+/* Defines an operation and its nonblocking variant. */
 #define BOTH(name, begun_name, parameters, arguments, out_amounts, in_amounts) \
 	DEFINE(name, (LIST parameters), (LIST arguments), put_neighbors(comm, out_amounts, in_amounts, NULL)) \
 	DEFINE(begun_name, (LIST parameters, MPI_Request *request), (LIST arguments, request), \

@@ -1,11 +1,11 @@
-/* Windows, accesses to them, and what orders these. */
+/* Windows, accesses to them, and synchronization of accesses. */
 
 #include "recorder.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A window that there is. Programs have few. */
+/* An existing window. Programs have few. */
 struct window {
 	MPI_Win handle;
 	int number, size;
@@ -71,7 +71,7 @@ EXPORTED int MPI_Win_free(MPI_Win *window)
 }
 ALSO_PMPI(Win_free)
 
-/* `out` bytes go to the target and `in` bytes come back. */
+/* Records an access: `out` bytes go to the target and `in` bytes come back. */
 static void put_access(MPI_Win handle, int target, uint64_t out, uint64_t in, const MPI_Request *request)
 {
 	const struct window *window = window_of(handle);
@@ -148,7 +148,7 @@ static void put_one(MPI_Win handle, enum synchronization kind, int target)
 	put((uint64_t)target);
 }
 
-/* The group's ranks within the window. */
+/* Records a synchronization with a group, by ranks within the window. */
 static void put_group(MPI_Win handle, enum synchronization kind, MPI_Group group)
 {
 	if (!put_synchronized(handle, kind))

@@ -1,4 +1,5 @@
-/* The file of a rank: records in blocks, each with its length and checksum, so that what a killed process has written can be read. */
+/* The file of a rank: records in blocks, each with its length and checksum, so that the file of
+ * a killed process is readable. */
 
 #define _GNU_SOURCE
 #include "recorder.h"
@@ -11,15 +12,15 @@
 #include <unistd.h>
 
 #define BLOCK (64 << 10)
-/* Bytes that a record has beside a definition. */
+/* Maximum bytes of a record in addition to a definition. */
 #define RECORD 64
-/* Nanoseconds between two blocks at most, as long as calls are made. */
+/* Maximum nanoseconds between two blocks, as long as calls are made. */
 #define BLOCK_SPAN 1000000000ull
-/* Times are told in so many nanoseconds. */
+/* Unit of recorded times in nanoseconds. */
 #define TICK 32
 #define ENTRIES (1u << 16)
 #define ENTRY_BYTES (8u << 20)
-/* An entry of this number is not known: it comes with its definition. */
+/* Number of an entry that is not in the dictionary: it is written with its definition. */
 #define UNKNOWN UINT32_MAX
 
 enum head { HEAD_PREDICTED, HEAD_DEFINED, HEAD_ONCE, HEAD_NAME, HEAD_POLLS, HEAD_ENTRY };
@@ -41,7 +42,7 @@ static struct { uint32_t at, length, next; } entries[ENTRIES];
 static uint32_t entry_count, index_of[2 * ENTRIES];
 static struct bytes dictionary;
 static uint32_t last;
-/* Time that did not fill a tick. */
+/* Remainders of times that did not fill a tick. */
 static uint64_t computing_left, within_left;
 
 static void complain(const char *what)
@@ -100,7 +101,7 @@ void put_part(enum part part)
 	put(part);
 }
 
-/* CRC-32, as Ethernet has it. */
+/* CRC-32 as in Ethernet. */
 static uint32_t checksum(const uint8_t *at, size_t length)
 {
 	uint32_t rest = ~0u;
@@ -129,7 +130,7 @@ static void write_little_endian(uint8_t *at, uint32_t word)
 		at[place] = (uint8_t)(word >> 8 * place);
 }
 
-/* The block begins with room for its length and checksum. */
+/* Writes the block, which begins with room for its length and checksum. */
 void output_flush(void)
 {
 	if (file < 0 || block.length <= 8 || owner != getpid())
@@ -213,7 +214,8 @@ static uint32_t hash(const uint8_t *at, size_t length)
 	return (uint32_t)(mixed >> 32 ^ mixed);
 }
 
-/* The number of what was put since the last one; UNKNOWN if the dictionary is full, and then the entry stays where it is. */
+/* Returns the number of the entry under construction; adds it if it is new. Returns UNKNOWN if
+ * the dictionary is full. */
 static uint32_t number_of_entry(bool *is_new)
 {
 	uint32_t place = hash(entry.at, entry.length) % (2 * ENTRIES);
@@ -233,11 +235,11 @@ static uint32_t number_of_entry(bool *is_new)
 	return entry_count - 1;
 }
 
-/* Looks up what was put, for `output_record`; what is new is defined in the block. */
+/* Looks up the entry under construction, for `output_record`; a new one is defined in the block. */
 unsigned output_entry(enum call call)
 {
 	append_name(call);
-	/* What the call is comes last: it is known last. */
+	/* The kind of call comes last, because it is known last. */
 	put(PART_CALL);
 	put(names[call] - 1);
 	bool is_new = false;
@@ -277,7 +279,7 @@ void output_record(unsigned number, uint64_t computing, uint64_t within, uint64_
 	}
 }
 
-/* Calls since the last record that found nothing to be ready. */
+/* Records calls since the last record that found no message or request ready. */
 void output_polls(enum call call, uint64_t polls, uint64_t within)
 {
 	append_name(call);

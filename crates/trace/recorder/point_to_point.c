@@ -1,4 +1,4 @@
-/* Messages: blocking, begun, and made to be begun again. */
+/* Messages: blocking, nonblocking, and persistent. */
 
 #include "recorder.h"
 #include <stdlib.h>
@@ -83,7 +83,7 @@ EXPORTED int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, in
 }
 ALSO_PMPI(Sendrecv_replace)
 
-/* A request that is not persistent has begun. */
+/* Records the start of a request that is not persistent. */
 static void put_begun(enum request_kind kind, MPI_Request request, MPI_Comm comm, int peer, int tag, uint64_t bytes)
 {
 	if (peer == MPI_PROC_NULL)
@@ -111,7 +111,7 @@ DEFINE(Irecv, (void *buffer, int count, MPI_Datatype type, int peer, int tag, MP
        (buffer, count, type, peer, tag, comm, request),
        put_begun(REQUEST_RECEIVE, *request, comm, peer, tag, bytes_of(count, type)))
 
-/* A request that MPI_Start begins, each time with the same arguments. */
+/* Adds a persistent request, which MPI_Start begins, each time with the same arguments. */
 static void prepared(enum request_kind kind, MPI_Request handle, MPI_Comm comm, int peer, int tag, uint64_t bytes)
 {
 	if (peer == MPI_PROC_NULL)
@@ -180,7 +180,7 @@ EXPORTED int MPI_Iprobe(int peer, int tag, MPI_Comm comm, int *found, MPI_Status
 }
 ALSO_PMPI(Iprobe)
 
-/* Messages that are set aside to be received by their handle, and where they came from. */
+/* Messages that a matched probe has set aside, with their communicators. */
 static struct aside { MPI_Message message; MPI_Comm comm; } *aside;
 static int aside_count, aside_room;
 

@@ -1,7 +1,9 @@
-/* Records the MPI calls of a process: preloaded, it has every call's MPI_ and PMPI_ name and calls the library's PMPI_ function.
- * PMPI_ too because Open MPI's Fortran bindings call that one; what a library calls within a call is not recorded.
+/* Records the MPI calls of a process. The preloaded library defines the MPI_ and PMPI_ name of
+ * every call and calls the MPI library's PMPI_ function. It defines PMPI_ names too, because
+ * Open MPI's Fortran bindings call these; calls that a library makes within a call are not
+ * recorded.
  *
- * The format is described in docs/trace-format.md. */
+ * docs/trace-format.md describes the format. */
 
 #ifndef RECORDER_H
 #define RECORDER_H
@@ -19,9 +21,9 @@ enum call {
 	CALLS
 };
 
-/* What a call did. */
+/* Kinds of parts of a call. */
 enum part {
-	/* Ends the parts with the call's name. */
+	/* Ends the parts; the call's name follows. */
 	PART_CALL,
 	PART_SEND,
 	PART_RECEIVE,
@@ -53,7 +55,7 @@ enum synchronization { FENCE, POST, START, COMPLETE, WAIT, LOCK, UNLOCK, LOCK_AL
 #define ANY (-2)
 #define BLOCKING (-1)
 
-/* names.c: the library's functions. */
+/* names.c: the MPI library's functions. */
 extern void *real_of[CALLS];
 #define REAL(name) ((__typeof__(&MPI_##name))real_of[CALL_##name])
 const char *name_of(enum call call);
@@ -69,31 +71,31 @@ void output_polls(enum call call, uint64_t polls, uint64_t within);
 void output_flush(void);
 void output_close(void);
 
-/* call.c: the way in and out of a call. */
+/* call.c: start and end of a call. */
 bool call_enter(void);
 void call_leave(enum call call);
 void call_polled(enum call call);
 void call_recording(void);
 void call_stop(void);
 
-/* stopwatch.c: times the program where nothing is recorded. */
+/* stopwatch.c: measures the program's duration without recording. */
 void stopwatch_start(void);
 void stopwatch_stop(void);
 
-/* seats.c: keeps a rank at one processor, if that is wanted. */
+/* seats.c: pins a rank to one processor, if requested. */
 void seat_take(int rank);
 
 /* communicators.c */
 struct communicator {
 	int number, size, rank;
-	/* Ranks of the other side, if it has two. */
+	/* Size of the remote group of an intercommunicator; otherwise 0. */
 	int remote;
 };
 const struct communicator *communicator_of(MPI_Comm comm);
 void communicator_made(MPI_Comm comm);
 void communicator_gone(MPI_Comm comm);
 
-/* requests.c: what is under way. A library may give one handle to several sends that are done. */
+/* requests.c: active requests. A library may return one handle for several completed sends. */
 enum request_kind { REQUEST_SEND, REQUEST_RECEIVE, REQUEST_OTHER };
 struct request {
 	enum request_kind kind;
@@ -115,7 +117,7 @@ struct request *request_at(int slot);
 #define ALSO_PMPI(name) \
 	EXPORTED extern __typeof__(MPI_##name) PMPI_##name __attribute__((alias("MPI_" #name)));
 
-/* A call of which is told, once it has succeeded, what `told` says. */
+/* Defines a call. After success, `told` records its parts. */
 #define DEFINE(name, parameters, arguments, told) \
 	EXPORTED int MPI_##name parameters \
 	{ \
@@ -130,7 +132,8 @@ struct request *request_at(int slot);
 	} \
 	ALSO_PMPI(name)
 
-/* Where there is nothing the type says nothing, and may be none. */
+/* Returns the bytes of `count` items. With count 0 the type is not used, because it may be
+ * MPI_DATATYPE_NULL. */
 static inline uint64_t bytes_of(int64_t count, MPI_Datatype type)
 {
 	if (count == 0)

@@ -1,5 +1,5 @@
-/* Requests that are under way, by handle: each has a slot, the lowest that is free, so that a loop's requests have the same ones in
- * every round. */
+/* Active requests by handle. Each gets the lowest free slot, so that the requests of a loop have
+ * the same slots in every iteration. */
 
 #include "recorder.h"
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static struct request *slots;
 static int slot_count, lowest_free;
-/* The first and the last slot of the handles of a bucket, oldest first; 0 is none. */
+/* First and last slot of the handles of a bucket plus 1, oldest first; 0 for none. */
 static struct { int first, last; } buckets[BUCKETS];
 
 static uint64_t number_of(MPI_Request handle)
@@ -60,7 +60,7 @@ static void enqueue(int slot)
 	buckets[bucket].last = slot + 1;
 }
 
-/* The slot of a request that has begun. */
+/* Adds a request that has begun; returns its slot. */
 int request_new(MPI_Request handle, enum request_kind kind)
 {
 	int slot = free_slot();
@@ -69,7 +69,7 @@ int request_new(MPI_Request handle, enum request_kind kind)
 	return slot;
 }
 
-/* Takes the oldest slot of a handle out; NONE if nothing is known of it. */
+/* Removes and returns the oldest slot of a handle; NONE if the handle is unknown. */
 int request_take(MPI_Request handle)
 {
 	uint64_t number = number_of(handle);
@@ -89,13 +89,13 @@ int request_take(MPI_Request handle)
 	return NONE;
 }
 
-/* Puts back what was taken and has not ended. */
+/* Puts back a request that was taken and has not completed. */
 void request_put_back(int slot)
 {
 	enqueue(slot);
 }
 
-/* What was taken has ended; a persistent one can be started again. */
+/* Completes a request that was taken; a persistent one can be started again. */
 void request_end(int slot)
 {
 	if (slots[slot].persistent) {

@@ -1,5 +1,6 @@
-/* Which processor a rank keeps to: VERBENA_SEATS lists them, and rank r takes the one at place r modulo their number. The thread that called
- * MPI_Init alone does, as what a library started there has its own work. */
+/* Pins a rank to a processor: VERBENA_SEATS lists processors, and rank r gets the one at index r
+ * modulo their number. Only the thread that called MPI_Init is pinned, because threads that the
+ * library started there have their own work. */
 
 #define _GNU_SOURCE
 #include "recorder.h"

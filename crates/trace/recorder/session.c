@@ -1,4 +1,4 @@
-/* From MPI_Init to MPI_Finalize. */
+/* Recording from MPI_Init to MPI_Finalize. */
 
 #define _GNU_SOURCE
 #include "recorder.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a library of MPI begins its name: there must be one of the two. */
+/* Beginnings of the file names of MPI libraries; a process must not load both. */
 static const char *const libraries[] = { "libmpi.so", "libmpich.so" };
 
 static int see(struct dl_phdr_info *object, size_t size, void *seen)
@@ -70,7 +70,8 @@ EXPORTED int MPI_Init(int *count, char ***words)
 }
 ALSO_PMPI(Init)
 
-/* Calls of several threads at once have no order that could be recorded: the program gets serialized threads at most. */
+/* Concurrent calls of several threads have no order that could be recorded, so the program gets
+ * at most MPI_THREAD_SERIALIZED. */
 EXPORTED int MPI_Init_thread(int *count, char ***words, int required, int *provided)
 {
 	refuse_two_libraries();

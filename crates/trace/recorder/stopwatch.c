@@ -1,5 +1,7 @@
-/* How long a program takes from MPI_Init to MPI_Finalize while nothing is recorded: each rank leaves a file of one line in the directory
- * that VERBENA_STOPWATCH names, nanoseconds that passed and nanoseconds of processor time. Calls between are the library's own. */
+/* Measures a program's duration from MPI_Init to MPI_Finalize without recording: each rank
+ * writes a file of one line to the directory named by VERBENA_STOPWATCH, with elapsed
+ * nanoseconds and nanoseconds of processor time. The calls in between go directly to the
+ * library. */
 
 #define _GNU_SOURCE
 #include "recorder.h"
@@ -31,7 +33,8 @@ void stopwatch_start(void)
 		path[0] = 0;
 		return;
 	}
-	/* Ranks leave MPI_Init one after the other; what is timed begins when the last has. */
+	/* Ranks leave MPI_Init one after another; the measurement begins when the last one has
+	 * left. */
 	PMPI_Barrier(MPI_COMM_WORLD);
 	passed = nanoseconds(CLOCK_MONOTONIC);
 	worked = nanoseconds(CLOCK_PROCESS_CPUTIME_ID);

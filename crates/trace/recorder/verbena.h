@@ -1,5 +1,6 @@
-/* What a program that is recorded may say of its computing. The recorder has these functions: a program that also runs without it looks them
- * up, by weak references as here or by dlsym. What they say counts from MPI_Init to MPI_Finalize, and is lost elsewhere and within a call. */
+/* Functions with which a recorded program reports its computing. The recorder defines them; a
+ * program that also runs without it looks them up, by weak references as here or by dlsym. They
+ * take effect from MPI_Init to MPI_Finalize; elsewhere and within a call they have none. */
 
 #ifndef VERBENA_H
 #define VERBENA_H
@@ -10,11 +11,13 @@
 #pragma weak verbena_pause
 #pragma weak verbena_resume
 
-/* The calling thread has computed so many nanoseconds more before its next call than its processor time says. Threads that make no call
- * tell in vain, as their processor time is not counted either. */
+/* Reports that the calling thread has computed so many nanoseconds before its next call, in
+ * addition to its processor time. Has no effect in threads that make no calls, whose processor
+ * time does not count either. */
 void verbena_computed(uint64_t nanoseconds);
 
-/* The calling thread's processor time is not counted until it has called verbena_resume as often as verbena_pause. */
+/* From verbena_pause on, the calling thread's processor time does not count, until
+ * verbena_resume has been called as often as verbena_pause. */
 void verbena_pause(void);
 void verbena_resume(void);
 

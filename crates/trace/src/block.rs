@@ -1,21 +1,23 @@
-//! A file is a mark and blocks; each has its length and checksum before it, both little-endian words of 32 bits.
+//! Blocks of a file. A file is a mark and blocks; each block follows its length and checksum, both
+//! little-endian words of 32 bits.
 
 use crate::Fault;
 
-/// A file begins so.
+/// Beginning of a file.
 pub(crate) const MARK: &[u8; 8] = b"VMPITR1\n";
 const HEAD: usize = 8;
 
-/// A block's checksum: CRC-32, as Ethernet has it.
+/// Returns a block's checksum: CRC-32 as in Ethernet.
 pub fn checksum(block: &[u8]) -> u32 {
     crc32fast::hash(block)
 }
 
-/// The blocks of a file that are whole, with where each begins, and where the file stops to be readable.
+/// Iterator over the complete blocks of a file with their positions, up to the first unreadable
+/// byte.
 pub(crate) struct Blocks<'a> {
     file: &'a [u8],
     at: usize,
-    /// Where a block begins that is not whole, and what is wrong with it.
+    /// Position and fault of the first incomplete or damaged block.
     pub broken: Option<Fault>,
 }
 
@@ -34,7 +36,6 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    /// Where the next block begins, and its bytes.
     fn block(&self) -> Result<&'a [u8], String> {
         let rest = &self.file[self.at..];
         let Some((head, rest)) = rest.split_at_checked(HEAD) else {
@@ -80,7 +81,7 @@ impl<'a> Iterator for Blocks<'a> {
     }
 }
 
-/// A block as a file has it.
+/// Returns a block with its length and checksum.
 pub(crate) fn framed(block: &[u8]) -> Vec<u8> {
     let mut framed = Vec::with_capacity(HEAD + block.len());
     framed.extend((block.len() as u32).to_le_bytes());

@@ -1,4 +1,5 @@
-//! A trace in one file, to be kept: the ranks' files, one behind the other, each with its length before it.
+//! A trace in one file for archiving: the ranks' files one after another, each preceded by its
+//! length.
 
 use crate::Fault;
 use crate::number::{Bytes, put};
@@ -7,18 +8,19 @@ use crate::trace::{Error, Trace};
 use crate::writer::Writer;
 use std::path::Path;
 
-/// A file begins so.
+/// Beginning of a file.
 const MARK: &[u8; 8] = b"VMPITS1\n";
-/// Nanoseconds in which times are kept. Sums are exact.
+/// Unit of stored times in nanoseconds. Sums are exact.
 const TICK: u64 = 256;
 
-/// Whether a file has a trace of all ranks.
+/// Returns whether a file contains a trace of all ranks.
 pub fn is_bundle(file: &[u8]) -> bool {
     file.starts_with(MARK)
 }
 
 impl Trace {
-    /// All ranks as one file, without what a replay does not use: how long calls took, and which found nothing to be ready.
+    /// Returns all ranks as one file, without data that a replay does not use: durations of calls,
+    /// and calls that found no message or request ready.
     pub fn bundle(&self) -> Vec<u8> {
         let mut file = MARK.to_vec();
         for rank in &self.ranks {
@@ -33,7 +35,11 @@ impl Trace {
         file
     }
 
-    /// Reads such a file, which is said to lie at a path.
+    /// Parses such a file; `path` is for messages.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Senseless`] if the file is not a trace of all ranks or is damaged.
     pub fn of_bundle(path: &Path, file: &[u8]) -> Result<Trace, Error> {
         let path = path.to_owned();
         let wrong = |reason: String| Error::Senseless {
@@ -51,7 +57,8 @@ impl Trace {
             let rank = bytes.size().and_then(|length| bytes.take(length));
             let damaged = |fault: &Fault| wrong(format!("of rank {}, {fault}", ranks.len()));
             let rank = RankTrace::read(rank.map_err(wrong)?).map_err(|fault| damaged(&fault))?;
-            // A rank's own file may end anywhere, as the rank was killed. A kept trace was written whole.
+            // A rank's own file may end anywhere if the rank was killed. A bundle was written
+            // completely.
             if let End::Broken(fault) = &rank.end {
                 return Err(damaged(fault));
             }

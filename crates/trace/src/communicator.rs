@@ -1,29 +1,35 @@
-//! Communicators: ranks number them by themselves. One of the same members that is the n-th of them on each is the same one.
+//! Matches communicators between ranks, which number them independently: the n-th communicator with
+//! the same members on each rank is the same one.
 
 use crate::part::Part;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A communicator's number that is the same on all its ranks.
+/// Number of a communicator, equal on all its ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity(pub usize);
 
-/// Who is in a communicator: the lower side, the other side, and how many of the same had been before.
+/// Members of a communicator: the lower group, the other group, and the number of earlier
+/// communicators with the same ones.
 type Key = (Vec<usize>, Vec<usize>, usize);
 
 /// A rank's view of a communicator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Which it is.
+    /// Its identity.
     pub identity: Identity,
-    /// Its members' ranks in the world.
+    /// Ranks of its members in MPI_COMM_WORLD.
     pub members: Rc<[usize]>,
-    /// The other side's, if it has two.
+    /// Ranks of the remote group of an intercommunicator; otherwise empty.
     pub remote: Rc<[usize]>,
 }
 
 impl Group {
-    /// The rank in the world of somebody to whom messages go.
+    /// Returns the rank in MPI_COMM_WORLD of a peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the communicator has no such rank.
     pub fn peer(&self, rank: usize) -> Result<usize, String> {
         let (side, whose) = match self.remote.is_empty() {
             true => (&self.members, "communicator"),
@@ -38,7 +44,7 @@ impl Group {
     }
 }
 
-/// The communicators of a trace, and those that the rank which is gone through has.
+/// The communicators of a trace, and those of the current rank.
 #[derive(Debug, Default)]
 pub struct Communicators {
     identities: HashMap<Key, Identity>,
@@ -47,13 +53,17 @@ pub struct Communicators {
 }
 
 impl Communicators {
-    /// Goes on with another rank.
+    /// Starts with the next rank.
     pub fn begin_rank(&mut self) {
         self.seen.clear();
         self.own.clear();
     }
 
-    /// Takes in what a call did. The world has `size` ranks.
+    /// Applies a part of a call. MPI_COMM_WORLD has `size` ranks.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the part contradicts earlier ones.
     pub fn see(&mut self, part: &Part, size: usize) -> Result<(), String> {
         match part {
             Part::Communicator {
@@ -94,7 +104,11 @@ impl Communicators {
         }
     }
 
-    /// The communicator that the rank calls so.
+    /// Returns the communicator with this number on the current rank.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is none.
     pub fn group(&self, number: usize) -> Result<&Group, String> {
         let found = self.own.get(&number);
         found.ok_or_else(|| format!("there is no communicator {number}"))

@@ -1,31 +1,28 @@
-//! Epochs of accesses to windows (MPI 4.1, 12.5): what opens one, and what ends it.
+//! Epochs of accesses to windows (MPI 4.1, 12.5): their start and end.
 
 use crate::part::{Part, Synchronization};
 use std::collections::BTreeSet;
 
-/// An epoch, of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Epoch {
-    /// Others may access: from `MPI_Win_post` to `MPI_Win_wait`.
+    /// Other ranks may access: from `MPI_Win_post` to `MPI_Win_wait`.
     Exposed,
     /// From `MPI_Win_start` to `MPI_Win_complete`.
     Started,
-    /// Of one rank's part: from `MPI_Win_lock` to `MPI_Win_unlock`.
+    /// For the memory of one rank: from `MPI_Win_lock` to `MPI_Win_unlock`.
     Locked(usize),
     /// From `MPI_Win_lock_all` to `MPI_Win_unlock_all`.
     AllLocked,
-    /// From an access, if no other epoch has it, to the fence that it ends with.
+    /// From an access outside all other epochs to the next fence.
     Unfenced,
 }
 
-/// The epochs of a rank that are open.
 #[derive(Debug, Default)]
 pub(crate) struct Epochs {
     open: BTreeSet<(usize, Epoch)>,
 }
 
 impl Epochs {
-    /// Follows a part of a call.
     pub(crate) fn see(&mut self, part: &Part) {
         match part {
             Part::Synchronized {
@@ -69,7 +66,6 @@ impl Epochs {
         self.open.remove(&(window, epoch));
     }
 
-    /// The first of the windows that have an open epoch.
     pub(crate) fn open_window(&self) -> Option<usize> {
         self.open.first().map(|(window, _)| *window)
     }

@@ -1,8 +1,10 @@
-//! MPI calls of a program, recorded: the recorder's source, the files that it writes, and what they say.
+//! Recorded MPI calls of programs: the recorder's source, the files that it writes, and their
+//! analysis.
 //!
-//! A trace is a directory with a file a rank, or a file with all of these (`docs/trace-format.md`). [`Trace::open`] reads it, [`Messages`]
-//! follows what was sent to what received it, [`Summary`] counts, [`Section`] is a part of it. [`recorder`] has the C source, which the user's own `mpicc`
-//! compiles; while it records nothing, [`stopwatch`] has what the program took.
+//! A trace is a directory with one file per rank, or a single file with all of them
+//! (`docs/trace-format.md`). [`Trace::open`] reads it, [`Messages`] matches sends with receives,
+//! [`Summary`] counts, [`Section`] selects a part. [`recorder`] has the C source, which the user's
+//! own `mpicc` compiles; [`stopwatch`] has the duration of a program without recording.
 #![forbid(unsafe_code)]
 
 mod block;
@@ -32,12 +34,12 @@ pub use summary::{Calls, Summary};
 pub use trace::{Error, Trace};
 pub use writer::Writer;
 
-/// What is wrong with a rank's file, and where.
+/// An error in a rank's file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("byte {at}: {reason}")]
 pub struct Fault {
-    /// The byte of the file, from 0; within a block, that of the block.
+    /// Position in the file in bytes, from 0; for an error within a block, that of the block.
     pub at: usize,
-    /// What is wrong.
+    /// The problem.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! Messages from those who sent them to those who received them: as many, and as long.
+//! Matches sent messages with received ones by number and length.
 
 use crate::communicator::{Communicators, Identity};
 use crate::part::Part;
@@ -6,7 +6,7 @@ use crate::rank::{RankTrace, Record};
 use crate::trace::{Error, Trace};
 use std::collections::{BTreeMap, HashMap};
 
-/// Messages that keep their order.
+/// Properties of messages that keep their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Way {
     from: usize,
@@ -15,7 +15,7 @@ struct Way {
     tag: u32,
 }
 
-/// What went one way: the lengths in their order.
+/// Lengths of the messages of one path, in order.
 #[derive(Debug, Default)]
 struct Lengths {
     sent: Vec<u64>,
@@ -28,35 +28,39 @@ pub struct Messages {
     ways: BTreeMap<Way, Lengths>,
 }
 
-/// Messages that came otherwise than they went.
+/// A difference between sent and received messages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "from rank {from} to rank {to} with tag {tag}: {sent} messages of {sent_bytes} bytes were sent, {received} of {received_bytes} received"
 )]
 pub struct Imbalance {
-    /// Who sent them.
+    /// The sender.
     pub from: usize,
-    /// Who received them.
+    /// The receiver.
     pub to: usize,
-    /// Their mark.
+    /// Their tag.
     pub tag: u32,
-    /// How many went.
+    /// Number of sent messages.
     pub sent: usize,
-    /// How long they were together.
+    /// Total length of the sent messages in bytes.
     pub sent_bytes: u64,
-    /// How many came.
+    /// Number of received messages.
     pub received: usize,
-    /// How long they were together.
+    /// Total length of the received messages in bytes.
     pub received_bytes: u64,
 }
 
 impl Messages {
-    /// Follows the messages of a trace.
+    /// Collects the messages of a trace.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the calls of a rank are inconsistent.
     pub fn of(trace: &Trace) -> Result<Messages, Error> {
         Messages::of_part(trace, |rank| &rank.records)
     }
 
-    /// Follows the messages of the first calls of each rank, those that `first` names.
+    /// Collects the messages of the first calls of each rank, as selected by `first`.
     pub(crate) fn of_part(
         trace: &Trace,
         first: impl Fn(&RankTrace) -> &[Record],
@@ -144,7 +148,7 @@ impl Messages {
         self.ways.entry(way).or_default().received.push(bytes);
     }
 
-    /// How many were sent, and how long they were together.
+    /// Returns the number of sent messages and their total length in bytes.
     pub fn sent(&self) -> (u64, u64) {
         let all = self.ways.values().flat_map(|lengths| &lengths.sent);
         all.fold((0, 0), |(count, bytes), length| {
@@ -152,8 +156,9 @@ impl Messages {
         })
     }
 
-    /// What came otherwise than it went: on a way more, fewer, or others. Those that were begun to be received out of the order in
-    /// which they ended are counted by their lengths alone.
+    /// Returns the differences between sent and received messages: numbers or lengths. Lengths are
+    /// compared without order, because receives may have begun in another order than they
+    /// completed.
     pub fn imbalances(&self) -> Vec<Imbalance> {
         let sorted = |lengths: &[u64]| {
             let mut sorted = lengths.to_vec();

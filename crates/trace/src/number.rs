@@ -1,9 +1,9 @@
-//! Numbers of one to ten bytes, seven bits in each, the lowest first; those with a sign alternate about zero.
+//! Numbers of one to ten bytes with seven bits each, least significant first; signed ones are
+//! zigzag-encoded.
 
-/// What is wrong with bytes.
+/// Result with a description of the problem.
 pub(crate) type Result<T> = std::result::Result<T, String>;
 
-/// Bytes that are being read.
 pub(crate) struct Bytes<'a> {
     rest: &'a [u8],
 }
@@ -41,7 +41,7 @@ impl<'a> Bytes<'a> {
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// A number that counts or names something in memory.
+    /// Parses a number of items or an index.
     pub fn size(&mut self) -> Result<usize> {
         let number = self.number()?;
         match u32::try_from(number) {
@@ -62,7 +62,8 @@ impl<'a> Bytes<'a> {
         Ok(taken)
     }
 
-    /// A list with its length before it. Each item takes a byte at least, so no length can ask for more memory than there are bytes.
+    /// Parses a list preceded by its length. Each item takes at least one byte, so a forged length
+    /// cannot request more memory than there are bytes.
     pub fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.size()?;
         if count > self.rest.len() {

@@ -1,29 +1,29 @@
-//! What a call did: parts, as many as it takes.
+//! Parts of a call: its effects, as many as it needs.
 
 use crate::number::{Bytes, Result, put, put_signed};
 
-/// What a collective operation does.
+/// Kind of a collective operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Collective {
-    /// All wait for all.
+    /// All ranks wait for all.
     Barrier,
-    /// All get what one has.
+    /// All ranks get the root's data.
     Broadcast,
-    /// One gets the combination of what all have.
+    /// The root gets the combined data of all ranks.
     Reduce,
-    /// All get it.
+    /// All ranks get the combined data of all.
     AllReduce,
-    /// One gets what each has.
+    /// The root gets each rank's data.
     Gather,
-    /// Each gets its part of what one has.
+    /// Each rank gets its part of the root's data.
     Scatter,
-    /// All get what each has.
+    /// All ranks get each rank's data.
     AllGather,
-    /// Each gets something of each.
+    /// Each rank gets data from each rank.
     AllToAll,
-    /// Each gets a part of the combination of what all have.
+    /// Each rank gets a part of the combined data of all.
     ReduceScatter,
-    /// Each gets the combination of what those before it have.
+    /// Each rank gets the combined data of the ranks before it.
     Scan,
 }
 
@@ -40,28 +40,28 @@ const COLLECTIVES: [Collective; 10] = [
     Collective::Scan,
 ];
 
-/// What orders accesses to a window.
+/// Synchronization of accesses to a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Synchronization {
-    /// All end their accesses, and wait for all.
+    /// `MPI_Win_fence`: all ranks end their accesses and wait for all.
     Fence,
-    /// These may access.
+    /// `MPI_Win_post`: the targets may access this rank's memory.
     Post,
-    /// These will be accessed.
+    /// `MPI_Win_start`: accesses to the targets begin.
     Start,
-    /// They have been.
+    /// `MPI_Win_complete`: accesses since the start have ended.
     Complete,
-    /// Those that might access have.
+    /// `MPI_Win_wait`: accesses since the post have ended.
     Wait,
-    /// One will be accessed.
+    /// `MPI_Win_lock`: accesses to one target begin.
     Lock,
-    /// It has been.
+    /// `MPI_Win_unlock`: accesses to it have ended.
     Unlock,
-    /// All will be.
+    /// `MPI_Win_lock_all`: accesses to all ranks begin.
     LockAll,
-    /// All have been.
+    /// `MPI_Win_unlock_all`: accesses to all ranks have ended.
     UnlockAll,
-    /// Accesses to one, or to all, have ended.
+    /// `MPI_Win_flush` or `MPI_Win_flush_all`: accesses so far to one or all targets have ended.
     Flush,
 }
 
@@ -78,175 +78,177 @@ const SYNCHRONIZATIONS: [Synchronization; 10] = [
     Synchronization::Flush,
 ];
 
-/// A part of a call. Communicators, windows and requests have numbers of the rank's own; peers are ranks within the communicator.
+/// A part of a call. Communicators, windows and requests have numbers of the rank's own; peers are
+/// ranks within the communicator.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// Sent a message; its buffer may be used again when the call ends.
+    /// Sent a message; its buffer is reusable when the call ends.
     Send {
-        /// Within this communicator.
+        /// The communicator.
         comm: usize,
-        /// To this rank.
+        /// The destination.
         peer: usize,
-        /// Marked so.
+        /// The tag.
         tag: u32,
-        /// So long.
+        /// Length in bytes.
         bytes: u64,
     },
     /// Received a message.
     Receive {
-        /// Within this communicator.
+        /// The communicator.
         comm: usize,
-        /// From this rank.
+        /// The source.
         peer: usize,
-        /// Marked so.
+        /// The tag.
         tag: u32,
-        /// So long.
+        /// Length in bytes.
         bytes: u64,
     },
-    /// Began to send a message.
+    /// Began a nonblocking send.
     BeginSend {
         /// The request.
         slot: usize,
-        /// Within this communicator.
+        /// The communicator.
         comm: usize,
-        /// To this rank.
+        /// The destination.
         peer: usize,
-        /// Marked so.
+        /// The tag.
         tag: u32,
-        /// So long.
+        /// Length in bytes.
         bytes: u64,
     },
-    /// Began to receive a message.
+    /// Began a nonblocking receive.
     BeginReceive {
         /// The request.
         slot: usize,
-        /// Within this communicator.
+        /// The communicator.
         comm: usize,
-        /// From this rank, or from any.
+        /// The source; `None` for any.
         peer: Option<usize>,
-        /// Marked so, or anyhow.
+        /// The tag; `None` for any.
         tag: Option<u32>,
-        /// So long at most.
+        /// Maximum length in bytes.
         bytes: u64,
     },
-    /// A request ended that received nothing.
+    /// Completed a request that is not a receive.
     Done {
         /// The request.
         slot: usize,
     },
-    /// A request ended that received a message.
+    /// Completed a receive request.
     Received {
         /// The request.
         slot: usize,
-        /// From this rank.
+        /// The source.
         peer: usize,
-        /// Marked so.
+        /// The tag.
         tag: u32,
-        /// So long.
+        /// Length in bytes.
         bytes: u64,
     },
-    /// A request ended and nothing came of it.
+    /// Completed a request that was cancelled.
     Cancelled {
         /// The request.
         slot: usize,
     },
-    /// Nobody will ask for the request's end.
+    /// Freed a request that is still active.
     Freed {
         /// The request.
         slot: usize,
     },
-    /// A collective operation of which all ranks have as much.
+    /// A collective operation with the same amount on all ranks.
     Collective {
-        /// Which.
+        /// Kind of the operation.
         kind: Collective,
-        /// Of this communicator.
+        /// The communicator.
         comm: usize,
-        /// The one from or to which it goes.
+        /// The root, if there is one.
         root: Option<usize>,
-        /// The request, if it was only begun.
+        /// The request of a nonblocking operation.
         slot: Option<usize>,
-        /// Of all that is combined or handed on; of each to each where parts are.
+        /// Bytes of the whole for combined or forwarded data; bytes of each pair for operations
+        /// with parts.
         bytes: u64,
     },
-    /// A collective operation of which ranks have each their own.
+    /// A collective operation with amounts per rank.
     Varied {
-        /// Which.
+        /// Kind of the operation.
         kind: Collective,
-        /// Of this communicator.
+        /// The communicator.
         comm: usize,
-        /// The one from or to which it goes.
+        /// The root, if there is one.
         root: Option<usize>,
-        /// The request, if it was only begun.
+        /// The request of a nonblocking operation.
         slot: Option<usize>,
         /// Bytes to each, as far as this rank knows them.
         out: Vec<u64>,
         /// Bytes from each, as far as this rank knows them.
         back: Vec<u64>,
     },
-    /// There is a communicator.
+    /// Created a communicator, or first used it.
     Communicator {
         /// Its number.
         number: usize,
-        /// Its members' ranks in the world.
+        /// Ranks of its members in MPI_COMM_WORLD.
         members: Vec<usize>,
-        /// The other side's, if it has two.
+        /// Ranks of the remote group of an intercommunicator; otherwise empty.
         remote: Vec<usize>,
     },
-    /// It is no more.
+    /// Freed a communicator.
     CommunicatorFreed {
         /// Its number.
         number: usize,
     },
-    /// There is a window.
+    /// Created a window.
     Window {
         /// Its number.
         number: usize,
-        /// Of this communicator's ranks.
+        /// The communicator.
         comm: usize,
     },
-    /// It is no more.
+    /// Freed a window.
     WindowFreed {
         /// Its number.
         number: usize,
     },
-    /// An access to a window began.
+    /// Began an access to a window.
     Access {
-        /// Which window.
+        /// The window.
         window: usize,
-        /// Whose part of it.
+        /// The target rank.
         target: usize,
-        /// Bytes that go there.
+        /// Bytes to the target.
         out: u64,
-        /// Bytes that come back.
+        /// Bytes back from the target.
         back: u64,
         /// The request, if it has one.
         slot: Option<usize>,
     },
-    /// Accesses to a window were ordered.
+    /// Synchronized accesses to a window.
     Synchronized {
-        /// Which window.
+        /// The window.
         window: usize,
-        /// How.
+        /// Kind of the synchronization.
         kind: Synchronization,
-        /// The ranks that it is about; without any, all.
+        /// The affected ranks; empty for all.
         targets: Vec<usize>,
     },
     /// An exchange with the neighbors of a topology.
     Neighbors {
-        /// Of this communicator.
+        /// The communicator.
         comm: usize,
-        /// The request, if it was only begun.
+        /// The request of a nonblocking operation.
         slot: Option<usize>,
-        /// To whom, how much.
+        /// Destinations and bytes.
         out: Vec<(usize, u64)>,
-        /// From whom, how much.
+        /// Sources and bytes.
         back: Vec<(usize, u64)>,
     },
-    /// The rank has left MPI.
+    /// The rank called MPI_Finalize.
     Finalized,
 }
 
-/// Says that the parts have ended; the call's name follows.
+/// Ends the parts; the call's name follows.
 pub(crate) const CALL: u64 = 0;
 const ANY: i64 = -2;
 const BLOCKING: i64 = -1;
@@ -284,7 +286,7 @@ fn slot(bytes: &mut Bytes<'_>) -> Result<Option<usize>> {
     }
 }
 
-/// Roots are ranks; between two groups, and where there is none, they are negative.
+/// Roots are ranks; negative for intercommunicators and for operations without a root.
 fn root(bytes: &mut Bytes<'_>) -> Result<Option<usize>> {
     Ok(u32::try_from(bytes.signed()?)
         .ok()
@@ -297,7 +299,7 @@ fn kind<T: Copy>(bytes: &mut Bytes<'_>, all: &[T], what: &str) -> Result<T> {
     found.ok_or_else(|| format!("there is no {what} with number {number}"))
 }
 
-/// Ranks, each as the distance from the one after the last.
+/// Parses ranks, each encoded as the difference from the previous one plus 1.
 fn members(bytes: &mut Bytes<'_>) -> Result<Vec<usize>> {
     let mut expected = 0i64;
     bytes.list(|bytes| {
@@ -336,7 +338,7 @@ fn put_pairs(bytes: &mut Vec<u8>, list: &[(usize, u64)]) {
 }
 
 impl Part {
-    /// Reads the parts of a call and the number of its name.
+    /// Parses the parts of a call and the index of its name.
     pub(crate) fn all_of(bytes: &[u8]) -> Result<(Vec<Part>, usize)> {
         let mut bytes = Bytes::new(bytes);
         let mut parts = Vec::new();
@@ -449,7 +451,6 @@ impl Part {
         })
     }
 
-    /// The part as a file has it.
     pub(crate) fn write(&self, to: &mut Vec<u8>) {
         let message = |to: &mut Vec<u8>, comm: usize, peer: usize, tag: u32, bytes: u64| {
             put(to, comm as u64);

@@ -1,77 +1,77 @@
-//! A rank's file: its calls in their order.
+//! A rank's file: its calls in order.
 //!
-//! A record is a call and two times. Calls that are alike are told once and then named by their number; one that came behind the same
-//! call the last time is not even named.
+//! A record is a call and two times. Equal calls are defined once and then referenced by their
+//! number; a call that follows the same predecessor as the last time needs no number.
 
 use crate::Fault;
 use crate::block::Blocks;
 use crate::number::{Bytes, Result};
 use crate::part::Part;
 
-/// What a call is, and what it did.
+/// Name and parts of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Its name's place in [`RankTrace::names`].
+    /// Index of its name in [`RankTrace::names`].
     pub name: usize,
-    /// What it did.
+    /// Its parts.
     pub parts: Vec<Part>,
 }
 
-/// A call that was made.
+/// An executed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// Its place in [`RankTrace::calls`].
+    /// Index in [`RankTrace::calls`].
     pub call: usize,
-    /// Processor time since the call before, in nanoseconds.
+    /// Processor time since the previous call, in nanoseconds.
     pub computing: u64,
-    /// Time within the call.
+    /// Time within the call, in nanoseconds.
     pub within: u64,
 }
 
-/// Calls of a name that found nothing ready.
+/// Calls of a name that found no message or request ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Polls {
-    /// The name's place in [`RankTrace::names`].
+    /// Index of the name in [`RankTrace::names`].
     pub name: usize,
-    /// How many.
+    /// Number of calls.
     pub count: u64,
-    /// Nanoseconds within them.
+    /// Time within them in nanoseconds.
     pub within: u64,
 }
 
-/// How a rank's file ends.
+/// End of a rank's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// The rank left MPI.
+    /// The rank called MPI_Finalize.
     Finalized,
-    /// The rank ended before it left MPI.
+    /// The rank ended without MPI_Finalize.
     Open,
-    /// Behind this there is nothing that can be read.
+    /// The rest of the file is unreadable.
     Broken(Fault),
 }
 
-/// A rank's file, read.
+/// A parsed rank file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankTrace {
     /// The rank's number.
     pub rank: usize,
-    /// Ranks of the world.
+    /// Number of ranks in MPI_COMM_WORLD.
     pub size: usize,
-    /// The library, in its own words.
+    /// Version text of the MPI library.
     pub library: String,
     /// The names of calls.
     pub names: Vec<String>,
-    /// What calls there were, each once.
+    /// Distinct calls.
     pub calls: Vec<Call>,
-    /// The calls in their order.
+    /// The executed calls in order.
     pub records: Vec<Record>,
-    /// Calls that found nothing ready.
+    /// Calls that found no message or request ready.
     pub polls: Vec<Polls>,
-    /// How it ends.
+    /// End of the file.
     pub end: End,
 }
 
-/// What a record begins with.
+/// First number of a record.
 pub(crate) const PREDICTED: u64 = 0;
 pub(crate) const DEFINED: u64 = 1;
 pub(crate) const ONCE: u64 = 2;
@@ -80,7 +80,11 @@ pub(crate) const POLLS: u64 = 4;
 pub(crate) const ENTRY: u64 = 5;
 
 impl RankTrace {
-    /// Reads a file as far as it can be read.
+    /// Parses a file up to the first unreadable byte.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Fault`] if the beginning of the file is unreadable.
     pub fn read(file: &[u8]) -> std::result::Result<RankTrace, Fault> {
         let mut blocks = Blocks::of(file)?;
         let Some((at, first)) = blocks.next() else {
@@ -97,12 +101,12 @@ impl RankTrace {
         Ok(reader.end(blocks.broken))
     }
 
-    /// The parts of a call that was made.
+    /// Returns the parts of an executed call.
     pub fn parts(&self, record: &Record) -> &[Part] {
         &self.calls[record.call].parts
     }
 
-    /// The name of a call that was made.
+    /// Returns the name of an executed call.
     pub fn name(&self, record: &Record) -> &str {
         &self.names[self.calls[record.call].name]
     }
@@ -110,9 +114,9 @@ impl RankTrace {
 
 struct Reader {
     trace: RankTrace,
-    /// Nanoseconds of a tick.
+    /// Nanoseconds per tick.
     tick: u64,
-    /// The calls that have numbers, and the number that came behind each.
+    /// The numbered calls, each with the number of its last successor.
     numbered: Vec<(usize, usize)>,
     last: usize,
     finalized: bool,
@@ -195,7 +199,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The call with a number, which is the one that comes behind the last.
+    /// Returns the call with a number, and records it as the successor of the last one.
     fn goes_on_with(&mut self, number: usize) -> usize {
         self.numbered[self.last].1 = number;
         self.last = number;

@@ -1,6 +1,7 @@
-//! The recorder's source, in C: one library for each MPI library, as their ABIs differ. The user's own `mpicc` makes it.
+//! The recorder's source in C. Each MPI library needs its own build, because their ABIs differ; the
+//! user's own `mpicc` compiles it.
 
-/// The files, by name.
+/// The files by name.
 pub const SOURCES: [(&str, &str); 17] = [
     ("calls.h", include_str!("../recorder/calls.h")),
     ("recorder.h", include_str!("../recorder/recorder.h")),
@@ -30,7 +31,7 @@ pub const SOURCES: [(&str, &str); 17] = [
     ("stopwatch.c", include_str!("../recorder/stopwatch.c")),
 ];
 
-/// What the compiler is told, besides the files and where to put the library.
+/// Compiler flags, in addition to the files and the output path.
 pub const FLAGS: [&str; 6] = [
     "-std=gnu11",
     "-O2",
@@ -40,8 +41,9 @@ pub const FLAGS: [&str; 6] = [
     "-w",
 ];
 
-/// The variable that lists processors, separated by commas, of which each rank keeps to one.
+/// Environment variable with a comma-separated list of processors, to one of which each rank is
+/// pinned.
 pub const SEATS: &str = "VERBENA_SEATS";
 
-/// The variable that names the directory to record into.
+/// Environment variable with the directory for the recording.
 pub const DIRECTORY: &str = "VERBENA_RECORD";

@@ -1,5 +1,6 @@
-//! A section of a trace: what a program did between two collective operations of all ranks. A program's own clock counts such a section:
-//! LAMMPS' "loop time" is what lies between two barriers.
+//! A section of a trace: the part of a program between two collective operations of all ranks. It
+//! corresponds to a section timed by the program itself: LAMMPS' "loop time" is the time between
+//! two barriers.
 
 use crate::epoch::Epochs;
 use crate::message::Messages;
@@ -8,20 +9,23 @@ use crate::rank::{Call, End, RankTrace, Record};
 use crate::trace::{Error, Trace};
 use std::collections::HashSet;
 
-/// Where a section lies: numbers, from 0, of collective operations that all ranks did together and waited for.
+/// Limits of a section: numbers, from 0, of blocking collective operations of all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
-    /// It begins when this one has ended.
+    /// The section begins after this one.
     pub behind: usize,
-    /// It ends with this one.
+    /// The section ends with this one.
     pub through: usize,
 }
 
 impl Trace {
-    /// A section alone, as if the program had begun there and ended there. Communicators and windows are those that there were.
+    /// Returns a section alone, as if the program had begun and ended there. Its communicators and
+    /// windows are those that existed at its start.
     ///
-    /// Refused where it would tear apart what belongs together: a request, a message or accesses to a window that are under way where it
-    /// begins or ends.
+    /// # Errors
+    ///
+    /// Returns an error if a request, a message, or an epoch of accesses to a window is in progress
+    /// at the start or end of the section, or if there is no such section.
     pub fn section(&self, section: Section) -> Result<Trace, Error> {
         let cut = |rank: &RankTrace| {
             let cut = Cut::new(rank, section).and_then(Cut::all);
@@ -36,8 +40,9 @@ impl Trace {
         Ok(alone)
     }
 
-    /// Refuses messages that are under way when a collective operation of all ranks ends. What was sent until then has been received: that
-    /// within the section as many come as go says nothing, as one may come in where another goes out.
+    /// Refuses messages in progress at the end of a collective operation of all ranks: all messages
+    /// sent before must have been received. Comparing numbers within the section is not sufficient,
+    /// because one message may enter where another leaves.
     fn refuse_torn_messages(&self, together: usize) -> Result<(), Error> {
         let until_then = Messages::of_part(self, |rank| through(rank, together))?;
         match until_then.imbalances().first() {
@@ -49,7 +54,8 @@ impl Trace {
         }
     }
 
-    /// The names of the collective operations that all ranks did together and waited for, by the numbers that a section goes by.
+    /// Returns the names of the blocking collective operations of all ranks, in the order of their
+    /// numbers.
     pub fn together(&self) -> impl Iterator<Item = &str> {
         let first = &self.ranks[0];
         let world = world(first);
@@ -59,7 +65,8 @@ impl Trace {
     }
 }
 
-/// The rank's number of MPI_COMM_WORLD: that of the first communicator that has all ranks in their order.
+/// Returns the rank's number of MPI_COMM_WORLD: that of the first communicator with all ranks in
+/// order.
 fn world(rank: &RankTrace) -> Option<usize> {
     let parts = rank.records.iter().flat_map(|record| rank.parts(record));
     parts.into_iter().find_map(|part| match part {
@@ -70,7 +77,7 @@ fn world(rank: &RankTrace) -> Option<usize> {
     })
 }
 
-/// Whether a call waited for a collective operation of a communicator.
+/// Returns whether a call contains a blocking collective operation of a communicator.
 fn is_of(rank: &RankTrace, record: &Record, communicator: usize) -> bool {
     rank.parts(record).iter().any(|part| {
         matches!(part,
@@ -78,7 +85,8 @@ fn is_of(rank: &RankTrace, record: &Record, communicator: usize) -> bool {
     })
 }
 
-/// What a rank did through a collective operation of all ranks, or all, if there is none of that number.
+/// Returns a rank's records through a collective operation of all ranks, or all records if there is
+/// none with this number.
 fn through(rank: &RankTrace, together: usize) -> &[Record] {
     let world = world(rank);
     let is_together = |record: &Record| world.is_some_and(|world| is_of(rank, record, world));
@@ -87,20 +95,19 @@ fn through(rank: &RankTrace, together: usize) -> &[Record] {
     &rank.records[..ends.nth(together).unwrap_or(rank.records.len())]
 }
 
-/// Where what a section would tear apart is.
+/// Describes the position of activity that the section would split.
 fn under_way_at(together: usize) -> String {
     format!("under way at collective operation {together}, where the section begins or ends")
 }
 
-/// A rank's section under construction.
 struct Cut<'a> {
     whole: &'a RankTrace,
     world: usize,
     section: Section,
     alone: RankTrace,
-    /// Requests under way.
+    /// Active requests.
     under_way: HashSet<usize>,
-    /// Epochs that are open.
+    /// Open epochs.
     epochs: Epochs,
 }
 
@@ -157,7 +164,8 @@ impl<'a> Cut<'a> {
         ))
     }
 
-    /// Of what came before the section only what the section may use is left.
+    /// Keeps only the objects that the section may use from the time before it: communicators and
+    /// windows.
     fn before(&mut self, record: &Record) {
         let call = &self.whole.calls[record.call];
         let lasts = |part: &&Part| {
@@ -175,7 +183,6 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// A call that takes no time.
     fn push(&mut self, name: usize, parts: Vec<Part>) {
         self.alone.calls.push(Call { name, parts });
         self.alone.records.push(Record {

@@ -1,22 +1,28 @@
-//! How long a program took from `MPI_Init` to `MPI_Finalize` while nothing was recorded, as the recorder's library tells it.
+//! Duration of a program from `MPI_Init` to `MPI_Finalize` without recording, as reported by the
+//! recorder library.
 
 use crate::Error;
 use std::fs;
 use std::path::Path;
 
-/// The variable that names the directory to leave times in. Where [`crate::recorder::DIRECTORY`] is given too, that one counts.
+/// Environment variable with the directory for the times. [`crate::recorder::DIRECTORY`] takes
+/// precedence.
 pub const DIRECTORY: &str = "VERBENA_STOPWATCH";
 
-/// What a rank took, in nanoseconds.
+/// Times of a rank in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// That passed.
+    /// Elapsed time.
     pub passed: u64,
-    /// Of processor time, of all its threads.
+    /// Processor time of all its threads.
     pub worked: u64,
 }
 
-/// What each rank took, in their order.
+/// Reads the times of the ranks, in order.
+///
+/// # Errors
+///
+/// Returns an error if a file is missing, unreadable or invalid.
 pub fn read(directory: &Path, ranks: usize) -> Result<Vec<Taken>, Error> {
     (0..ranks).map(|rank| of_rank(directory, rank)).collect()
 }

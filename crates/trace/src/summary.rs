@@ -1,42 +1,42 @@
-//! What a trace comes to, by name of call.
+//! Counts the contents of a trace by name of call.
 
 use crate::part::{Collective, Part};
 use crate::trace::Trace;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// All calls of a name.
+/// All calls with the same name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Calls {
-    /// How many.
+    /// Number of calls.
     pub calls: u64,
-    /// How many found nothing ready, besides.
+    /// Number of additional calls that found no message or request ready.
     pub polls: u64,
-    /// Messages that they sent; accesses to windows are messages, too.
+    /// Number of sent messages, including accesses to windows.
     pub messages: u64,
-    /// What these brought.
+    /// Bytes of these messages.
     pub bytes: u64,
-    /// What the program gave to collective operations: its own data, not what an algorithm makes of them.
+    /// Bytes that the program passed to collective operations, not those that an algorithm sends.
     pub collective_bytes: u64,
-    /// Nanoseconds within them.
+    /// Time within the calls in nanoseconds.
     pub within: u64,
 }
 
-/// What a trace comes to. Sums that a damaged or forged file makes too large stay at the largest number.
+/// Summary of a trace. Sums saturate, because a damaged or forged file may contain any numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// How many ranks there are.
+    /// Number of ranks.
     pub ranks: usize,
-    /// Nanoseconds of computing, of all ranks.
+    /// Computing time of all ranks in nanoseconds.
     pub computing: u64,
-    /// By name.
+    /// Counts by name.
     pub by_name: BTreeMap<String, Calls>,
-    /// All together.
+    /// Counts of all calls.
     pub all: Calls,
 }
 
 impl Summary {
-    /// Counts what is in a trace.
+    /// Counts the contents of a trace.
     pub fn of(trace: &Trace) -> Summary {
         let mut summary = Summary {
             ranks: trace.ranks.len(),

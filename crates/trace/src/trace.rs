@@ -6,46 +6,51 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a trace cannot be used.
+/// Reason why a trace cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or the directory cannot be read.
     #[error("cannot read {path}: {source}")]
     Unreadable {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file is invalid.
     #[error("{path}, {fault}")]
     Wrong {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         fault: Fault,
     },
-    /// The files do not belong together, or say what cannot be.
+    /// The files do not belong together, or are inconsistent.
     #[error("{path}: {reason}")]
     Senseless {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
 }
 
-/// A trace, read.
+/// A parsed trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Where it is: a directory, or a file with all ranks.
+    /// Its path: a directory, or a file with all ranks.
     pub path: PathBuf,
-    /// The ranks, all of them, in their order.
+    /// All ranks, in order.
     pub ranks: Vec<RankTrace>,
 }
 
 impl Trace {
-    /// Reads a directory with a file a rank, or a file with all ranks.
+    /// Reads a directory with one file per rank, or a file with all ranks.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error`] if a file cannot be read or is invalid, or if the files do not belong
+    /// together.
     pub fn open(path: &Path) -> Result<Trace, Error> {
         match path.is_dir() {
             true => Trace::of_directory(path),
@@ -67,7 +72,11 @@ impl Trace {
         .of_one_world()
     }
 
-    /// The same, if all its ranks are of a world of as many.
+    /// Checks that all ranks belong to a world of the same size.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Senseless`] otherwise.
     pub(crate) fn of_one_world(self) -> Result<Trace, Error> {
         let size = self.ranks[0].size;
         match self.ranks.iter().find(|rank| rank.size != size) {
@@ -79,7 +88,7 @@ impl Trace {
         }
     }
 
-    /// What is wrong with a rank's calls.
+    /// Returns an error about a rank's calls.
     pub fn fault(&self, rank: usize, reason: String) -> Error {
         match self.path.is_dir() {
             true => Error::Senseless {
@@ -93,12 +102,12 @@ impl Trace {
         }
     }
 
-    /// The ranks that have not left MPI, or whose files are broken.
+    /// Returns the ranks without MPI_Finalize or with damaged files.
     pub fn unfinished(&self) -> impl Iterator<Item = &RankTrace> {
         self.ranks.iter().filter(|rank| rank.end != End::Finalized)
     }
 
-    /// Bytes of the files.
+    /// Returns the size of the files in bytes.
     pub fn file_bytes(path: &Path) -> u64 {
         if let Ok(file) = fs::metadata(path)
             && file.is_file()

@@ -1,4 +1,4 @@
-//! Writes a rank's file: for importers, and to hold the reader against.
+//! Writes a rank's file, for importers and for tests of the reader.
 
 use crate::block::{MARK, framed};
 use crate::number::put;
@@ -6,7 +6,7 @@ use crate::part::{CALL, Part};
 use crate::rank::{DEFINED, ENTRY, NAME, PREDICTED};
 use std::collections::HashMap;
 
-/// A rank's file on its way.
+/// A rank's file under construction.
 #[derive(Debug, Clone)]
 pub struct Writer {
     file: Vec<u8>,
@@ -19,7 +19,8 @@ pub struct Writer {
     within: Ticks,
 }
 
-/// Times of a kind, in whole ticks: what does not fill one goes to the next time, so that sums are exact.
+/// Times of one kind in whole ticks: the remainder is carried over to the next time, so that sums
+/// are exact.
 #[derive(Debug, Clone)]
 struct Ticks {
     tick: u64,
@@ -35,12 +36,12 @@ impl Ticks {
 }
 
 impl Writer {
-    /// The file of rank `rank` of `size`, with times as they are.
+    /// Creates the file of rank `rank` of `size`, with times in nanoseconds.
     pub fn new(rank: usize, size: usize, library: &str) -> Writer {
         Writer::with_tick(rank, size, library, 1)
     }
 
-    /// The same with times in ticks of so many nanoseconds, one at least.
+    /// Like [`new`](Writer::new), with times in ticks of `tick` nanoseconds, at least 1.
     pub fn with_tick(rank: usize, size: usize, library: &str, tick: u64) -> Writer {
         let mut head = Vec::new();
         put(&mut head, rank as u64);
@@ -60,7 +61,7 @@ impl Writer {
         }
     }
 
-    /// A call that came after so many nanoseconds of computing and took so many.
+    /// Adds a call with its preceding computing time and its duration, both in nanoseconds.
     pub fn call(&mut self, name: &str, parts: &[Part], computing: u64, within: u64) {
         let name = self.name(name);
         let mut entry = Vec::new();
@@ -102,7 +103,7 @@ impl Writer {
         self.names.len() - 1
     }
 
-    /// Ends a block: what was written until now can be read from then on.
+    /// Ends a block: the calls so far are readable from then on.
     pub fn flush(&mut self) {
         if !self.block.is_empty() {
             self.file.extend(framed(&self.block));
@@ -110,7 +111,7 @@ impl Writer {
         }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn finish(mut self) -> Vec<u8> {
         self.flush();
         self.file

@@ -1,4 +1,5 @@
-//! A section has what was done between two collective operations of all ranks, and nothing that it would tear apart; a bundle is the trace.
+//! A section contains the activity between two collective operations of all ranks and splits
+//! nothing; a bundle equals the trace.
 
 use std::path::Path;
 use verbena_trace::{
@@ -44,7 +45,7 @@ fn communicator(number: usize, members: &[usize]) -> Part {
     }
 }
 
-/// A trace of what each rank did: every call computes 1000 ns before it, and takes 50.
+/// Returns a trace of each rank's parts: every call follows 1000 ns of computing and takes 50 ns.
 fn trace(ranks: [Vec<Part>; RANKS]) -> Trace {
     let read = |(rank, parts): (usize, &Vec<Part>)| {
         let mut writer = Writer::new(rank, RANKS, "a library");
@@ -61,7 +62,7 @@ fn trace(ranks: [Vec<Part>; RANKS]) -> Trace {
     }
 }
 
-/// Between barriers a message each: of 1, 10, 100 bytes.
+/// A message between each two barriers: of 1, 10, 100 bytes.
 fn three_messages() -> Trace {
     let all = |message: fn(u32, u64) -> Part| {
         let steps = [1, 10, 100].map(|bytes| [message(7, bytes), together()]);
@@ -80,7 +81,7 @@ fn a_section_has_what_lies_between() {
         let section = whole.section(Section { behind, through }).unwrap();
         let summary = Summary::of(&section);
         assert_eq!(summary.all.bytes, bytes);
-        // Computing before the section, and behind it, is none of it.
+        // Computing before and after the section does not count.
         assert_eq!(summary.computing, 1000 * calls * RANKS as u64);
         assert!(section.unfinished().next().is_none());
     }
@@ -159,13 +160,13 @@ fn what_a_section_would_tear_apart_is_refused() {
     assert!(torn(&message, 2, 2).contains("is empty"));
 }
 
-/// Why there is no such section.
 fn torn(trace: &Trace, behind: usize, through: usize) -> String {
     let section = trace.section(Section { behind, through });
     section.unwrap_err().to_string()
 }
 
-/// A message under way at either end: as many go in as come out, and as long, and they are not the same.
+/// A message is in progress at either end: as many enter as leave, of equal length, but they are
+/// different ones.
 #[test]
 fn a_message_torn_at_either_end_is_not_taken_for_one_within() {
     let whole = trace([
@@ -194,7 +195,7 @@ fn a_message_torn_at_either_end_is_not_taken_for_one_within() {
     assert!(sound.section(section).is_ok());
 }
 
-/// What opens an epoch of accesses to a window, and what ends it.
+/// Start and end of epochs of accesses to a window.
 const EPOCHS: [(Synchronization, Synchronization); 4] = [
     (Synchronization::Post, Synchronization::Wait),
     (Synchronization::Start, Synchronization::Complete),
@@ -220,7 +221,7 @@ fn access() -> Part {
     }
 }
 
-/// Rank 0 does something to a window; rank 1 has its part of it.
+/// Rank 0 acts on a window; rank 1 only creates it.
 fn of_window(does: Vec<Part>) -> Trace {
     let window = Part::Window {
         number: 4,
@@ -237,7 +238,7 @@ fn an_epoch_that_is_open_where_a_section_begins_or_ends_is_refused() {
             Synchronization::LockAll => &[],
             _ => &[1],
         };
-        // Whose window is exposed is accessed by others.
+        // A posted window is accessed by other ranks.
         let access = match opens {
             Synchronization::Post => ordered(Synchronization::Flush, &[]),
             _ => access(),
@@ -283,7 +284,7 @@ fn accesses_that_no_fence_has_ended_are_under_way() {
     assert!(open.section(section).is_ok());
 }
 
-/// One lock of two is given back, and the window of the other has still one.
+/// One of two locks is released; the window still has the other.
 #[test]
 fn locks_of_several_targets_are_told_apart() {
     let open = of_window(vec![
@@ -333,7 +334,7 @@ fn a_bundle_has_all_that_a_replay_uses() {
     assert!(Trace::of_bundle(path, b"VMPITR1\n").is_err());
 }
 
-/// Whatever bit is another one, what is read is no trace, and what is wrong is said with its place.
+/// With any bit flipped, a bundle is refused with its path.
 #[test]
 fn a_bundle_that_was_damaged_is_refused() {
     let file = three_messages().bundle();
@@ -346,7 +347,7 @@ fn a_bundle_that_was_damaged_is_refused() {
     }
 }
 
-/// Sums of a forged file stay at the largest number.
+/// Sums of a forged file saturate.
 #[test]
 fn sums_do_not_overflow() {
     let most = || Part::Collective {

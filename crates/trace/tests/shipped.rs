@@ -1,4 +1,5 @@
-//! The shipped traces are those that papers/traces/README.md tells of: LAMMPS of other than 20 steps, or a section elsewhere, has other sums.
+//! The shipped traces match papers/traces/README.md: LAMMPS with another number of steps, or
+//! another section, has other sums.
 
 use std::path::Path;
 use verbena_trace::{Summary, Trace};

@@ -1,4 +1,5 @@
-//! What is written is read; what is cut or damaged is read up to there, and said to be.
+//! Written files are read back; truncated or damaged ones are read up to the damage, which is
+//! reported.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -146,12 +147,12 @@ fn part() -> impl Strategy<Value = Part> {
 type Made = (String, Vec<Part>, u64, u64);
 
 fn call() -> impl Strategy<Value = Made> {
-    // Few of each, so that calls come again.
+    // Few distinct ones, so that calls repeat.
     let time = prop_oneof![0u64..3, 0u64..1 << 50];
     ("[a-c]", vec(part(), 0..3), time.clone(), time)
 }
 
-/// Calls, some of them several times, and after which of them blocks end.
+/// Calls, some of them repeated, and the calls after which blocks end.
 fn calls() -> impl Strategy<Value = (Vec<Made>, Vec<bool>)> {
     let chosen = vec(any::<prop::sample::Index>(), 0..60);
     let made = (vec(call(), 1..12), chosen)
@@ -193,7 +194,8 @@ proptest! {
         prop_assert_eq!(made(&trace), calls);
     }
 
-    /// A killed rank's file ends anywhere: what its whole blocks say is there, and nothing else.
+    /// A killed rank's file ends anywhere: the contents of its complete blocks are read, and no
+    /// others.
     #[test]
     fn what_was_cut_is_read_up_to_there((calls, flushes) in calls(), cut: prop::sample::Index) {
         let file = written(&calls, &flushes);
@@ -202,17 +204,17 @@ proptest! {
             let got = made(&trace);
             prop_assert!(calls.starts_with(&got));
             if length < file.len() && !got.is_empty() {
-                // Cut between blocks nothing is broken, but the last call is then one behind which a block ended.
+                // A file cut between blocks is not damaged, but then its last call ends a block.
                 let whole = flushes[got.len() - 1];
                 prop_assert!(matches!(trace.end, End::Broken(_)) || whole, "{:?}", trace.end);
             }
         } else {
-            // Not even the first block is whole.
+            // Not even the first block is complete.
             prop_assert!(length < written(&[], &[]).len());
         }
     }
 
-    /// A bit that is wrong is found, whichever it is: nothing is read that was not written.
+    /// Any flipped bit is detected: only written calls are read.
     #[test]
     fn a_wrong_bit_is_found((calls, flushes) in calls(), place: prop::sample::Index, bit in 0u32..8) {
         let mut file = written(&calls, &flushes);

@@ -1,28 +1,29 @@
-//! The Halo benchmark (NLOM): a two-dimensional exchange of an N by N subdomain's edges, rows first, then columns.
-//! connectx_multicore 3.4.
+//! The Halo benchmark (NLOM): a two-dimensional exchange of the edges of an N by N subdomain, rows
+//! first, then columns. connectx_multicore 3.4.
 
 use super::{cyclic, grid, job};
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::System;
 
-/// Bytes of a word of the model.
+/// Size of a model word in bytes.
 const WORD: u64 = 4;
 
-/// What an exchange came to.
+/// Result of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HaloRun {
-    /// Microseconds of virtual time of one exchange.
+    /// Virtual time of one exchange in microseconds.
     pub micros: f64,
-    /// Messages of all exchanges.
+    /// Number of messages of all exchanges.
     pub messages: u64,
 }
 
-/// Microseconds of an exchange of `tile` words with each neighbour, `ranks` ranks dealt out over `nodes` nodes.
+/// Returns the time in microseconds of an exchange of `tile` words with each neighbour. `ranks`
+/// ranks are distributed round-robin over `nodes` nodes.
 pub fn halo(system: &System, ranks: usize, nodes: usize, tile: u64, fidelity: Fidelity) -> f64 {
     halo_run(system, ranks, nodes, tile, fidelity).micros
 }
 
-/// The same with the number of messages, for measurements of the model's own speed.
+/// Like [`halo`], with the number of messages, for measurements of the model's own speed.
 pub fn halo_run(
     system: &System,
     ranks: usize,

@@ -1,19 +1,21 @@
 //! HPL: an LU factorisation on a grid of ranks. rfio_infiniband, Figure 1.
 //!
-//! Recorded at the paper's size: HPL's own section, all panels. Its BLAS was told and not done (`papers/hpl`): operations at a rate, or where
-//! that is longer operands at the rate of memory. What one rank computes is scaled so that the rate becomes that of matrix multiplication on the
-//! paper's processor. Ranks are dealt out over the nodes in a row, as HPL was told of the grid: two of a node are neighbours in a row of it.
+//! Recorded at the paper's size: HPL's timed section, all panels. Its BLAS was simulated, not
+//! executed (`papers/hpl`): each call takes its operations at a fixed rate or its operands at
+//! memory bandwidth, whichever is longer. The recorded computing time is scaled so that the rate
+//! becomes that of matrix multiplication on the paper's processor. Consecutive ranks share a node,
+//! matching HPL's grid: two ranks of a node are neighbours in a row of it.
 
 use super::recorded::{replayed_as, trace};
 use crate::recorded::Replay;
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Applications, System};
 
-/// The trace's name.
 const HPL: &str = "hpl";
-/// Flop/s that BLAS was told with: TOLD_FLOPS of papers/traces/record.
+/// Rate of the simulated BLAS in flop/s: TOLD_FLOPS of papers/traces/record.
 const TOLD: f64 = 4.08e9;
-/// Rows of the matrix by ranks: on 26 those of the paper's figure, on fewer as many blocks of 128 as fill a rank's memory no more.
+/// Rows of the matrix by number of ranks: for 26 those of the paper's figure, for fewer the number
+/// of 128-row blocks that uses no more memory per rank.
 const ROWS: [(usize, u64); 6] = [
     (1, 10_240),
     (2, 14_464),
@@ -23,7 +25,8 @@ const ROWS: [(usize, u64); 6] = [
     (26, 52_224),
 ];
 
-/// Gflop/s on `ranks` ranks, `per_node` ranks a node: 1, 2, 4, 8, 16 or 26 ranks, as were recorded.
+/// Returns Gflop/s on `ranks` ranks with `per_node` ranks a node. Recordings exist for 1, 2, 4, 8,
+/// 16 and 26 ranks.
 pub fn hpl(system: &System, applications: &Applications, ranks: usize, per_node: usize) -> f64 {
     let (_, rows) = ROWS
         .into_iter()
@@ -41,7 +44,7 @@ pub fn hpl(system: &System, applications: &Applications, ranks: usize, per_node:
     operations(rows) / took.seconds() / 1e9
 }
 
-/// What HPL counts for so many rows.
+/// Returns the number of operations that HPL counts for a matrix of so many rows.
 fn operations(rows: u64) -> f64 {
     let rows = rows as f64;
     (2.0 / 3.0 * rows + 3.0 / 2.0) * rows * rows
@@ -67,7 +70,7 @@ mod tests {
 
     #[test]
     fn operations_are_those_of_the_factorisation_and_the_solution() {
-        // 2/3 N^3 + 3/2 N^2 of 6 rows.
+        // 2/3 N^3 + 3/2 N^2 for 6 rows.
         assert_eq!(operations(6), 198.0);
     }
 }

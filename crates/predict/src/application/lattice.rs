@@ -1,20 +1,22 @@
 //! A lattice QCD code, parallel in two dimensions. rfio_infiniband, Figure 2.
 //!
-//! The paper's code is not named and none was found in a package, so it is one of Verbena's own (`app.lattice-qcd`), recorded: ten iterations of
-//! conjugate gradients for the Wilson Dirac operator. Computing takes what the operator's published floating-point operations take at a
-//! published share of the peak, and asks the node's memory, which the CPUs of a node share, for the published bytes a site.
+//! The paper does not name its code and no package contains it, so Verbena has its own
+//! (`app.lattice-qcd`), recorded: ten iterations of conjugate gradients for the Wilson Dirac
+//! operator. Computing time is the operator's published number of floating-point operations at a
+//! published share of the peak rate. It uses the published memory traffic in bytes per site, and
+//! the CPUs of a node share the memory bandwidth.
 
 use super::recorded::{computing, replayed_as, trace};
 use crate::recorded::Replay;
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Applications, Rate, System};
 
-/// Sites of the lattice that was recorded.
 const SITES: u64 = 16 * 16 * 16 * 32;
-/// How often the operator goes over all of them: twice an iteration, and twice before the first.
+/// Number of passes of the operator over all sites: two per iteration, and two before the first.
 const UPDATES: u64 = 2 * (10 + 1);
 
-/// Mflop/s of each CPU with `ranks` ranks, `per_node` in a row on a node. It was recorded on 1, 2, 4, 8 and 16 ranks.
+/// Returns Mflop/s per CPU with `ranks` ranks, `per_node` consecutive ranks on a node. Recordings
+/// exist for 1, 2, 4, 8 and 16 ranks.
 pub fn lattice_per_cpu(
     system: &System,
     applications: &Applications,

@@ -1,4 +1,4 @@
-//! Programs of the papers: recorded ones ([`recorded`]), and Halo, which is its messages and nothing else.
+//! Programs of the papers: recorded ones ([`recorded`]), and Halo, which consists of messages only.
 
 mod halo;
 mod hpl;
@@ -22,12 +22,12 @@ use verbena_model::kernel::Time;
 use verbena_model::mpi::{Rank, World};
 use verbena_model::profile::System;
 
-/// Nodes for `ranks` ranks dealt out in turn.
+/// Distributes `ranks` ranks over the nodes round-robin.
 pub fn cyclic(ranks: usize, nodes: usize) -> Vec<usize> {
     (0..ranks).map(|rank| rank % nodes).collect()
 }
 
-/// A two-dimensional grid as square as the number of ranks allows.
+/// Returns the most nearly square two-dimensional grid for a number of ranks.
 pub fn grid(ranks: usize) -> (usize, usize) {
     let mut rows = (ranks as f64).sqrt() as usize;
     while !ranks.is_multiple_of(rows) {
@@ -36,9 +36,12 @@ pub fn grid(ranks: usize) -> (usize, usize) {
     (ranks / rows, rows)
 }
 
-/// Runs `program` on every rank; when the last has finished. At message fidelity nodes are places of the simulation.
+/// Runs `program` on every rank and returns the time when the last one finishes. At message
+/// fidelity, nodes are places of the simulation.
 ///
-/// Panics if a rank waits for what never comes: a fault of the program, not of its input.
+/// # Panics
+///
+/// If a rank waits for an event that never comes: an error in the program, not in its input.
 pub(crate) fn job<F>(
     system: &System,
     nodes: Vec<usize>,

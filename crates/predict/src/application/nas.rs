@@ -1,11 +1,12 @@
-//! NAS parallel benchmarks IS, MG, LU and CG, class A, recorded: the section that their clocks count. memfree 5.
+//! NAS parallel benchmarks IS, MG, LU and CG, class A: recordings of their timed sections. memfree
+//! 5.
 //!
-//! Each computes by its operation count, at an assumed share of the processor's peak.
+//! Computing time is the operation count at an assumed share of the processor's peak.
 
 use super::recorded::{computing, replayed, trace};
 use verbena_model::profile::{Applications, System};
 
-/// A kernel.
+/// A NAS kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
     /// Integer sort: 2^23 keys.
@@ -22,7 +23,6 @@ impl Kernel {
     /// All four.
     pub const ALL: [Kernel; 4] = [Kernel::Is, Kernel::Mg, Kernel::Lu, Kernel::Cg];
 
-    /// Operations of one iteration, all ranks.
     fn operations(self) -> f64 {
         match self {
             Kernel::Is => 78e6,
@@ -32,21 +32,22 @@ impl Kernel {
         }
     }
 
-    /// Its trace, and how many iterations that has.
+    /// Returns the name of the trace and its number of iterations.
     fn recorded(self) -> (&'static str, u32) {
         match self {
             Kernel::Is => ("nas-is", 10),
             Kernel::Mg => ("nas-mg", 4),
-            // Of 250, which are alike.
+            // Of 250 identical iterations.
             Kernel::Lu => ("nas-lu", 10),
             Kernel::Cg => ("nas-cg", 15),
         }
     }
 }
 
-/// Milliseconds of an iteration. They were recorded on 2, 4 and 8 ranks.
+/// Returns the time of an iteration in milliseconds. Recordings exist for 2, 4 and 8 ranks.
 ///
-/// Each number of ranks has its own factor for computing, as the operations are the same, whatever the ranks.
+/// Each number of ranks has its own factor for computing time, because the operation count does not
+/// depend on the number of ranks.
 pub fn nas(
     system: &System,
     applications: &Applications,

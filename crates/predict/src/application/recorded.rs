@@ -1,5 +1,6 @@
-//! Programs that were recorded, for the papers' claims: what `papers/traces` has. A trace tells what a program sends and receives, and what it
-//! computes in between on the machine that recorded it; on a paper's machine it computes as much slower as is assumed of that machine.
+//! Recorded programs for the papers' claims, from `papers/traces`. A trace contains a program's
+//! messages and the computing time between them on the recording machine; a factor scales the
+//! computing time to a paper's machine.
 
 use super::cyclic;
 use crate::recorded::{Replay, programs, run};
@@ -10,7 +11,7 @@ use verbena_model::kernel::Time;
 use verbena_model::profile::System;
 use verbena_trace::{Summary, Trace};
 
-/// A program's section that its own clock counts, recorded on so many ranks.
+/// Recording of a program's timed section on a number of ranks.
 struct Kept {
     program: &'static str,
     ranks: usize,
@@ -39,12 +40,14 @@ kept! {
     "nas-cg": 2 4 8;
 }
 
-/// Each of them, once it was asked for.
+/// Parsed traces, read on first use.
 static READ: [OnceLock<Trace>; KEPT.len()] = [const { OnceLock::new() }; KEPT.len()];
 
-/// The trace of a program on so many ranks.
+/// Returns the trace of a program on a number of ranks.
 ///
-/// Panics if none is shipped: who asks for one knows which there are.
+/// # Panics
+///
+/// If no such trace is shipped.
 pub(super) fn trace(program: &str, ranks: usize) -> &'static Trace {
     let place = KEPT
         .iter()
@@ -57,12 +60,13 @@ pub(super) fn trace(program: &str, ranks: usize) -> &'static Trace {
     })
 }
 
-/// Processor time of all ranks, where the program was recorded.
+/// Returns the computing time of all ranks on the recording machine.
 pub(super) fn computing(trace: &Trace) -> Time {
     Time::from_nanos(Summary::of(trace).computing as f64)
 }
 
-/// How long a trace takes on a system, its ranks dealt out over `nodes` nodes, if it computes `compute_scale` times as long as recorded.
+/// Returns the time that a trace takes on a system, its ranks distributed round-robin over `nodes`
+/// nodes, with computing time multiplied by `compute_scale`.
 pub(super) fn replayed(trace: &Trace, system: &System, nodes: usize, compute_scale: f64) -> Time {
     let replay = Replay {
         system,
@@ -74,7 +78,7 @@ pub(super) fn replayed(trace: &Trace, system: &System, nodes: usize, compute_sca
     replayed_as(trace, &replay)
 }
 
-/// How long a trace takes otherwise.
+/// Returns the time that a trace takes with other replay settings.
 pub(super) fn replayed_as(trace: &Trace, replay: &Replay<'_>) -> Time {
     let library = replay.system.mpi.as_ref();
     let library = library.expect("a system of a claim has a message-passing library");

@@ -8,35 +8,35 @@ use verbena_model::cluster::{Cluster, Process};
 use verbena_model::kernel::{Mailbox, Time};
 use verbena_model::profile::System;
 
-/// Which way data flow.
+/// Direction of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the first node to the second.
     One,
-    /// Both ways at the same time; the figure is the sum.
+    /// Both directions at the same time; the figure is the sum.
     Both,
 }
 
 /// A bandwidth benchmark.
 #[derive(Debug, Clone, Copy)]
 pub struct Bandwidth {
-    /// What is sent.
+    /// The operation of each message.
     pub operation: Operation,
-    /// Service.
+    /// The transport service.
     pub transport: Transport,
-    /// Pairs of processes.
+    /// Number of process pairs.
     pub pairs: usize,
-    /// Connections of each pair, used in turn, on the system's ports in turn.
+    /// Connections of each pair, used in turn, distributed over the system's ports.
     pub connections: usize,
-    /// Messages outstanding on a process.
+    /// Outstanding messages per process.
     pub window: u64,
-    /// Messages of a process that are measured.
+    /// Measured messages per process.
     pub messages: u64,
     /// Direction.
     pub direction: Direction,
-    /// Different buffers, used in turn.
+    /// Number of buffers, used in turn.
     pub buffers: u64,
-    /// Messages for which one completion is asked, fewer with a small window.
+    /// Messages per signalled completion; smaller if the window is small.
     pub signal_every: u64,
     /// Level of detail.
     pub fidelity: Fidelity,
@@ -59,12 +59,12 @@ impl Bandwidth {
         }
     }
 
-    /// The same with more pairs.
+    /// Returns the benchmark with another number of pairs.
     pub fn pairs(self, pairs: usize) -> Bandwidth {
         Bandwidth { pairs, ..self }
     }
 
-    /// The same with more connections.
+    /// Returns the benchmark with another number of connections.
     pub fn connections(self, connections: usize) -> Bandwidth {
         Bandwidth {
             connections,
@@ -72,7 +72,7 @@ impl Bandwidth {
         }
     }
 
-    /// The same both ways.
+    /// Returns the benchmark in both directions.
     pub fn both_ways(self) -> Bandwidth {
         Bandwidth {
             direction: Direction::Both,
@@ -81,16 +81,17 @@ impl Bandwidth {
     }
 }
 
-/// What was seen.
+/// Measured rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// Bytes that the senders were done with, 10^6 a second.
+    /// Bytes completed at the senders, 10^6 a second.
     pub sent: f64,
-    /// Bytes that the receivers got, 10^6 a second.
+    /// Bytes that arrived at the receivers, 10^6 a second.
     pub received: f64,
 }
 
-/// Bytes from the first start to the last end (measurement rule 10); the first start is the origin.
+/// Bytes from the first start to the last end (measurement rule 10); the first start is the time
+/// origin.
 #[derive(Default)]
 struct Tally {
     bytes: Cell<u64>,
@@ -113,7 +114,7 @@ impl Tally {
     }
 }
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn bandwidth(system: &System, bench: Bandwidth) -> Rates {
     let cluster = Cluster::new(system, 2, bench.fidelity);
     let mut senders = Vec::new();
@@ -181,7 +182,8 @@ async fn keep_window(
         let (own, tally) = (sim.clone(), received.clone());
         request.placed = Some(Box::new(move || tally.add(bytes, own.now())));
         covered += 1;
-        // Each connection reports in its own order, so with several every message is asked for.
+        // Completions are in order on each connection only, so with several connections every
+        // message is signalled.
         if covered == every || number + 1 == bench.messages || pairs.len() > 1 {
             let (own, tally, done) = (sim.clone(), sent.clone(), completions.clone());
             let messages = std::mem::take(&mut covered);

@@ -1,8 +1,9 @@
 //! The RFIO server: readers of one cached file.
 //!
-//! For each reader the server has a thread that fills a block (system call, page look-up, copy out of the page cache)
-//! and writes it to the reader by RDMA, followed by a short message that says so; the reader hands it to its caller and
-//! asks for the next. Server threads share the server's cores, memory, bus and adapter; up to two readers share a node.
+//! The server has a thread per reader. It fills a block (system call, page look-up, copy from the
+//! page cache) and writes it to the reader by RDMA, followed by a short notification message; the
+//! reader passes the block to its caller and requests the next one. Server threads share the
+//! server's cores, memory, bus and adapter; up to two readers share a node.
 
 use super::run;
 use std::cell::Cell;
@@ -12,31 +13,31 @@ use verbena_model::cluster::{CacheState, Cluster};
 use verbena_model::kernel::{Mailbox, Semaphore, Time};
 use verbena_model::profile::{FileService, System};
 
-/// Bytes of the message that says that a block is there, and of the answer.
+/// Size in bytes of the message that announces a block, and of its answer.
 const NOTICE: u64 = 32;
 
-/// What a block is filled with before it is sent.
+/// Source of a block's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
-    /// The file, copied out of the page cache.
+    /// The file, copied from the page cache.
     File,
-    /// Nothing: network and protocol alone (rfio_infiniband, Figure 3).
+    /// No contents: network and protocol alone (rfio_infiniband, Figure 3).
     Unfilled,
 }
 
-/// What is read.
+/// Parameters of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// Readers at the same time, on up to 12 nodes.
+    /// Concurrent readers, on up to 12 nodes.
     pub readers: usize,
-    /// Blocks that each of them reads.
+    /// Blocks per reader.
     pub blocks: u64,
-    /// What is in them.
+    /// Source of the contents.
     pub contents: Contents,
 }
 
 impl Reading {
-    /// A cached file, long enough that its ends do not count.
+    /// A cached file, long enough that start and end do not matter.
     pub fn by(readers: usize) -> Reading {
         Reading {
             readers,
@@ -46,16 +47,16 @@ impl Reading {
     }
 }
 
-/// What the server was seen to do.
+/// Observed performance of the server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Service {
-    /// All readers together, 10^6 bytes a second.
+    /// Rate of all readers together, 10^6 bytes a second.
     pub aggregate: f64,
-    /// Server processors in use, 1 for one.
+    /// Number of busy server processors.
     pub processors: f64,
 }
 
-/// Runs readers and server.
+/// Runs the readers and the server.
 pub fn file_service(system: &System, service: &FileService, reading: Reading) -> Service {
     const CLIENT_NODES: usize = 12;
     let cluster = Cluster::new(system, 1 + CLIENT_NODES, Fidelity::Packet);
@@ -68,7 +69,7 @@ pub fn file_service(system: &System, service: &FileService, reading: Reading) ->
         let node = 1 + reader % CLIENT_NODES;
         let (server_pair, client_pair) = cluster.connected((0, node), 0, Transport::Reliable);
         let (server, client) = (cluster.process(0), cluster.process(node));
-        // A buffer is free again when the reader's answer has come.
+        // A buffer is free again when the reader's answer has arrived.
         let buffers: Mailbox<()> = Mailbox::new(cluster.sim());
         (0..service.blocks.0).for_each(|_| buffers.send(()));
         let filled: Mailbox<()> = Mailbox::new(cluster.sim());
@@ -104,7 +105,7 @@ pub fn file_service(system: &System, service: &FileService, reading: Reading) ->
                 answer.placed = Some(Box::new(move || told.send(())));
                 client.post(&client_pair, vec![answer]).await;
             }
-            // The rate is that of the time in which all were reading.
+            // The rate counts only the time in which all readers were active.
             if first_end.get() == (0, Time::ZERO) {
                 first_end.set((moved.get(), client.now()));
             }

@@ -1,9 +1,10 @@
-//! Latency of several pairs at once: ping-pong of writes or sends, or reads one after the other.
+//! Latency of several concurrent pairs: ping-pong of writes or sends, or reads one after the other.
 //!
-//! Between two nodes, each pair of processes on a core of its own. `Lockstep` is the connectx_multicore paper's method:
-//! the processes of a node meet before every message, so that all of them send at the same moment. A pair's time is its
-//! own, from the moment when it may send; what it waits for the others before that is not part of it. They meet through a
-//! flag in shared memory, which the cores see one after the other, a hand-over of a cache line apart.
+//! The pairs run between two nodes, each process on its own core. `Lockstep` is the method of the
+//! connectx_multicore paper: the processes of a node synchronize before every message, so that all
+//! of them send at the same moment. A pair's time starts when it may send; waiting for the other
+//! pairs before that does not count. They synchronize through a flag in shared memory, which the
+//! cores see one after the other, a cache-line transfer apart.
 
 use super::{Operation, run};
 use std::cell::Cell;
@@ -13,27 +14,27 @@ use verbena_model::cluster::{Cluster, Process};
 use verbena_model::kernel::{Barrier, Mailbox, Time};
 use verbena_model::profile::System;
 
-/// How the pairs begin their messages.
+/// How the pairs start their messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// Each when it is ready.
+    /// Each pair when it is ready.
     Free,
-    /// All of a node at the same moment, before every message.
+    /// All pairs of a node at the same moment, before every message.
     Lockstep,
 }
 
 /// A latency benchmark.
 #[derive(Debug, Clone, Copy)]
 pub struct Latency {
-    /// What is sent.
+    /// The operation of each message.
     pub operation: Operation,
-    /// Pairs of processes.
+    /// Number of process pairs.
     pub pairs: usize,
-    /// How they begin.
+    /// How the pairs start.
     pub start: Start,
     /// Queue pairs of each process, used in turn.
     pub connections: usize,
-    /// Exchanges that are measured.
+    /// Number of measured exchanges.
     pub rounds: u64,
     /// Level of detail.
     pub fidelity: Fidelity,
@@ -52,12 +53,12 @@ impl Latency {
         }
     }
 
-    /// The same with more pairs.
+    /// Returns the benchmark with another number of pairs.
     pub fn pairs(self, pairs: usize) -> Latency {
         Latency { pairs, ..self }
     }
 
-    /// The same with more connections.
+    /// Returns the benchmark with another number of connections.
     pub fn connections(self, connections: usize) -> Latency {
         Latency {
             connections,
@@ -73,7 +74,7 @@ struct Side {
     arrived: Mailbox<()>,
     completed: Mailbox<()>,
     barrier: Barrier,
-    /// When this process sees that all have met, after the first does.
+    /// Delay from the first process's release to this one's.
     behind: Time,
 }
 
@@ -102,7 +103,8 @@ impl Side {
     }
 }
 
-/// Mean over pairs and rounds: half a round trip, or a whole one for reads, in microseconds.
+/// Returns the mean over pairs and rounds in microseconds: half a round trip, or the whole one for
+/// reads.
 pub fn latency(system: &System, bench: Latency) -> f64 {
     let cluster = Cluster::new(system, 2, bench.fidelity);
     let barriers = [0, 1].map(|_| {
@@ -159,7 +161,7 @@ pub fn latency(system: &System, bench: Latency) -> f64 {
     })
 }
 
-/// One pair's mean time of a message (half of its exchanges), or of a read.
+/// Returns one pair's mean time of a message (half of an exchange), or of a read.
 async fn pair_of(bench: Latency, ping: Side, pong: Side) -> Time {
     let warm_up = bench.connections as u64 + 2;
     let operation = bench.operation;

@@ -1,5 +1,5 @@
-//! Benchmarks on modelled systems. Each builds a system at rest, runs processes on it in virtual time and returns a
-//! figure in the papers' terms.
+//! Benchmarks on modelled systems. Each builds an idle system, runs processes on it in virtual time
+//! and returns a figure in the papers' terms.
 
 mod bandwidth;
 mod file_service;
@@ -19,7 +19,9 @@ use verbena_model::cluster::Cluster;
 
 /// Runs a future in a cluster's virtual time and ends the simulation.
 ///
-/// Panics if the future waits for what never comes: a fault of the benchmark, not of its input.
+/// # Panics
+///
+/// If the future waits for an event that never comes: an error in the benchmark, not in its input.
 pub fn run<T: 'static>(cluster: &Cluster, future: impl Future<Output = T> + 'static) -> T {
     let value = cluster
         .sim()
@@ -29,19 +31,19 @@ pub fn run<T: 'static>(cluster: &Cluster, future: impl Future<Output = T> + 'sta
     value
 }
 
-/// What a benchmark does over and over.
+/// The operation that a benchmark repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// Kind of request.
     pub kind: Kind,
-    /// Bytes of a message.
+    /// Bytes per message.
     pub bytes: u64,
-    /// How the payload travels.
+    /// How the payload reaches the adapter.
     pub placement: Placement,
 }
 
 impl Operation {
-    /// A write whose payload the processor hands over.
+    /// Returns an inline write.
     pub fn inline_write(bytes: u64) -> Operation {
         Operation::new(Kind::Write, bytes, Placement::Inline)
     }

@@ -1,4 +1,4 @@
-//! MPI ping-pong and bandwidth, as the OSU benchmarks do them.
+//! MPI ping-pong and bandwidth, as in the OSU benchmarks.
 
 use super::{Direction, run};
 use verbena_model::adapter::Fidelity;
@@ -6,12 +6,12 @@ use verbena_model::cluster::Cluster;
 use verbena_model::mpi::World;
 use verbena_model::profile::System;
 
-/// Where the two ranks are.
+/// Location of the two ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ranks {
     /// On two nodes.
     Apart,
-    /// On one.
+    /// On the same node.
     Together,
 }
 
@@ -24,7 +24,7 @@ impl Ranks {
     }
 }
 
-/// Half a round trip in microseconds.
+/// Returns half a round trip in microseconds.
 pub fn mpi_latency(system: &System, ranks: Ranks, bytes: u64) -> f64 {
     let cluster = Cluster::new(system, 2, Fidelity::Packet);
     let world = World::new(&cluster, ranks.nodes());
@@ -49,7 +49,8 @@ pub fn mpi_latency(system: &System, ranks: Ranks, bytes: u64) -> f64 {
     })
 }
 
-/// A window of messages, then a short answer; 10^6 bytes a second, both directions together.
+/// Returns the rate of windows of messages, each followed by a short answer, in 10^6 bytes a
+/// second, both directions together.
 pub fn mpi_bandwidth(system: &System, ranks: Ranks, bytes: u64, direction: Direction) -> f64 {
     let cluster = Cluster::new(system, 2, Fidelity::Packet);
     let world = World::new(&cluster, ranks.nodes());

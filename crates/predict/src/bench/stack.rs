@@ -1,7 +1,9 @@
-//! Protocols above the verbs that run in the kernel: IP over InfiniBand; and gigabit Ethernet for comparison.
+//! Protocols above the verbs that run in the kernel: IP over InfiniBand; and gigabit Ethernet for
+//! comparison.
 //!
-//! A socket write is copied into packets of the stack's MTU, each costing the sender the stack's way down and the
-//! receiver an interrupt (if it sleeps) and the way up. The copy is made by the core that handles the packet.
+//! A socket write is copied into packets of the stack's MTU. Each packet costs the sender the
+//! transmit path of the stack, and the receiver the receive path plus an interrupt if it sleeps.
+//! The core that handles the packet makes the copy.
 
 use super::{Direction, run};
 use std::cell::Cell;
@@ -36,7 +38,8 @@ impl Socket {
         }
     }
 
-    /// Receives one packet. An interrupt is paid only when nothing was there: a busy receiver polls.
+    /// Receives one packet. An interrupt is charged only if the inbox was empty: a busy receiver
+    /// polls.
     async fn receive(&self) -> u64 {
         let bytes = match self.inbox.try_receive() {
             Some(bytes) => bytes,
@@ -65,7 +68,7 @@ fn sockets(cluster: &Rc<Cluster>, stack: &Stack) -> (Socket, Socket) {
     (socket(0, one), socket(1, other))
 }
 
-/// Half a round trip of one byte over sockets, in microseconds.
+/// Returns half a round trip of one byte over sockets, in microseconds.
 pub fn ipoib_latency(system: &System, stack: &Stack) -> f64 {
     let cluster = Cluster::new(system, 2, Fidelity::Packet);
     let (one, other) = sockets(&cluster, stack);
@@ -87,7 +90,8 @@ pub fn ipoib_latency(system: &System, stack: &Stack) -> f64 {
     })
 }
 
-/// A stream each way, or one; sum of what arrives, 10^6 bytes a second. Each direction has processes of its own.
+/// Returns the received rate of one stream or of one in each direction together, in 10^6 bytes a
+/// second. Each direction has its own processes.
 pub fn ipoib_bandwidth(system: &System, stack: &Stack, direction: Direction) -> f64 {
     const PACKETS: u64 = 120;
     let cluster = Cluster::new(system, 2, Fidelity::Packet);
@@ -126,10 +130,11 @@ pub fn ipoib_bandwidth(system: &System, stack: &Stack, direction: Direction) -> 
     })
 }
 
-/// Half a round trip of a shortest frame over one switch, in microseconds: the stack of `stack` without InfiniBand.
+/// Returns half a round trip of a minimum-size frame over one switch, in microseconds: the kernel
+/// stack without InfiniBand.
 pub fn ethernet_latency(ethernet: &Ethernet, stack: &Stack) -> f64 {
     let frame = ethernet.rate.time(ethernet.frame.0 + ethernet.gap.0);
-    // Stored and forwarded once.
+    // The switch stores and forwards each frame once.
     let way = stack.packet * 2 + frame * 2 + stack.interrupt;
     way.micros()
 }

@@ -1,21 +1,23 @@
-//! Least squares within bounds: Levenberg and Marquardt's method on parameters that are scaled to their bounds.
+//! Least squares within bounds: the Levenberg-Marquardt method on parameters scaled to their
+//! bounds.
 //!
-//! A parameter with positive bounds is fitted by its logarithm, others as they are; both become coordinates from 0 to 1.
-//! Derivatives are central differences, because a model in whole picoseconds is a staircase when looked at too closely.
+//! A parameter with positive bounds is fitted by its logarithm, others linearly; both become
+//! coordinates from 0 to 1. Derivatives are central differences over a wide step, because a model
+//! in whole picoseconds is a step function at small scale.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A value to be fitted, within what is physically possible.
+/// A value to fit, within its physical bounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Free {
     /// `profile.section.key`.
     pub path: String,
-    /// Not below.
+    /// Lower bound.
     pub low: f64,
-    /// Not above.
+    /// Upper bound.
     pub high: f64,
-    /// Where the search begins.
+    /// Initial value.
     pub start: f64,
 }
 
@@ -24,7 +26,7 @@ impl Free {
         self.low > 0.0
     }
 
-    /// The coordinate of a value, 0 at the lower and 1 at the upper bound.
+    /// Returns the coordinate of a value, 0 at the lower and 1 at the upper bound.
     fn coordinate(&self, value: f64) -> f64 {
         let value = value.clamp(self.low, self.high);
         match self.logarithmic() {
@@ -33,7 +35,7 @@ impl Free {
         }
     }
 
-    /// The span around `value`, in its unit, of a span of coordinates.
+    /// Converts a span of coordinates around `value` to the value's unit.
     pub(super) fn span_of(&self, value: f64, coordinates: f64) -> f64 {
         match self.logarithmic() {
             true => value * (self.high / self.low).ln() * coordinates,
@@ -41,7 +43,6 @@ impl Free {
         }
     }
 
-    /// The value at a coordinate.
     pub(super) fn value(&self, coordinate: f64) -> f64 {
         let at = coordinate.clamp(0.0, 1.0);
         match self.logarithmic() {
@@ -51,21 +52,21 @@ impl Free {
     }
 }
 
-/// What a fit came to.
+/// Result of a fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// The values, as the parameters were given.
+    /// The fitted values, in the order of the parameters.
     pub values: Vec<f64>,
-    /// The residuals there.
+    /// The residuals at these values.
     pub residuals: Vec<f64>,
-    /// Derivatives of the residuals by the coordinates: a row a residual.
+    /// Derivatives of the residuals by the coordinates, one row per residual.
     pub jacobian: Vec<Vec<f64>>,
-    /// Steps that made it better.
+    /// Number of steps that reduced the error.
     pub steps: usize,
 }
 
 impl Fit {
-    /// Root of the mean square of the residuals.
+    /// Returns the root mean square of the residuals.
     pub fn rms(&self) -> f64 {
         (sum_of_squares(&self.residuals) / self.residuals.len().max(1) as f64).sqrt()
     }
@@ -73,11 +74,11 @@ impl Fit {
 
 /// Half the distance of a central difference, in coordinates.
 const STEP: f64 = 0.01;
-/// A step that makes the sum of squares smaller by less than this share is the last.
+/// The search ends after a step that reduces the sum of squares by less than this share.
 const ENOUGH: f64 = 1e-4;
 
-/// Fits: `residuals` gives the weighted differences for a set of values. At most `most` steps, on `threads` threads; the
-/// result does not depend on their number.
+/// Fits the parameters. `residuals` returns the weighted differences for a set of values. Makes at
+/// most `most` steps on `threads` threads; the result does not depend on the number of threads.
 pub fn fit(
     free: &[Free],
     residuals: &(impl Fn(&[f64]) -> Vec<f64> + Sync),
@@ -175,7 +176,8 @@ fn derive(
         .collect()
 }
 
-/// The damped normal equations' step, without the coordinates that are at a bound and would leave it.
+/// Returns the step of the damped normal equations, without the coordinates that are at a bound and
+/// would leave it.
 fn solve(jacobian: &[Vec<f64>], residuals: &[f64], at: &[f64], damping: f64) -> Vec<f64> {
     let size = at.len();
     let gradient: Vec<f64> = (0..size)
@@ -208,7 +210,6 @@ fn solve(jacobian: &[Vec<f64>], residuals: &[f64], at: &[f64], damping: f64) -> 
     eliminate(matrix, right)
 }
 
-/// The Jacobian's normal matrix.
 pub(super) fn normal(jacobian: &[Vec<f64>], size: usize) -> Vec<Vec<f64>> {
     (0..size)
         .map(|a| {
@@ -219,7 +220,8 @@ pub(super) fn normal(jacobian: &[Vec<f64>], size: usize) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Solves a symmetric positive system by elimination with pivots; a direction without weight stays where it is.
+/// Solves a symmetric positive system by elimination with pivots; a direction without weight is not
+/// changed.
 pub(super) fn eliminate(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f64> {
     let size = right.len();
     for column in 0..size {

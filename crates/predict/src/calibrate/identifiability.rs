@@ -1,43 +1,44 @@
-//! What measurements can tell about the parameters that were fitted to them.
+//! Identifiability: how well measurements determine the parameters fitted to them.
 //!
-//! Near the best fit the residuals are linear in the parameters; their derivatives' normal matrix is the inverse of the
-//! covariance. A parameter without weight in it was not seen at all. Two whose estimates are almost perfectly
-//! correlated, or that are connected by the direction in which the residuals hardly change, cannot be told apart: only a
-//! combination of them was measured.
+//! Near the best fit the residuals are linear in the parameters; their derivatives' normal matrix
+//! is the inverse of the covariance. A parameter without weight in it has no visible effect. Two
+//! parameters are inseparable if their estimates are almost perfectly correlated, or if the
+//! direction in which the residuals hardly change connects them: the data determine only a
+//! combination of them.
 
 use super::fit::{Fit, Free, eliminate, normal};
 
-/// Correlation from which on two parameters count as inseparable.
+/// Correlation above which two parameters count as inseparable.
 const INSEPARABLE: f64 = 0.95;
-/// Change of the residuals over a parameter's whole range, root of the mean square relative to the residual unit, under
-/// which it was not seen.
+/// Threshold below which a parameter counts as unseen: change of the residuals over its whole
+/// range, root mean square relative to the residual unit.
 const UNSEEN: f64 = 1e-3;
-/// Ridge that keeps the matrix invertible when two parameters are one.
+/// Ridge that keeps the matrix invertible when two parameters are equivalent.
 const RIDGE: f64 = 1e-9;
 
-/// Two parameters that the data cannot tell apart.
+/// Two parameters that the data cannot separate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inseparable {
-    /// One.
+    /// First parameter.
     pub one: String,
-    /// The other.
+    /// Second parameter.
     pub other: String,
     /// Correlation of their estimates, -1 to 1.
     pub correlation: f64,
 }
 
-/// What the data tell.
+/// Identifiability of the parameters.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Identified {
-    /// Standard error of each parameter in its unit; none where it was not seen.
+    /// Standard error of each parameter in its unit; `None` for an unseen one.
     pub errors: Vec<Option<f64>>,
-    /// Pairs that cannot be separated.
+    /// Inseparable pairs.
     pub inseparable: Vec<Inseparable>,
     /// Parameters without effect on the measurements.
     pub unseen: Vec<String>,
 }
 
-/// Looks at a fit. The residuals are in units of the expected noise.
+/// Analyses a fit. The residuals are in units of the expected noise.
 pub fn identify(free: &[Free], fit: &Fit) -> Identified {
     let size = free.len();
     let rows = fit.jacobian.len().max(1) as f64;

@@ -1,19 +1,20 @@
-//! Which points of a run are measurements that the models can be held against.
+//! Selects the points of a run that the models can predict.
 //!
-//! A point counts only when everything that it says of itself is what [`Observation::predicted`] asks the model for:
-//! reliable connections, pairs that run freely, streams long enough that it does not matter for how many of their
-//! messages a completion is asked.
+//! A point counts only if all of its parameters match the questions of [`Observation::predicted`]:
+//! reliable connections, free-running pairs, and streams of messages long enough that the
+//! completion interval does not matter.
 
 use super::observation::{INLINE, Observation, Quantity};
 use crate::bench::Direction;
 use verbena_measure::result::{Point, Value};
 use verbena_model::adapter::Kind;
 
-/// Shorter messages of a stream cost what their completions cost, and programs differ in how many they ask for.
+/// Shortest stream message in bytes. The cost of shorter ones is that of their completions, and
+/// programs differ in how many they request.
 const LEAST_STREAM: u64 = 4096;
-/// Up to here the suite's pairs post inline, others up to [`INLINE`].
+/// The suite's pairs post inline up to this size, others up to [`INLINE`].
 const INLINE_OF_PAIRS: u64 = 400;
-/// Parameters that are understood; a point with another one is of something else.
+/// Known parameters; a point with any other parameter measures something else.
 const UNDERSTOOD: [&str; 6] = [
     "size",
     "transport",
@@ -24,7 +25,7 @@ const UNDERSTOOD: [&str; 6] = [
 ];
 
 impl Observation {
-    /// The point as an observation; `None` when the models are not asked for such.
+    /// Converts the point; `None` if the models cannot predict it.
     pub fn of(point: &Point) -> Option<Observation> {
         let (quantity, metric) = quantity(&point.benchmark)?;
         if point
@@ -66,14 +67,13 @@ impl Observation {
             return None;
         }
         let of_name = |name: &str| point.metrics.iter().find(|found| found.name == name);
-        // The models' streams are over one buffer, as those of the tools that most figures come from.
+        // The models' streams use one buffer, as the tools behind most published figures do.
         let found = of_name(&format!("cached-{metric}")).or_else(|| of_name(metric))?;
         let figure = match found.unit.as_str() {
             "ns" => found.value / 1e3,
             "bytes/s" => found.value / 1e6,
             _ => return None,
         };
-        // The residual is a logarithm.
         (figure.is_finite() && figure > 0.0).then_some(Observation {
             quantity,
             bytes,
@@ -83,7 +83,7 @@ impl Observation {
     }
 }
 
-/// What a benchmark measures, and its metric.
+/// Returns a benchmark's quantity and the name of its metric.
 fn quantity(benchmark: &str) -> Option<(Quantity, &'static str)> {
     let latency = |kind, metric| Some((Quantity::Latency(kind), metric));
     let stream = |kind, direction| Some((Quantity::Bandwidth(kind, direction), "bandwidth"));

@@ -1,8 +1,9 @@
-//! Fitting a system's profiles to measurements of it.
+//! Fits a system's profiles to measurements of it.
 //!
-//! Every value with physical bounds may be fitted; which are is the caller's choice, by default all fitted ones of the
-//! system's own profiles. The residual of a measurement is the logarithm of predicted over measured in units of the
-//! expected noise. What comes back says how well each value is known and what the data cannot tell apart.
+//! The caller may select any value with physical bounds; the default is all fitted values of the
+//! system's own profiles. The residual of a measurement is the logarithm of predicted over measured
+//! in units of the expected noise. The result states how well each value is known and which values
+//! the data cannot separate.
 
 mod fit;
 mod identifiability;
@@ -23,58 +24,58 @@ use crate::validation::{self, ValidationError};
 use std::collections::HashMap;
 use verbena_model::profile::{Error, Library, Overrides, Recorded, System, Tag};
 
-/// What a calibration works on.
+/// Input of a calibration.
 #[derive(Debug, Clone)]
 pub struct Task<'a> {
-    /// Profiles to begin with.
+    /// Initial profiles.
     pub library: &'a Library,
     /// Name of the system.
     pub system: &'a str,
-    /// Paths to fit; all fitted values that the system uses where there are none.
+    /// Paths to fit; if empty, all fitted values that the system uses.
     pub free: Vec<String>,
     /// Measurements.
     pub observations: &'a [Observation],
     /// Expected relative noise of a measurement.
     pub noise: f64,
-    /// Steps of the search, at most.
+    /// Maximum number of search steps.
     pub steps: usize,
-    /// Threads; the result does not depend on them.
+    /// Number of threads; does not affect the result.
     pub threads: usize,
 }
 
-/// What a calibration came to.
+/// Result of a calibration.
 #[derive(Debug, Clone)]
 pub struct Calibrated {
     /// The parameters.
     pub free: Vec<Free>,
-    /// Unit of each.
+    /// Unit of each parameter.
     pub units: Vec<String>,
     /// The fit.
     pub fit: Fit,
-    /// What the data tell.
+    /// Identifiability of the parameters.
     pub identified: Identified,
-    /// What the fitted system gives for each observation.
+    /// The fitted system's prediction for each observation.
     pub predicted: Vec<f64>,
 }
 
-/// A calibration that cannot begin.
+/// Reason why a calibration cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Unfit {
-    /// A profile is wrong.
+    /// A profile is invalid.
     #[error(transparent)]
     Profile(#[from] Error),
-    /// A parameter that is not there or has no bounds.
+    /// A parameter does not exist or has no bounds.
     #[error("{path}: {reason}")]
     Parameter {
-        /// Its path.
+        /// The parameter's path.
         path: String,
-        /// What is wrong.
+        /// The problem.
         reason: &'static str,
     },
-    /// Measurements of message passing on a system that has none.
+    /// There are measurements of message passing, but the system has no MPI library.
     #[error("the system {0} names no mpi, and there are measurements of message passing")]
     NoMessagePassing(String),
-    /// The measurements are data that validate the models.
+    /// The measurements are validation data.
     #[error(
         "the measurements are the validation curve {0} of papers/validation: nothing may be fitted to it"
     )]
@@ -82,19 +83,24 @@ pub enum Unfit {
     /// The validation data cannot be read.
     #[error(transparent)]
     ValidationData(#[from] ValidationError),
-    /// Fewer measurements than parameters.
+    /// There are fewer measurements than parameters.
     #[error(
         "{observations} measurements cannot fix {parameters} values; name fewer with --fit, or measure more sizes"
     )]
     TooFew {
-        /// Measurements that the models can be held against.
+        /// Measurements that the models can predict.
         observations: usize,
         /// Values to fit.
         parameters: usize,
     },
 }
 
-/// Fits.
+/// Fits the chosen parameters to the measurements.
+///
+/// # Errors
+///
+/// Returns [`Unfit`] if a profile or parameter is invalid, if the measurements are validation data
+/// or fewer than the parameters, or if they need an MPI library that the system lacks.
 pub fn calibrate(task: &Task<'_>) -> Result<Calibrated, Unfit> {
     refuse_validation(task.observations)?;
     let chosen = chosen(task)?;
@@ -129,7 +135,7 @@ pub fn calibrate(task: &Task<'_>) -> Result<Calibrated, Unfit> {
             });
         task.library.with(&overrides)?.system(task.system)
     };
-    // Every value stays within its bounds, so what can be wrong is wrong at the start.
+    // Every value stays within its bounds, so any error shows at the start.
     let start: Vec<f64> = free.iter().map(|f| f.start).collect();
     with(&start)?;
     let residuals = |values: &[f64]| -> Vec<f64> {
@@ -152,7 +158,7 @@ pub fn calibrate(task: &Task<'_>) -> Result<Calibrated, Unfit> {
     })
 }
 
-/// Measurements to fit to must not be those that the models are judged by.
+/// Refuses validation data: the models must not be fitted to the data that judge them.
 fn refuse_validation(observations: &[Observation]) -> Result<(), Unfit> {
     let sources = validation::shipped()?;
     let curves: Vec<_> = sources.into_iter().flat_map(|s| s.curves).collect();
@@ -166,7 +172,7 @@ fn refuse_validation(observations: &[Observation]) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// What the system gives for each observation; the same question is asked once.
+/// Returns the system's prediction for each observation; equal questions are computed once.
 fn predict(system: &System, observations: &[Observation]) -> Vec<f64> {
     let mut known = HashMap::new();
     observations
@@ -179,7 +185,8 @@ fn predict(system: &System, observations: &[Observation]) -> Vec<f64> {
         .collect()
 }
 
-/// Values to fit: whole numbers are not among them, for a search needs to make small steps.
+/// Returns the values to fit. Whole numbers are excluded by default, because the search makes small
+/// steps.
 fn chosen(task: &Task<'_>) -> Result<Vec<Recorded>, Unfit> {
     let continuous =
         |recorded: &Recorded| !["1", "B", "KiB", "MiB"].contains(&recorded.unit.as_str());

@@ -1,4 +1,4 @@
-//! What was measured, in the terms of the models.
+//! Measurements in the models' terms.
 
 use crate::bench::{
     Bandwidth, Direction, Latency, Operation, Ranks, Start, bandwidth, latency, mpi_bandwidth,
@@ -7,12 +7,12 @@ use crate::bench::{
 use verbena_model::adapter::{Fidelity, Kind, Placement};
 use verbena_model::profile::System;
 
-/// A quantity that the models give as well.
+/// A quantity that the models can predict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Quantity {
-    /// Half a round trip of writes, seen in memory; a read's whole time.
+    /// Half a round trip of writes, seen in memory; for reads the whole time.
     Latency(Kind),
-    /// A stream.
+    /// A stream of messages.
     Bandwidth(Kind, Direction),
     /// Half a round trip between two ranks on two nodes.
     MpiLatency,
@@ -23,21 +23,21 @@ pub enum Quantity {
 /// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
-    /// Of what.
+    /// The measured quantity.
     pub quantity: Quantity,
-    /// Bytes of a message.
+    /// Bytes per message.
     pub bytes: u64,
-    /// Pairs of processes at once.
+    /// Number of concurrent process pairs.
     pub pairs: usize,
     /// The figure: microseconds, or 10^6 bytes a second.
     pub figure: f64,
 }
 
-/// Messages up to this size go inline, as measurement programs do by default.
+/// Messages up to this size are inline, the default of measurement programs.
 pub(super) const INLINE: u64 = 220;
 
 impl Observation {
-    /// What it is, for people.
+    /// Returns a description of the measurement for people.
     pub fn label(&self) -> String {
         let kind = |kind| match kind {
             Kind::Read => "read",
@@ -59,7 +59,7 @@ impl Observation {
         }
     }
 
-    /// Its unit.
+    /// Returns the figure's unit.
     pub fn unit(&self) -> &'static str {
         match self.quantity {
             Quantity::Latency(_) | Quantity::MpiLatency => "us",
@@ -67,12 +67,12 @@ impl Observation {
         }
     }
 
-    /// Whether the system needs a message-passing library to give it.
+    /// Returns whether predicting it needs a message-passing library.
     pub fn passes_messages(&self) -> bool {
         matches!(self.quantity, Quantity::MpiLatency | Quantity::MpiBandwidth)
     }
 
-    /// What a modelled system gives for it.
+    /// Returns the prediction of a modelled system.
     pub fn predicted(&self, system: &System) -> f64 {
         match self.quantity {
             Quantity::Latency(kind) => {

@@ -1,14 +1,14 @@
-//! Fitted values as profiles: one for each part that has some, based on the one it had, and a system of them.
+//! Fitted values as profiles: one for each part with fitted values, based on the original part, and
+//! a system that uses them.
 
 use super::Calibrated;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use verbena_model::profile::{Library, ProfileKind, SystemNames};
 
-/// What the names of fitted profiles end in.
 const ENDING: &str = "calibrated";
 
-/// A profile's file.
+/// A profile file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlay {
     /// Its name, without `.toml`.
@@ -17,8 +17,8 @@ pub struct Overlay {
     pub text: String,
 }
 
-/// Profiles with what was fitted for `system`, the system itself last. Values that the data do not see stay as they were.
-/// `source` says in words what they were fitted to.
+/// Returns profiles with the values fitted for `system`, the system itself last. Values that the
+/// data do not determine are left out. `source` describes in words the data of the fit.
 pub fn overlay(
     library: &Library,
     system: &str,
@@ -28,7 +28,7 @@ pub fn overlay(
     let Ok(names) = library.system_names(system) else {
         return Vec::new();
     };
-    // Kind and name of a part; its sections; their values.
+    // Values by kind and name of a part, then by section.
     let mut parts: BTreeMap<(&str, &str), BTreeMap<&str, String>> = BTreeMap::new();
     let unseen = &calibrated.identified.unseen;
     for ((free, unit), value) in calibrated
@@ -81,12 +81,13 @@ fn head(kind: &str, base: &str) -> String {
     )
 }
 
-/// A string as TOML writes it.
+/// Quotes a string as TOML.
 pub(crate) fn string(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-/// Kind and name of the system's part to which a path belongs, be it by its base, and the key in it.
+/// Returns the kind and name of the system's part to which a path belongs, directly or through its
+/// base, and the key in it.
 fn part_of<'l>(
     library: &'l Library,
     names: &'l SystemNames,

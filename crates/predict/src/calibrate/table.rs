@@ -1,15 +1,16 @@
-//! What a calibration came to, for people: the values, how well they fit, and what the data do not tell.
+//! Text tables of a calibration: the values, the quality of the fit, and the parameters that the
+//! data do not determine.
 
 use super::{Calibrated, Fit, Free, Identified, Observation};
 use std::fmt::Write;
 
-/// A value this near to a bound, relative to the whole range, is at it.
+/// A value counts as at a bound if it is this near to it, relative to the whole range.
 const AT_BOUND: f64 = 1e-6;
 
-/// A value whose standard error is a larger share of it than this is hardly known.
+/// A value counts as hardly known if its standard error is a larger share of it than this.
 const HARDLY_KNOWN: f64 = 0.25;
 
-/// The tables.
+/// Returns the tables.
 pub fn text(calibrated: &Calibrated, observations: &[Observation]) -> String {
     let Calibrated {
         free,
@@ -24,7 +25,7 @@ pub fn text(calibrated: &Calibrated, observations: &[Observation]) -> String {
     out
 }
 
-/// The values with what is known of them.
+/// Returns the table of values with their uncertainty.
 pub(crate) fn values(
     free: &[Free],
     units: &[String],
@@ -63,7 +64,7 @@ pub(crate) fn values(
     out
 }
 
-/// Measurements of one thing, over all launches.
+/// All measurements of one quantity, over all launches.
 struct Group {
     label: String,
     unit: &'static str,
@@ -120,7 +121,7 @@ fn fits(out: &mut String, calibrated: &Calibrated, observations: &[Observation])
     );
 }
 
-/// What the measurements do not tell.
+/// Returns the parameters that the measurements do not determine.
 pub(crate) fn limits(free: &[Free], fit: &Fit, identified: &Identified) -> String {
     let mut out = String::new();
     for pair in &identified.inseparable {
@@ -130,7 +131,8 @@ pub(crate) fn limits(free: &[Free], fit: &Fit, identified: &Identified) -> Strin
             pair.one, pair.other, pair.correlation
         );
     }
-    // Three or more values that only add up are correlated less in pairs; their errors give them away.
+    // Three or more values of which only a sum is measured are less correlated in pairs; large
+    // errors reveal them.
     let paired = |path: &String| {
         let mut pairs = identified.inseparable.iter();
         pairs.any(|pair| pair.one == *path || pair.other == *path)
@@ -155,7 +157,7 @@ pub(crate) fn limits(free: &[Free], fit: &Fit, identified: &Identified) -> Strin
     out
 }
 
-/// Four significant digits.
+/// Formats with four significant digits.
 fn short(value: f64) -> String {
     let digits = match value.abs() {
         zero if zero < 1e-9 => 0,

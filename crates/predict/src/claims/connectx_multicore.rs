@@ -1,4 +1,4 @@
-//! How the claims of connectx_multicore are measured: InfiniHost III and ConnectX, DDR, on Bensley.
+//! Measures the claims of connectx_multicore: InfiniHost III and ConnectX, DDR, on Bensley.
 
 use super::{Bench, Outcome, mean_ratio};
 use crate::application::{halo, lammps};
@@ -6,16 +6,16 @@ use crate::suite::Suite;
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::System;
 
-/// Sizes below 256 bytes, as the figures have them.
+/// Sizes below 256 bytes, as in the figures.
 const BELOW_256: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-/// Latency of inline writes of several pairs in lockstep, in microseconds.
+/// Returns the latency of inline writes of several pairs in lockstep, in microseconds.
 pub(crate) fn write(system: &System, bytes: u64, pairs: usize) -> f64 {
     let suite = Suite::new(system, "multi-pair.write-latency");
     suite.pairs(pairs).size(bytes).figure()
 }
 
-/// The same of reads.
+/// Like [`write`], for reads.
 pub(crate) fn read(system: &System, bytes: u64, pairs: usize) -> f64 {
     let suite = Suite::new(system, "multi-pair.read-latency");
     suite.pairs(pairs).size(bytes).figure()
@@ -26,7 +26,7 @@ fn send(system: &System) -> f64 {
     suite.transport("rc").size(1).figure()
 }
 
-/// Writes of several pairs together, in 10^6 bytes a second.
+/// Returns the bandwidth of writes of several pairs together, in 10^6 bytes a second.
 pub(crate) fn write_bandwidth(system: &System, bytes: u64, pairs: usize) -> f64 {
     let suite = Suite::new(system, "multi-pair.write-bandwidth");
     suite.pairs(pairs).size(bytes).every_signalled().figure()
@@ -109,7 +109,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         }
         "halo_gain_small_tiles" => halo_time(&third, 32, 2) / halo_time(&connectx, 32, 2),
         "halo_gain_scaling" => {
-            // The bound holds for all; the figure shown is the one nearest to a limit.
+            // The bound holds for all ratios; the figure shown is the one nearest to a limit.
             let ratios = [4, 8, 16, 32]
                 .map(|ranks| halo_time(&third, ranks, 2) / halo_time(&connectx, ranks, 2));
             let room = |ratio: &f64| (ratio / 2.0).min(5.0 / ratio);
@@ -138,12 +138,12 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
     Some(Outcome::Figure(figure))
 }
 
-/// Microseconds of an exchange on four nodes.
+/// Returns the microseconds of an exchange on four nodes.
 pub(crate) fn halo_time(system: &System, ranks: usize, tile: u64) -> f64 {
     halo(system, ranks, 4, tile, Fidelity::Packet)
 }
 
-/// Milliseconds of a step of the rhodopsin benchmark on four nodes.
+/// Returns the milliseconds of a step of the rhodopsin benchmark on four nodes.
 pub(crate) fn loop_times(bench: &Bench<'_>, systems: [&System; 2], ranks: usize) -> [f64; 2] {
     let applications = bench.applications();
     systems.map(|system| lammps(system, &applications, ranks, 4))

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What kind of statement a claim is.
+/// Kind of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
@@ -11,7 +11,7 @@ pub enum ClaimKind {
     Absolute,
     /// One configuration over another.
     Ratio,
-    /// Must lie between `low` and `high`.
+    /// A value that must lie between `low` and `high`.
     Bound,
     /// A statement about a curve.
     Shape,
@@ -23,10 +23,10 @@ pub enum ClaimKind {
 pub struct Claim {
     /// `<paper>.<what>`.
     pub id: String,
-    /// Section, table or figure.
+    /// Section, table or figure of the paper.
     #[serde(rename = "where")]
     pub place: String,
-    /// What was measured on what.
+    /// The measured system and quantity.
     pub setup: String,
     /// Kind of statement.
     pub kind: ClaimKind,
@@ -35,25 +35,25 @@ pub struct Claim {
     /// Several published figures.
     #[serde(default)]
     pub values: BTreeMap<String, f64>,
-    /// Not below.
+    /// Lower bound.
     pub low: Option<f64>,
-    /// Not above.
+    /// Upper bound.
     pub high: Option<f64>,
     /// Unit of the figures.
     #[serde(default)]
     pub unit: String,
-    /// The predicate of a shape.
+    /// Predicate of a shape.
     pub check: Option<String>,
-    /// Why the shipped models miss it, if they do.
+    /// Reason why the shipped models miss it, if they do.
     #[serde(skip_deserializing)]
     pub miss: Option<String>,
-    /// Why it says nothing about the models, if it does not.
+    /// Reason why it says nothing about the models, if so.
     #[serde(skip_deserializing)]
     pub without: Option<String>,
 }
 
 impl Claim {
-    /// The paper's part of the id.
+    /// Returns the part of the id that names the paper.
     pub fn paper(&self) -> &str {
         self.id.split('.').next().unwrap_or(&self.id)
     }
@@ -91,23 +91,23 @@ struct Without {
     why: String,
 }
 
-/// The claims cannot be read.
+/// Reason why the claims cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// A file is not as it should be.
+    /// A file is invalid.
     #[error("papers/{file}: {source}")]
     File {
-        /// Its name.
+        /// Name of the file.
         file: &'static str,
-        /// What is wrong.
+        /// The parser's error.
         source: toml::de::Error,
     },
-    /// A note on no claim.
+    /// A note refers to a claim that does not exist.
     #[error("papers/{file}: there is no claim {claim:?}")]
     Unknown {
-        /// Where the note is.
+        /// File of the note.
         file: &'static str,
-        /// What it names.
+        /// The missing claim.
         claim: String,
     },
 }
@@ -126,7 +126,11 @@ macro_rules! paper {
     };
 }
 
-/// The claims that come with the program.
+/// Returns the claims that come with the program.
+///
+/// # Errors
+///
+/// Returns [`ClaimError`] if a file is invalid or a note refers to a claim that does not exist.
 pub fn shipped() -> Result<Vec<Claim>, ClaimError> {
     let Claims { claim: mut claims } = paper!("claims.toml")?;
     let Misses { miss: misses } = paper!("misses.toml")?;

@@ -1,4 +1,5 @@
-//! How the claims of memfree are measured: InfiniHost III Ex with contexts in its own memory and in the host's.
+//! Measures the claims of memfree: InfiniHost III Ex with contexts in adapter memory and in host
+//! memory.
 
 use super::{Bench, Outcome};
 use crate::application::{Kernel, nas};
@@ -8,13 +9,12 @@ use std::collections::BTreeMap;
 use verbena_model::adapter::{Kind, Placement};
 use verbena_model::profile::System;
 
-/// Connections of the many-connections experiments.
 pub(crate) const CONNECTIONS: usize = 128;
 
-/// Buffer of the access experiment.
+/// Buffer size of the access experiment in bytes.
 const BUFFER: u64 = 512;
 
-/// A write to its completion, over so many queue pairs in turn.
+/// Returns the time of a write up to its completion, over a number of queue pairs in turn.
 pub(crate) fn in_turn(system: &System, connections: usize) -> f64 {
     let at = [
         ("queue-pairs", connections.into()),
@@ -23,19 +23,19 @@ pub(crate) fn in_turn(system: &System, connections: usize) -> f64 {
     Suite::new(system, "internals.contexts").figure_at(&at)
 }
 
-/// Within one adapter, from one of its memories to the same; one way.
+/// Returns the one-way time of a transfer within one adapter, from one of its memories to the same.
 pub(crate) fn loopback(system: &System, memory: &str, bytes: u64) -> f64 {
     let suite = Suite::new(system, "internals.device-memory").size(bytes);
     suite.figure_at(&[("memory", memory.into())]) / 2.0
 }
 
-/// Time of a scatter over all connections, in microseconds.
+/// Returns the time of a scatter over all connections, in microseconds.
 pub(crate) fn scatter(system: &System, bytes: u64) -> f64 {
     let suite = Suite::new(system, "internals.scatter").size(bytes).fine();
     suite.figure_at(&[("queue-pairs", CONNECTIONS.into())])
 }
 
-/// Host memory of a process with so many connections, 10^6 bytes.
+/// Returns the host memory of a process with a number of connections, in 10^6 bytes.
 pub(crate) fn host_memory(system: &System, connections: usize) -> f64 {
     let at = [
         ("connections", connections.into()),
@@ -44,7 +44,8 @@ pub(crate) fn host_memory(system: &System, connections: usize) -> f64 {
     Suite::new(system, "internals.footprint").figure_at(&at)
 }
 
-/// 64 KB messages one after the other on one connection, `reuse` of them from the buffer used before.
+/// Sends 64 KB messages one after the other on one connection; a share `reuse` of them uses the
+/// previous buffer.
 pub(crate) fn reuse(system: &System, reuse: f64) -> f64 {
     let operation = Operation::new(Kind::Send, 65536, Placement::Reference);
     let messages = 120;
@@ -58,7 +59,7 @@ pub(crate) fn reuse(system: &System, reuse: f64) -> f64 {
     bandwidth(system, bench).sent
 }
 
-/// Per cent that a scatter takes longer without adapter memory.
+/// Returns the additional time of a scatter without adapter memory, in per cent.
 pub(crate) fn penalty(mem: &System, free: &System, bytes: u64) -> f64 {
     (scatter(free, bytes) / scatter(mem, bytes) - 1.0) * 100.0
 }
@@ -134,7 +135,8 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "bandwidth_reuse_25" => both(&|system| reuse(system, 0.25)),
         "bandwidth_reuse_0" => both(&|system| reuse(system, 0.0)),
         "host_memory_128_qps" => {
-            // Both ends' processes are on nodes with the adapter; a node's share is what one process sees.
+            // The processes of both sides are on nodes with the adapter; the figure of one process
+            // is a node's share.
             Outcome::Figure(host_memory(&free, CONNECTIONS) - host_memory(&mem, CONNECTIONS))
         }
         "nas_difference" => {

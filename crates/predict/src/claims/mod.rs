@@ -1,8 +1,10 @@
-//! The published claims: every figure of the papers, computed from the profiles and held against what was published.
+//! Evaluates the published claims: computes every figure of the papers from the profiles and
+//! compares it with the published value.
 //!
-//! A claim is data (`papers/claims.toml`); how it is measured is in a file per paper, which runs benchmarks on modelled
-//! systems and knows no published value: those of the suite where it has the benchmark ([`crate::suite`]), others for
-//! what it has not ([`crate::bench`]): several ports, sends both ways, datagram streams, message passing, IP, files.
+//! Claims are data (`papers/claims.toml`). A file per paper measures them by benchmarks on modelled
+//! systems and contains no published value. Benchmarks are the suite's where it has them
+//! ([`crate::suite`]), otherwise the models' own ([`crate::bench`]): several ports, sends in both
+//! directions, datagram streams, message passing, IP, files.
 
 pub(crate) mod connectx_multicore;
 mod load;
@@ -23,19 +25,19 @@ use verbena_model::profile::{
     Applications, Ethernet, FileService, Library, Link, Profile, ProfileKind, Stack, System,
 };
 
-/// What the model says to a claim.
+/// The model's result for a claim.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// One figure, in the claim's unit.
     Figure(f64),
-    /// Several, by name.
+    /// Several figures, by name.
     Figures(BTreeMap<String, f64>),
-    /// Whether a curve has the shape, and what was seen.
+    /// Whether a curve has the claimed shape.
     Shape {
-        /// It has.
+        /// True if it has the shape.
         holds: bool,
-        /// What was seen, in words.
+        /// Description of the observed shape.
         seen: String,
         /// The figures behind it.
         figures: Vec<f64>,
@@ -43,7 +45,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Its figures, in an order that is always the same.
+    /// Returns its figures in a fixed order.
     pub fn figures(&self) -> Vec<f64> {
         match self {
             Outcome::Figure(figure) => vec![*figure],
@@ -53,7 +55,7 @@ impl Outcome {
     }
 }
 
-/// Profiles at hand for the measurements; it remembers which were asked for.
+/// Profiles for the measurements; records which ones were used.
 pub(crate) struct Bench<'a> {
     library: &'a Library,
     asked: Mutex<BTreeSet<(ProfileKind, String)>>,
@@ -78,7 +80,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Kinds and names of the systems and other profiles that were asked for.
+    /// Returns kinds and names of the systems and other profiles that were used.
     pub fn asked(self) -> BTreeSet<(ProfileKind, String)> {
         self.asked.into_inner().expect("no measurement panicked")
     }
@@ -100,7 +102,7 @@ impl<'a> Bench<'a> {
             .unwrap_or_else(|e| panic!("a claim's system is shipped: {e}"))
     }
 
-    /// A system with another message-passing library.
+    /// Returns a system with another message-passing library.
     pub fn system_with(&self, name: &str, mpi: &str) -> System {
         match self.part(ProfileKind::Mpi, mpi) {
             Some(Profile::Mpi(mpi)) => System {
@@ -126,7 +128,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What the models say to a claim; `None` if nothing measures it.
+/// Returns the model's result for a claim; `None` if no benchmark measures it.
 pub(crate) fn measure(bench: &Bench<'_>, id: &str) -> Option<Outcome> {
     let (paper, what) = id.split_once('.')?;
     match paper {
@@ -139,8 +141,8 @@ pub(crate) fn measure(bench: &Bench<'_>, id: &str) -> Option<Outcome> {
     }
 }
 
-/// Evaluates claims on `threads` threads; the result does not depend on their number. `told` gets
-/// each claim's place and value as soon as it is computed.
+/// Evaluates claims on `threads` threads; the result does not depend on their number. Calls `told`
+/// with each claim's index and result as soon as it is computed.
 pub fn evaluate(
     library: &Library,
     claims: &[Claim],
@@ -156,7 +158,6 @@ pub fn evaluate(
     })
 }
 
-/// The geometric mean.
 fn mean_ratio(ratios: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, count) = ratios.into_iter().fold((0.0, 0.0), |(sum, count), ratio| {
         (sum + ratio.ln(), count + 1.0)

@@ -1,4 +1,4 @@
-//! How the claims of pci_express are measured: InfiniHost III Ex against InfiniHost on PCI-X, 4X SDR.
+//! Measures the claims of pci_express: InfiniHost III Ex against InfiniHost on PCI-X, 4X SDR.
 
 use super::{Bench, Outcome};
 use crate::bench::{Bandwidth, Direction, Operation, Ranks, bandwidth, mpi_bandwidth, mpi_latency};
@@ -6,16 +6,17 @@ use crate::suite::Suite;
 use verbena_model::adapter::{Kind, Placement};
 use verbena_model::profile::System;
 
-/// Large messages, as at the peak of the curves.
+/// Size of large messages, at the peak of the curves.
 pub(crate) const LARGE: u64 = 262_144;
 
-/// Latency of a send by reference, in microseconds.
+/// Returns the latency of a send by reference, in microseconds.
 pub(crate) fn send(system: &System, bytes: u64) -> f64 {
     let suite = Suite::new(system, "latency.send");
     suite.transport("rc").size(bytes).inline(0).figure()
 }
 
-/// Sends on as many queue pairs as there are ports; what the suite has of that, by the suite.
+/// Returns the bandwidth of sends on one queue pair per port. One port in one direction is the
+/// suite's benchmark.
 pub(crate) fn sends(system: &System, direction: Direction, bytes: u64) -> f64 {
     if system.ports == 1 && direction == Direction::One {
         return Suite::new(system, "bandwidth.send").size(bytes).figure();

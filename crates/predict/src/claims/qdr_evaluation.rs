@@ -1,5 +1,5 @@
-//! How the claims of qdr_evaluation are measured. Its SDR and DDR figures were taken on older hardware: the InfiniHost
-//! III and the ConnectX on PCI Express 1.
+//! Measures the claims of qdr_evaluation. Its SDR and DDR figures were taken on older hardware: the
+//! InfiniHost III and the ConnectX on PCI Express 1.
 
 use super::{Bench, Outcome};
 use crate::bench::{Bandwidth, Direction, Operation, bandwidth, ipoib_bandwidth, ipoib_latency};
@@ -7,21 +7,20 @@ use crate::suite::Suite;
 use verbena_model::adapter::{Kind, Placement, Transport};
 use verbena_model::profile::System;
 
-/// Gigabits a second of 10^6 bytes a second.
+/// Factor from 10^6 bytes a second to gigabits a second.
 const GIGABIT: f64 = 8e-3;
-/// Largest inline message of the tools that use it.
+/// Largest inline message of the tools that use inline data.
 pub(crate) const INLINE: u32 = 220;
-/// Queue pairs of the SRQ test.
 const SRQ_PAIRS: usize = 16;
 
-/// The SRQ test: sends both ways on many queue pairs.
+/// Runs the SRQ test: sends in both directions on many queue pairs.
 pub(crate) fn srq(system: &System, bytes: u64) -> f64 {
     let operation = Operation::new(Kind::Send, bytes, Placement::Reference);
     let bench = Bandwidth::of(operation).connections(SRQ_PAIRS).both_ways();
     bandwidth(system, bench).received * GIGABIT
 }
 
-/// Datagrams one way: what the sender is done with, and what the receiver gets.
+/// Returns the rates of a one-way datagram stream at the sender and at the receiver.
 fn datagrams(system: &System) -> (f64, f64) {
     let operation = Operation::new(Kind::Send, 2048, Placement::Reference);
     let bench = Bandwidth {
@@ -33,24 +32,25 @@ fn datagrams(system: &System) -> (f64, f64) {
     (rates.sent * GIGABIT, rates.received * GIGABIT)
 }
 
-/// Latency of a benchmark of messages, up to `inline` bytes inside the request, in microseconds.
+/// Returns the latency of a message benchmark in microseconds; messages up to `inline` bytes are
+/// inline.
 pub(crate) fn latency(system: &System, benchmark: &'static str, inline: u32, bytes: u64) -> f64 {
     let suite = Suite::new(system, benchmark);
     suite.transport("rc").size(bytes).inline(inline).figure()
 }
 
-/// The smallest latency: that of a byte.
+/// Returns the latency of one byte, the smallest.
 fn smallest(system: &System, benchmark: &'static str, inline: u32) -> f64 {
     latency(system, benchmark, inline, 1)
 }
 
-/// A ping-pong's rate, 10^6 bytes a second.
+/// Returns the rate of a ping-pong, 10^6 bytes a second.
 pub(crate) fn ping_pong_rate(system: &System, bytes: u64) -> f64 {
     let suite = Suite::new(system, "latency.send");
     bytes as f64 / suite.transport("rc").size(bytes).inline(0).figure()
 }
 
-/// Message size of half the peak, by bisection.
+/// Returns the message size with half the peak rate, by bisection.
 fn half_power(system: &System) -> f64 {
     let peak = ping_pong_rate(system, 4 << 20);
     let (mut low, mut high) = (64.0f64, 262_144.0f64);
@@ -76,7 +76,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "bibandwidth_back_to_back_fibre" => srq(&fibre, 1 << 20),
         "bandwidth_ddr" => srq(&ddr, 1 << 20),
         "bandwidth_sdr" => srq(&sdr, 1 << 20),
-        // One list of the paper, so one operation.
+        // The paper lists these together, so all use one operation.
         "latency_qdr_switched" => smallest(&qdr, "latency.write", INLINE),
         "latency_ddr_switched" => smallest(&ddr, "latency.write", INLINE),
         "latency_sdr_switched" => smallest(&sdr, "latency.write", INLINE),
@@ -94,7 +94,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
                 / large.iter().cloned().fold(f64::MAX, f64::min)
                 - 1.0;
             let small = srq(&qdr, 64) / large[2];
-            // A step: one byte more than so many full packets costs a packet.
+            // A step: one byte more than a whole number of full packets costs another packet.
             let steps = [&qdr, &ddr, &sdr].map(|system| {
                 ping_pong_rate(system, 4 * 2048) / ping_pong_rate(system, 4 * 2048 + 1)
             });

@@ -1,4 +1,4 @@
-//! How the claims of rfio_infiniband are measured: InfiniHost on PCI-X in dual Xeon and in Opteron systems.
+//! Measures the claims of rfio_infiniband: InfiniHost on PCI-X in dual Xeon and in Opteron systems.
 
 use super::{Bench, Outcome};
 use crate::application::{hpl, lattice_per_cpu};
@@ -8,10 +8,10 @@ use crate::bench::{
 use std::collections::BTreeMap;
 use verbena_model::profile::System;
 
-/// The later library of which the paper has first figures.
+/// The later MPI library, for which the paper has first figures.
 pub(crate) const NEWER_MPI: &str = "mvapich-0.9.4";
 
-/// What the readers get when `readers` read.
+/// Returns the total rate of `readers` readers.
 fn aggregate(bench: &Bench<'_>, readers: usize) -> f64 {
     let opteron = bench.system("infinihost-opteron");
     file_service(&opteron, &bench.service(), Reading::by(readers)).aggregate
@@ -59,12 +59,12 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         }
         "rfio_single_reader" => aggregate(bench, 1),
         "rfio_aggregate" => {
-            // Stable from 3 to 24 readers: the figure is the mean of what was run.
+            // Stable from 3 to 24 readers: the figure is the mean over these runs.
             let all = [3, 6, 12, 24].map(|readers| aggregate(bench, readers));
             all.iter().sum::<f64>() / all.len() as f64
         }
         "rfio_saturation" => {
-            // Of the most that the server gives to any number of readers.
+            // Relative to the highest rate with any number of readers.
             let most = [3, 6, 12, 24]
                 .map(|readers| aggregate(bench, readers))
                 .into_iter()

@@ -1,40 +1,38 @@
-//! Holds the model's figure against the published one.
+//! Compares the model's figures with the published ones.
 
 use super::{Claim, ClaimKind, Outcome};
 use serde::Serialize;
 
-/// Relative tolerance of an absolute claim.
 const ABSOLUTE: f64 = 0.05;
-/// Relative tolerance of a ratio.
 const RATIO: f64 = 0.10;
 
 /// Whether the model meets a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Within tolerance, inside the bound, of the shape.
+    /// Within tolerance, within the bound, or of the claimed shape.
     Met,
-    /// Not.
+    /// Not met.
     Missed,
-    /// Nothing measures it.
+    /// No benchmark measures it.
     NotEvaluated,
 }
 
-/// A claim with what the model says.
+/// A claim with the model's result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Evaluated {
     /// The claim.
     pub claim: Claim,
-    /// The model's answer.
+    /// The model's result.
     pub outcome: Option<Outcome>,
-    /// Largest relative error of its figures, where there are figures.
+    /// Largest relative error of its figures, if it has any.
     pub error: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
 }
 
 impl Evaluated {
-    /// Judges.
+    /// Judges the claim.
     pub fn new(claim: Claim, outcome: Option<Outcome>) -> Evaluated {
         let (error, verdict) = match &outcome {
             None => (None, Verdict::NotEvaluated),
@@ -83,7 +81,8 @@ fn judge(claim: &Claim, outcome: &Outcome) -> (Option<f64>, Verdict) {
             }
             (Some(worst), verdict(worst.abs() <= tolerance))
         }
-        // The measurement gives another kind of answer than the claim: our fault, shown as such.
+        // The measurement returns another kind of result than the claim has: an internal error,
+        // shown as such.
         _ => (None, Verdict::NotEvaluated),
     }
 }

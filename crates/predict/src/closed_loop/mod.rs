@@ -1,7 +1,9 @@
-//! Measure an adapter, fit a profile to a part of what was measured, predict the rest, and say how well that went.
+//! The closed loop: measures an adapter, fits a profile to some of the measurements, predicts the
+//! rest, and reports the error.
 //!
-//! The adapter is the software one, whose model has a dozen values ([`verbena_model::software`]). Which measurements are fitted to and which
-//! judge is said by a rule that is older than the model ([`rule`]).
+//! The adapter is the software one, whose model has a dozen values ([`verbena_model::software`]). A
+//! rule that is older than the model decides which measurements are for fitting and which for
+//! judging ([`rule`]).
 
 mod observed;
 mod predicted;
@@ -18,36 +20,36 @@ use crate::calibrate::{Fit, Free, Identified, fit, identify};
 use verbena_fabric::model::Machine;
 use verbena_model::profile::{Error, Library, Overrides, ProfileKind, Recorded, Tag};
 
-/// What the loop works on.
+/// Input of the loop.
 #[derive(Debug, Clone)]
 pub struct Task<'a> {
-    /// Profiles to begin with.
+    /// Initial profiles.
     pub library: &'a Library,
     /// Name of the software adapter's profile among them.
     pub profile: &'a str,
-    /// Paths to fit; all of its values that are tagged as fitted where there are none.
+    /// Paths to fit; if empty, all of its values that are tagged as fitted.
     pub free: &'a [String],
-    /// All that was measured.
+    /// All measurements.
     pub observed: &'a [Observed],
     /// Expected relative noise of a measurement.
     pub noise: f64,
-    /// Steps of the search, at most.
+    /// Maximum number of search steps.
     pub steps: usize,
-    /// Threads; the result does not depend on them.
+    /// Number of threads; does not affect the result.
     pub threads: usize,
 }
 
-/// A figure beside the model's.
+/// A measured figure beside the model's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
-    /// What was measured.
+    /// The measurement.
     pub observed: Observed,
-    /// What the model says.
+    /// The model's figure.
     pub predicted: f64,
 }
 
 impl Compared {
-    /// Model over measured, less one.
+    /// Returns model over measured, less one.
     pub fn error(&self) -> f64 {
         self.predicted / self.observed.figure - 1.0
     }
@@ -63,7 +65,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Mean of the errors' sizes.
+    /// Returns the mean of the absolute errors.
     pub fn mean(&self) -> f64 {
         self.figures
             .iter()
@@ -72,7 +74,7 @@ impl Curve {
             / self.figures.len() as f64
     }
 
-    /// The largest error.
+    /// Returns the figure with the largest error.
     pub fn worst(&self) -> &Compared {
         let size = |one: &&Compared| one.error().abs();
         let all = self.figures.iter();
@@ -81,60 +83,65 @@ impl Curve {
     }
 }
 
-/// What the loop came to.
+/// Result of the loop.
 #[derive(Debug, Clone)]
 pub struct Closed {
-    /// The values that were fitted.
+    /// The fitted values.
     pub free: Vec<Free>,
     /// Unit of each.
     pub units: Vec<String>,
     /// The fit.
     pub fit: Fit,
-    /// What the data tell of them.
+    /// Identifiability of the values.
     pub identified: Identified,
-    /// Benchmarks that were fitted to.
+    /// Benchmarks used for fitting.
     pub fitted: Vec<Curve>,
-    /// Benchmarks that judge.
+    /// Benchmarks used for judging.
     pub judged: Vec<Curve>,
-    /// Figures that were measured and have no answer in the model.
+    /// Measured figures that the model cannot predict.
     pub unanswered: Vec<Observed>,
 }
 
 impl Closed {
-    /// Mean over the benchmarks that judge; `None` without any.
+    /// Returns the mean error over the judging benchmarks; `None` if there are none.
     pub fn error(&self) -> Option<f64> {
         let sum: f64 = self.judged.iter().map(Curve::mean).sum();
         (!self.judged.is_empty()).then(|| sum / self.judged.len() as f64)
     }
 }
 
-/// Why the loop cannot be closed.
+/// Reason why the loop cannot be closed.
 #[derive(Debug, thiserror::Error)]
 pub enum Open {
-    /// A profile is wrong.
+    /// A profile is invalid.
     #[error(transparent)]
     Profile(#[from] Error),
-    /// There is no such profile.
+    /// The profile does not exist.
     #[error("no profile of kind software is called {0:?}")]
     Unknown(String),
-    /// There is no such value to fit.
+    /// The value to fit does not exist.
     #[error("{0} is no value that can be fitted; there are {1}")]
     Value(String, String),
-    /// Fewer measurements than values.
+    /// There are fewer measurements than values.
     #[error(
         "{figures} figures of the benchmarks that are fitted to ({benchmarks}) cannot fix {values} values"
     )]
     TooFew {
-        /// Figures of the benchmarks that are fitted to.
+        /// Figures of the fitting benchmarks.
         figures: usize,
-        /// These benchmarks.
+        /// The fitting benchmarks.
         benchmarks: String,
         /// Values to fit.
         values: usize,
     },
 }
 
-/// Fits to one part of the measurements and holds the result against the other.
+/// Fits to one part of the measurements and judges the result by the other.
+///
+/// # Errors
+///
+/// Returns [`Open`] if the profile or a value does not exist, a profile is invalid, or the
+/// measurements are too few.
 pub fn close(task: &Task<'_>) -> Result<Closed, Open> {
     let chosen = chosen(task)?;
     let free: Vec<Free> = chosen.iter().map(free).collect();
@@ -147,7 +154,7 @@ pub fn close(task: &Task<'_>) -> Result<Closed, Open> {
             });
         machine(&task.library.with(&overrides)?, task.profile)
     };
-    // Every value stays within its bounds, so what can be wrong is wrong at the start.
+    // Every value stays within its bounds, so any error shows at the start.
     let start: Vec<f64> = free.iter().map(|free| free.start).collect();
     let beginning = predicted(&with(&start)?, task.observed, Effort::Verdict);
     let answered = task.observed.iter().zip(&beginning);
@@ -183,7 +190,11 @@ pub fn close(task: &Task<'_>) -> Result<Closed, Open> {
     })
 }
 
-/// A software adapter of the library as a machine.
+/// Returns a software adapter of the library as a machine.
+///
+/// # Errors
+///
+/// Returns [`Open::Unknown`] if there is no such profile, or [`Open::Profile`] if it is invalid.
 pub fn machine(library: &Library, name: &str) -> Result<Machine, Open> {
     match library.software(name) {
         Some(_) => Ok(Machine::of(library, name)?),
@@ -191,7 +202,8 @@ pub fn machine(library: &Library, name: &str) -> Result<Machine, Open> {
     }
 }
 
-/// The profile's own values that are tagged as fitted. Sizes of caches are the host's to say.
+/// Returns the profile's own values that are tagged as fitted. Cache sizes are excluded, because
+/// they are the host's.
 fn chosen(task: &Task<'_>) -> Result<Vec<Recorded>, Open> {
     let own = |one: &&Recorded| one.kind == ProfileKind::Software && one.profile == task.profile;
     let all = task.library.recorded().iter().filter(own);

@@ -1,4 +1,4 @@
-//! What was measured, as figures that the model is asked for, too.
+//! Measured figures in a form that the model can predict.
 
 use super::rule;
 use verbena_measure::compare::Better;
@@ -10,9 +10,9 @@ use verbena_workloads::{Benchmark, Processes, find};
 pub struct Observed {
     /// The benchmark.
     pub benchmark: &'static Benchmark,
-    /// Which of its points.
+    /// Parameters of the point.
     pub parameters: Parameters,
-    /// Which of the point's metrics.
+    /// Metric of the point.
     pub metric: String,
     /// Its unit.
     pub unit: String,
@@ -21,17 +21,16 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Whether it is this metric of this point.
     pub(super) fn is_of(&self, point: &Point, metric: &Metric) -> bool {
         self.benchmark.name == point.benchmark
             && self.metric == metric.name
             && self.parameters == point.parameters
     }
 
-    /// What it is, for people.
+    /// Returns a description of the figure for people.
     pub fn label(&self) -> String {
         let parameters = self.parameters.iter();
-        // What all points have alike says nothing.
+        // Values that all points share carry no information.
         let told = parameters.filter(|(_, value)| {
             !matches!(value, Value::Word(word) if word == "rc" || word == "own" || word == "one")
         });
@@ -46,7 +45,8 @@ impl Observed {
     }
 }
 
-/// The figures of points of any number of launches and runs that the rule covers, in the order of the points.
+/// Returns the figures of all points that the rule covers, over any number of launches and runs, in
+/// the order of the points.
 pub fn observed(points: &[Point]) -> Vec<Observed> {
     let mut all: Vec<Observed> = Vec::new();
     for point in points.iter().filter(|point| rule::is_covered(point)) {

@@ -1,4 +1,4 @@
-//! What the model has for figures that were measured: the same benchmarks, at the same points.
+//! The model's predictions for measured figures: the same benchmarks at the same points.
 
 use super::Observed;
 use std::collections::BTreeSet;
@@ -8,16 +8,18 @@ use verbena_measure::result::{Point, Value};
 use verbena_workloads::modelled::Modelled;
 use verbena_workloads::{Budget, Options, RateBudget, Record, Sweep};
 
-/// For how long benchmarks run, in virtual time.
+/// Virtual duration of the benchmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
-    /// As short as can be: a search asks hundreds of times, and every byte of a modelled message is moved in earnest.
+    /// As short as possible: a search runs them hundreds of times, and every byte of a modelled
+    /// message is really copied.
     Search,
-    /// As in [`Budget::virtual_time`]: long enough to use the buffers of a benchmark more than once.
+    /// As in [`Budget::virtual_time`]: long enough to use the buffers of a benchmark more than
+    /// once.
     Verdict,
 }
 
-/// The model's figure for each that was measured; `None` where it has no answer.
+/// Returns the model's figure for each measured one; `None` if it has none.
 pub fn predicted(machine: &Machine, observed: &[Observed], effort: Effort) -> Vec<Option<f64>> {
     let mut points: Vec<Point> = Vec::new();
     let mut asked: Vec<&str> = Vec::new();
@@ -44,7 +46,7 @@ pub fn predicted(machine: &Machine, observed: &[Observed], effort: Effort) -> Ve
         .collect()
 }
 
-/// The points of a benchmark that has the sizes of those that were measured.
+/// Runs a benchmark at the sizes of the measured figures.
 fn answers(machine: &Machine, observed: &[&Observed], effort: Effort) -> Vec<Point> {
     let sizes: BTreeSet<usize> = observed
         .iter()
@@ -68,7 +70,7 @@ fn answers(machine: &Machine, observed: &[&Observed], effort: Effort) -> Vec<Poi
             },
             ..Modelled::new(machine.clone(), observed[0].benchmark)
         };
-        // What the model refuses as a whole it has no answer to.
+        // If the model refuses the benchmark, there are no answers.
         let records = modelled
             .run()
             .map_or_else(|_| Vec::new(), |ran| ran.records);

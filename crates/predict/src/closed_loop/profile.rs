@@ -1,15 +1,15 @@
-//! What was fitted, as a profile.
+//! Fitted values as a profile.
 
 use super::Closed;
 use crate::calibrate::quoted;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What the name of a fitted profile ends in.
+/// Suffix of the name of a fitted profile.
 pub const ENDING: &str = "calibrated";
 
-/// The text of a profile that is `base` with the values that were fitted. Values that the measurements do not tell stay as they were.
-/// `source` says in words what they were fitted to.
+/// Returns the text of a profile: `base` with the fitted values. Values that the measurements do
+/// not determine are not changed. `source` describes in words the data of the fit.
 pub fn fitted_profile(base: &str, closed: &Closed, source: &str) -> String {
     let mut sections: BTreeMap<&str, String> = BTreeMap::new();
     let values = closed

@@ -1,20 +1,21 @@
-//! Which measurements of an adapter its profile is fitted to, and which it is judged by. This was written, and committed,
-//! before the model that it is for existed.
+//! The rule that splits an adapter's measurements into those for fitting a profile and those for
+//! judging it. It was written and committed before the model existed.
 //!
-//! 1. Fitted to: the six benchmarks that perftest is known for, latency and bandwidth of writes, reads and sends, and one
-//!    atomic. They are what people have of an adapter before they know this suite.
-//! 2. Judged by: every other benchmark of the suite that is between two processes and that the model has an answer to. None is
-//!    left out for being met badly.
-//! 3. Of either: what goes over reliable connections with receive queues of their own, for other transports are other code with
-//!    costs of their own; polled, for sleeping is the kernel's time.
-//! 4. Of several launches the best figure counts: what disturbs a program makes it slower, never faster.
-//! 5. The error of a benchmark is the mean of |model / measured - 1| over its points and figures; that of the profile is the mean
-//!    over the benchmarks that it is judged by. Message rates are not counted beside the bandwidth that they are a multiple
-//!    of.
+//! 1. Fitting: the six benchmarks that perftest is known for, latency and bandwidth of writes,
+//!    reads and sends, and one atomic. They are the measurements that users have of an adapter
+//!    before they know this suite.
+//! 2. Judging: every other benchmark of the suite between two processes that the model can predict.
+//!    None is excluded for a large error.
+//! 3. Both: only reliable connections with their own receive queues, because other transports use
+//!    other code with other costs; only polling, because sleeping is time of the kernel.
+//! 4. The best figure of several launches counts: disturbances make a program slower, never faster.
+//! 5. The error of a benchmark is the mean of |model / measured - 1| over its points and figures;
+//!    that of the profile is the mean over the judging benchmarks. Message rates do not count
+//!    beside the bandwidth of which they are a multiple.
 
 use verbena_measure::result::{Metric, Point, Value};
 
-/// Benchmarks that are fitted to (1).
+/// Benchmarks for fitting (1).
 pub const FITTED: [&str; 7] = [
     "latency.write",
     "latency.read",
@@ -25,7 +26,7 @@ pub const FITTED: [&str; 7] = [
     "bandwidth.send",
 ];
 
-/// Metrics that are held against the model (5).
+/// Metrics that are compared with the model (5).
 const METRICS: [&str; 6] = [
     "one-way-latency",
     "completion-latency",
@@ -35,12 +36,12 @@ const METRICS: [&str; 6] = [
     "cached-bandwidth",
 ];
 
-/// Whether a benchmark is fitted to.
+/// Returns whether a benchmark is used for fitting.
 pub fn is_fitted(benchmark: &str) -> bool {
     FITTED.contains(&benchmark)
 }
 
-/// Whether a point is of what the model is about (3).
+/// Returns whether a point is within the model's scope (3).
 pub fn is_covered(point: &Point) -> bool {
     let usual = |name: &str, usual: &str| match point.parameters.get(name) {
         None => true,
@@ -58,7 +59,7 @@ pub fn is_covered(point: &Point) -> bool {
         && !point.conduct.search
 }
 
-/// The figures of a point that are held against the model.
+/// Returns the figures of a point that are compared with the model.
 pub fn figures(point: &Point) -> impl Iterator<Item = &Metric> {
     let counted = |metric: &&Metric| METRICS.contains(&metric.name.as_str());
     point.metrics.iter().filter(counted)

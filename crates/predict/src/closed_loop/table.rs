@@ -1,11 +1,12 @@
-//! What the loop came to, for people: the values, the benchmarks that were fitted to, and those that judge.
+//! Text tables of the loop's result: the values, the benchmarks used for fitting, and those used
+//! for judging.
 
 use super::{Closed, Compared, Curve};
 use crate::calibrate::{limits, values};
 use std::fmt::Write;
 use verbena_measure::unit::display;
 
-/// The tables, and the verdict in the last line.
+/// Returns the tables, with the verdict in the last line.
 pub fn text(closed: &Closed) -> String {
     let mut out = values(&closed.free, &closed.units, &closed.fit, &closed.identified);
     out.push_str(&curves("fitted to", &closed.fitted));
@@ -18,7 +19,7 @@ pub fn text(closed: &Closed) -> String {
     out
 }
 
-/// What it comes to, in a sentence.
+/// Returns the result in a sentence.
 pub fn verdict(closed: &Closed) -> String {
     let Some(error) = closed.error() else {
         return "nothing was measured that could judge the profile".to_owned();
@@ -39,7 +40,7 @@ pub fn verdict(closed: &Closed) -> String {
     )
 }
 
-/// What was measured and not predicted, if anything.
+/// Returns the measured figures that were not predicted, if any.
 pub fn unanswered(closed: &Closed) -> Option<String> {
     let each = closed.unanswered.iter();
     let words: Vec<String> = each
@@ -48,7 +49,7 @@ pub fn unanswered(closed: &Closed) -> Option<String> {
     (!words.is_empty()).then(|| format!("not modelled: {}", words.join(", ")))
 }
 
-/// The error that predictions should keep below.
+/// Target for the error of predictions.
 pub const TARGET: f64 = 0.15;
 
 fn curves(title: &str, curves: &[Curve]) -> String {
@@ -71,7 +72,7 @@ fn curves(title: &str, curves: &[Curve]) -> String {
     out
 }
 
-/// A figure in words: where, measured, modelled.
+/// Describes a figure: where, measured, modelled.
 fn told(compared: &Compared) -> String {
     let observed = &compared.observed;
     let [measured, model] =

@@ -13,13 +13,13 @@ const PAIRS: [(&str, usize); 4] = [
     ("4 pairs", 4),
     ("8 pairs", 8),
 ];
-/// As the paper's figures of latency, up to where the adapters' differences end.
+/// As in the paper's figures of latency, up to the size where the adapters' differences end.
 const SMALL: [u64; 10] = [1, 4, 16, 32, 64, 128, 256, 512, 1024, 4096];
 const STREAMED: [u64; 9] = [4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144];
 const TILES: [u64; 6] = [2, 8, 32, 128, 512, 1024];
 const RANKS: [u64; 4] = [4, 8, 16, 32];
 
-/// A curve a number of pairs.
+/// Draws a curve for each number of pairs.
 fn by_pairs<'a>(
     sketch: Sketch<'a>,
     system: &Arc<System>,
@@ -32,7 +32,7 @@ fn by_pairs<'a>(
     })
 }
 
-/// What one adapter's curves are over the other's.
+/// Draws the ratios of two adapters' curves.
 fn gain<'a>(sketch: Sketch<'a>, sizes: &[u64], of: &'static str, by: &'static str) -> Sketch<'a> {
     PAIRS.iter().fold(sketch, |sketch, &(label, _)| {
         sketch.quotient(label, sizes, (of, label), (by, label))
@@ -195,7 +195,8 @@ pub(super) fn figures<'a>(bench: &'a Bench<'a>) -> Vec<Sketch<'a>> {
     figures
 }
 
-/// Figure 3. The paper draws times with InfiniHost III's as 1; its text and the claims give the gain, which is drawn here.
+/// Draws Figure 3. The paper draws times relative to InfiniHost III; its text and the claims give
+/// the gain, which is drawn here.
 fn applications<'a>(
     bench: &'a Bench<'a>,
     third: Arc<System>,

@@ -127,7 +127,7 @@ pub(super) fn figures<'a>(bench: &'a Bench<'a>) -> Vec<Sketch<'a>> {
     figures
 }
 
-/// Figure 4 has times; what it is about is their difference.
+/// Draws Figure 4. The paper draws times to show their difference; the difference is drawn here.
 fn applications<'a>(bench: &'a Bench<'a>, mem: Arc<System>, free: Arc<System>) -> Sketch<'a> {
     let sketch = Sketch::new(
         "nas",

@@ -1,8 +1,8 @@
-//! The papers' figures redrawn: curves of the models, with the published points on them.
+//! The papers' figures redrawn: the models' curves with the published points.
 //!
-//! A figure is planned ([`Sketch`]) in a file per paper, which says what is drawn over what, by which benchmark, and where
-//! each claim stands on it; the published values themselves come from the claims. Every point of every curve is computed on
-//! its own, so that they can be shared out over threads.
+//! A file per paper plans its figures ([`Sketch`]): axes, benchmarks, and the position of each
+//! claim. The published values themselves come from the claims. Every point of every curve is
+//! computed independently, so that threads can share the work.
 
 mod connectx_multicore;
 mod memfree;
@@ -18,7 +18,7 @@ use sketch::{Measurement, Ordinate, Sketch};
 use std::collections::BTreeMap;
 use verbena_model::profile::Library;
 
-/// How a dimension is drawn.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
@@ -28,27 +28,27 @@ pub enum Scale {
     Log,
 }
 
-/// A dimension of a figure.
+/// An axis of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it is.
+    /// Name of the quantity.
     pub name: &'static str,
-    /// In which unit, as the claims write it.
+    /// Unit, as in the claims.
     pub unit: &'static str,
-    /// How it is drawn.
+    /// Scale.
     pub scale: Scale,
 }
 
 /// A curve of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curve {
-    /// For the legend.
+    /// Label for the legend.
     pub label: String,
     /// (x, y).
     pub points: Vec<(f64, f64)>,
 }
 
-/// Where a claim stands on a figure.
+/// Position of a claim on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -65,19 +65,19 @@ pub enum Place {
 pub struct Published {
     /// The claim.
     pub claim: String,
-    /// The curve that it belongs to, by number.
+    /// Index of its curve.
     pub curve: usize,
-    /// Where it stands.
+    /// Its position.
     pub place: Place,
     /// The published value.
     pub value: Option<f64>,
-    /// Not below.
+    /// Lower bound.
     pub low: Option<f64>,
-    /// Not above.
+    /// Upper bound.
     pub high: Option<f64>,
 }
 
-/// A figure of a paper as the models draw it.
+/// A figure of a paper as drawn by the models.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// `<paper>.<what>`.
@@ -85,9 +85,9 @@ pub struct Figure {
     /// Section, table or figure of the paper.
     #[serde(rename = "where")]
     pub place: &'static str,
-    /// What is drawn.
+    /// Title.
     pub title: &'static str,
-    /// What a reader should know of it.
+    /// Note for readers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<&'static str>,
     /// The horizontal axis.
@@ -96,12 +96,12 @@ pub struct Figure {
     pub y: Axis,
     /// The model's curves.
     pub curves: Vec<Curve>,
-    /// What was published.
+    /// The published points.
     pub published: Vec<Published>,
 }
 
 impl Figure {
-    /// The paper's part of the id.
+    /// Returns the part of the id that names the paper.
     pub fn paper(&self) -> &str {
         self.id.split('.').next().unwrap_or(&self.id)
     }
@@ -118,8 +118,8 @@ fn planned<'a>(bench: &'a Bench<'a>, paper: &str) -> Vec<Sketch<'a>> {
     }
 }
 
-/// Draws the figures of the papers that the claims are from, on `threads` threads; the result does not depend on their
-/// number.
+/// Draws the figures of the claims' papers on `threads` threads; the result does not depend on
+/// their number.
 pub fn draw(library: &Library, claims: &[Claim], threads: usize) -> Vec<Figure> {
     let bench = Bench::new(library);
     let mut papers: Vec<&str> = claims.iter().map(Claim::paper).collect();
@@ -152,13 +152,11 @@ pub fn draw(library: &Library, claims: &[Claim], threads: usize) -> Vec<Figure> 
         .collect()
 }
 
-/// A point's paper, figure, curve, and the bits of its x.
+/// Paper, figure, curve, and the bits of x of a point.
 type Key<'a> = (&'a str, &'static str, &'static str, u64);
 
-/// What was computed.
 type Values<'a> = BTreeMap<Key<'a>, f64>;
 
-/// A point to compute.
 struct Measured<'a> {
     key: Key<'a>,
     x: f64,
@@ -194,7 +192,6 @@ mod tests {
         "rfio_infiniband",
     ];
 
-    /// Calls `check` with each paper and its sketches.
     fn for_each_paper(check: impl Fn(&str, &[Sketch<'_>])) {
         let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
         let bench = Bench::new(&library);

@@ -1,4 +1,5 @@
-//! The curves behind the abstract of pci_express: latency and bandwidth by message size on PCI Express and PCI-X.
+//! The curves behind the abstract of pci_express: latency and bandwidth by message size on PCI
+//! Express and PCI-X.
 
 use super::Place::At;
 use super::sketch::{BANDWIDTH, LATENCY, SIZE, Sketch, ratio};
@@ -10,7 +11,7 @@ use verbena_model::profile::System;
 
 const SMALL: [u64; 8] = [1, 8, 32, 128, 256, 512, 1024, 4096];
 const STREAMED: [u64; 8] = [16, 64, 256, 1024, 4096, 16_384, 65_536, LARGE];
-/// Message passing peaks where its rendezvous no longer counts.
+/// Message passing reaches its peak where the rendezvous no longer matters.
 const PASSED: [u64; 7] = [64, 1024, 4096, 16_384, 65_536, LARGE, 4 * LARGE];
 const PEAK: f64 = LARGE as f64;
 

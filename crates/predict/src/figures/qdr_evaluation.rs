@@ -1,5 +1,5 @@
-//! The curves behind the figures that qdr_evaluation gives: rates and latencies by message size at three signal rates, with
-//! two kinds of cable, with and without a switch.
+//! The curves behind the figures of qdr_evaluation: rates and latencies by message size at three
+//! signal rates, with two kinds of cable, with and without a switch.
 
 use super::Place::{At, OnAxis};
 use super::sketch::{LATENCY, SIZE, Sketch, evenly};
@@ -46,7 +46,8 @@ pub(super) fn figures<'a>(bench: &'a Bench<'a>) -> Vec<Sketch<'a>> {
     let fibre = system("connectx-qdr-fibre");
     let ddr = system("connectx-ddr-legacy");
     let sdr = system("infinihost3-sdr-legacy");
-    // As the claims read the paper: QDR by inline writes, DDR by sends by reference, SDR by inline sends.
+    // As the claims read the paper: QDR by inline writes, DDR by sends by reference, SDR by inline
+    // sends.
     let of = |system: &Arc<System>, benchmark: &'static str, inline: u32| {
         let system = system.clone();
         move |bytes| latency(&system, benchmark, inline, bytes)

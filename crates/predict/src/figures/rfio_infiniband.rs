@@ -23,7 +23,7 @@ const STREAMED: [u64; 9] = [
 ];
 const READERS: [u64; 8] = [1, 2, 3, 4, 6, 12, 18, 24];
 const FILES: [u64; 5] = [1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24];
-/// CPUs on which HPL was recorded.
+/// Numbers of CPUs with an HPL recording.
 const LINPACK: [u64; 6] = [1, 2, 4, 8, 16, 26];
 
 pub(super) fn figures<'a>(bench: &'a Bench<'a>) -> Vec<Sketch<'a>> {
@@ -100,7 +100,6 @@ pub(super) fn figures<'a>(bench: &'a Bench<'a>) -> Vec<Sketch<'a>> {
     figures
 }
 
-/// Figures 1 and 2.
 fn applications<'a>(bench: &'a Bench<'a>, xeon: &Arc<System>) -> Vec<Sketch<'a>> {
     let cluster = xeon.clone();
     let linpack = move |cpus: u64| hpl(&cluster, &bench.applications(), cpus as usize, 2);
@@ -128,7 +127,7 @@ fn applications<'a>(bench: &'a Bench<'a>, xeon: &Arc<System>) -> Vec<Sketch<'a>>
     ]
 }
 
-/// Figures 3 and 4: one transfer between two of a kind.
+/// Figures 3 and 4: one transfer between two systems of the same type.
 fn transfers<'a>(
     bench: &'a Bench<'a>,
     xeon: &Arc<System>,
@@ -191,7 +190,6 @@ fn transfers<'a>(
     ]
 }
 
-/// Figure 6.
 fn readers<'a>(bench: &'a Bench<'a>, opteron: Arc<System>) -> Vec<Sketch<'a>> {
     let served = Arc::new(move |readers: u64| {
         file_service(&opteron, &bench.service(), Reading::by(readers as usize))

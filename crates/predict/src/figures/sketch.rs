@@ -1,28 +1,24 @@
-//! The plan of a figure, before anything is computed.
+//! The plan of a figure, before its points are computed.
 
 use super::{Axis, Curve, Figure, Place, Published, Scale};
 use crate::claims::Claim;
 
-/// Messages by size.
 pub(super) const SIZE: Axis = Axis {
     name: "message size",
     unit: "B",
     scale: Scale::Log,
 };
-/// Times.
 pub(super) const LATENCY: Axis = Axis {
     name: "latency",
     unit: "us",
     scale: Scale::Log,
 };
-/// Rates.
 pub(super) const BANDWIDTH: Axis = Axis {
     name: "bandwidth",
     unit: "MB/s",
     scale: Scale::Log,
 };
 
-/// One over the other.
 pub(super) const fn ratio(name: &'static str) -> Axis {
     Axis {
         name,
@@ -31,7 +27,7 @@ pub(super) const fn ratio(name: &'static str) -> Axis {
     }
 }
 
-/// Numbers of something, each twice the former.
+/// Returns the axis of a count that doubles from point to point.
 pub(super) const fn doubling(name: &'static str) -> Axis {
     Axis {
         name,
@@ -40,7 +36,7 @@ pub(super) const fn doubling(name: &'static str) -> Axis {
     }
 }
 
-/// Anything else, evenly.
+/// Returns a linear axis of any other quantity.
 pub(super) const fn evenly(name: &'static str, unit: &'static str) -> Axis {
     Axis {
         name,
@@ -49,37 +45,33 @@ pub(super) const fn evenly(name: &'static str, unit: &'static str) -> Axis {
     }
 }
 
-/// What a model gives at an x.
+/// A model's value at an x.
 pub(super) type Measurement<'a> = dyn Fn(f64) -> f64 + Send + Sync + 'a;
 
-/// What gives a curve its points.
 pub(super) enum Ordinate<'a> {
-    /// A measurement on a model.
     Measured(Box<Measurement<'a>>),
-    /// One curve over another, each by figure and label.
+    /// One curve divided by another, each by figure and label.
     Quotient {
         of: (&'static str, &'static str),
         by: (&'static str, &'static str),
     },
 }
 
-/// A curve to draw.
 pub(super) struct Line<'a> {
     pub label: &'static str,
     pub xs: Vec<f64>,
     pub ordinate: Ordinate<'a>,
 }
 
-/// A claim to lay on a curve.
+/// A claim to mark on a curve.
 struct Mark {
     claim: &'static str,
-    /// Which of a claim's several values.
+    /// Name of the value, if the claim has several.
     part: Option<&'static str>,
     curve: &'static str,
     place: Place,
 }
 
-/// A figure to draw.
 pub(super) struct Sketch<'a> {
     /// Its name within the paper.
     pub what: &'static str,
@@ -112,7 +104,7 @@ impl<'a> Sketch<'a> {
         }
     }
 
-    /// What a reader should know of it.
+    /// Adds a note for readers.
     pub fn note(self, note: &'static str) -> Sketch<'a> {
         Sketch {
             note: Some(note),
@@ -120,7 +112,7 @@ impl<'a> Sketch<'a> {
         }
     }
 
-    /// A curve measured at each x.
+    /// Adds a curve with a measurement at each x.
     pub fn curve(
         mut self,
         label: &'static str,
@@ -135,7 +127,7 @@ impl<'a> Sketch<'a> {
         self
     }
 
-    /// A curve that is one measured curve over another; both have these x.
+    /// Adds a curve that is the quotient of two measured curves; both have these x.
     pub fn quotient(
         mut self,
         label: &'static str,
@@ -151,7 +143,7 @@ impl<'a> Sketch<'a> {
         self
     }
 
-    /// Lays a claim of the paper on a curve.
+    /// Marks a claim of the paper on a curve.
     pub fn claim(mut self, claim: &'static str, curve: &'static str, place: Place) -> Sketch<'a> {
         self.marks.push(Mark {
             claim,
@@ -162,7 +154,7 @@ impl<'a> Sketch<'a> {
         self
     }
 
-    /// Lays one of a claim's several values on a curve.
+    /// Marks one of a claim's several values on a curve.
     pub fn part(
         mut self,
         claim: &'static str,
@@ -179,13 +171,14 @@ impl<'a> Sketch<'a> {
         self
     }
 
-    /// The number of the curve with this label.
+    /// Returns the index of the curve with this label.
     fn number(&self, label: &str) -> usize {
         let found = self.curves.iter().position(|line| line.label == label);
         found.unwrap_or_else(|| panic!("{} has a curve {label:?}", self.what))
     }
 
-    /// The figure, with values by curve and x. A claim that is not among `claims` is not on it.
+    /// Returns the figure, with values by curve and x. Only marks of claims in `claims` are
+    /// included.
     pub fn figure(
         &self,
         paper: &str,
@@ -212,7 +205,7 @@ impl<'a> Sketch<'a> {
         }
     }
 
-    /// How many claims are to be on it.
+    /// Returns the number of marked claims.
     #[cfg(test)]
     pub fn marked(&self) -> usize {
         self.marks.len()

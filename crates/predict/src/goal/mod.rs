@@ -1,8 +1,9 @@
 //! Schedules of sends, receives and calculations in GOAL's text format, run on a model.
 //!
-//! Each rank has operations, and each operation others that must have ended (`requires`) or begun (`irequires`) before it begins. So a
-//! schedule is a program without its computing: traces become schedules by Schedgen. Source: Hoefler, Siebert, Lumsdaine: Group
-//! Operation Assembly Language (ICPP 2009); the text is what LogGOPSim's `txt2bin` reads (spcl/LogGOPSim, `txt2bin.re`).
+//! Each rank has operations. An operation begins after others have ended (`requires`) or begun
+//! (`irequires`). A schedule is thus a program reduced to messages and durations; Schedgen converts
+//! traces to schedules. Source: Hoefler, Siebert, Lumsdaine: Group Operation Assembly Language
+//! (ICPP 2009); the text format is that of LogGOPSim's `txt2bin` (spcl/LogGOPSim, `txt2bin.re`).
 
 mod run;
 mod schedule;

@@ -1,7 +1,9 @@
-//! Runs a schedule: each operation begins when what it requires has come, and takes what it takes on the model.
+//! Runs a schedule: each operation begins when its requirements are met, and takes the model's
+//! time.
 //!
-//! A calculation occupies a core, a send and a receive do as the system's message-passing library does. What of one core is ready
-//! goes in the order of becoming so. A send ends when its buffer may be used again, a receive when the message is there.
+//! A calculation occupies a core; a send and a receive occupy it as in the system's message-passing
+//! library. The operations of a core run in the order in which they become ready. A send ends when
+//! its buffer is reusable, a receive when the message has arrived.
 
 use super::schedule::{Act, Operation, Schedule, followers};
 use super::text::Fault;
@@ -15,32 +17,38 @@ use verbena_model::kernel::{Sim, Time};
 use verbena_model::mpi::{Rank, Wanted, World};
 use verbena_model::profile::System;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// When each rank's last operation ended; that of a rank without any is the beginning.
+    /// End of each rank's last operation; time zero for a rank without operations.
     pub ends: Vec<Time>,
 }
 
 impl Outcome {
-    /// When all had ended.
+    /// Returns the time when all ranks have ended.
     pub fn last(&self) -> Time {
         self.ends.iter().copied().max().unwrap_or_default()
     }
 }
 
-/// Why a schedule has no time on a system.
+/// Reason why a schedule has no time on a system.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The system cannot run it.
     #[error("{0}")]
     System(String),
-    /// Something in it has no end, or does not fit.
+    /// The schedule has an operation that never ends, or a message that does not fit.
     #[error("{0}")]
     Schedule(#[from] Fault),
 }
 
-/// Runs a schedule, its ranks dealt out in turn over `nodes` nodes. At message fidelity nodes are places of the simulation.
+/// Runs a schedule, its ranks distributed round-robin over `nodes` nodes. At message fidelity,
+/// nodes are places of the simulation.
+///
+/// # Errors
+///
+/// Returns [`Failure::System`] if the system cannot run it, or [`Failure::Schedule`] if an
+/// operation never ends, a message is too long, or a message is never received.
 pub fn run(
     system: &System,
     schedule: &Schedule,
@@ -96,7 +104,8 @@ fn refuse_system(system: &System, nodes: usize) -> Result<(), Failure> {
     }
 }
 
-/// What went wrong, if anything did: a message too long, an operation without an end, a message that nobody took.
+/// Returns the first error, if any: a message that is too long, an operation that never ends, a
+/// message that was not received.
 fn first_fault(
     jobs: &BTreeMap<usize, Rc<Job>>,
     world: &World,
@@ -108,10 +117,10 @@ fn first_fault(
     too_long.or_else(endless).or_else(untaken)
 }
 
-/// The first message that a rank got and did not receive.
+/// Returns the first message that arrived at a rank and was not received.
 fn untaken(world: &World, schedule: &Schedule, rank: usize) -> Option<Fault> {
     let origin = world.unexpected(rank).into_iter().next()?;
-    // Of those that look alike it may have been another.
+    // It may have been any of the sends with the same receiver and tag.
     let alike = |one: &&Operation| match one.act {
         Act::Send { to, tag, .. } => to == rank && tag == origin.tag,
         _ => false,
@@ -127,23 +136,22 @@ fn untaken(world: &World, schedule: &Schedule, rank: usize) -> Option<Fault> {
     })
 }
 
-/// How far an operation has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// So many operations have to come before.
+    /// Number of operations that must come before.
     Waits(usize),
     Begun,
     Ended,
 }
 
-/// A rank's operations on their way.
+/// A rank's operations during the run.
 struct Job {
     sim: Sim,
     /// The rank on each of its cores.
     cores: BTreeMap<u8, Rank>,
     operations: Vec<Operation>,
     states: RefCell<Vec<State>>,
-    /// Operations that wait for each operation's beginning, and for its end.
+    /// Operations that wait for the start, and for the end, of each operation.
     after_begin: Vec<Vec<usize>>,
     after_end: Vec<Vec<usize>>,
     end: Cell<Time>,
@@ -176,7 +184,6 @@ impl Job {
         }
     }
 
-    /// Begins what requires nothing.
     fn begin_ready(self: Rc<Job>) {
         for number in 0..self.operations.len() {
             if self.operations[number].before().next().is_none() {
@@ -197,7 +204,7 @@ impl Job {
         });
     }
 
-    /// Something that these wait for has come.
+    /// Counts down the requirements of waiting operations after one is met.
     fn release(self: &Rc<Job>, waiting: &[usize]) {
         for &number in waiting {
             let left = match self.states.borrow()[number] {
@@ -231,7 +238,7 @@ impl Job {
         }
     }
 
-    /// The first operation that began and did not end.
+    /// Returns the first operation that began and did not end.
     fn endless(&self, rank: usize) -> Option<Fault> {
         let states = self.states.borrow();
         let number = states.iter().position(|state| *state == State::Begun)?;

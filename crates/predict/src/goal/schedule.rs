@@ -1,44 +1,44 @@
-//! A schedule: what each rank does, and what has to come before.
+//! A schedule: the operations of each rank and their dependencies.
 
 use super::text::{Fault, read};
 use std::collections::BTreeMap;
 
-/// What an operation does.
+/// Action of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// Sends a message.
     Send {
-        /// To this rank.
+        /// Destination rank.
         to: usize,
-        /// So long.
+        /// Length in bytes.
         bytes: u64,
-        /// Marked so.
+        /// Message tag.
         tag: u32,
     },
-    /// Receives one.
+    /// Receives a message.
     Receive {
-        /// From this rank; from any without.
+        /// Source rank; `None` for any.
         from: Option<usize>,
-        /// At most so long.
+        /// Maximum length in bytes.
         bytes: u64,
-        /// Marked so; however it is marked without.
+        /// Message tag; `None` for any.
         tag: Option<u32>,
     },
     /// Computes.
     Calculate {
-        /// For so long.
+        /// Duration in nanoseconds.
         nanos: u64,
     },
 }
 
-/// Something that a rank does.
+/// An operation of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// Where it stands in the text.
+    /// Its line in the text.
     pub line: usize,
-    /// What it does.
+    /// Its action.
     pub act: Act,
-    /// On which of its rank's cores.
+    /// The core of its rank.
     pub cpu: u8,
     /// Operations of the same rank that must have ended before it begins.
     pub requires: Vec<usize>,
@@ -47,23 +47,28 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// All that must have begun at least.
+    /// Returns all operations that must at least have begun.
     pub(super) fn before(&self) -> impl Iterator<Item = usize> {
         self.requires.iter().chain(&self.requires_begun).copied()
     }
 }
 
-/// What all ranks do.
+/// The operations of all ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Schedule {
-    /// How many ranks there are.
+    /// Number of ranks.
     pub ranks: usize,
-    /// The operations of those that have any, in the order of the text.
+    /// The operations of each rank that has any, in the order of the text.
     pub operations: BTreeMap<usize, Vec<Operation>>,
 }
 
 impl Schedule {
-    /// Reads a text. What is wrong with it is told with the line.
+    /// Parses a text.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Fault`] with the line if the text is invalid or operations wait for each other
+    /// in a cycle.
     pub fn read(text: &str) -> Result<Schedule, Fault> {
         let schedule = read(text)?;
         for operations in schedule.operations.values() {
@@ -72,12 +77,12 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// Operations of all ranks.
+    /// Returns the number of operations of all ranks.
     pub fn size(&self) -> usize {
         self.operations.values().map(Vec::len).sum()
     }
 
-    /// Bytes of all messages, and how many there are.
+    /// Returns the bytes and the number of all messages.
     pub fn sent(&self) -> (u64, u64) {
         let all = self.operations.values().flatten();
         all.fold((0, 0), |(bytes, messages), operation| match operation.act {
@@ -87,7 +92,7 @@ impl Schedule {
     }
 }
 
-/// Lines of a circle that an error names.
+/// Maximum number of lines of a cycle that an error lists.
 const TOLD: usize = 8;
 
 /// Refuses operations that wait for each other.
@@ -106,7 +111,8 @@ fn refuse_circles(operations: &[Operation]) -> Result<(), Fault> {
     let Some(mut here) = lacking.iter().position(|&count| count > 0) else {
         return Ok(());
     };
-    // Who lacks something waits for another who does: following them leads round.
+    // Each operation that still waits does so for another that waits: following them leads into a
+    // cycle.
     let mut seen = vec![false; operations.len()];
     let mut way = Vec::new();
     while !seen[here] {
@@ -132,7 +138,7 @@ fn refuse_circles(operations: &[Operation]) -> Result<(), Fault> {
     })
 }
 
-/// For each operation those that name it.
+/// Returns for each operation the operations that name it.
 pub(super) fn followers<'a, I: Iterator<Item = usize>>(
     operations: &'a [Operation],
     named: impl Fn(&'a Operation) -> I,

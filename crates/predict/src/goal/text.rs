@@ -12,30 +12,31 @@
 //! }
 //! ```
 //!
-//! Beyond what `txt2bin` takes, names may be required before the line that has them, and a comment may follow on a line. What it
-//! would let pass is refused: a name that a rank has twice, ranks that there are not, numbers that do not fit.
+//! In addition to the format of `txt2bin`, a name may be required before the line that defines it,
+//! and a comment may follow on a line. Some input that it accepts is refused: duplicate names of a
+//! rank, nonexistent ranks, numbers out of range.
 
 use super::schedule::{Act, Operation, Schedule};
 use super::words::{Word, Words};
 use std::collections::{BTreeMap, HashMap};
 
-/// Ranks that a schedule may have.
 const MOST_RANKS: u64 = 1 << 20;
-/// Bytes of all messages, and nanoseconds of all calculations together: so that virtual time, in picoseconds, does not run over.
+/// Maximum bytes of all messages and nanoseconds of all calculations together: virtual time in
+/// picoseconds must not overflow.
 const MOST_BYTES: u64 = 1 << 45;
 const MOST_NANOS: u64 = 1_000_000_000_000_000;
 
-/// What is wrong with a text, and where.
+/// An error in a text, with its line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct Fault {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// What is wrong, and what was expected.
+    /// The problem, and the expected text.
     pub reason: String,
 }
 
-/// Reads a text; what waits for what is not looked at.
+/// Parses a text without checking for cycles.
 pub(super) fn read(text: &str) -> Result<Schedule, Fault> {
     Reader {
         words: Words::new(text),
@@ -49,21 +50,21 @@ pub(super) fn read(text: &str) -> Result<Schedule, Fault> {
 struct Reader<'a> {
     words: Words<'a>,
     schedule: Schedule,
-    /// Of all messages so far, and of all calculations.
+    /// Bytes of all messages so far, and nanoseconds of all calculations.
     bytes: u64,
     nanos: u64,
 }
 
-/// A rank's operations while they are read.
+/// A rank's operations during parsing.
 #[derive(Default)]
 struct Block<'a> {
     operations: Vec<Operation>,
     names: HashMap<&'a str, usize>,
-    /// Which name requires which, of what kind, and where it says so.
+    /// Name of the operation, kind of dependency, required name, and line.
     required: Vec<(&'a str, Requires, &'a str, usize)>,
 }
 
-/// What of the other operation must have come.
+/// State that the other operation must have reached.
 #[derive(Clone, Copy)]
 enum Requires {
     Ended,
@@ -127,7 +128,6 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// A rank that there is.
     fn rank(&self, number: u64) -> Result<usize, Fault> {
         match self.schedule.ranks as u64 {
             0 => Err(self.words.fault("num_ranks must come first".to_owned())),
@@ -243,7 +243,6 @@ impl<'a> Reader<'a> {
         Ok(operation)
     }
 
-    /// Bytes of a message.
     fn message(&mut self) -> Result<u64, Fault> {
         let bytes = self.number("how many bytes")?;
         self.bytes = self.more(self.bytes, bytes, MOST_BYTES, "bytes of messages")?;
@@ -261,7 +260,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Tag, core and adapter of an operation, each once.
+    /// Reads tag, core and adapter of an operation, each at most once.
     fn read_particulars(&mut self, operation: &mut Operation) -> Result<(), Fault> {
         let calculates = matches!(operation.act, Act::Calculate { .. });
         let expected = match calculates {
@@ -323,7 +322,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The end of a line, or of what the line is part of.
+    /// Expects the end of a line or of the enclosing block.
     fn end_of_statement(&mut self, expected: &str) -> Result<(), Fault> {
         match self.words.look()? {
             None | Some(Word::End | Word::Mark('}')) => Ok(()),
@@ -336,7 +335,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Block<'_> {
-    /// The operations, each with the numbers of those that it requires.
+    /// Returns the operations with the numbers of their requirements.
     fn resolved(mut self) -> Result<Vec<Operation>, Fault> {
         for (name, requires, other, line) in self.required {
             let number = |name: &str| {

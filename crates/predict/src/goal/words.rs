@@ -1,11 +1,11 @@
-//! The words of a schedule's text: names, numbers, marks, ends of lines. Spaces and comments are between them.
+//! Splits a schedule's text into tokens: names, numbers, marks, ends of lines. Skips spaces and
+//! comments.
 
 use super::text::Fault;
 
-/// A word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word<'a> {
-    /// Letters, digits and underscores, a letter first.
+    /// Letters, digits and underscores, starting with a letter.
     Name(&'a str),
     /// Digits.
     Number(u64),
@@ -18,7 +18,7 @@ pub(super) enum Word<'a> {
 }
 
 impl Word<'_> {
-    /// As an error names it.
+    /// Describes the token for an error.
     pub fn told(self) -> String {
         match self {
             Word::Name(name) => format!("{name:?}"),
@@ -30,17 +30,16 @@ impl Word<'_> {
     }
 }
 
-/// A text, word by word.
 pub(super) struct Words<'a> {
     rest: &'a str,
     here: usize,
-    /// The line of the word that was taken last.
+    /// Line of the token that was taken last.
     line: usize,
     next: Option<Word<'a>>,
 }
 
 impl<'a> Words<'a> {
-    /// From its beginning.
+    /// Starts at the beginning of a text.
     pub fn new(text: &'a str) -> Words<'a> {
         Words {
             rest: text,
@@ -50,7 +49,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Takes the next word; none at the end of the text.
+    /// Takes the next token; `None` at the end of the text.
     pub fn take(&mut self) -> Result<Option<Word<'a>>, Fault> {
         let word = match self.next.take() {
             Some(word) => Some(word),
@@ -65,7 +64,7 @@ impl<'a> Words<'a> {
         Ok(word)
     }
 
-    /// Looks at the next word.
+    /// Returns the next token without taking it.
     pub fn look(&mut self) -> Result<Option<Word<'a>>, Fault> {
         if self.next.is_none() {
             self.next = self.read()?;
@@ -73,7 +72,7 @@ impl<'a> Words<'a> {
         Ok(self.next)
     }
 
-    /// What is wrong with the word that was taken last.
+    /// Returns an error about the token that was taken last.
     pub fn fault(&self, reason: String) -> Fault {
         Fault {
             line: self.line,
@@ -81,7 +80,6 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The line of the word that was taken last.
     pub fn line(&self) -> usize {
         self.line
     }
@@ -126,7 +124,7 @@ impl<'a> Words<'a> {
         Ok(Some(word))
     }
 
-    /// Passes spaces and comments, which may go over several lines.
+    /// Skips spaces and comments, which may span several lines.
     fn pass_comments(&mut self) -> Result<(), Fault> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\r']);

@@ -1,13 +1,14 @@
-//! What messages take on a host, by their size.
+//! Costs of messages on a host, by size.
 
 use verbena_model::kernel::Time;
 
-/// A time by size, known at some sizes.
+/// Time as a function of size, known at some sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve(Vec<(u64, f64)>);
 
 impl Curve {
-    /// From sizes in bytes and times in nanoseconds, in any order; none if there is no time, or one is none.
+    /// Builds a curve from sizes in bytes and times in nanoseconds, in any order. Returns `None` if
+    /// there is no time, or one is not positive and finite.
     pub fn of(mut points: Vec<(u64, f64)>) -> Option<Curve> {
         points.sort_by_key(|point| point.0);
         points.dedup_by_key(|point| point.0);
@@ -17,7 +18,8 @@ impl Curve {
         (!points.is_empty() && all_times).then_some(Curve(points))
     }
 
-    /// Straight between what is known; below it as at the smallest size, above it as a byte takes at the largest.
+    /// Interpolates linearly between known sizes. Smaller messages take the time of the smallest
+    /// one, larger ones the time per byte of the largest.
     pub fn at(&self, bytes: u64) -> Time {
         let (first, last) = (self.0[0], self.0[self.0.len() - 1]);
         let above = self.0.partition_point(|point| point.0 < bytes);
@@ -34,23 +36,26 @@ impl Curve {
     }
 }
 
-/// What messages take. A message between processes that do nothing else takes less than one after computing: caches have had other
-/// things to do since, and so has whoever works for messages beside the program.
+/// Costs of messages. A message between processes that only communicate takes less than one after
+/// computing, because computing displaces cache lines of the program and of any process that helps
+/// with its messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
-    /// Among many, from the call that sends to the end of the call that receives, with the receiver waiting.
+    /// One of many messages, from the call that sends to the end of the call that receives, with
+    /// the receiver waiting.
     pub one_way: Curve,
-    /// An exchange of two ranks that have just computed, each way.
+    /// An exchange of two ranks that have just computed, per direction.
     pub after_computing: Curve,
-    /// One behind that.
+    /// One of the exchanges that follow it.
     pub shortly_after: Curve,
-    /// Each of many in a row one way, over buffers that caches do not hold.
+    /// Each of many consecutive messages in one direction, over buffers that do not fit the caches.
     pub in_a_row: Curve,
-    /// Bytes up to which who sends does not wait for who receives.
+    /// Largest message in bytes for which the sender does not wait for the receiver.
     pub eager: u64,
 }
 
-/// Messages' ends of a rank since it has computed that are of the first exchange, and those that are shortly after.
+/// Number of message ends after computing that cost as in the first exchange, and as shortly after
+/// it.
 const FIRST: usize = 2;
 const SHORTLY: usize = 16;
 
@@ -63,12 +68,14 @@ impl Costs {
         }
     }
 
-    /// A message that does not wait for its receiver: each end's part, by how many ends its rank has had since it computed.
+    /// Returns the time of each end of a message that does not wait for its receiver. `ends_before`
+    /// is the number of ends of its rank since it computed.
     pub(super) fn end(&self, bytes: u64, ends_before: usize) -> Time {
         self.whole(bytes, ends_before).scaled(0.5)
     }
 
-    /// One that does: from when both are there. What is sent so is large, and a program has used other memory since.
+    /// Returns the time of a message that waits for its receiver, from when both are ready. Such
+    /// messages are large, and the program has used other memory since.
     pub(super) fn transfer(&self, bytes: u64, ends_before: usize) -> Time {
         self.whole(bytes, ends_before).max(self.in_a_row.at(bytes))
     }

@@ -1,4 +1,4 @@
-//! Processors, and how those that share one take turns.
+//! Processors, and how the ranks on a processor take turns.
 
 use super::costs::Costs;
 use super::run::run;
@@ -10,24 +10,25 @@ use verbena_model::mpi::Member;
 /// A host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// Processors; rank r is at number r modulo these.
+    /// Number of processors; rank r runs on processor r modulo this number.
     pub processors: usize,
-    /// How long who computes keeps a processor that another wants, too.
+    /// Time slice of a computing rank on a shared processor.
     pub turn: Time,
-    /// What it takes from one that computes when its turn is over and another looks whether it need still wait.
+    /// Time that a computing rank loses when its slice is over and a waiting rank polls.
     pub look: Time,
-    /// From one that waits to the next that waits.
+    /// Time to yield from one waiting rank to the next.
     pub give_way: Time,
 }
 
-/// Barriers that are run to see what one takes.
+/// Number of barriers in the calibration run.
 const BARRIERS: usize = 64;
-/// No rank looks for longer before it gives way: 10 ms.
+/// Upper limit of the yield time: 10 ms.
 const LONGEST: Time = Time(10_000_000_000);
 
 impl Machine {
-    /// What giving way takes in a library, which looks for what has come before each time: so long that a barrier of all takes what it
-    /// was measured to take, in nanoseconds; not less than it takes without a library.
+    /// Returns the machine with the yield time of a library, which polls before each yield. It is
+    /// chosen such that a barrier of all ranks takes the measured `barrier` nanoseconds; it is at
+    /// least the time without a library.
     pub fn giving_way_as_in_barriers(self, costs: &Costs, ranks: usize, barrier: f64) -> Machine {
         let with = |give_way| Machine { give_way, ..self };
         if ranks <= self.processors {
@@ -45,7 +46,7 @@ impl Machine {
         with(low)
     }
 
-    /// What one of many takes.
+    /// Returns the time of one of many barriers.
     fn barrier(&self, costs: &Costs, ranks: usize) -> Time {
         let all: Rc<[usize]> = (0..ranks).collect();
         let program = |place| {
@@ -65,7 +66,7 @@ impl Machine {
             }
         };
         let ran = run(self, costs, (0..ranks).map(program).collect(), 1.0);
-        // What all take part in comes to its end.
+        // All ranks take part in the barriers, so the run always ends.
         let last = ran.map_or(Time::ZERO, |outcome| outcome.last());
         Time(last.0 / BARRIERS as u64)
     }

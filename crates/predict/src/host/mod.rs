@@ -1,13 +1,14 @@
-//! Recorded programs on one host: as many processors as it has, more ranks than these perhaps, and a message-passing library whose
-//! messages take what was measured of them.
+//! Recorded programs on one host: a number of processors, possibly more ranks than processors, and
+//! a message-passing library with measured message times.
 //!
-//! Between processes of a host, messages are their processors' work whichever way they take: what a message takes from one end to the
-//! other ([`Costs`]) is shared by its ends. Ranks that wait poll, and where ranks share a processor those that wait give way; but who
-//! waits beside one that computes looks again only when that one's turn is over ([`Machine`]). So a host is described by what can be
-//! measured on it without the program: times of messages by size, and how long turns are.
+//! Between processes of a host, messages are work of their processors, whichever path they take:
+//! both ends share the time of a message from end to end ([`Costs`]). Waiting ranks poll, and yield
+//! where ranks share a processor; a rank that waits beside a computing one polls again only after
+//! that one's time slice ([`Machine`]). A host is thus described by measurements that do not need
+//! the program: message times by size, and the length of time slices.
 //!
-//! LogGP (Alexandrov et al., SPAA 1995) with the overheads of both ends instead of a latency, for there is no wire, and with processors
-//! that ranks share.
+//! The model is LogGP (Alexandrov et al., SPAA 1995) with the overheads of both ends instead of a
+//! latency, because there is no wire, and with processors that ranks share.
 
 mod costs;
 mod machine;

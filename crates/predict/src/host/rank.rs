@@ -1,7 +1,8 @@
-//! A rank: what it does next, and what it has begun.
+//! A rank: its next step, and the operations it has begun.
 //!
-//! A library works when it is called. So what a rank has begun goes on while the rank waits for anything, and not while it computes;
-//! only what can be sent at once is sent when it is begun.
+//! A library makes progress only in calls. Begun operations therefore advance while the rank waits
+//! for anything, but not while it computes; only messages that can be sent at once are sent when
+//! they are begun.
 
 use super::costs::Costs;
 use crate::recorded::{Act, Program, Step};
@@ -10,44 +11,42 @@ use std::rc::Rc;
 use verbena_model::kernel::Time;
 use verbena_model::mpi::Round;
 
-/// A message: it has been sent whole, or its sender waits for the receiver.
+/// A message: either sent completely, or its sender waits for the receiver.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Letter {
     bytes: u64,
-    /// Number of the sender's waiting, if it waits.
+    /// Index of the sender's wait, if it waits.
     waits: Option<usize>,
 }
 
-/// Between ranks.
 #[derive(Debug, Default)]
 pub(super) struct Post {
-    /// By receiver, sender and mark, in their order.
+    /// Messages in order, by receiver, sender and mark.
     letters: HashMap<(usize, usize, u32), VecDeque<Letter>>,
-    /// Which of those who wait for their receiver need not any more.
+    /// For each wait of a sender, whether the receiver has taken the message.
     taken: Vec<bool>,
 }
 
-/// What an end of a message has done when its work is over.
+/// Effect of the work on an end of a message, once the work is done.
 #[derive(Debug, Clone, Copy)]
 enum Deed {
-    /// The letter is on its way.
+    /// The message is sent.
     Sent {
         to: usize,
         mark: u32,
         letter: Letter,
     },
-    /// It has come.
+    /// The message is received.
     Received { from: usize, letter: Letter },
 }
 
-/// What a rank does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It needs the processor for so long.
+    /// It needs the processor for this time.
     Work(Time),
-    /// It polls for what others do.
+    /// It polls for progress of others.
     Waits,
-    /// Nothing more.
+    /// It has ended.
     Ended,
 }
 
@@ -58,11 +57,12 @@ enum Sending {
         to: usize,
         bytes: u64,
     },
-    /// The receiver has not taken it.
+    /// The receiver has not taken the message yet.
     Asked(usize),
 }
 
-/// Something that was begun: rounds of at most one message each way. Those that could begin together are gone through in turn.
+/// A begun operation: rounds of at most one message in each direction. Operations that could begin
+/// together advance in turn.
 #[derive(Debug)]
 struct Deal {
     slot: usize,
@@ -71,9 +71,9 @@ struct Deal {
     mark: u32,
     round: usize,
     sending: Sending,
-    /// From whom.
+    /// Rank of the awaited message.
     receiving: Option<usize>,
-    /// What memory of another that is reached takes.
+    /// Time of an access to another rank's memory.
     reaching: Option<Time>,
 }
 
@@ -123,7 +123,7 @@ impl Deal {
         }
     }
 
-    /// Goes on to the next round when both ways of this one are done.
+    /// Goes on to the next round when both directions of this one are done.
     fn settle(&mut self, post: &Post) {
         while !self.is_done() {
             if let Sending::Asked(number) = self.sending
@@ -146,23 +146,23 @@ impl Deal {
     }
 }
 
-/// A rank on its way.
+/// A rank during the run.
 pub(super) struct Rank {
     number: usize,
     steps: std::vec::IntoIter<Step>,
     step: Option<Step>,
     scale: f64,
     deals: Vec<Deal>,
-    /// The work that it has been given and not done, and what comes of it.
+    /// The remaining work, and its effect.
     left: Time,
     deed: Option<Deed>,
-    /// Ends of messages since it has computed.
+    /// Number of message ends since it computed.
     ends: usize,
     /// The call that it waits in.
     pub call: usize,
-    /// Of its computing so far.
+    /// Its computing time so far.
     pub computing: Time,
-    /// When its last step was over.
+    /// The time when its last step was over.
     pub end: Option<Time>,
 }
 
@@ -184,7 +184,7 @@ impl Rank {
         }
     }
 
-    /// It has worked so long; the rank that may go on by what it has done, if any.
+    /// Accounts for work of this duration. Returns the rank that can go on because of it, if any.
     pub fn worked(&mut self, span: Time, post: &mut Post) -> Option<usize> {
         self.left = self.left.since(span);
         if self.left > Time::ZERO {
@@ -203,7 +203,7 @@ impl Rank {
         }
     }
 
-    /// What it does next.
+    /// Returns the rank's next state.
     pub fn next(&mut self, now: Time, costs: &Costs, post: &mut Post) -> Next {
         loop {
             if self.left > Time::ZERO {
@@ -225,7 +225,7 @@ impl Rank {
                     self.advance();
                 }
                 Some(Step::Forget { slot }) => {
-                    // What was begun goes on, and nobody waits for it.
+                    // The operation goes on without a waiter.
                     let forgotten = self.deals.iter_mut().filter(|deal| deal.slot == slot);
                     forgotten.for_each(|deal| deal.slot = NOBODYS);
                     self.advance();
@@ -266,7 +266,7 @@ impl Rank {
         self.deals.retain(|deal| !deal.is_done());
     }
 
-    /// The first thing that can be done for any of what was begun.
+    /// Returns the duration of the first possible work for any begun operation.
     fn work(&mut self, costs: &Costs, post: &mut Post) -> Time {
         let mut deals = std::mem::take(&mut self.deals);
         let mut spans = deals.iter_mut().map(|deal| self.some(deal, costs, post));
@@ -299,7 +299,7 @@ impl Rank {
         }
     }
 
-    /// How many there were before.
+    /// Counts an end of a message; returns the number before it.
     fn one_more_end(&mut self) -> usize {
         let before = self.ends;
         self.ends += 1;
@@ -318,12 +318,12 @@ impl Rank {
         let mark = deal.mark;
         let letter = Letter { bytes, waits };
         self.deed = Some(Deed::Sent { to, mark, letter });
-        // Who waits for the receiver has only asked so far.
+        // A sender that waits for the receiver has only announced the message so far.
         costs.end(if waits.is_some() { 0 } else { bytes }, self.one_more_end())
     }
 }
 
-/// Nanoseconds of computing from which on a message finds other things in caches than what it needs.
+/// Computing of at least this many nanoseconds displaces a message's cache lines.
 const LONG: u64 = 20_000;
-/// The number of what nobody waits for.
+/// Slot of operations without a waiter.
 const NOBODYS: usize = usize::MAX - 1;

@@ -1,7 +1,8 @@
-//! Ranks on their processors.
+//! Runs ranks on their processors.
 //!
-//! A processor with several ranks gives each a turn. Who comes to wait gives way at once, and if all wait the processor is theirs who
-//! first gets something; who works to the end of its turn while others wait is interrupted by their look.
+//! A processor with several ranks gives each a time slice. A rank that starts to wait yields at
+//! once; if all wait, the first one with a message gets the processor. A rank that works to the end
+//! of its slice while others wait is interrupted by their polling.
 
 use super::costs::Costs;
 use super::machine::Machine;
@@ -11,32 +12,37 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use verbena_model::kernel::Time;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of each rank; its overhead is its own work for messages, its waiting all else, also for a processor.
+    /// Times of each rank. Overhead is its own work for messages; waiting is the rest, including
+    /// waiting for a processor.
     pub ranks: Vec<Parts>,
 }
 
 impl Outcome {
-    /// When all had ended.
+    /// Returns the time when all ranks have ended.
     pub fn last(&self) -> Time {
         let ends = self.ranks.iter().map(|rank| rank.end);
         ends.max().unwrap_or_default()
     }
 }
 
-/// A rank waits for what does not come.
+/// A rank waits for an event that never comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("rank {rank} does not come out of its call {call} (from 0)")]
 pub struct Endless {
-    /// Which rank.
+    /// The rank.
     pub rank: usize,
-    /// The call's place in the trace.
+    /// Index of the call in the trace.
     pub call: usize,
 }
 
-/// Runs the program of each rank; computing takes `scale` times what it took.
+/// Runs the program of each rank; computing takes `scale` times the recorded time.
+///
+/// # Errors
+///
+/// Returns [`Endless`] if a rank never finishes.
 pub fn run(
     machine: &Machine,
     costs: &Costs,
@@ -66,15 +72,14 @@ pub fn run(
     host.run()
 }
 
-/// A processor and its ranks.
 struct Processor {
     ranks: Vec<usize>,
-    /// Whose turn it is, by its place, and until when.
+    /// Index of the rank whose slice it is, and the end of the slice.
     at: usize,
     until: Time,
-    /// Since when the one at work has been.
+    /// Start of the current rank's work; `None` if it does not work.
     since: Option<Time>,
-    /// Somebody of it has got something for which it is due to look.
+    /// A rank of this processor can go on, and its poll is scheduled.
     due: bool,
 }
 
@@ -99,11 +104,11 @@ struct Host<'a> {
     machine: &'a Machine,
     costs: &'a Costs,
     ranks: Vec<Rank>,
-    /// What each has worked.
+    /// Work time of each rank.
     worked: Vec<Time>,
     post: Post,
     processors: Vec<Processor>,
-    /// When which processor has something to do; of the same instant in the order of coming.
+    /// Scheduled events by time and processor; simultaneous ones are ordered by processor.
     calendar: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
@@ -134,7 +139,7 @@ impl Host<'_> {
         })
     }
 
-    /// Who was at work has been until now.
+    /// Accounts for the current rank's work up to now.
     fn work_is_over(&mut self, number: usize, now: Time) {
         let processor = &mut self.processors[number];
         processor.due = false;
@@ -149,7 +154,7 @@ impl Host<'_> {
         }
     }
 
-    /// A rank may go on, which is seen at once if its processor has nothing else to do.
+    /// A rank can go on. An idle processor notices it at once.
     fn tell(&mut self, rank: usize, now: Time) {
         let number = rank % self.machine.processors;
         let processor = &mut self.processors[number];
@@ -157,7 +162,7 @@ impl Host<'_> {
             return;
         }
         processor.due = true;
-        // All of its ranks look in turn, so that half of the others do before this one on average.
+        // All of its ranks poll in turn, so on average half of the others poll before this one.
         let others = processor.ranks.len() as f64 - 1.0;
         let seen = now + self.machine.give_way.scaled(others / 2.0);
         processor.at = rank / self.machine.processors;
@@ -165,7 +170,7 @@ impl Host<'_> {
         self.calendar.push(Reverse((seen, number)));
     }
 
-    /// Gives the processor to the next who needs it.
+    /// Gives the processor to the next rank that needs it.
     fn go_on(&mut self, number: usize, now: Time) {
         let Machine { turn, look, .. } = *self.machine;
         let ranks = self.processors[number].ranks.len();

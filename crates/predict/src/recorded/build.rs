@@ -1,4 +1,4 @@
-//! A trace's calls become programs.
+//! Converts a trace's calls to programs.
 
 use super::collective::{Amounts, rounds};
 use super::matching::{Channel, Turn, Ways};
@@ -11,7 +11,7 @@ use verbena_trace::{
     Collective, Communicators, Group, Identity, Part, RankTrace, Summary, Synchronization, Trace,
 };
 
-/// Why a trace cannot be replayed.
+/// Reason why a trace cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A rank's trace has no end.
@@ -19,30 +19,37 @@ pub enum Error {
         "rank {0}'s trace ends before MPI_Finalize, so nobody knows what the others waited for: a replay needs a run that came to its end"
     )]
     Unfinished(usize),
-    /// What a rank did makes no sense.
+    /// A rank's calls are inconsistent.
     #[error(transparent)]
     Trace(#[from] verbena_trace::Error),
-    /// What the ranks did does not go together.
+    /// The calls of the ranks do not match each other.
     #[error("{0}")]
     Unlike(String),
 }
 
-/// The number of what a call waits for before it ends.
+/// Slot of an operation that a call waits for before it returns.
 const WITHIN: usize = usize::MAX;
-/// Numbers of what goes on for windows begin here; requests have smaller ones.
+/// First slot of operations on windows; requests have smaller ones.
 const WINDOWS: usize = 1 << 32;
-/// Marks of collective operations have this, those of accesses this.
+/// Bits in the marks of collective operations and of accesses.
 const OF_COLLECTIVE: u32 = 1 << 31;
 const OF_ACCESS: u32 = 1 << 30;
-/// Accesses of a rank that may be under way at once. In a schedule answers to them have the bit above.
+/// Maximum number of concurrent accesses of a rank. In a schedule, answers to them have the bit
+/// above.
 const ACCESSES: u32 = 1 << 29;
-/// Collective operations of a communicator that may be under way at once.
+/// Maximum number of concurrent collective operations of a communicator.
 const AT_ONCE: usize = 1 << 10;
 
-/// A receive that waits to be told what it gets: its rank, its step.
+/// A receive that still needs its message: rank, step, and position among its channel's receives.
 type Open = (usize, usize, Turn);
 
-/// The program of each rank, with the collective operations of a library.
+/// Converts a trace to the program of each rank, with a library's algorithms for collective
+/// operations.
+///
+/// # Errors
+///
+/// Returns [`Error`] if a rank's trace is incomplete or inconsistent, if the ranks do not match, or
+/// if the trace exceeds virtual time.
 pub fn programs(trace: &Trace, library: &Mpi) -> Result<Vec<Program>, Error> {
     if let Some(rank) = trace.unfinished().next() {
         return Err(Error::Unfinished(rank.rank));
@@ -78,7 +85,7 @@ pub fn programs(trace: &Trace, library: &Mpi) -> Result<Vec<Program>, Error> {
     Ok(programs)
 }
 
-/// Bytes of all messages, and nanoseconds of computing, that virtual time in picoseconds has room for.
+/// Maximum bytes of all messages, and nanoseconds of computing, for virtual time in picoseconds.
 const MOST_BYTES: u64 = 1 << 45;
 pub(super) const MOST_NANOS: u64 = 10_000_000_000_000_000;
 
@@ -105,22 +112,22 @@ impl std::hash::Hash for Key {
     }
 }
 
-/// An operation as its rounds are kept for it.
+/// Key of the cached rounds of an operation.
 #[derive(PartialEq, Eq)]
 struct Key(Operation);
 
-/// What all ranks have together.
+/// State that all ranks share.
 struct Together<'a> {
     library: &'a Mpi,
     ways: Ways,
     open: Vec<Open>,
     communicators: Communicators,
-    /// Rounds that were computed: a program does the same over and over.
+    /// Cache of computed rounds: programs repeat the same operations.
     rounds: HashMap<Key, Rc<[Round]>>,
 }
 
 impl Together<'_> {
-    /// All sends are known: each receive gets its message.
+    /// Assigns each receive its message, once all sends are known.
     fn tell_receives(&self, programs: &mut [Program]) {
         for &(rank, step, turn) in &self.open {
             let (told_mark, told_bytes) = self.ways.message(turn);
@@ -146,13 +153,13 @@ impl Together<'_> {
     }
 }
 
-/// A window, as a rank has it.
+/// A rank's view of a window.
 #[derive(Clone)]
 struct Window {
     group: Group,
-    /// Of the windows of its communicator, which.
+    /// Index among the windows of its communicator.
     which: usize,
-    /// Who has been told that they may access it, and who is being accessed.
+    /// Ranks that may access the window after a post, and ranks that a start made accessible.
     posted: Vec<usize>,
     started: Vec<usize>,
 }
@@ -161,19 +168,20 @@ struct Builder<'a, 'b> {
     rank: &'a RankTrace,
     program: Program,
     together: &'b mut Together<'a>,
-    /// The requests under way.
+    /// The active requests.
     slots: HashSet<usize>,
     windows: HashMap<usize, Window>,
-    /// Windows that each communicator has had, and collective operations.
+    /// Number of windows, and of collective operations, of each communicator so far.
     made: HashMap<Identity, usize>,
     collectives: HashMap<Identity, usize>,
     accesses: u32,
 }
 
-/// What a begun receive got: rank within the communicator, tag.
+/// Message of a completed receive: rank within the communicator, tag.
 type Got = Option<(usize, u32)>;
 
-/// What each receive that a rank began got, in the order of beginning; nothing, if nobody asked for it or it was cancelled.
+/// Returns the message of each receive that a rank began, in the order of beginning; `None` if it
+/// was never completed or was cancelled.
 fn received(rank: &RankTrace) -> Vec<Got> {
     let mut got: Vec<Got> = Vec::new();
     let mut begun: HashMap<usize, usize> = HashMap::new();
@@ -203,7 +211,7 @@ fn received(rank: &RankTrace) -> Vec<Got> {
             _ => (),
         }
     }
-    // What was begun and neither ended nor given up took nothing.
+    // Receives that neither completed nor were cancelled took no message.
     for place in begun.into_values() {
         got[place] = None;
     }
@@ -241,7 +249,7 @@ impl Builder<'_, '_> {
         self.together.communicators.group(comm).cloned()
     }
 
-    /// Adds what a part does; true if its call waits for it.
+    /// Adds the actions of a part; returns whether its call waits for it.
     fn part(
         &mut self,
         part: &Part,
@@ -386,7 +394,7 @@ impl Builder<'_, '_> {
         self.begin(slot, Act::Send { to, bytes, mark });
     }
 
-    /// A receive; which message it gets is told when all that were sent are known.
+    /// Adds a receive; its message is assigned when all sends are known.
     fn receive(&mut self, slot: usize, from: usize, channel: Channel) {
         let turn = self.together.ways.receive((from, self.rank.rank, channel));
         let place = (self.rank.rank, self.program.steps.len(), turn);
@@ -395,7 +403,7 @@ impl Builder<'_, '_> {
         self.begin(slot, Act::Receive { from, bytes, mark });
     }
 
-    /// The number under which an operation goes on, and whether its call waits for it.
+    /// Returns the slot of an operation, and whether its call waits for it.
     fn number_for(&mut self, slot: Option<usize>) -> Result<(usize, bool), String> {
         match slot {
             Some(slot) => self.begin_request(slot).map(|()| (slot, false)),
@@ -520,7 +528,8 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Adds what a synchronization does; true if its call waits for more than accesses. Locks cost nothing until accesses do.
+    /// Adds the actions of a synchronization; returns whether its call waits for more than
+    /// accesses. Locks cost nothing until an access does.
     fn synchronize(
         &mut self,
         number: usize,

@@ -4,16 +4,20 @@ use verbena_model::mpi::{Member, Round};
 use verbena_model::profile::Mpi;
 use verbena_trace::Collective;
 
-/// How much of it there is for a rank.
+/// Amounts of data of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Amounts {
-    /// All ranks have as much.
+    /// The same amount on all ranks.
     Alike(u64),
-    /// Bytes to each and bytes from each, as far as this rank knows them.
+    /// Bytes to each and bytes from each rank, as far as this rank knows them.
     Varied(Vec<u64>, Vec<u64>),
 }
 
-/// The rounds of an operation. What the amounts lack is told.
+/// Returns the rounds of an operation.
+///
+/// # Errors
+///
+/// Returns a description of missing amounts.
 pub(super) fn rounds(
     kind: Collective,
     member: Member,

@@ -1,47 +1,49 @@
-//! What a rank's processor did, all the time until it ended: computing, overhead, nothing. What it had nothing to do for is known by what
-//! it went on with.
+//! The timeline of a rank's processor until the rank's end: computing, overhead, idle. The event
+//! that ends an idle span is its cause.
 
 use std::cell::{Cell, RefCell};
 use verbena_model::kernel::{Occupancy, Time};
 use verbena_model::mpi::{Cause, Woken};
 
-/// What a processor does.
+/// Activity of a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
     /// The program's own computing.
     Computing,
-    /// What messages take.
+    /// Work for messages.
     Overhead,
-    /// Nothing, until something came: whose doing, if that is known. What a rank waits for at its own adapter is its own.
+    /// Idle until an event, with its cause if known. A rank that waits for its own adapter is its
+    /// own cause.
     Nothing(Option<Cause>),
 }
 
-/// A while in which it did one thing.
+/// A span of time with one activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// From when.
+    /// Start.
     pub start: Time,
-    /// Until when.
+    /// End.
     pub end: Time,
-    /// What.
+    /// Activity.
     pub deed: Deed,
 }
 
-/// A rank's diary while it is written.
+/// A rank's timeline during the run.
 #[derive(Debug, Default)]
 pub(super) struct Diary {
     spans: RefCell<Vec<Span>>,
-    /// Whether the next turn is the program's own.
+    /// Whether the processor's next occupancy is the program's own computing.
     computes: Cell<bool>,
 }
 
 impl Diary {
-    /// The processor's next turn is the program's own.
+    /// Marks the processor's next occupancy as the program's own computing.
     pub fn next_computes(&self) {
         self.computes.set(true);
     }
 
-    /// The processor has a turn, by what the rank went on with before.
+    /// Records an occupancy of the processor. `woken` is the event after which the rank last went
+    /// on.
     pub fn turn(&self, turn: Occupancy, woken: Option<Woken>) {
         let deed = match self.computes.replace(false) {
             true => Deed::Computing,
@@ -58,11 +60,11 @@ impl Diary {
         });
     }
 
-    /// The rank has ended.
+    /// Ends the rank's timeline and returns it.
     pub fn end(&self, now: Time, woken: Option<Woken>) -> Vec<Span> {
         self.idle_until(now, woken);
         let mut spans = self.spans.take();
-        // What it has begun and does not wait for may have turns that are still to come.
+        // Operations that were begun but not waited for may still have later occupancies.
         spans.retain(|span| span.start < now);
         if let Some(last) = spans.last_mut() {
             last.end = last.end.min(now);
@@ -70,7 +72,7 @@ impl Diary {
         spans
     }
 
-    /// The processor has had nothing to do until then, if it had not.
+    /// Records idle time up to `end`, if there was any.
     pub fn idle_until(&self, end: Time, woken: Option<Woken>) {
         let start = self
             .spans
@@ -80,7 +82,7 @@ impl Diary {
         if start >= end {
             return;
         }
-        // What it went on with before did not end this.
+        // An earlier event did not end this idle span.
         let cause = woken
             .filter(|woken| start < woken.at && woken.at <= end)
             .map(|woken| woken.cause);
@@ -88,7 +90,7 @@ impl Diary {
         self.write(Span { start, end, deed });
     }
 
-    /// Adds what comes next; what goes on is one span.
+    /// Appends a span, merged with the previous one if it continues it.
     fn write(&self, next: Span) {
         let mut spans = self.spans.borrow_mut();
         match spans.last_mut() {

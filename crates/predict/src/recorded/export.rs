@@ -1,17 +1,21 @@
-//! Programs as a schedule in GOAL's text format.
+//! Exports programs as a schedule in GOAL's text format.
 //!
-//! GOAL has no access to another's memory: one becomes a message that the other rank receives on a second core, and an answer from
-//! there if bytes come back.
+//! GOAL has no remote memory access. An access becomes a message that the target rank receives on a
+//! second core, and an answer from there if bytes come back.
 
 use super::program::{Act, Program, Step};
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 use verbena_model::mpi::Round;
 
-/// Answers to accesses are marked as these, with this besides.
+/// Additional bit in the tags of answers to accesses.
 const ANSWER: u32 = 1 << 29;
 
-/// Writes the schedule of all ranks; computing takes `scale` of what it took.
+/// Writes the schedule of all ranks; computing takes `scale` times the recorded time.
+///
+/// # Errors
+///
+/// Returns an error if writing fails.
 pub fn goal(programs: &[Program], scale: f64, to: &mut impl Write) -> fmt::Result {
     let mut served: Vec<Vec<Served>> = programs.iter().map(|_| Vec::new()).collect();
     for (origin, program) in programs.iter().enumerate() {
@@ -56,7 +60,7 @@ pub fn goal(programs: &[Program], scale: f64, to: &mut impl Write) -> fmt::Resul
     Ok(())
 }
 
-/// Another rank's access to this one's memory.
+/// Another rank's access to this rank's memory.
 struct Served {
     origin: usize,
     out: u64,
@@ -64,21 +68,21 @@ struct Served {
     mark: u32,
 }
 
-/// An operation, by its number, and what of it must have come.
+/// An operation, by its number, and the state it must have reached.
 #[derive(Clone, Copy)]
 enum Before {
     Begun(usize),
     Ended(usize),
 }
 
-/// A rank's operations while they are written.
+/// A rank's operations during the export.
 struct Schedule<'a, W> {
     to: &'a mut W,
     scale: f64,
     count: usize,
-    /// What must have come before the next operation.
+    /// Requirements of the next operation.
     before: Vec<Before>,
-    /// The last operations of what is under way.
+    /// Last operations of each active slot.
     under_way: HashMap<usize, Vec<usize>>,
 }
 
@@ -103,7 +107,7 @@ impl<W: Write> Schedule<'_, W> {
         Ok(())
     }
 
-    /// Writes an operation that comes after others; its number.
+    /// Writes an operation with its requirements; returns its number.
     fn operation(
         &mut self,
         what: fmt::Arguments<'_>,
@@ -143,7 +147,7 @@ impl<W: Write> Schedule<'_, W> {
                 mark,
             } => self.access(peer, out, back, mark, &before)?,
         };
-        // Who has nothing to do in an operation goes on as before.
+        // A rank without an action in an operation keeps its requirements.
         self.before = match first.is_empty() {
             true => before,
             false => first.into_iter().map(Before::Begun).collect(),
@@ -161,7 +165,7 @@ impl<W: Write> Schedule<'_, W> {
         Ok((vec![number], vec![number]))
     }
 
-    /// The operations of the first and of the last round.
+    /// Writes the rounds; returns the operations of the first and of the last one.
     fn rounds(
         &mut self,
         rounds: &[Round],

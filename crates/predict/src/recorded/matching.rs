@@ -1,42 +1,42 @@
-//! Which message a receive gets: of those that went the same way, the n-th receive that was begun gets the n-th message that was.
+//! Matches receives with messages: on each path, the n-th receive that was begun gets the n-th
+//! message.
 
 use std::collections::HashMap;
 use verbena_trace::Identity;
 
-/// What messages must have in common to keep their order.
+/// Properties that messages share to keep their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Channel {
     /// A communicator and a tag.
     Tagged(Identity, u32),
     /// Exchanges with neighbors.
     Neighbors(Identity),
-    /// Who may access a window.
+    /// Permissions to access a window.
     Posted(Identity, usize),
-    /// Who has accessed a window.
+    /// Completions of accesses to a window.
     Completed(Identity, usize),
 }
 
-/// From whom, to whom, by what.
+/// Sender, receiver and channel.
 pub(super) type Way = (usize, usize, Channel);
 
-/// The messages of all ways.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     numbers: HashMap<Way, usize>,
     ways: Vec<Messages>,
-    /// How many messages went from a rank to another.
+    /// Number of messages from one rank to another.
     between: HashMap<(usize, usize), u32>,
 }
 
 #[derive(Debug)]
 struct Messages {
     way: Way,
-    /// The mark and length of each that was sent.
+    /// Mark and length of each sent message.
     sent: Vec<(u32, u64)>,
     received: usize,
 }
 
-/// A receive: the way, and how many were begun on it before.
+/// A receive: its path, and the number of earlier receives on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turn {
     way: usize,
@@ -57,7 +57,7 @@ impl Ways {
         number
     }
 
-    /// A message is sent; its mark.
+    /// Adds a sent message; returns its mark.
     pub fn send(&mut self, way: Way, bytes: u64) -> u32 {
         let number = self.way(way);
         let before = self.between.entry((way.0, way.1)).or_default();
@@ -67,7 +67,7 @@ impl Ways {
         mark
     }
 
-    /// A message is received.
+    /// Adds a receive.
     pub fn receive(&mut self, way: Way) -> Turn {
         let number = self.way(way);
         let messages = &mut self.ways[number];
@@ -78,12 +78,12 @@ impl Ways {
         }
     }
 
-    /// The mark and length of the message that a receive gets.
+    /// Returns the mark and length of the message that a receive gets.
     pub fn message(&self, turn: Turn) -> (u32, u64) {
         self.ways[turn.way].sent[turn.turn]
     }
 
-    /// A way on which not as many messages came as went.
+    /// Describes a path with different numbers of sends and receives, if any.
     pub fn unlike(&self) -> Option<String> {
         let unlike = self
             .ways

@@ -1,9 +1,10 @@
 //! Recorded MPI programs on a model.
 //!
-//! A trace becomes a program a rank: it computes, begins messages, collective operations and accesses, and waits for their ends. Each
-//! receive gets the message that it got when it was recorded, whatever it would have taken; collective operations are the messages of
-//! the modelled library's algorithms. So what was recorded may be run with other adapters, placements and processors, as long as the
-//! program's way does not depend on them.
+//! A trace becomes one program per rank: it computes, begins messages, collective operations and
+//! accesses, and waits for their ends. Each receive gets the message that it got in the recording,
+//! regardless of wildcards; collective operations become the messages of the modelled library's
+//! algorithms. A recording can therefore run with other adapters, placements and processors, as
+//! long as the program's control flow does not depend on them.
 
 mod build;
 mod collective;

@@ -1,4 +1,5 @@
-//! Runs programs on a model: each rank goes through its steps, and what it has begun goes on beside it on the same core.
+//! Runs programs on a model: each rank executes its steps, and operations that it has begun run
+//! beside it on the same core.
 
 use super::build::MOST_NANOS;
 use super::diary::{Diary, Span};
@@ -13,76 +14,82 @@ use verbena_model::kernel::{JoinHandle, Time};
 use verbena_model::mpi::{Rank, World};
 use verbena_model::profile::{Rate, System};
 
-/// On what programs are run.
+/// Settings of a replay.
 #[derive(Debug, Clone)]
 pub struct Replay<'a> {
     /// The system, with a message-passing library.
     pub system: &'a System,
-    /// How closely messages are followed.
+    /// Level of detail of messages.
     pub fidelity: Fidelity,
     /// The node of each rank.
     pub nodes: Vec<usize>,
-    /// What computing takes, of what it took.
+    /// Factor on the recorded computing time.
     pub compute_scale: f64,
-    /// What computing asks of its node's memory for each second that it takes when nobody else asks. Where the memory does not have so much
-    /// for all of a node's ranks, and for what messages move, computing takes longer. Without it computing asks for nothing.
+    /// Memory traffic of computing per second of undisturbed computing time. If the memory cannot
+    /// serve all of a node's ranks and messages at this rate, computing takes longer. `None` for
+    /// computing without memory traffic.
     pub memory_traffic: Option<Rate>,
 }
 
-/// Where a rank's time went.
+/// Times of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
     /// The program's own computing.
     pub computing: Time,
-    /// What messages took its processor.
+    /// Processor time for messages.
     pub overhead: Time,
-    /// When its processor had nothing to do.
+    /// Idle time of its processor.
     pub waiting: Time,
-    /// When it ended.
+    /// Time of its end.
     pub end: Time,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of each rank.
+    /// Times of each rank.
     pub ranks: Vec<Parts>,
-    /// What each rank waited for.
+    /// Waiting times of each rank.
     pub waited: Vec<Waited>,
-    /// What the end waited for.
+    /// The critical path to the end.
     pub chain: Chain,
-    /// What each rank did when.
+    /// Timeline of each rank.
     pub diaries: Vec<Vec<Span>>,
 }
 
 impl Outcome {
-    /// When all had ended.
+    /// Returns the time when all ranks have ended.
     pub fn last(&self) -> Time {
         let ends = self.ranks.iter().map(|rank| rank.end);
         ends.max().unwrap_or_default()
     }
 }
 
-/// Why programs have no time on a system.
+/// Reason why programs have no time on a system.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The system cannot run them.
     #[error("{0}")]
     System(String),
-    /// A rank waits for what does not come.
+    /// A rank waits for an event that never comes.
     #[error(
         "rank {rank} does not come out of its call {call} (from 0): the program may rely on messages being buffered that the modelled \
          library sends only when they are received"
     )]
     Endless {
-        /// Which rank.
+        /// The rank.
         rank: usize,
-        /// The call's place in the trace.
+        /// Index of the call in the trace.
         call: usize,
     },
 }
 
 /// Runs the program of each rank.
+///
+/// # Errors
+///
+/// Returns [`Failure::System`] if the system cannot run them, or [`Failure::Endless`] if a rank
+/// never finishes.
 pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Outcome, Failure> {
     refuse_system(replay, programs.len())?;
     let seconds = computing(replay, &programs);
@@ -168,7 +175,7 @@ fn refuse_system(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
     }
 }
 
-/// Seconds that all ranks compute together.
+/// Returns the computing time of all ranks together in seconds.
 fn computing(replay: &Replay<'_>, programs: &[Program]) -> f64 {
     let steps = programs.iter().flat_map(|program| &program.steps);
     let computing = steps.map(|step| match step {
@@ -178,7 +185,8 @@ fn computing(replay: &Replay<'_>, programs: &[Program]) -> f64 {
     computing.sum()
 }
 
-/// They may have to compute one after the other.
+/// Refuses more computing than virtual time can represent: ranks may have to compute one after the
+/// other.
 fn refuse_time(seconds: f64) -> Result<(), Failure> {
     let most = MOST_NANOS as f64 * 1e-9;
     match seconds <= most {
@@ -189,7 +197,7 @@ fn refuse_time(seconds: f64) -> Result<(), Failure> {
     }
 }
 
-/// Pages that computing may ask of memory: each is followed.
+/// Maximum number of pages of memory traffic: each is simulated.
 const MOST_PAGES: f64 = 1e9;
 
 fn refuse_traffic(replay: &Replay<'_>, seconds: f64) -> Result<(), Failure> {
@@ -207,25 +215,24 @@ fn refuse_traffic(replay: &Replay<'_>, seconds: f64) -> Result<(), Failure> {
     }
 }
 
-/// A rank on its way.
+/// A rank during the run.
 struct Player {
     rank: Rank,
     scale: f64,
     traffic: Option<Rate>,
-    /// The part of a byte that has not been asked of memory yet.
+    /// Fraction of a byte that has not been requested from memory yet.
     owed: Cell<f64>,
     under_way: RefCell<HashMap<usize, Vec<JoinHandle<()>>>>,
     computing: Cell<Time>,
-    /// The call that it is in or came out of last.
+    /// The call that it is in or returned from last.
     waits_in: Cell<usize>,
-    /// When it has come to its end.
+    /// Its times, once it has ended.
     parts: Cell<Option<Parts>>,
     diary: Rc<Diary>,
     did: RefCell<Vec<Span>>,
 }
 
 impl Player {
-    /// Has the diary written.
     fn watch(&self) {
         let diary = self.diary.clone();
         self.rank.watch(move |turn, woken| diary.turn(turn, woken));
@@ -235,7 +242,8 @@ impl Player {
         for step in program.steps {
             match step {
                 Step::Compute(nanos) => {
-                    // What was begun gets the processor first, as a call begins it before it returns.
+                    // Begun operations get the processor first, as a call begins them before it
+                    // returns.
                     self.rank.process().sim().spawn(async {}).await;
                     self.compute(Time::from_nanos(nanos as f64 * self.scale))
                         .await;
@@ -276,7 +284,8 @@ impl Player {
             Some(traffic) => {
                 let all = span.seconds() * traffic.0 + self.owed.get();
                 self.owed.set(all.fract());
-                // Its turn is told when it is over; by then the rank may have gone on with something else.
+                // The occupancy is reported when it is over; by then the rank may have gone on
+                // after another event.
                 self.diary.idle_until(process.now(), self.rank.woken());
                 self.diary.next_computes();
                 process.compute_over_memory(span, all as u64).await
@@ -285,7 +294,7 @@ impl Player {
         self.computing.set(self.computing.get() + taken);
     }
 
-    /// What is begun first goes first, also before what is waited for at once.
+    /// Operations start in the order of beginning, also before ones that are waited for at once.
     fn begin(&self, slot: usize, act: Act) {
         let rank = self.rank.clone();
         let handle = self.rank.process().sim().spawn(perform(rank, act));

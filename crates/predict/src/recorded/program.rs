@@ -1,47 +1,47 @@
-//! What a rank does.
+//! The program of a rank.
 
 use std::rc::Rc;
 use verbena_model::mpi::Round;
 
-/// Something that goes on while the rank does something else.
+/// An operation that runs beside the rank's steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     /// Sends a message.
     Send {
-        /// To this rank.
+        /// Destination rank.
         to: usize,
-        /// So long.
+        /// Length in bytes.
         bytes: u64,
-        /// Marked so, as no other from here to there.
+        /// Mark, unique between these two ranks in this direction.
         mark: u32,
     },
     /// Receives a message.
     Receive {
-        /// From this rank.
+        /// Source rank.
         from: usize,
-        /// So long.
+        /// Length in bytes.
         bytes: u64,
-        /// Marked so.
+        /// Mark of the message.
         mark: u32,
     },
-    /// Goes through the rounds of a collective operation.
+    /// Executes the rounds of a collective operation.
     Rounds {
-        /// What this rank does in each.
+        /// This rank's action in each round.
         rounds: Rc<[Round]>,
-        /// The ranks by their places in the group.
+        /// The ranks by their index in the group.
         members: Rc<[usize]>,
         /// The mark of the messages.
         mark: u32,
     },
     /// Accesses another rank's memory.
     Access {
-        /// Whose.
+        /// The target rank.
         peer: usize,
-        /// Bytes that go there.
+        /// Bytes to the target.
         out: u64,
-        /// Bytes that come back.
+        /// Bytes back from the target.
         back: u64,
-        /// Marked so, as no other from here to there.
+        /// Mark, unique between these two ranks in this direction.
         mark: u32,
     },
 }
@@ -49,30 +49,30 @@ pub enum Act {
 /// A step of a rank's program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Computes so many nanoseconds.
+    /// Computes for this many nanoseconds.
     Compute(u64),
-    /// Begins something, under a number that others under way may have, too.
+    /// Begins an operation in a slot; several active operations may share one.
     Begin {
-        /// The number.
+        /// The slot.
         slot: usize,
-        /// What.
+        /// The operation.
         act: Act,
     },
-    /// Waits until all of a number have ended.
+    /// Waits until all operations of a slot have ended.
     Wait {
-        /// The number.
+        /// The slot.
         slot: usize,
-        /// The call that waits, by its place in the trace.
+        /// Index of the waiting call in the trace.
         call: usize,
     },
-    /// Nobody will wait for those of a number.
+    /// Marks the operations of a slot as never waited for.
     Forget {
-        /// The number.
+        /// The slot.
         slot: usize,
     },
 }
 
-/// What a rank does, step by step.
+/// The steps of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Program {
     /// The steps.

@@ -1,5 +1,6 @@
-//! A replay as a timeline that Perfetto and Chrome show (ui.perfetto.dev, chrome://tracing): a track a rank, one of the chain that the end
-//! waited for, and arrows where it goes from rank to rank. Format: "Trace Event Format" (Google); times are microseconds.
+//! Writes a replay as a timeline for Perfetto and Chrome (ui.perfetto.dev, chrome://tracing): a
+//! track per rank, a track of the critical path, and arrows where it moves between ranks. Format:
+//! "Trace Event Format" (Google); times are microseconds.
 
 use super::diary::{Deed, Span};
 use super::play::Outcome;
@@ -7,11 +8,16 @@ use super::waiting::{Link, Stretch};
 use std::io::{self, Write};
 use verbena_model::kernel::Time;
 
-/// The processes of the format: ranks are threads of one, the chain is another's.
+/// Process ids of the format: all ranks are threads of one process, the critical path is another
+/// process.
 const RANKS: usize = 0;
 const CHAIN: usize = 1;
 
-/// Writes it.
+/// Writes the timeline.
+///
+/// # Errors
+///
+/// Returns an error if writing fails.
 pub fn timeline(outcome: &Outcome, to: &mut impl Write) -> io::Result<()> {
     write!(to, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     name(to, "process_name", (RANKS, 0), "ranks")?;
@@ -35,7 +41,6 @@ fn name(to: &mut impl Write, kind: &str, (pid, tid): (usize, usize), name: &str)
     )
 }
 
-/// What a rank did.
 fn slice(to: &mut impl Write, rank: usize, span: &Span) -> io::Result<()> {
     let words = match span.deed {
         Deed::Computing => "computing".to_owned(),
@@ -48,7 +53,7 @@ fn slice(to: &mut impl Write, rank: usize, span: &Span) -> io::Result<()> {
     event(to, (RANKS, rank), &words, span.start, span.end)
 }
 
-/// What the chain consists of, with an arrow from rank to rank.
+/// Writes a segment of the critical path, with an arrow if it moves between ranks.
 fn link(to: &mut impl Write, number: usize, stretch: &Stretch) -> io::Result<()> {
     let &Stretch {
         rank,
@@ -93,7 +98,7 @@ fn arrow(to: &mut impl Write, phase: &str, number: usize, rank: usize, at: Time)
     )
 }
 
-/// All of its picoseconds.
+/// Formats in microseconds with all picoseconds.
 fn micros(time: Time) -> String {
     format!("{}.{:06}", time.0 / 1_000_000, time.0 % 1_000_000)
 }

@@ -1,24 +1,25 @@
-//! Who waited for whom, and the chain of deeds that the end waited for.
+//! Attributes waiting to ranks, and finds the critical path to the end.
 //!
-//! A rank that had nothing to do went on with something that another had done at some time: until then it waited for that other, and from
-//! then on for what was on its way. The chain is followed from the end backwards: while the processor was busy it is what it did; before
-//! something came it is the way of that, and before this what its sender did. So it covers all of the time, once.
+//! A rank that was idle went on because of an action of another rank at some time: until then it
+//! waited for that rank, and from then on for data in transit. The path is followed from the end
+//! backwards: while the processor was busy it follows the processor; before an arrival it follows
+//! the wire, and before that the sender. It thus covers all of the time exactly once.
 
 use super::diary::{Deed, Span};
 use std::collections::BTreeMap;
 use verbena_model::kernel::Time;
 
-/// What a rank waited for.
+/// Waiting time of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Waited {
-    /// For what others had not done yet, by rank.
+    /// Time waiting for other ranks' actions, by rank.
     pub others: BTreeMap<usize, Time>,
-    /// For what was on its way: adapters, buses, links, and whoever used them.
+    /// Time waiting for data in transit: adapters, buses, links, and contention for them.
     pub wire: Time,
 }
 
 impl Waited {
-    /// By a rank, of all that it did.
+    /// Computes a rank's waiting time from its whole timeline.
     pub(super) fn of(rank: usize, diary: &[Span]) -> Waited {
         let mut waited = Waited::default();
         for span in diary {
@@ -43,55 +44,55 @@ impl Waited {
     }
 }
 
-/// What a link of the chain is.
+/// Kind of a segment of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// A rank's computing.
     Computing,
-    /// What messages take a rank's processor.
+    /// Processor time of a rank for messages.
     Overhead,
-    /// On the way to a rank, also from itself: its own adapter's doing.
+    /// Data in transit to a rank, possibly from itself: its own adapter's work.
     Wire {
-        /// From which rank.
+        /// The source rank.
         from: usize,
     },
 }
 
-/// A part of the chain.
+/// A segment of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     /// The rank.
     pub rank: usize,
-    /// From when.
+    /// Start.
     pub start: Time,
-    /// Until when.
+    /// End.
     pub end: Time,
-    /// What.
+    /// Kind.
     pub link: Link,
 }
 
-/// The chain that the end waited for, from the beginning on.
+/// The critical path to the end, in order of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chain {
-    /// Its parts, without gaps.
+    /// Its segments, without gaps.
     pub stretches: Vec<Stretch>,
 }
 
 impl Chain {
-    /// Found in the diaries of all ranks.
+    /// Finds the path in the timelines of all ranks.
     pub(super) fn of(diaries: &[Vec<Span>]) -> Chain {
         let end = |rank: &usize| diaries[*rank].last().map_or(Time::ZERO, |span| span.end);
-        // Of those that end together the first, so that it is always the same.
+        // Of ranks that end together the first, for a deterministic result.
         let Some(last) = (0..diaries.len()).rev().max_by_key(end) else {
             return Chain::default();
         };
         let (mut rank, mut now) = (last, end(&last));
         let mut stretches = Vec::new();
-        // Ranks that were gone through without going back in time.
+        // Number of ranks visited without going back in time.
         let mut aside = 0;
         while now > Time::ZERO {
             let (start, link, next) = match span_before(&diaries[rank], now) {
-                // After its end a rank does nothing but what its adapter still has to do.
+                // After its end, a rank has only its adapter's remaining work.
                 Some(span) if span.end < now => (span.end, Link::Wire { from: rank }, rank),
                 Some(span) => match span.deed {
                     Deed::Computing => (span.start, Link::Computing, rank),
@@ -122,7 +123,7 @@ impl Chain {
         Chain { stretches }
     }
 
-    /// How much of it is computing, overhead and wire.
+    /// Returns its computing, overhead and wire time.
     pub fn shares(&self) -> [Time; 3] {
         let mut shares = [Time::ZERO; 3];
         for stretch in &self.stretches {
@@ -136,14 +137,13 @@ impl Chain {
         shares
     }
 
-    /// How often it goes from one rank to another.
+    /// Returns the number of moves from one rank to another.
     pub fn crossings(&self) -> usize {
         let crosses = |stretch: &&Stretch| matches!(stretch.link, Link::Wire { from } if from != stretch.rank);
         self.stretches.iter().filter(crosses).count()
     }
 }
 
-/// What a rank did last before an instant.
 fn span_before(diary: &[Span], now: Time) -> Option<Span> {
     let later = diary.partition_point(|span| span.start < now);
     diary[..later].last().copied()
@@ -167,7 +167,8 @@ mod tests {
         Deed::Nothing(Some(Cause { rank, at }))
     }
 
-    /// Rank 1 computes until 60, posts until 70; rank 0 waits from 20, goes on at 90 and ends at 100.
+    /// Rank 1 computes until 60 and posts until 70; rank 0 waits from 20, goes on at 90, ends at
+    /// 100.
     fn late_sender() -> Vec<Vec<Span>> {
         let waits = vec![
             span(0, 20, Deed::Computing),
@@ -209,7 +210,8 @@ mod tests {
         assert_eq!(chain.crossings(), 1);
     }
 
-    /// What was sent long before is the wire's alone, and what a rank asks of its own adapter too.
+    /// Waiting for data that were sent before counts as wire, and so does waiting for the own
+    /// adapter.
     #[test]
     fn nobody_is_waited_for_who_had_done_it() {
         let diary = vec![span(0, 50, Deed::Computing), span(50, 80, by(1, 10))];
@@ -222,7 +224,8 @@ mod tests {
         assert_eq!(chain.crossings(), 0);
     }
 
-    /// Two that name each other at the same instant, as no replay does: there is an end nevertheless.
+    /// Two ranks that name each other at the same instant, which no replay does: the search ends
+    /// nevertheless.
     #[test]
     fn causes_in_a_circle_come_to_an_end() {
         let diary = |other| vec![span(0, 10, by(other, 10))];

@@ -1,4 +1,4 @@
-//! Reading a study's file: every key is known, and whatever is wrong has its line.
+//! Parses a study's file: unknown keys are refused, and every error has its line.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use verbena_model::profile::Error;
 
-/// A value and where it stands.
+/// A value with its position in the text.
 pub(super) struct Placed<T> {
     pub value: T,
     pub at: usize,
@@ -23,14 +23,14 @@ impl<'a> Source<'a> {
     pub fn parse(self) -> Result<DeTable<'a>, Error> {
         let table = DeTable::parse(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            // What the parser says may go over several lines.
+            // The parser's message may have several lines.
             let reason: Vec<&str> = error.message().lines().collect();
             self.fault(at, "-", reason.join(", "))
         })?;
         Ok(table.into_inner())
     }
 
-    /// An error about the key at a byte of the text.
+    /// Returns an error about the key at a byte of the text.
     pub fn fault(self, at: usize, key: &str, reason: impl Into<String>) -> Error {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
         Error {
@@ -41,19 +41,19 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A string that must be there.
+    /// Returns a required string.
     pub fn word(self, table: &DeTable<'_>, key: &str) -> Result<Placed<String>, Error> {
         let value = self.present(table, key)?;
         self.word_of(key, value)
     }
 
-    /// A string or several.
+    /// Returns one or several required strings.
     pub fn words(self, table: &DeTable<'_>, key: &str) -> Result<Vec<Placed<String>>, Error> {
         let value = self.present(table, key)?;
         self.words_of(key, value)
     }
 
-    /// A string or several.
+    /// Converts one or several strings.
     pub fn words_of(
         self,
         key: &str,
@@ -65,7 +65,7 @@ impl<'a> Source<'a> {
             .collect()
     }
 
-    /// A whole number or several, within `range`.
+    /// Converts one or several whole numbers within `range`.
     pub fn counts(
         self,
         key: &str,
@@ -91,7 +91,7 @@ impl<'a> Source<'a> {
         self.items(key, value)?.into_iter().map(count).collect()
     }
 
-    /// A number or several.
+    /// Converts one or several numbers.
     pub fn numbers(
         self,
         key: &str,
@@ -135,7 +135,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The values of a list, or the one that stands alone.
+    /// Returns the values of a list, or a single value.
     fn items<'t, 'd>(
         self,
         key: &str,

@@ -1,9 +1,10 @@
 //! Parameter studies: every combination of some values, each an independent point.
 //!
-//! A study is a file ([`Study`]). Its points are numbered in a fixed order, so that parts of it can be computed anywhere:
-//! on the threads of one machine, or as the tasks of a Slurm array, each of which takes every n-th point. Results are
-//! lines in a directory ([`Store`]), written as they arrive; what is there is not computed again, and the parts of several
-//! tasks merge into one table. A directory belongs to one study on one set of profiles.
+//! A study is a file ([`Study`]). Its points are numbered in a fixed order, so that parts of it can
+//! be computed anywhere: on the threads of one machine, or as the tasks of a Slurm array, each of
+//! which takes every n-th point. Results are lines in a directory ([`Store`]), written as they
+//! arrive; existing results are not computed again, and the parts of several tasks merge into one
+//! table. A directory belongs to one study on one set of profiles.
 
 mod file;
 mod point;
@@ -21,17 +22,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use verbena_model::profile::Library;
 
-/// Which share of the points a task computes.
+/// Share of the points that a task computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// The task, from 0.
+    /// Index of the task, from 0.
     pub number: usize,
-    /// Tasks in all.
+    /// Number of tasks.
     pub of: usize,
 }
 
 impl Part {
-    /// Everything.
+    /// The whole study.
     pub const ALL: Part = Part { number: 0, of: 1 };
 
     fn has(self, point: usize) -> bool {
@@ -42,7 +43,7 @@ impl Part {
 impl FromStr for Part {
     type Err = &'static str;
 
-    /// `NUMBER/TASKS`, e.g. `0/16` to `15/16`.
+    /// Parses `NUMBER/TASKS`, e.g. `0/16` to `15/16`.
     fn from_str(text: &str) -> Result<Part, &'static str> {
         let part = text.split_once('/').and_then(|(number, of)| {
             Some(Part {
@@ -55,24 +56,28 @@ impl FromStr for Part {
     }
 }
 
-/// Why a study stopped.
+/// Reason why a study stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
     /// A point has no figure.
     #[error("point {number}: {source}")]
     Point {
-        /// The point.
+        /// Number of the point.
         number: usize,
-        /// What is wrong.
+        /// The problem.
         source: PointError,
     },
-    /// A result cannot be kept.
+    /// A result cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Computes what is missing of a part of the study on `threads` threads. `told` hears of each point that is done, with
-/// how many are and how many there are to do.
+/// Computes the missing points of a part of the study on `threads` threads. After each point calls
+/// `told` with the numbers of finished points and of points to compute.
+///
+/// # Errors
+///
+/// Returns [`Stopped`] if a point has no figure or a result cannot be read or stored.
 pub fn run(
     study: &Study,
     library: &Library,

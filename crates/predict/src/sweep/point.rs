@@ -1,4 +1,4 @@
-//! One point of a study: a benchmark with its parameters on a system with some values of its own.
+//! One point of a study: a benchmark with its parameters on a system with some profile values.
 
 use super::suite;
 use crate::application::halo_run;
@@ -10,7 +10,7 @@ use std::fmt;
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Error, Library, Overrides, System};
 
-/// A driver of the models' own, for what the suite has not.
+/// A driver of the models' own, for benchmarks that the suite does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Driver {
     /// Pairs in lockstep, each on several connections.
@@ -21,13 +21,13 @@ pub(super) enum Driver {
 }
 
 impl Driver {
-    /// Whether it needs a message-passing library.
+    /// Returns whether it needs a message-passing library.
     pub fn passes_messages(self) -> bool {
         self != Driver::InlineWrites
     }
 }
 
-/// The largest value of a parameter that a model is asked for.
+/// Returns the largest accepted value of a parameter.
 pub(super) fn largest(parameter: &str) -> u64 {
     match parameter {
         "size" => 1 << 30,
@@ -37,10 +37,9 @@ pub(super) fn largest(parameter: &str) -> u64 {
     }
 }
 
-/// Name, driver, and the parameters that it takes with their defaults.
+/// Name, driver, and its parameters with their defaults.
 type Entry = (&'static str, Driver, &'static [(&'static str, u64)]);
 
-/// The drivers by name.
 pub(super) const DRIVERS: &[Entry] = &[
     (
         "latency.write-inline",
@@ -119,7 +118,7 @@ pub(super) const DRIVERS: &[Entry] = &[
     ),
 ];
 
-/// What a benchmark runs with.
+/// Value of a benchmark parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Setting {
@@ -138,13 +137,13 @@ impl fmt::Display for Setting {
     }
 }
 
-/// Why a point has no figure.
+/// Reason why a point has no figure.
 #[derive(Debug, thiserror::Error)]
 pub enum PointError {
-    /// Its profiles are wrong.
+    /// Its profiles are invalid.
     #[error(transparent)]
     Profile(#[from] Error),
-    /// Its benchmark gives none, or several.
+    /// Its benchmark has no figure, or several.
     #[error("{0}")]
     Benchmark(String),
 }
@@ -154,7 +153,7 @@ pub enum PointError {
 pub struct Figure {
     /// The figure.
     pub value: f64,
-    /// `us`, `MB/s`, or what else the suite's benchmark counts in.
+    /// `us`, `MB/s`, or another unit of the suite's benchmark.
     pub unit: String,
 }
 
@@ -163,14 +162,17 @@ pub struct Figure {
 pub struct Point {
     pub(super) benchmark: &'static str,
     pub(super) system: String,
-    /// The benchmark's parameters.
     pub(super) parameters: BTreeMap<String, Setting>,
-    /// Values of profiles by path.
     pub(super) profile: BTreeMap<String, f64>,
 }
 
 impl Point {
-    /// Runs it.
+    /// Runs the point.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PointError`] if a profile is invalid or the benchmark does not return exactly one
+    /// figure.
     pub fn compute(&self, library: &Library) -> Result<Figure, PointError> {
         let overrides = self
             .profile

@@ -1,4 +1,4 @@
-//! Results of a study: a line of JSON a point, in one file a part, and the table they merge into.
+//! Stores results of a study: a line of JSON per point, one file per part, and the merged table.
 
 use super::Part;
 use super::point::{Figure, Point, Setting};
@@ -9,21 +9,21 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A point that has been computed.
+/// A computed point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Done {
     /// Its number in the study.
     pub number: usize,
-    /// What was run.
+    /// Name of the benchmark.
     pub benchmark: String,
-    /// On which system.
+    /// Name of the system.
     pub system: String,
     /// The benchmark's parameters.
     pub parameters: BTreeMap<String, Setting>,
-    /// Values of profiles.
+    /// Profile values by path.
     pub profile: BTreeMap<String, f64>,
-    /// What came out.
+    /// The result.
     pub figure: Figure,
 }
 
@@ -40,7 +40,7 @@ impl Done {
     }
 }
 
-/// Results cannot be read or written, or are another study's.
+/// Results cannot be read or written, or belong to another study.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct StoreError {
@@ -61,14 +61,19 @@ pub struct Store {
     directory: PathBuf,
 }
 
-/// The file that remembers which study the results are of.
+/// File with the text of the study that the results belong to.
 const STUDY: &str = "study.toml";
-/// The file that remembers what else they depend on.
+/// File with everything else that the results depend on.
 const BASIS: &str = "basis.txt";
 
 impl Store {
-    /// Opens or makes the directory for the study whose file reads `text`; its figures depend on `basis` beside
-    /// ([`Study::basis`](super::Study::basis)).
+    /// Opens or creates the directory for the study whose file contains `text`; its figures also
+    /// depend on `basis` ([`Study::basis`](super::Study::basis)).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError`] if the directory cannot be created, read or written, or belongs to
+    /// another study or basis.
     pub fn open(directory: &Path, text: &str, basis: &str) -> Result<Store, StoreError> {
         fs::create_dir_all(directory).map_err(|e| fault(directory, e))?;
         for (name, wanted, what) in [
@@ -91,7 +96,11 @@ impl Store {
         })
     }
 
-    /// Everything that has been computed, by any part, in the order of the points.
+    /// Returns all computed points of all parts, in the order of the points.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError`] if a file cannot be read or has an invalid line.
     pub fn load(&self) -> Result<Vec<Done>, StoreError> {
         let entries = fs::read_dir(&self.directory).map_err(|e| fault(&self.directory, e))?;
         let mut done: BTreeMap<usize, Done> = BTreeMap::new();
@@ -108,7 +117,8 @@ impl Store {
                     Ok(one) => {
                         done.insert(one.number, one);
                     }
-                    // The last line of a task that was ended while it wrote: the point is computed again.
+                    // The last line of a task that was killed while it wrote: the point is computed
+                    // again.
                     Err(_) if number + 1 == lines.len() && !text.ends_with('\n') => {}
                     Err(error) => {
                         return Err(fault(&path, format!("line {}: {error}", number + 1)));
@@ -119,12 +129,11 @@ impl Store {
         Ok(done.into_values().collect())
     }
 
-    /// The file of a part, to add to.
     pub(super) fn append_to(&self, part: Part) -> Result<Lines, StoreError> {
         let path = self
             .directory
             .join(format!("part-{}-of-{}.jsonl", part.number, part.of));
-        // What a task that was ended left half written goes.
+        // Removes the incomplete line of a task that was killed.
         if let Ok(text) = fs::read_to_string(&path)
             && !text.is_empty()
             && !text.ends_with('\n')
@@ -140,7 +149,11 @@ impl Store {
         Ok(Lines { file, path })
     }
 
-    /// Writes `sweep.csv` and `sweep.jsonl` of all parts; returns how many points they hold.
+    /// Writes `sweep.csv` and `sweep.jsonl` of all parts; returns the number of points in them.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError`] if a file cannot be read or written.
     pub fn merge(&self) -> Result<usize, StoreError> {
         let done = self.load()?;
         let mut lines = String::new();
@@ -153,7 +166,6 @@ impl Store {
     }
 }
 
-/// A part's file.
 pub(super) struct Lines {
     file: File,
     path: PathBuf,
@@ -172,9 +184,9 @@ fn line_of(done: &Done) -> String {
     line + "\n"
 }
 
-/// A file is there whole or not at all, also when several tasks write it.
+/// Writes a file atomically, also if several tasks write it.
 fn write_whole(path: &Path, text: &str) -> Result<(), StoreError> {
-    // Process numbers repeat from host to host, so the name is drawn.
+    // Process ids repeat from host to host, so the temporary name is random.
     let drawn = RandomState::new().build_hasher().finish();
     let beside = path.with_extension(format!("{drawn:016x}.new"));
     fs::write(&beside, text).map_err(|e| fault(&beside, e))?;

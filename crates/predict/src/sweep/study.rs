@@ -19,7 +19,7 @@ use toml::de::{DeTable, DeValue};
 use verbena_model::profile::{Error, Library, Overrides, System};
 use verbena_workloads::find;
 
-/// More points than anybody waits for: a list too many.
+/// Maximum number of points. More than this takes too long; one list is probably too much.
 const MOST: usize = 1_000_000;
 
 /// A study: axes whose combinations are its points.
@@ -32,7 +32,11 @@ pub struct Study {
 }
 
 impl Study {
-    /// Reads `text`, the contents of `file`; systems and values must be in the library. An error names file, line and key.
+    /// Parses `text`, the contents of `file`; systems and values must be in the library.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with file, line and key if the text is invalid.
     pub fn read(file: &str, text: &str, library: &Library) -> Result<Study, Error> {
         let source = Source { file, text };
         let table = source.parse()?;
@@ -80,7 +84,12 @@ impl Study {
         }
     }
 
-    /// All that the figures depend on beside the file: this program's version and what the systems are made of.
+    /// Returns everything else that the figures depend on: this program's version and the contents
+    /// of the systems.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a system of the study is not in the library.
     pub fn basis(&self, library: &Library) -> Result<String, Error> {
         let mut text = format!("verbena {}\n", env!("CARGO_PKG_VERSION"));
         for name in &self.systems {
@@ -95,12 +104,12 @@ impl Study {
         axes.try_fold(self.systems.len(), usize::checked_mul)
     }
 
-    /// How many points there are.
+    /// Returns the number of points.
     pub fn size(&self) -> usize {
         self.checked_size().expect("checked when it was read")
     }
 
-    /// All points in their order: the system changes slowest, the last parameter of the file's order fastest.
+    /// Returns all points in order: the system changes slowest, the file's last parameter fastest.
     pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
         (0..self.size()).map(|number| self.point(number))
     }
@@ -133,12 +142,12 @@ impl Study {
     }
 }
 
-/// Keys of a study that are no parameter.
+/// Keys of a study that are not parameters.
 const OTHERS: [&str; 3] = ["benchmark", "system", "profile"];
 
 type Axes = Vec<(String, Vec<Setting>)>;
 
-/// Parameters of one of the models' own drivers, in the order in which it names them.
+/// Returns the parameters of one of the models' own drivers, in the driver's order.
 fn of_driver(
     source: Source<'_>,
     table: &DeTable<'_>,
@@ -169,7 +178,8 @@ fn of_driver(
     Ok(axes)
 }
 
-/// Options of the suite and parameters of a benchmark's points, by name; those that its first point does not have are told.
+/// Returns options of the suite and parameters of a benchmark's points, by name; an error names
+/// those that its first point does not have.
 fn of_suite(
     source: Source<'_>,
     table: &DeTable<'_>,
@@ -203,7 +213,7 @@ fn of_suite(
     Ok(axes.into_iter().collect())
 }
 
-/// Values of profiles by path, each of which the profiles take.
+/// Returns profile values by path; each must be valid for its profile.
 fn profile(
     source: Source<'_>,
     table: &DeTable<'_>,
@@ -216,7 +226,7 @@ fn profile(
         let reason = "expected a section of \"path\" = values";
         return Err(source.fault(section.span().start, "profile", reason));
     };
-    // By path: the order of the points must not depend on the parser's.
+    // Sorted by path: the order of the points must not depend on the parser's order.
     let mut axes = BTreeMap::new();
     for (key, value) in section.iter() {
         let path = key.get_ref().to_string();

@@ -1,4 +1,5 @@
-//! Benchmarks of the suite in a study: its keys as the suite's options, and the one point that they mean.
+//! Benchmarks of the suite in a study: maps its keys to the suite's options, and finds the one
+//! point that they select.
 
 use super::file::Source;
 use super::point::{Figure, PointError, Setting, largest};
@@ -10,14 +11,14 @@ use verbena_measure::result::{Point, Value};
 use verbena_model::profile::{Error, System};
 use verbena_workloads::{Mode, Options, Sweep, find};
 
-/// Keys that are options of every benchmark and what they may say.
+/// Keys that are options of every benchmark, with their allowed words.
 const WORDS: [(&str, &[&str]); 3] = [
     ("mode", &["free", "lockstep"]),
     ("steps", &["coarse", "fine"]),
     ("transport", &["rc", "uc", "ud", "xrc"]),
 ];
 
-/// Values of a key: an option of the suite, or a parameter of its points.
+/// Returns the values of a key: an option of the suite, or a parameter of its points.
 pub(super) fn settings(
     source: Source<'_>,
     key: &str,
@@ -51,7 +52,7 @@ pub(super) fn settings(
     Ok(counts.into_iter().map(Setting::Count).collect())
 }
 
-/// Names that the points of a benchmark have parameters for, with these settings.
+/// Returns the names of the parameters of a benchmark's points with these settings.
 pub(super) fn parameters(
     benchmark: &'static str,
     system: &System,
@@ -62,13 +63,13 @@ pub(super) fn parameters(
     Ok(first.map(Iterator::collect).unwrap_or_default())
 }
 
-/// Whether a key is an option of the suite rather than a parameter of its points.
+/// Returns whether a key is an option of the suite rather than a parameter of its points.
 pub(super) fn is_option(key: &str) -> bool {
     const COUNTS: [&str; 5] = ["size", "pairs", "processes", "inline", "signal-every"];
     COUNTS.contains(&key) || WORDS.iter().any(|(word, _)| *word == key)
 }
 
-/// The figure of the one point that the settings mean.
+/// Returns the figure of the one point that the settings select.
 pub(super) fn compute(
     benchmark: &'static str,
     system: &System,
@@ -109,7 +110,8 @@ pub(super) fn compute(
     })
 }
 
-/// Whether a point is one of those that the settings mean: options that are no parameter of it have had their effect.
+/// Returns whether the settings select a point. Options that are not among its parameters have
+/// already had their effect.
 fn means(settings: &BTreeMap<String, Setting>, point: &Point) -> bool {
     settings.iter().all(
         |(key, setting)| match (point.parameters.get(key), setting) {

@@ -24,51 +24,51 @@ shipped![
     "perftest-a100.toml",
 ];
 
-/// What one author measured on one machine.
+/// Measurements of one author on one machine.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// Name of the adapter's profile.
     pub adapter: String,
-    /// Who measured.
+    /// The author.
     pub author: String,
-    /// Where it was published, with which tool and options.
+    /// Place of publication, tool and options.
     pub source: String,
     /// The curves.
     #[serde(rename = "curve")]
     pub curves: Vec<Curve>,
 }
 
-/// A published curve, and how to measure the same on a model.
+/// A published curve, and the settings to reproduce it on a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Curve {
     /// `<source>.<what>`.
     pub id: String,
-    /// Which table.
+    /// Table in the source.
     #[serde(rename = "where")]
     pub place: String,
-    /// The system that it is computed on.
+    /// The modelled system.
     pub system: String,
     /// A benchmark of the suite, or `mpi.latency`.
     pub benchmark: String,
     /// Largest message posted inline.
     pub inline: Option<u32>,
-    /// Service.
+    /// The transport service.
     pub transport: Option<String>,
-    /// Messages for which one completion is asked.
+    /// Messages per signalled completion.
     pub signal_every: Option<u64>,
-    /// Values of profiles that the source gives, in the profiles' units.
+    /// Profile values stated by the source, in the profiles' units.
     #[serde(default)]
     pub profile: BTreeMap<String, f64>,
     /// us or MB/s (10^6).
     pub unit: String,
-    /// Bytes of a message, and the figure.
+    /// Bytes per message, and the figure.
     pub points: Vec<(u64, f64)>,
 }
 
 impl Curve {
-    /// Whether it is a stream of datagrams.
+    /// Returns whether it is a stream of datagrams.
     pub fn is_of_datagrams(&self) -> bool {
         self.benchmark == "bandwidth.send" && self.transport.as_deref() == Some("ud")
     }
@@ -77,23 +77,28 @@ impl Curve {
 /// The validation data cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidationError {
-    /// A file is not as it should be.
+    /// A file is invalid.
     #[error("papers/validation/{file}: {source}")]
     File {
-        /// Its name.
+        /// Name of the file.
         file: &'static str,
-        /// What is wrong.
+        /// The parser's error.
         source: toml::de::Error,
     },
-    /// Two curves have one name.
+    /// Two curves have the same name.
     #[error("papers/validation: there are two curves {0:?}")]
     Twice(String),
-    /// A curve has nothing to hold a model against.
+    /// A curve has no points, or one that is not above zero.
     #[error("papers/validation: {0:?} has no points, or one that is not above zero")]
     Empty(String),
 }
 
-/// The sources that come with the program.
+/// Returns the sources that come with the program.
+///
+/// # Errors
+///
+/// Returns [`ValidationError`] if a file is invalid, two curves have the same name, or a curve has
+/// no usable points.
 pub fn shipped() -> Result<Vec<Source>, ValidationError> {
     let mut sources = Vec::new();
     let mut names = BTreeSet::new();

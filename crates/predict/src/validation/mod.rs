@@ -1,7 +1,9 @@
-//! Published curves that no value was fitted to, computed from the profiles: how good the models' predictions are.
+//! Published curves that are not used for fitting, computed from the profiles: the accuracy of the
+//! models' predictions.
 //!
-//! A curve is data (`papers/validation/`, with the rule by which it is there): system, benchmark, options and figures. The
-//! relative error of a point is model over published, less one; of a curve the mean of its points' absolute errors counts.
+//! A curve is data (`papers/validation/`, with the rule for its inclusion): system, benchmark,
+//! options and figures. The relative error of a point is model over published, less one; that of a
+//! curve is the mean of its points' absolute errors.
 
 mod load;
 
@@ -15,21 +17,22 @@ use std::fmt::Write;
 use verbena_model::adapter::{Kind, Placement, Transport};
 use verbena_model::profile::{Error, Library, Overrides, System};
 
-/// Shipped curves were not computed.
+/// The shipped curves could not be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// They cannot be read.
+    /// The data cannot be read.
     #[error(transparent)]
     Data(#[from] ValidationError),
-    /// The profiles have no such system any more.
+    /// The profiles do not contain the system.
     #[error(transparent)]
     Profile(#[from] Error),
 }
 
-/// Points of one curve that make measurements the curve itself, and no coincidence.
+/// Number of matching points from which measurements count as the curve itself, not as a
+/// coincidence.
 const SAME: usize = 3;
 
-/// A curve as computed.
+/// A computed curve.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Validated {
     /// The published curve.
@@ -39,7 +42,7 @@ pub struct Validated {
 }
 
 impl Validated {
-    /// The relative error of each point.
+    /// Returns the relative error of each point.
     pub fn errors(&self) -> Vec<f64> {
         let pairs = self.model.iter().zip(&self.curve.points);
         pairs
@@ -47,13 +50,13 @@ impl Validated {
             .collect()
     }
 
-    /// The mean of the absolute errors.
+    /// Returns the mean of the absolute errors.
     pub fn mean(&self) -> f64 {
         let errors = self.errors();
         errors.iter().map(|error| error.abs()).sum::<f64>() / errors.len() as f64
     }
 
-    /// The point that is furthest off: bytes and error.
+    /// Returns bytes and error of the point with the largest error.
     pub fn worst(&self) -> (u64, f64) {
         let points = self.curve.points.iter().map(|(bytes, _)| *bytes);
         let worst = points.zip(self.errors());
@@ -63,7 +66,11 @@ impl Validated {
     }
 }
 
-/// A curve's figure on a system. Panics if the suite has no such benchmark: the data come with the program.
+/// Returns a curve's figure on a system.
+///
+/// # Panics
+///
+/// If the suite has no such benchmark: the data come with the program.
 fn figure(system: &System, curve: &Curve, bytes: u64) -> f64 {
     if curve.benchmark == "mpi.latency" {
         return mpi_latency(system, Ranks::Apart, bytes);
@@ -86,7 +93,7 @@ fn figure(system: &System, curve: &Curve, bytes: u64) -> f64 {
     suite.figure()
 }
 
-/// The rate at which datagrams leave, 10^6 bytes a second: the suite's streams are over connections.
+/// Returns the rate of sent datagrams, 10^6 bytes a second: the suite's streams use connections.
 fn datagrams(system: &System, curve: &Curve, bytes: u64) -> f64 {
     let placement = match bytes <= u64::from(curve.inline.unwrap_or(0)) {
         true => Placement::Inline,
@@ -101,6 +108,10 @@ fn datagrams(system: &System, curve: &Curve, bytes: u64) -> f64 {
 }
 
 /// Computes curves on `threads` threads; the result does not depend on their number.
+///
+/// # Errors
+///
+/// Returns an error if a system or a profile value is invalid.
 pub fn validate(
     library: &Library,
     curves: &[Curve],
@@ -133,14 +144,19 @@ pub fn validate(
         .collect())
 }
 
-/// The shipped curves computed, in the order of their sources.
+/// Computes the shipped curves, in the order of their sources.
+///
+/// # Errors
+///
+/// Returns [`Failure`] if the data cannot be read or a system is not in the library.
 pub fn of_shipped(library: &Library, threads: usize) -> Result<Vec<Validated>, Failure> {
     let sources = shipped()?.into_iter();
     let curves: Vec<_> = sources.flat_map(|source| source.curves).collect();
     Ok(validate(library, &curves, threads)?)
 }
 
-/// The validation curve that measurements are, if they are one: `(bytes, figure)` in `unit`.
+/// Returns the validation curve that the measurements match, if any. Measurements are `(bytes,
+/// figure)` in `unit`.
 pub fn is_validation<'a>(
     curves: &'a [Curve],
     unit: &str,
@@ -155,7 +171,7 @@ pub fn is_validation<'a>(
     })
 }
 
-/// The errors of each curve, a line each.
+/// Returns the errors of each curve, one line each.
 pub fn text(validated: &[Validated]) -> String {
     let mut out = String::new();
     for result in validated {
@@ -173,7 +189,7 @@ pub fn text(validated: &[Validated]) -> String {
     out
 }
 
-/// The mean and the worst error over all curves, in a sentence.
+/// Returns the mean and the worst error over all curves, in a sentence.
 pub fn summary(validated: &[Validated]) -> String {
     let mean = validated.iter().map(Validated::mean).sum::<f64>() / validated.len().max(1) as f64;
     let worst = validated

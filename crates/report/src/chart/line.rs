@@ -1,4 +1,4 @@
-//! Lines over an axis, held against values from elsewhere: a paper's figure with what a model makes of it.
+//! Line charts with reference values: a paper's figure with a model's curves.
 
 use super::escape;
 use super::scale::{Kind, Scale};
@@ -11,18 +11,18 @@ const HEIGHT: f64 = 300.0;
 const RIGHT: f64 = 30.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
-/// Between the numbers beside the axis and the axis.
+/// Space between the axis and its numbers.
 const TICK: f64 = 12.0;
-/// Colours of the style sheet.
+/// Number of colours in the style sheet.
 pub const COLOURS: usize = 8;
 
-/// Points of a series that are drawn one by one, and that are read at the cursor.
+/// Maximum number of points per series that are drawn and readable at the cursor.
 const MOST_DOTS: usize = 40;
 
 /// A series.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Series {
-    /// For the legend.
+    /// Label for the legend.
     pub label: String,
     /// (x, y).
     pub points: Vec<(f64, f64)>,
@@ -31,26 +31,26 @@ pub struct Series {
 /// A vertical mark, e.g. a knee or N½.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Where.
+    /// Position.
     pub x: f64,
-    /// What.
+    /// Label.
     pub label: String,
 }
 
-/// A value from elsewhere that a series is held against: a point, or a level over several x; a bound as a bar.
+/// A reference value for a series: a point, or a level over several x; a bound is drawn as a bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reference {
-    /// What it is.
+    /// Label.
     pub label: String,
-    /// The series that it belongs to.
+    /// Index of its series.
     pub series: usize,
-    /// From where to where; the same twice for a point.
+    /// Range of x; both ends are equal for a point.
     pub x: (f64, f64),
     /// The value.
     pub value: Option<f64>,
-    /// Not below.
+    /// Lower bound.
     pub low: Option<f64>,
-    /// Not above.
+    /// Upper bound.
     pub high: Option<f64>,
 }
 
@@ -63,28 +63,28 @@ impl Reference {
 /// A chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineChart {
-    /// For people and for readers of the screen.
+    /// Title, also for screen readers.
     pub title: String,
     /// Name of the x axis.
     pub x_name: String,
-    /// Unit of x as files name it.
+    /// Unit of x as in files.
     pub x_unit: String,
-    /// How x is drawn.
+    /// Scale of x.
     pub x_kind: Kind,
-    /// Unit of y as files name it.
+    /// Unit of y as in files.
     pub y_unit: String,
-    /// How y is drawn.
+    /// Scale of y.
     pub y_kind: Kind,
     /// The series.
     pub series: Vec<Series>,
     /// Marks.
     pub marks: Vec<Mark>,
-    /// What the series are held against.
+    /// Reference values.
     pub references: Vec<Reference>,
 }
 
 impl LineChart {
-    /// The drawing with its legend.
+    /// Returns the drawing with its legend.
     pub fn svg(&self) -> String {
         let all = || self.series.iter().flat_map(|series| &series.points);
         let marked = self.references.iter().flat_map(|r| [r.x.0, r.x.1]);
@@ -114,7 +114,7 @@ impl LineChart {
         }
         for mark in &self.marks {
             let (at, label) = (x.at(mark.x), escape(&mark.label));
-            // A name that would reach over the edge stands at the other side of its line.
+            // A label that would cross the edge is on the other side of its line.
             let fits = at + 4.0 + room([&mark.label]) < WIDTH;
             let (beside, anchor) = if fits { (4.0, "start") } else { (-4.0, "end") };
             let _ = write!(
@@ -184,7 +184,8 @@ impl LineChart {
         );
     }
 
-    /// The x values themselves: sweeps are of powers of two, and each is worth a tick. Times are not swept.
+    /// Uses the x values themselves: sweeps are powers of two, and each gets a tick. Times are not
+    /// swept.
     fn x_ticks(&self, x: &Scale) -> Vec<f64> {
         if self.x_unit == "ns" {
             return x.ticks(8);
@@ -209,7 +210,7 @@ fn draw_series(
 ) {
     let line = path(series.points.iter().copied(), x, y);
     let _ = write!(out, "<path class=\"line c{colour}\" d=\"{line}\"/>");
-    // So many are no measured points but a curve: some of them can be read, and none is drawn.
+    // So many points are a curve: some of them are readable at the cursor, none is drawn.
     let every = series.points.len().div_ceil(MOST_DOTS).max(1);
     let class = if every == 1 { "dot" } else { "hit" };
     out.push_str("<g>");
@@ -228,7 +229,8 @@ fn draw_series(
     out.push_str("</g>");
 }
 
-/// A value as a diamond, over several x as a level between two; a bound as a bar to the edge that it leaves open.
+/// Draws a value as a diamond, over several x as a level between two; a bound as a bar towards its
+/// open side.
 fn draw_reference(out: &mut String, reference: &Reference, x: &Scale, y: &Scale, unit: &str) {
     let colour = reference.series % COLOURS;
     let (from, to) = (x.at(reference.x.0), x.at(reference.x.1));

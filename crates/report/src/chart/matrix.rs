@@ -1,10 +1,11 @@
-//! A matrix as a heat map: host by host, one cell a pair.
+//! A matrix as a heat map: host by host, one cell per pair.
 
 use super::escape;
 use std::fmt::Write as _;
 use verbena_measure::unit;
 
-/// Draws values by (row, column); shades go from the smallest to the largest, and every cell carries its figure.
+/// Draws values by (row, column); shades range from the smallest to the largest value, and every
+/// cell contains its figure.
 pub fn svg(title: &str, cells: &[(usize, usize, f64)], unit_name: &str) -> String {
     let size = cells.iter().map(|c| c.0.max(c.1) + 1).max().unwrap_or(1);
     let (low, high) = cells

@@ -1,5 +1,5 @@
-//! Charts: data in, SVG out. Pure; colours and type come from the page's style sheet, so that light, dark and print are
-//! one drawing.
+//! Charts: pure functions from data to SVG. Colours and fonts come from the page's style sheet, so
+//! that one drawing serves light, dark and print.
 
 pub mod line;
 pub mod matrix;
@@ -11,7 +11,7 @@ pub mod strip;
 pub mod text;
 pub mod timeline;
 
-/// Text made safe for SVG and HTML.
+/// Escapes text for SVG and HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

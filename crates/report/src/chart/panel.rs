@@ -1,4 +1,5 @@
-//! Small multiples: panels over the same two axes, so that one look compares them, with the name of each line at its end.
+//! Small multiples: panels that share two axes for comparison, with the name of each line at its
+//! end.
 
 use super::escape;
 use super::line::COLOURS;
@@ -11,53 +12,53 @@ const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 236.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;
-/// Room at the right where no names stand.
+/// Margin at the right without names.
 const EDGE: f64 = 16.0;
-/// Letters of a name that fit.
+/// Maximum number of letters of a name.
 const LETTERS: usize = 14;
-/// Between the names of two lines.
+/// Distance between the names of two lines.
 const LEADING: f64 = 13.0;
-/// More lines have their names in the legend alone.
+/// With more lines, names are in the legend only.
 const MOST_NAMES: usize = 12;
-/// Between the numbers beside the axis and the axis.
+/// Space between the axis and its numbers.
 const TICK: f64 = 12.0;
-/// Beyond so many panels they stand four in a row.
+/// With more panels, there are four in a row.
 const MOST_COLUMNS: usize = 7;
-/// Points of a line that are drawn one by one, and that are read at the cursor.
+/// Maximum number of points per line that are drawn and readable at the cursor.
 const MOST_DOTS: usize = 40;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Line {
-    /// Whose it is: the number of its colour. Past the colours lines are dashed.
+    /// Number of its colour. Lines beyond the number of colours are dashed.
     pub colour: usize,
-    /// A short name, for its end; empty where no line needs one.
+    /// A short name at its end; empty if no line needs one.
     pub name: String,
-    /// What it is, in full.
+    /// Full title.
     pub title: String,
     /// (x, y).
     pub points: Vec<(f64, f64)>,
     /// (x, low, high), drawn as a band.
     pub band: Vec<(f64, f64, f64)>,
-    /// (x, y) of what limits it.
+    /// (x, y) of its bound.
     pub bound: Vec<(f64, f64)>,
 }
 
-/// A place on the x axis that has a name, e.g. a knee.
+/// A labelled position on the x axis, e.g. a knee.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
-    /// Whose.
+    /// Number of the colour of its line.
     pub colour: usize,
-    /// Where.
+    /// Position.
     pub x: f64,
-    /// What.
+    /// Label.
     pub label: String,
 }
 
 /// A panel.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Panel {
-    /// What all of its lines are of.
+    /// Title common to all of its lines.
     pub title: String,
     /// The lines.
     pub lines: Vec<Line>,
@@ -65,37 +66,37 @@ pub struct Panel {
     pub marks: Vec<Mark>,
 }
 
-/// A dimension of all panels.
+/// An axis of all panels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it is.
+    /// Name.
     pub name: String,
-    /// Unit as files name it.
+    /// Unit as in files.
     pub unit: String,
-    /// How it is drawn.
+    /// Scale.
     pub kind: Kind,
 }
 
 /// The panels of one figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Multiples {
-    /// For readers of the screen.
+    /// Title for screen readers.
     pub title: String,
-    /// Along.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// Vertical axis.
     pub y: Axis,
     /// The panels.
     pub panels: Vec<Panel>,
 }
 
 impl Multiples {
-    /// The drawing.
+    /// Returns the drawing.
     pub fn html(&self) -> String {
         group(std::slice::from_ref(self))
     }
 
-    /// The panels one after another.
+    /// Returns the panels one after another.
     fn figures(&self) -> String {
         let lines = || self.panels.iter().flat_map(|panel| &panel.lines);
         let named = lines().any(|line| !line.name.is_empty());
@@ -200,7 +201,7 @@ impl Multiples {
         );
     }
 
-    /// The x values themselves: sweeps are of powers of two. Times are not swept.
+    /// Uses the x values themselves: sweeps are powers of two. Times are not swept.
     fn x_ticks(&self, panel: &Panel, x: &Scale) -> Vec<f64> {
         if self.x.unit == "ns" {
             return x.ticks(5);
@@ -213,7 +214,7 @@ impl Multiples {
     }
 }
 
-/// The panels of several figures side by side, with as many columns as they fill.
+/// Returns the panels of several figures side by side, with as many columns as they fill.
 pub fn group(figures: &[Multiples]) -> String {
     let count: usize = figures.iter().map(|figure| figure.panels.len()).sum();
     let panels: String = figures.iter().map(Multiples::figures).collect();
@@ -227,9 +228,9 @@ pub fn group(figures: &[Multiples]) -> String {
 struct Frame {
     x: Scale,
     y: Scale,
-    /// Where the drawing begins, beside the numbers of its axis.
+    /// Left end of the drawing, beside the numbers of its axis.
     left: f64,
-    /// Where the drawing ends and the names begin.
+    /// Right end of the drawing, where the names begin.
     right: f64,
     named: bool,
 }
@@ -260,7 +261,7 @@ impl Frame {
             "<path class=\"line c{colour}{dash}\" d=\"{}\"><title>{title}</title></path>",
             self.path(line.points.iter().copied())
         );
-        // So many are no measured points but a curve: some of them can be read, and none is drawn.
+        // So many points are a curve: some of them are readable at the cursor, none is drawn.
         let every = line.points.len().div_ceil(MOST_DOTS).max(1);
         let class = if every == 1 { "dot" } else { "hit" };
         let dots = line.points.iter().step_by(every);
@@ -290,7 +291,7 @@ impl Frame {
         }
     }
 
-    /// Each name beside the end of its line, or as near as the others let it.
+    /// Puts each name beside the end of its line, or as near as the others permit.
     fn names(&self, out: &mut String, lines: &[Line]) {
         let mut ends: Vec<(f64, f64, &Line)> = lines
             .iter()
@@ -321,7 +322,8 @@ impl Frame {
     }
 }
 
-/// Places at least a line of text apart, in order, as near to where they are wanted as that allows.
+/// Returns positions at least a line of text apart, in order, each as near as possible to the
+/// wanted one.
 fn spread(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
     let mut places = wanted.to_vec();
     for i in 1..places.len() {

@@ -1,5 +1,5 @@
-//! Ratios with their intervals, one line a key: what changed between two runs. A table of small drawings, so that the
-//! names wrap on a narrow screen.
+//! Ratios with their intervals, one line per key: the changes between two runs. Drawn as a table of
+//! small drawings, so that names wrap on a narrow screen.
 
 use super::escape;
 use super::scale::{Kind, Scale};
@@ -10,7 +10,7 @@ const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 16.0;
 const EDGE: f64 = 8.0;
 
-/// Draws the changes given.
+/// Draws the given changes.
 pub fn html(changes: &[&Change]) -> String {
     let ends = changes.iter().flat_map(|change| {
         let interval = change

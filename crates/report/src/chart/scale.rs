@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-/// How a dimension is drawn.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Evenly.
@@ -11,10 +11,10 @@ pub enum Kind {
     Log,
 }
 
-/// Magnitudes that can be drawn, with room for what is computed of them. What lies beyond has its place at the edge.
+/// Magnitudes that can be drawn, with headroom for computations. Values beyond are at the edge.
 const DRAWABLE: RangeInclusive<f64> = 1e-150..=1e150;
 
-/// Whether a value has a place of its own on a scale.
+/// Returns whether a value has its own position on a scale.
 fn usable(kind: Kind, value: f64) -> bool {
     match kind {
         Kind::Linear => value == 0.0 || DRAWABLE.contains(&value.abs()),
@@ -33,7 +33,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Over the values, drawn from `from` to `to`. A logarithmic scale leaves out values that are not positive.
+    /// Returns a scale over the values, from position `from` to `to`. A logarithmic scale ignores
+    /// values that are not positive.
     pub fn over(kind: Kind, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
         let usable = values.filter(|value| usable(kind, *value));
         let (low, high) = usable.fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
@@ -52,7 +53,7 @@ impl Scale {
         }
     }
 
-    /// Over the values and hardly more: for axes that need not begin at nothing.
+    /// Returns a scale over the values with little margin, for axes that need not start at zero.
     pub fn zoomed(kind: Kind, values: impl Iterator<Item = f64>, from: f64, to: f64) -> Scale {
         let usable: Vec<f64> = values.filter(|value| usable(kind, *value)).collect();
         let mut scale = Scale::over(kind, usable.iter().copied(), from, to);
@@ -62,7 +63,7 @@ impl Scale {
             (scale.low, scale.high) = match kind {
                 Kind::Linear => {
                     let edge = (high - low) * 0.04;
-                    // Nothing is counted below nothing.
+                    // Values that are never negative get no negative axis.
                     let floor = if low >= 0.0 { 0.0 } else { f64::MIN };
                     ((low - edge).max(floor), high + edge)
                 }
@@ -87,7 +88,7 @@ impl Scale {
         self
     }
 
-    /// The position of a value, within the drawing.
+    /// Returns the position of a value, within the drawing.
     pub fn at(&self, value: f64) -> f64 {
         let share = match self.kind {
             Kind::Linear => (value - self.low) / (self.high - self.low),
@@ -99,13 +100,13 @@ impl Scale {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Values for ticks, at most about `most`.
+    /// Returns values for ticks, at most about `most`.
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         match self.kind {
             Kind::Linear => self.even_ticks(most),
             Kind::Log => {
-                // Within a decade or two its ends alone say little. Powers of two for sizes and counts look odd in tens; the
-                // caller says which by its own ticks.
+                // Within a decade or two, its ends alone are too few. Powers of ten are unsuitable
+                // for sizes and counts, which are powers of two; their callers supply ticks.
                 let first = self.low.log10().floor() as i32;
                 let last = self.high.log10().ceil() as i32;
                 let within = |factors: &[f64], step: usize| -> Vec<f64> {
@@ -126,7 +127,7 @@ impl Scale {
         }
     }
 
-    /// Round values at even distances.
+    /// Returns round values at even distances.
     fn even_ticks(&self, most: usize) -> Vec<f64> {
         let raw = (self.high - self.low) / most as f64;
         let power = 10f64.powf(raw.log10().floor());

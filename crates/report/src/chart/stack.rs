@@ -1,4 +1,4 @@
-//! What adds up to a whole, a bar a row: the same kinds in the same order in each.
+//! Stacked bars: parts of a whole, one bar per row, with the same kinds in the same order.
 
 use super::escape;
 use super::line::COLOURS;
@@ -11,15 +11,15 @@ const WIDTH: f64 = 520.0;
 const LEFT: f64 = 16.0;
 const RIGHT: f64 = 80.0;
 const TOP: f64 = 6.0;
-/// A name and the bar under it.
+/// Height of a name and the bar under it.
 const LANE: f64 = 36.0;
 const NAME: f64 = 16.0;
 const BOTTOM: f64 = 28.0;
 
-/// A bar: its name and how much of each kind it has, in nanoseconds.
+/// A bar: its name and its amount of each kind in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stack {
-    /// What it is of.
+    /// Name of the bar.
     pub name: String,
     /// By kind.
     pub parts: Vec<f64>,
@@ -31,7 +31,7 @@ impl Stack {
     }
 }
 
-/// Draws the bars over one axis of time, with the whole beside each.
+/// Draws the bars over one axis of time, with the sum beside each.
 pub fn svg(title: &str, kinds: &[&str], stacks: &[Stack]) -> String {
     let bottom = TOP + LANE * stacks.len() as f64;
     let height = bottom + BOTTOM;

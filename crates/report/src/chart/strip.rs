@@ -1,4 +1,4 @@
-//! Where a figure stands: it and its like as dots on one line, better to the right.
+//! A figure among comparable ones, as dots on one line, better to the right.
 
 use super::escape;
 use super::line::COLOURS;
@@ -10,29 +10,29 @@ const WIDTH: f64 = 260.0;
 const HEIGHT: f64 = 26.0;
 const EDGE: f64 = 9.0;
 
-/// What a dot is of.
+/// Kind of a dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kin {
     /// The figure itself.
     Subject,
-    /// Another run's, by the number of its colour.
+    /// Another run's figure, with the number of its colour.
     Run(usize),
-    /// A published one.
+    /// A published figure.
     Published,
 }
 
 /// A dot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dot {
-    /// What it is of.
+    /// Kind of the dot.
     pub kin: Kin,
     /// Its value.
     pub value: f64,
-    /// Its name and value, for who points at it.
+    /// Name and value, shown on hover.
     pub title: String,
 }
 
-/// Draws the dots; the subject lies above the others.
+/// Draws the dots, the subject above the others.
 pub fn svg(title: &str, dots: &[Dot], better: Better) -> String {
     let (from, to) = match better {
         Better::Higher => (EDGE, WIDTH - EDGE),

@@ -1,18 +1,18 @@
-//! How much room a text takes in a drawing, and names that fit into a given room.
+//! Width of text in a drawing, and names shortened to a width.
 
-/// Room that a letter of a number or a name takes, in the widest of the usual fonts.
+/// Width of a letter of a number or a name, in the widest of the usual fonts.
 pub const LETTER: f64 = 7.4;
-/// The same of a bold letter.
+/// Width of a bold letter.
 pub const BOLD: f64 = 8.2;
 
-/// Returns the room that the longest of some texts takes.
+/// Returns the width of the longest of some texts.
 pub fn room<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> f64 {
     let letters = texts.into_iter().map(|text| text.as_ref().chars().count());
     letters.max().unwrap_or(0) as f64 * LETTER
 }
 
-/// Returns a name of at most `letters` letters. Of a longer one the middle is left out: names of
-/// runs often differ at their ends only.
+/// Returns a name of at most `letters` letters. The middle of a longer one is left out, because
+/// names of runs often differ at their ends only.
 pub fn short(name: &str, letters: usize) -> String {
     let all: Vec<char> = name.chars().collect();
     if all.len() <= letters {

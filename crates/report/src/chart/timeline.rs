@@ -1,4 +1,4 @@
-//! A timeline: what took place where and when, a lane a stage and place.
+//! A timeline: events by time, with one lane per stage and place.
 
 use super::escape;
 use super::line::COLOURS;
@@ -9,24 +9,24 @@ use verbena_measure::unit;
 
 const WIDTH: f64 = 520.0;
 const RIGHT: f64 = 30.0;
-/// Letters of a lane's name that fit.
+/// Maximum number of letters of a lane's name.
 const LETTERS: usize = 22;
 const TOP: f64 = 10.0;
 const LANE: f64 = 22.0;
 const BOTTOM: f64 = 40.0;
-/// Narrower bars could not be seen.
+/// Minimum visible width of a bar.
 const NARROWEST: f64 = 1.0;
 
-/// Something that took a while.
+/// An event with a duration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
     /// Its lane; lanes are drawn in the order of first appearance.
     pub lane: String,
-    /// Its kind, which has a colour: kinds are numbered in the order of first appearance.
+    /// Its kind, which determines its colour: kinds are numbered in the order of first appearance.
     pub kind: String,
-    /// When it began, in nanoseconds.
+    /// Start in nanoseconds.
     pub start: f64,
-    /// When it ended.
+    /// End in nanoseconds.
     pub end: f64,
 }
 

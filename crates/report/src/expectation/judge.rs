@@ -1,4 +1,4 @@
-//! The rules by which a figure passes or fails.
+//! Rules by which a figure passes or fails.
 
 use super::{Basis, Check, Checks, Expectation, Range, Verdict};
 use crate::gather::rows;
@@ -24,7 +24,6 @@ pub fn check(run: &Loaded, (system, about): (&str, &str), expected: &[Expectatio
     }
 }
 
-/// Judges a figure.
 pub(super) fn one(headline: &Headline, kind: Kind, expected: Option<&Expectation>) -> Check {
     let subject = headline.subject;
     let ranges = expected.map_or(&[][..], |one| &one.ranges);
@@ -56,7 +55,8 @@ pub(super) fn one(headline: &Headline, kind: Kind, expected: Option<&Expectation
     }
 }
 
-/// Why figures of a kind cannot be held against what an adapter does over a wire.
+/// Returns the reason why figures of a kind cannot be compared with those of an adapter over a
+/// wire.
 fn not_comparable(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Host => Some(
@@ -108,7 +108,7 @@ fn judge(headline: &Headline, expected: &Expectation) -> (Verdict, String) {
     (Verdict::Pass, text.to_owned())
 }
 
-/// The worse end of a range, if a figure is beyond it. A figure that is no number is.
+/// Returns the worse end of a range, if a figure is beyond it. NaN counts as beyond.
 fn worse_end(better: Better, value: f64, range: &Range) -> Option<f64> {
     match better {
         Better::Lower => range.high.filter(|high| value.is_nan() || value > *high),
@@ -116,7 +116,7 @@ fn worse_end(better: Better, value: f64, range: &Range) -> Option<f64> {
     }
 }
 
-/// Whether a figure is beyond the better end of a range.
+/// Returns whether a figure is beyond the better end of a range.
 fn is_beyond(better: Better, value: f64, range: &Range) -> bool {
     match better {
         Better::Lower => range.low.is_some_and(|low| value < low),
@@ -137,7 +137,7 @@ fn failure(headline: &Headline, end: f64) -> String {
     text
 }
 
-/// A range in words, to follow "expected" or "carries".
+/// Describes a range, to follow "expected" or "carries".
 fn words(subject: Subject, range: &Range) -> String {
     let show = |value| subject.display(value);
     match (range.basis, subject.better(), range.low, range.high) {

@@ -1,9 +1,9 @@
-//! Figures held against what is expected of an adapter: pass, fail, or no expectation with the
+//! Compares figures with an adapter's expected values: pass, fail, or no expectation with the
 //! reason.
 //!
-//! Ranges come from the caller, each with its source; none is made here. A figure fails if it is
-//! worse than a range allows or better than a limit allows. A figure that is better than a range
-//! passes, so a faster adapter never fails for being faster.
+//! Ranges come from the caller, each with its source. A figure fails if it is worse than a range
+//! permits or better than a limit permits. A figure better than a range passes, so a faster adapter
+//! never fails for being faster.
 
 mod judge;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use crate::summary::Kind;
 use serde::Serialize;
 use verbena_measure::compare::Better;
 
-/// What a range rests on.
+/// Basis of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -26,10 +26,10 @@ pub enum Basis {
     Link,
 }
 
-/// Where a figure should lie, in the unit of its subject.
+/// Expected range of a figure, in the unit of its subject.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Range {
-    /// What it rests on.
+    /// Its basis.
     pub basis: Basis,
     /// The lower end.
     pub low: Option<f64>,
@@ -39,8 +39,8 @@ pub struct Range {
     pub source: String,
 }
 
-/// A published figure to be shown beside the range. It decides nothing, because a single figure
-/// does not say how far others may be from it.
+/// A published figure to show beside the range. It does not affect the verdict, because a single
+/// figure does not tell how far others may be from it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reference {
     /// In the unit of the subject.
@@ -49,28 +49,28 @@ pub struct Reference {
     pub source: String,
 }
 
-/// What is expected of one figure.
+/// Expected values of one figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
-    /// Of which.
+    /// The figure.
     pub subject: Subject,
     /// All of these must hold.
     pub ranges: Vec<Range>,
     /// Published figures of the same measurement.
     pub references: Vec<Reference>,
-    /// Why there is no range, where there is none.
+    /// Reason why there is no range, if there is none.
     pub missing: String,
 }
 
-/// What a figure is, held against its expectation.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Worse than a range, or beyond a limit.
     Fail,
-    /// Nothing says what it should be, or it is not comparable.
+    /// There is no expected value, or the figure is not comparable.
     NoExpectation,
-    /// As good as it should be, or better.
+    /// As good as expected, or better.
     Pass,
 }
 
@@ -88,11 +88,11 @@ impl Verdict {
 /// A figure with its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
-    /// What it measures.
+    /// The measured quantity.
     pub subject: Subject,
     /// Its title: `Latency`.
     pub name: &'static str,
-    /// What exactly was measured.
+    /// Description of the measurement.
     pub of: String,
     /// The figure with its unit.
     pub value: String,
@@ -100,19 +100,19 @@ pub struct Check {
     pub number: f64,
     /// The unit.
     pub unit: &'static str,
-    /// Whether more is better or less is.
+    /// Whether more or less is better.
     pub better: Better,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why, in a clause.
+    /// Reason, in a clause.
     pub reason: String,
-    /// The range that decides, in words: `up to 2.1 us`. Empty without one.
+    /// The deciding range in words: `up to 2.1 us`. Empty without one.
     pub expected: String,
-    /// Its lower end.
+    /// Lower end of the deciding range.
     pub low: Option<f64>,
-    /// Its upper end.
+    /// Upper end of the deciding range.
     pub high: Option<f64>,
-    /// Its source. Empty without a range.
+    /// Source of the deciding range. Empty without one.
     pub source: String,
     /// All ranges.
     pub ranges: Vec<Range>,
@@ -129,7 +129,7 @@ pub struct Checks {
     pub about: String,
     /// The run's label.
     pub run: String,
-    /// Where the run's figures were measured.
+    /// Place of the measurement.
     pub kind: Kind,
     /// The figures that the run has, in the order of a report.
     pub figures: Vec<Check>,
@@ -142,8 +142,8 @@ impl Checks {
         found.by_ref().count()
     }
 
-    /// Returns the verdict on the run: a figure that fails decides, then one that passes. A run of
-    /// which nothing could be checked has no expectation and is not accepted.
+    /// Returns the verdict on the run: any failing figure fails it, otherwise any passing one
+    /// passes it. A run without checkable figures has no expectation and is not accepted.
     pub fn verdict(&self) -> Verdict {
         let count = |verdict| self.count(verdict);
         match (count(Verdict::Fail), count(Verdict::Pass)) {
@@ -153,7 +153,7 @@ impl Checks {
         }
     }
 
-    /// Returns how many figures pass, fail, and have no expectation.
+    /// Returns the numbers of figures that pass, fail, and have no expectation, in words.
     pub fn sentence(&self) -> String {
         if self.figures.is_empty() {
             return "no figure to check: the run has none of latency and bandwidth of writes, \

@@ -1,5 +1,4 @@
-//! Properties of the verdicts over random figures and ranges, and the cases with a word of their
-//! own.
+//! Properties of the verdicts over random figures and ranges, and the special cases.
 
 use super::judge::one;
 use super::*;
@@ -41,7 +40,7 @@ fn expectation(subject: Subject, ranges: Vec<Range>) -> Expectation {
     }
 }
 
-/// The verdict on a figure over a wire.
+/// Returns the verdict on a figure over a wire.
 fn verdict(value: f64, expected: &Expectation) -> (Verdict, String) {
     let check = one(
         &headline(expected.subject, value),
@@ -141,7 +140,7 @@ fn a_run_of_which_nothing_was_checked_is_not_accepted() {
     assert!(checks(&[]).sentence().starts_with("no figure to check"));
 }
 
-/// Ranges with their ends in order.
+/// Ranges with ordered ends.
 fn ranges() -> impl Strategy<Value = Vec<Range>> {
     let ends = (
         prop::option::of(1.0_f64..1e3),

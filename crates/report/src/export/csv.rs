@@ -1,4 +1,4 @@
-//! The figures as comma-separated values (RFC 4180), and how a text becomes a cell.
+//! Exports figures as comma-separated values (RFC 4180), and escapes cells.
 
 use super::Exported;
 use super::entry::{Entry, entries};
@@ -28,13 +28,13 @@ const HEAD: [&str; 22] = [
     "warnings",
 ];
 
-/// Letters with which a spreadsheet begins a formula, or drops what comes before it; and the mark
-/// that keeps it from doing so.
+/// Letters with which a spreadsheet begins a formula or that it drops at the start, and the mark
+/// that prevents this.
 const GUARDED: [char; 7] = ['=', '+', '-', '@', '\t', '\r', GUARD];
 const GUARD: char = '\'';
 
 /// Returns a text as a cell. A text that a spreadsheet would take for a formula gets an apostrophe
-/// in front, as does one that begins with an apostrophe, so that it can be taken off again.
+/// in front, as does one that begins with an apostrophe, so that it can be removed unambiguously.
 pub(crate) fn cell(text: &str) -> String {
     let guard = match text.starts_with(GUARDED) {
         true => GUARD.to_string(),
@@ -47,7 +47,7 @@ pub(crate) fn cell(text: &str) -> String {
     }
 }
 
-/// A number as a cell, which is empty if there is no finite number.
+/// Returns a number as a cell; empty if it is missing or not finite.
 fn number(value: Option<f64>) -> String {
     let value = value.filter(|value| value.is_finite());
     value.map_or(String::new(), |value| format!("{value:?}"))
@@ -108,7 +108,6 @@ mod tests {
     use crate::export::{Format, test::run};
     use proptest::prelude::*;
 
-    /// The cells of one line, read back.
     fn read(line: &str) -> Vec<String> {
         let (mut cells, mut cell, mut quoted) = (Vec::new(), String::new(), false);
         let mut letters = line.chars().peekable();

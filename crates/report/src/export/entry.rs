@@ -1,4 +1,4 @@
-//! The lines of an export: a figure each.
+//! The lines of an export, one figure each.
 
 use super::Exported;
 use crate::expectation::Check;
@@ -8,7 +8,6 @@ use serde::Serialize;
 use verbena_measure::compare::Better;
 use verbena_measure::result::Parameters;
 
-/// A figure of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Entry<'a> {
     /// `headline` of the summary's figures, `figure` of all others.
@@ -17,7 +16,7 @@ pub(super) struct Entry<'a> {
     pub run: &'a str,
     /// The subject, `latency`, or the benchmark.
     pub name: String,
-    /// What exactly a headline is of.
+    /// Description of a headline's measurement.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub of: String,
     /// The parameters of the point.
@@ -26,13 +25,13 @@ pub(super) struct Entry<'a> {
     pub metric: String,
     /// The unit: ns, bytes/s, 1/s, bytes or ×.
     pub unit: String,
-    /// Whether more is better or less is.
+    /// Whether more or less is better.
     pub better: Better,
     /// The median over launches.
     pub value: f64,
-    /// Where it lies, over launches.
+    /// Lower end of its interval over launches.
     pub low: Option<f64>,
-    /// The same.
+    /// Upper end of the interval.
     pub high: Option<f64>,
     /// The figure of each launch.
     pub launches: Vec<f64>,
@@ -42,7 +41,7 @@ pub(super) struct Entry<'a> {
     pub p999: Option<f64>,
     /// The bound.
     pub bound: Option<f64>,
-    /// What sets it.
+    /// Reason for the bound.
     pub bound_reason: Option<String>,
     /// `strong`, `fair`, `weak` or `unsure`, of a headline.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,11 +49,11 @@ pub(super) struct Entry<'a> {
     /// The check of a headline figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<&'a Check>,
-    /// What to hold against it.
+    /// Warnings about the figure.
     pub warnings: Vec<String>,
 }
 
-/// The word for a subject in data.
+/// Returns the word for a subject in data.
 pub(super) fn word(subject: Subject) -> &'static str {
     match subject {
         Subject::Latency => "latency",
@@ -65,7 +64,7 @@ pub(super) fn word(subject: Subject) -> &'static str {
     }
 }
 
-/// Returns the summary's figures, then all.
+/// Returns the summary's figures, then all others.
 pub(super) fn entries<'a>(exported: &'a Exported<'_>) -> Vec<Entry<'a>> {
     let rows = rows(exported.run);
     let mut all = of_summary(exported, &rows);

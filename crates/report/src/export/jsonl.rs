@@ -1,4 +1,4 @@
-//! The figures as JSON, an object a line: each run, then its figures.
+//! Exports figures as JSON, one object per line: each run, then its figures.
 
 use super::Exported;
 use super::entry::entries;
@@ -6,7 +6,6 @@ use crate::summary::Kind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What was run.
 #[derive(Serialize)]
 struct Head<'a> {
     record: &'static str,

@@ -1,22 +1,22 @@
-//! The summary as Markdown tables: for a ticket, a pull request or a page of a wiki.
+//! Exports the summary as Markdown tables, for a ticket, a pull request or a wiki page.
 
 use super::Exported;
 use crate::expectation::{Check, Checks};
 use crate::summary::Tile;
 use std::fmt::Write as _;
 
-/// Letters that mean something to Markdown or HTML within a line.
+/// Letters with a meaning in Markdown or HTML within a line.
 const MARKS: [char; 13] = [
     '\\', '|', '`', '*', '_', '[', ']', '<', '>', '~', '&', '#', '!',
 ];
 
-/// Returns a text as a cell of a table or as a heading: its marks escaped, and in one line.
+/// Returns a text as a table cell or heading: escaped, in one line.
 fn inline(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
             letter if letter.is_control() => out.push(' '),
-            // Some readers end a line here.
+            // Some parsers end a line here.
             '\u{2028}' | '\u{2029}' => out.push(' '),
             letter => {
                 if MARKS.contains(&letter) {

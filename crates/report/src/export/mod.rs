@@ -1,8 +1,8 @@
-//! Results for other programs: CSV, JSON Lines, Markdown and OpenMetrics.
+//! Exports results for other programs: CSV, JSON Lines, Markdown and OpenMetrics.
 //!
-//! CSV and JSON Lines have the figures of the summary ([`headline`](crate::headline)) and all
-//! figures over all launches ([`gather`](crate::gather)); the others have those of the summary.
-//! Each figure has its expected range and verdict. Names and texts come from files, so each format
+//! CSV and JSON Lines contain the summary's figures ([`headline`](crate::headline)) and all figures
+//! over all launches ([`gather`](crate::gather)); the others contain the summary's figures. Each
+//! figure has its expected range and verdict. Names and texts come from files, so each format
 //! escapes them.
 
 mod csv;
@@ -19,12 +19,12 @@ use crate::expectation::Checks;
 use crate::run_directory::Loaded;
 use crate::summary::{self, Summary};
 
-/// A format of an export.
+/// Format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A table for spreadsheets, a line a figure.
+    /// A table for spreadsheets, one line per figure.
     Csv,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Jsonl,
     /// The summary as tables, for a ticket or a pull request.
     Markdown,
@@ -32,14 +32,13 @@ pub enum Format {
     OpenMetrics,
 }
 
-/// A run to export.
 struct Exported<'a> {
     run: &'a Loaded,
     summary: Summary,
     checks: Option<&'a Checks>,
 }
 
-/// Returns runs as text. `checks` has the checks of each run in order, if there are any.
+/// Exports runs as text. `checks` has the checks of each run in order, if there are any.
 pub fn text(format: Format, runs: &[Loaded], checks: &[Option<Checks>]) -> String {
     let exported = runs.iter().enumerate().map(|(at, run)| Exported {
         run,
@@ -57,14 +56,14 @@ pub fn text(format: Format, runs: &[Loaded], checks: &[Option<Checks>]) -> Strin
 
 #[cfg(test)]
 mod test {
-    //! A run with names that mean something to every format.
+    //! Test run with names that need escaping in every format.
 
     use crate::run_directory::Loaded;
     use crate::schema::{End, Run, VERSION};
     use verbena_measure::compare::Better;
     use verbena_measure::result::{Metric, Point};
 
-    /// A run over a wire with a latency of 1.5 us and a bandwidth of 24 GB/s.
+    /// Returns a run over a wire with a latency of 1.5 us and a bandwidth of 24 GB/s.
     pub fn run(label: &str, device: &str) -> Loaded {
         let point = |benchmark: &str, size: f64, metric: Metric| Point {
             benchmark: benchmark.to_owned(),

@@ -1,9 +1,9 @@
-//! The summary in OpenMetrics' text format, for node_exporter's textfile collector.
+//! Exports the summary in OpenMetrics' text format, for node_exporter's textfile collector.
 //!
-//! The collector reads Prometheus' older format, of which this is kept a part: all metrics are
-//! gauges, nothing has a timestamp, and `# UNIT` and `# EOF` are comments to it. A run gives a
-//! fixed number of series whatever it measured: labels are the run, the figure's size of message
-//! and the expected system.
+//! The collector reads Prometheus' older format, so the output is valid in both: all metrics are
+//! gauges without timestamps, and `# UNIT` and `# EOF` are comments in the older one. The number of
+//! series per run is limited: labels are the run, the figure's message size and the expected
+//! system.
 
 use super::Exported;
 use super::entry::word;
@@ -12,15 +12,14 @@ use crate::gather::rows;
 use crate::headline::{Subject, headlines};
 use std::fmt::Write as _;
 
-/// Letters of a label's value that are kept.
+/// Maximum length of a label's value in letters.
 pub(super) const LONGEST: usize = 100;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// A metric with its samples.
 struct Family {
     name: String,
-    /// The last words of the name, if it has a unit.
+    /// Unit suffix of the name, if it has one.
     unit: &'static str,
     help: String,
     samples: Vec<(Labels, f64)>,
@@ -31,7 +30,7 @@ struct Family {
 struct Families(Vec<Family>);
 
 impl Families {
-    /// Adds a sample; one that is no number says nothing and is left out.
+    /// Adds a sample, unless it is not finite.
     fn add(&mut self, (name, unit): (&str, &'static str), help: &str, labels: Labels, value: f64) {
         if !value.is_finite() {
             return;
@@ -74,7 +73,7 @@ impl Families {
     }
 }
 
-/// Returns a text as the value of a label: short, and without letters that would end a line.
+/// Escapes and shortens a text for the value of a label.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars().take(LONGEST) {
@@ -82,7 +81,7 @@ fn escaped(text: &str) -> String {
             '\\' => out.push_str("\\\\"),
             '"' => out.push_str("\\\""),
             '\n' => out.push_str("\\n"),
-            // A reader in text mode would end a line at some of them.
+            // A parser in text mode would end a line at some of them.
             letter if letter.is_control() => out.push(' '),
             '\u{2028}' | '\u{2029}' => out.push(' '),
             letter => out.push(letter),
@@ -91,7 +90,8 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// The metric of a subject: name, unit, how many of the figure's units make one, and its help.
+/// Returns the metric of a subject: name, unit, number of the figure's units in one of it, and help
+/// text.
 fn metric(subject: Subject) -> (&'static str, &'static str, f64, &'static str) {
     match subject {
         Subject::Latency => (
@@ -163,7 +163,7 @@ fn of_run(families: &mut Families, exported: &Exported<'_>) {
             run.started as f64,
         );
     }
-    // Tables of other tools do not say how long they took.
+    // Tables of other tools do not state their duration.
     if let Some(end) = exported.run.end.as_ref().filter(|end| end.seconds > 0.0) {
         let name = ("run_duration", "seconds");
         plain(name, "How long the run took.", end.seconds);

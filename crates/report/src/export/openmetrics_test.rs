@@ -1,4 +1,4 @@
-//! Metrics of one run and of several, and with labels of any kind.
+//! Metrics of one run and of several, and with arbitrary labels.
 
 use super::openmetrics::LONGEST;
 use super::{Format, test::run, text as exported};

@@ -1,4 +1,5 @@
-//! The page of recorded programs: what they would take on several systems, and where their ranks' time goes there.
+//! The page of recorded programs: their predicted times on several systems, and where their ranks
+//! spend the time.
 
 use super::figures::copyable;
 use super::frame::{foot, head};
@@ -10,30 +11,30 @@ use verbena_measure::unit;
 /// A recorded program on some systems.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Application {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its ranks.
+    /// Number of ranks.
     pub ranks: usize,
-    /// What it does, wherever it runs.
+    /// Its content: calls and computing, independent of the system.
     pub content: String,
-    /// Where it was replayed.
+    /// Its replays.
     pub on: Vec<OnSystem>,
 }
 
-/// What it would take on a system, in nanoseconds.
+/// A replay on one system; times in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OnSystem {
     /// The system.
     pub system: String,
-    /// Until all had ended.
+    /// Time until all ranks have ended.
     pub took: f64,
-    /// Where ranks spend it on average.
+    /// Mean times of the ranks.
     pub mean: Spent,
-    /// The same of single ranks until each ended.
+    /// Times of single ranks until each ended.
     pub ranks: Vec<(usize, Spent)>,
 }
 
-/// Where a rank spends its time, in nanoseconds. The parts add up to the time of the replay.
+/// Times of a rank in nanoseconds. The parts add up to the time of the replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spent {
     /// Computing.
@@ -48,7 +49,6 @@ pub struct Spent {
     pub done: f64,
 }
 
-/// The names of the parts.
 const PARTS: [&str; 5] = ["computing", "overhead", "wire", "waiting", "done"];
 
 impl Spent {
@@ -68,21 +68,20 @@ impl Spent {
         self.parts().map(|(_, part)| part).into()
     }
 
-    /// The columns for a spreadsheet.
+    /// Returns the columns for a spreadsheet.
     fn text(&self) -> String {
         self.parts().map(|(_, part)| part.to_string()).join("\t")
     }
 }
 
 impl Application {
-    /// What the fastest system takes.
     fn least(&self) -> f64 {
         let times = self.on.iter().map(|on| on.took);
         times.fold(f64::INFINITY, f64::min)
     }
 }
 
-/// The page over recordings, each on the same systems.
+/// Returns the page over recordings, each on the same systems.
 pub fn application(command: &str, all: &[Application]) -> String {
     let mut out = head("What your application would do");
     let _ = write!(
@@ -101,7 +100,7 @@ pub fn application(command: &str, all: &[Application]) -> String {
     out
 }
 
-/// Time by recording and system.
+/// Returns a table of times by recording and system.
 fn by_ranks(all: &[Application]) -> String {
     let mut out = String::from(
         "<h2 id=\"ranks\">By number of ranks</h2><div class=\"wide\"><table class=\"labelled\"><thead><tr><th class=\"text\">recorded</th><th>ranks</th>",
@@ -203,7 +202,7 @@ fn cells(spent: &Spent) -> String {
     spent.parts().into_iter().map(cell).collect()
 }
 
-/// The ranks of a system, behind a click.
+/// Returns the ranks of a system, folded.
 fn by_rank(on: &OnSystem) -> String {
     let bars: Vec<Stack> = on
         .ranks

@@ -1,4 +1,5 @@
-//! Several runs: the first is the baseline, and of each other one what changed stands first, as ratios.
+//! Several runs: the first is the baseline; for each other run, its changes as ratios, largest
+//! first.
 
 use crate::chart::{escape, ratio};
 use crate::comparison::{Thresholds, between};
@@ -6,10 +7,9 @@ use crate::run_directory::Loaded;
 use std::fmt::Write as _;
 use verbena_measure::compare::{Change, Verdict};
 
-/// Ratios drawn of a run.
 const DRAWN: usize = 24;
 
-/// What changed against the first of the runs. Models that stand beside a measurement are no change of it.
+/// Returns the changes against the first run. Models beside a measurement are excluded.
 pub fn changes(runs: &[Loaded]) -> String {
     let is_model = |run: &&Loaded| run.run.fabric == "model";
     let measured: Vec<&Loaded> = runs.iter().filter(|run| !is_model(run)).collect();
@@ -49,7 +49,7 @@ fn against(baseline: &Loaded, other: &Loaded) -> String {
     if order.is_empty() {
         return format!("<h3>{title}</h3><p>The two runs have no figure in common.</p>{notes}");
     }
-    // What changed stands first, whole curves before points.
+    // Changes come first, whole curves before points.
     let rank = |change: &Change| (!changed(change), change.points == 1);
     let size = |change: &Change| change.ratio.ln().abs();
     order.sort_by(|a, b| rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a))));
@@ -82,7 +82,6 @@ fn against(baseline: &Loaded, other: &Loaded) -> String {
     out
 }
 
-/// With a capital letter.
 fn sentence(words: &str) -> String {
     let mut letters = words.chars();
     let first = letters.next().map(char::to_uppercase);

@@ -1,33 +1,33 @@
-//! A profile fitted to a part of what was measured, and what it says of the rest.
+//! A profile fitted to a part of the measurements, and its predictions for the rest.
 
 use crate::chart::{escape, ratio};
 use std::fmt::Write as _;
 use verbena_measure::compare::{Change, Verdict};
 use verbena_measure::unit::display;
 
-/// What it came to.
+/// Result of the closed loop.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClosedLoop {
-    /// In a sentence.
+    /// Summary in a sentence.
     pub verdict: String,
-    /// The error that a benchmark's predictions should keep below, as a share.
+    /// Target for the error of a benchmark's predictions, as a share.
     pub target: f64,
-    /// Benchmarks that nothing was fitted to.
+    /// Benchmarks used for judging.
     pub judged: Vec<Predicted>,
-    /// Benchmarks that the values were fitted to.
+    /// Benchmarks used for fitting.
     pub fitted: Vec<Predicted>,
     /// The values: path, value with unit, standard error, bounds.
     pub values: Vec<[String; 4]>,
-    /// What the measurements do not tell, and what has no answer in the model.
+    /// Values that the measurements do not determine, and figures that the model cannot predict.
     pub notes: Vec<String>,
 }
 
-/// A benchmark beside the model.
+/// A benchmark's figures beside the model's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicted {
     /// Its name.
     pub benchmark: String,
-    /// Mean of the errors' sizes, as a share.
+    /// Mean absolute error, as a share.
     pub mean: f64,
     /// Its figures.
     pub figures: Vec<Figure>,
@@ -36,17 +36,17 @@ pub struct Predicted {
 /// A figure beside the model's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Which point.
+    /// Its point.
     pub label: String,
-    /// Unit of both.
+    /// Unit of both values.
     pub unit: String,
-    /// Measured.
+    /// Measured value.
     pub measured: f64,
-    /// Predicted.
+    /// Predicted value.
     pub model: f64,
 }
 
-/// The section, without its heading.
+/// Returns the section, without its heading.
 pub fn body(closed: &ClosedLoop) -> String {
     let mut out = format!("<div class=\"verdict\">{}</div>", escape(&closed.verdict));
     out.push_str("<h3>Predicted, and not fitted to</h3>");
@@ -71,7 +71,7 @@ pub fn body(closed: &ClosedLoop) -> String {
     out
 }
 
-/// Each benchmark's error, and behind a click each of its figures at the ratio of model over measurement.
+/// Returns each benchmark's error and, folded, the ratio of model over measurement for each figure.
 pub(super) fn benchmarks(all: &[Predicted], target: f64) -> String {
     let mut out = String::new();
     for one in all {
@@ -96,7 +96,8 @@ pub(super) fn benchmarks(all: &[Predicted], target: f64) -> String {
     out
 }
 
-/// A figure as a ratio of model over measurement: what misses the target is drawn as what got worse.
+/// Returns a figure as a ratio of model over measurement: one that misses the target is drawn as a
+/// regression.
 fn change(figure: &Figure, target: f64) -> Change {
     let ratio = figure.model / figure.measured;
     let [measured, model] =

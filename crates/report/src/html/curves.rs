@@ -1,5 +1,5 @@
-//! Rows as curves: which figures are drawn over which axis, a panel for each kind, all runs' curves of a kind on the same one.
-//! Nothing is left out: what has no place on an axis is in the table.
+//! Rows as curves: which figures are drawn over which axis, with a panel per kind that shows the
+//! curves of all runs. Figures without a position on an axis are in the table, so none is lost.
 
 use super::section::Shown;
 use crate::chart::panel::{Axis, Line, Mark, Multiples, Panel};
@@ -12,9 +12,9 @@ use verbena_measure::unit;
 /// The curves of one run and one kind.
 #[derive(Debug, Clone)]
 pub struct Curve {
-    /// Which run's.
+    /// Index of its run.
     pub run: usize,
-    /// What it is of, but for its run and its axis.
+    /// Description without its run and its axis.
     pub kind: String,
     /// (x, y), in order.
     pub points: Vec<(f64, f64)>,
@@ -29,17 +29,17 @@ pub struct Curve {
 pub struct Curves {
     /// The parameter on the axis.
     pub axis: String,
-    /// Unit of y as files name it.
+    /// Unit of y as in files.
     pub unit: String,
     /// The curves.
     pub all: Vec<Curve>,
 }
 
-/// Sizes that only repeat the axis in other words say nothing.
+/// Parameters that only repeat the axis in other words.
 const ALWAYS_HIDDEN: [&str; 3] = ["size-class", "rows", "columns"];
 
 impl Curves {
-    /// The headline figures of the rows of a benchmark that are wanted.
+    /// Collects the headline figures of a benchmark's wanted rows.
     pub fn of(
         benchmark: &str,
         axis: &str,
@@ -78,7 +78,7 @@ impl Curves {
         if self.unit.is_empty() {
             self.unit.clone_from(&figure.unit);
         }
-        // One axis has one unit; figures of another are in the table.
+        // An axis has one unit; figures with another unit are in the table.
         if figure.unit != self.unit {
             return;
         }
@@ -100,7 +100,8 @@ impl Curves {
         });
         let curve = &mut self.all[at];
         curve.points.push((x, figure.value));
-        // Where too few samples support the percentile there is no band, rather than one of another meaning.
+        // If too few samples support the percentile, there is no band, rather than one with another
+        // meaning.
         let summary = figure.summary.as_ref().filter(|_| figure.unit == "ns");
         if let Some((summary, p99)) = summary.and_then(|s| Some((s, s.p99?))) {
             curve.band.push((x, summary.min, p99));
@@ -109,7 +110,7 @@ impl Curves {
         curve.bound.extend(bound);
     }
 
-    /// The same as multiples of a figure of each curve, or of the first curve of its run.
+    /// Returns the curves as multiples of a base figure.
     pub fn relative_to(mut self, base: Base) -> Curves {
         let firsts: Vec<(usize, Option<f64>)> = self
             .all
@@ -129,7 +130,7 @@ impl Curves {
                 continue;
             };
             curve.points.iter_mut().for_each(|p| p.1 /= base);
-            // A band would be relative to itself, and a bound to what it does not bound.
+            // The band and the bound have no meaning relative to the base.
             curve.band.clear();
             curve.bound.clear();
         }
@@ -137,7 +138,8 @@ impl Curves {
         self
     }
 
-    /// The same under names of their own: several benchmarks become one figure.
+    /// Returns the curves with a name in front of their kinds, to combine several benchmarks in one
+    /// figure.
     pub fn named(mut self, name: &str) -> Curves {
         for curve in &mut self.all {
             curve.kind = match curve.kind.is_empty() {
@@ -148,7 +150,7 @@ impl Curves {
         self
     }
 
-    /// The same with other words for a kind.
+    /// Returns the curves with a word of their kinds replaced.
     pub fn saying(mut self, word: &str, instead: &str) -> Curves {
         for curve in &mut self.all {
             curve.kind = curve.kind.replace(word, instead);
@@ -156,7 +158,7 @@ impl Curves {
         self
     }
 
-    /// These and others of the same axis and unit.
+    /// Returns these and other curves of the same axis and unit.
     pub fn and(mut self, others: Curves) -> Curves {
         match self.all.is_empty() {
             true => others,
@@ -167,7 +169,7 @@ impl Curves {
         }
     }
 
-    /// The kinds in the order of their first appearance.
+    /// Returns the kinds in order of first appearance.
     pub fn kinds(&self) -> Vec<&str> {
         let mut kinds: Vec<&str> = Vec::new();
         for curve in &self.all {
@@ -178,12 +180,12 @@ impl Curves {
         kinds
     }
 
-    /// Whether there is a curve at all, and not points alone.
+    /// Returns whether any curve has more than one point.
     pub fn are_curves(&self) -> bool {
         self.all.iter().any(|curve| curve.points.len() > 1)
     }
 
-    /// The unit of x as files name it.
+    /// Returns the unit of x as in files.
     pub fn x_unit(&self) -> &'static str {
         match self.axis.as_str() {
             "size" => "bytes",
@@ -193,7 +195,8 @@ impl Curves {
         }
     }
 
-    /// The drawing: a panel a kind, a line a run. The marks are the first kind's: the others are controls.
+    /// Returns the drawing: a panel per kind, a line per run. Marks belong to the first kind,
+    /// because the others are controls.
     pub fn multiples(&self, title: &str, runs: &[Shown<'_>], marks: &[Mark]) -> Multiples {
         let even = matches!(
             self.axis.as_str(),
@@ -229,14 +232,14 @@ impl Curves {
     }
 }
 
-/// What curves are multiples of.
+/// Base of relative curves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
-    /// Their own figure at the least x.
+    /// Their own figure at the smallest x.
     Least,
-    /// Their own figure at the greatest x.
+    /// Their own figure at the largest x.
     Greatest,
-    /// The first figure of their run: a control is held against what it controls.
+    /// The first figure of their run: a control is compared with the curve that it controls.
     Run,
 }
 
@@ -244,7 +247,7 @@ fn line(curve: &Curve, runs: &[Shown<'_>]) -> Line {
     let label = &runs[curve.run].run.run.label;
     Line {
         colour: curve.run,
-        // What is a model says the legend; what is alone needs no name.
+        // The legend names models; a single run needs no name.
         name: match runs.len() {
             1 => String::new(),
             _ => label.trim_end_matches(" (model)").to_owned(),
@@ -259,7 +262,7 @@ fn line(curve: &Curve, runs: &[Shown<'_>]) -> Line {
     }
 }
 
-/// Parameters that go with the axis.
+/// Returns the parameters that the axis determines.
 fn hidden(axis: &str) -> &[&str] {
     match axis {
         "tiles" => &["tiles", "size", "used"],
@@ -289,8 +292,8 @@ fn axis_name(axis: &str) -> &str {
     }
 }
 
-/// Words, such as the transport, that all rows of a benchmark share: said once, they need not stand in every label. Numbers
-/// may be an axis and stay.
+/// Returns words, such as the transport, that all rows of a benchmark share: stated once, they are
+/// not needed in every label. Numbers may be an axis and are kept.
 pub fn common(benchmark: &str, runs: &[Shown<'_>], wanted: impl Fn(&Row) -> bool) -> Parameters {
     let rows = runs.iter().flat_map(|shown| &shown.rows);
     let mut rows = rows.filter(|row| row.benchmark == benchmark && wanted(row));
@@ -303,7 +306,7 @@ pub fn common(benchmark: &str, runs: &[Shown<'_>], wanted: impl Fn(&Row) -> bool
     common
 }
 
-/// What the runs found of a benchmark that has a place on its axis.
+/// Returns the runs' findings on a benchmark that have a position on its axis.
 pub fn marks(benchmark: &str, runs: &[Shown<'_>]) -> Vec<Mark> {
     let of_run = |(colour, shown): (usize, &Shown<'_>)| -> Vec<Mark> {
         let voted = findings(shown.run);
@@ -327,7 +330,7 @@ pub fn marks(benchmark: &str, runs: &[Shown<'_>]) -> Vec<Mark> {
     runs.iter().enumerate().flat_map(of_run).collect()
 }
 
-/// A row's distribution as (time, per cent that take longer).
+/// Returns a row's distribution as (time, per cent of operations that take longer).
 fn complement(row: &Row) -> Option<Vec<(f64, f64)>> {
     let summary = row.figures.first()?.summary.as_ref()?;
     let last = summary
@@ -339,7 +342,7 @@ fn complement(row: &Row) -> Option<Vec<(f64, f64)>> {
     let body = body.map(|(i, value)| (*value, (1.0 - i as f64 / last as f64) * 100.0));
     let mut points: Vec<(f64, f64)> = body.collect();
     let least = points.last().map_or(100.0, |point| point.1);
-    // Few samples support no percentile so far out, but the largest of them is known.
+    // Few samples support no percentile so far out, but the largest sample is known.
     let largest = (summary.max, 100.0 / summary.n as f64);
     let percentiles = [
         summary.p99.map(|p99| (p99, 1.0)),
@@ -350,7 +353,8 @@ fn complement(row: &Row) -> Option<Vec<(f64, f64)>> {
     Some(points)
 }
 
-/// The complements of the distributions at the smallest size: the share of operations that took longer.
+/// Returns the complementary distributions at the smallest size: the share of operations that took
+/// longer.
 pub fn distribution(benchmark: &str, runs: &[Shown<'_>]) -> Option<Multiples> {
     if !benchmark.starts_with("latency.") {
         return None;
@@ -367,7 +371,7 @@ pub fn distribution(benchmark: &str, runs: &[Shown<'_>]) -> Option<Multiples> {
         let Some(row) = rows.min_by(|a, b| size(a).total_cmp(&size(b))) else {
             continue;
         };
-        // All operations that took the same time, as those of a model do, are no distribution.
+        // Operations that all took the same time, such as a model's, are no distribution.
         let points = complement(row).filter(|points| points.windows(2).any(|p| p[0].0 < p[1].0));
         let Some(points) = points else {
             continue;

@@ -1,4 +1,4 @@
-//! The page of an explanation: where the time of an operation goes, as a timeline and a table.
+//! The page of an explanation: the time of an operation by stage, as a timeline and a table.
 
 use super::frame::{foot, head};
 use crate::chart::escape;
@@ -6,23 +6,23 @@ use crate::chart::timeline::{self, Bar};
 use std::fmt::Write as _;
 use verbena_measure::unit;
 
-/// An operation taken apart.
+/// An analysed operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operation {
-    /// Which one: benchmark, parameters.
+    /// Benchmark and parameters.
     pub title: String,
-    /// Nanoseconds that it took.
+    /// Duration in nanoseconds.
     pub took: f64,
-    /// Of an exchange there and back, nanoseconds of one way.
+    /// One-way time in nanoseconds, if the operation is a round trip.
     pub one_way: Option<f64>,
-    /// What happened, for the timeline.
+    /// Recorded stages, for the timeline.
     pub bars: Vec<Bar>,
-    /// Stage, where, nanoseconds of the operation that are its own.
+    /// Stage, node, and nanoseconds of the operation attributed to it.
     pub shares: Vec<(String, String, f64)>,
 }
 
 impl Operation {
-    /// How long it took, in words: what goes there and back is two messages, and a latency is one way.
+    /// Returns the duration in words: a round trip is two messages, and a latency is one way.
     pub fn duration(&self) -> String {
         let took = unit::time(self.took);
         match self.one_way.map(unit::time) {
@@ -32,7 +32,7 @@ impl Operation {
     }
 }
 
-/// The page over some operations of a system.
+/// Returns the page over some operations of a system.
 pub fn explanation(system: &str, command: &str, operations: &[Operation]) -> String {
     let title = format!("Where the time goes: {system}");
     let mut out = head(&title);

@@ -1,5 +1,5 @@
-//! The figures behind a drawing, one click away: a table to read, and the same as text with tabs, which one click selects
-//! and a spreadsheet takes.
+//! The figures behind a drawing, folded: a table to read, and the same as tab-separated text, which
+//! one click selects for a spreadsheet.
 
 use super::curves::Curves;
 use super::section::Shown;
@@ -7,10 +7,10 @@ use crate::chart::escape;
 use std::fmt::Write as _;
 use verbena_measure::unit;
 
-/// Columns of runs that fit on a narrow screen.
+/// Maximum number of run columns that fit a narrow screen.
 const MOST_COLUMNS: usize = 3;
 
-/// Text with tabs that is selected as a whole.
+/// Returns tab-separated text that one click selects.
 pub fn copyable(lines: &[String]) -> String {
     format!(
         "<details class=\"copy\"><summary>as text to copy</summary><p class=\"note\">A click selects all of it; units are \
@@ -19,14 +19,14 @@ pub fn copyable(lines: &[String]) -> String {
     )
 }
 
-/// The figures of curves: a row for each kind and x, a column a run.
+/// Returns the figures of curves: a row for each kind and x, a column per run.
 pub fn of_curves(curves: &Curves, runs: &[Shown<'_>]) -> String {
     let present = |run: &usize| curves.all.iter().any(|curve| curve.run == *run);
     let columns: Vec<usize> = (0..runs.len()).filter(present).collect();
     let labels = columns.iter().map(|run| runs[*run].run.run.label.as_str());
     let labels: Vec<&str> = labels.collect();
     let mut text = vec![[&["", &curves.axis][..], &labels[..]].concat().join("\t")];
-    // So many columns do not fit on a narrow screen, where each figure then has the name of its run.
+    // With more columns, a narrow screen shows the run's name with each figure.
     let is_labelled = labels.len() > MOST_COLUMNS;
     let mut out = format!(
         "<details class=\"figures\"><summary>the figures</summary><div class=\"wide\"><table{}><thead><tr>\

@@ -1,13 +1,14 @@
-//! What every page begins and ends with: it opens offline and may load nothing.
+//! Head and foot of every page: it opens offline and must not load anything.
 
 use super::script::{HASH, SCRIPT};
 use super::theme::STYLE;
 use crate::chart::escape;
 
-/// The program that writes the pages, with its version.
+/// Name and version of the program, for the generator tag.
 const PRODUCT: &str = concat!("Verbena ", env!("CARGO_PKG_VERSION"));
 
-/// Returns the page up to and with its heading. The only script that may run is the page's own.
+/// Returns the page up to its heading. The content security policy permits only the page's own
+/// script.
 pub fn head(title: &str) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -19,7 +20,7 @@ pub fn head(title: &str) -> String {
     )
 }
 
-/// Returns the end of the page: what wrote it, and what makes it easier to read where scripts run.
+/// Returns the end of the page: the program's name and the script, which is optional.
 pub fn foot() -> String {
     format!(
         "<footer>Written by {PRODUCT}. This page needs no network.</footer></main>\

@@ -1,4 +1,4 @@
-//! What was tested: a line a run, before any figure.
+//! The tested systems: one line per run, before any figure.
 
 use crate::chart::escape;
 use crate::chart::line::COLOURS;
@@ -6,7 +6,7 @@ use crate::run_directory::Loaded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// The heading and a line a run.
+/// Returns the heading and a line per run.
 pub fn lead(runs: &[Loaded]) -> String {
     let mut out = String::from("<ul class=\"runs\">");
     for (at, run) in runs.iter().enumerate() {
@@ -22,7 +22,7 @@ pub fn lead(runs: &[Loaded]) -> String {
     out
 }
 
-/// How many launches there were, `2 to 5 of 5 launches` where the time was up before the last.
+/// Returns the number of launches, or `2 to 5 of 5 launches` if time ran out before the last.
 fn launches(run: &Loaded) -> String {
     let mut reached: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for point in &run.points {
@@ -42,13 +42,13 @@ fn launches(run: &Loaded) -> String {
     format!("{made}{wanted} launch{plural}")
 }
 
-/// What a run was; an import has neither device nor effort.
+/// Describes a run; an import has neither device nor effort.
 fn about(loaded: &Loaded) -> String {
     let run = &loaded.run;
     let environment = |name: &str| run.environment.get(name).cloned();
     let cores = environment("cores").map(|cores| format!("{cores} cores"));
     let kernel = environment("kernel").map(|kernel| format!("Linux {kernel}"));
-    // A model has neither hour nor launches.
+    // A model has neither date nor launches.
     let modelled = run.fabric == "model";
     let launches = (!modelled).then(|| launches(loaded));
     let words = [
@@ -79,9 +79,9 @@ fn about(loaded: &Loaded) -> String {
     words.join(" · ")
 }
 
-/// The day of a time in seconds since 1970, in the Gregorian calendar and in UTC.
+/// Returns the date of a time in seconds since 1970, in UTC.
 fn day(seconds: u64) -> String {
-    // Days since the first of March of the year 0, so that a leap day is the last of its year.
+    // Days since 1 March of year 0, so that a leap day is the last day of its year.
     let days = seconds / 86_400 + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,5 +1,6 @@
-//! The report: one HTML file that opens offline. The first screen sums up; then a page a question; behind a click each
-//! benchmark with all of its figures, all findings, and how it was measured.
+//! The report: one HTML file that opens offline. The first screen is a summary, followed by a page
+//! per question; folded below are each benchmark with all of its figures, all findings, and the
+//! method.
 
 mod application;
 mod changes;
@@ -28,28 +29,28 @@ pub use validation::{Held, Validation};
 
 use crate::summary::Published;
 
-/// What the report needs to know of a benchmark beyond its results.
+/// Description of a benchmark, in addition to its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     /// Its name.
     pub name: String,
-    /// Its group's title.
+    /// Title of its group.
     pub group: String,
-    /// What it answers.
+    /// The question that it answers.
     pub answers: String,
-    /// Where it comes from.
+    /// Its source.
     pub source: String,
     /// The parameter on the x axis.
     pub axis: String,
 }
 
-/// What is known of real adapters.
+/// Data about real adapters.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Beside<'a> {
-    /// Published figures that the headlines stand beside.
+    /// Published figures to compare with the headlines.
     pub published: &'a [Published],
-    /// All claims and the models' answers to them, where these were computed.
+    /// All claims with the models' results, if these were computed.
     pub reproduction: Option<&'a Reproduction>,
-    /// What a profile that was fitted to the first run says of the rest of it.
+    /// Predictions of a profile fitted to a part of the first run.
     pub closed_loop: Option<&'a ClosedLoop>,
 }

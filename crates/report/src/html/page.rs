@@ -1,4 +1,4 @@
-//! The page: the first screen, what changed, a page a question, and behind a click everything else.
+//! The page: the first screen, the changes, a page per question, and everything else folded.
 
 use super::changes::changes;
 use super::closed_loop;
@@ -16,7 +16,7 @@ use crate::run_directory::Loaded;
 use crate::summary;
 use std::fmt::Write as _;
 
-/// The report over one or several runs, and what is known of real adapters.
+/// Returns the report over one or several runs, with data about real adapters.
 pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> String {
     let shown: Vec<Shown<'_>> = runs
         .iter()
@@ -69,7 +69,7 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> S
     out
 }
 
-/// What was measured, and the models beside it.
+/// Returns the title: the measured runs and the models beside them.
 fn title(runs: &[Loaded]) -> String {
     let (models, measured): (Vec<&Loaded>, Vec<&Loaded>) =
         runs.iter().partition(|run| run.run.fabric == "model");
@@ -88,7 +88,7 @@ fn title(runs: &[Loaded]) -> String {
     }
 }
 
-/// Tiles and sentences of the first run, beside the others and what was published.
+/// Returns tiles and sentences of the first run, beside the other runs and published figures.
 fn first_screen(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
     let pairs: Vec<(&Loaded, &[Row])> = shown
         .iter()
@@ -122,7 +122,7 @@ fn contents(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
     out
 }
 
-/// The benchmarks by group, each with all of its curves and figures.
+/// Returns the benchmarks by group, each with all of its curves and figures.
 fn all_benchmarks(benchmarks: &[Described], shown: &[Shown<'_>]) -> String {
     let mut out = String::from("<section class=\"fold\"><h2 id=\"benchmarks\">All benchmarks</h2>");
     let mut count = 0;
@@ -165,7 +165,6 @@ round trip. Rates are taken over the union of all processes' intervals after a c
 combined by their median. The bound of a figure is what limits it. All metrics are defined in docs/methods.md, all \
 fields of the records in docs/results-schema.md.</p>";
 
-/// The groups of which there is something to show.
 fn groups<'a>(benchmarks: &'a [Described], shown: &[Shown<'_>]) -> Vec<&'a str> {
     let rows = || shown.iter().flat_map(|shown| &shown.rows);
     let mut groups: Vec<&str> = Vec::new();

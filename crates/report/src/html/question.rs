@@ -1,5 +1,5 @@
-//! A page for each question that the papers ask of an adapter: the answer in a sentence a run, one drawing that shows it, and
-//! the figures behind it.
+//! A page for each question that the papers ask of an adapter: the answer in one sentence per run,
+//! a drawing that shows it, and the figures behind it.
 
 use super::curves::{Base, Curve, Curves, distribution, marks};
 use super::figures;
@@ -11,16 +11,15 @@ use std::fmt::Write as _;
 use verbena_measure::result::Value;
 use verbena_measure::unit;
 
-/// A question with what answers it.
 struct Question {
     id: &'static str,
     asks: &'static str,
-    /// What the drawing shows, and of what.
+    /// Description of the drawing.
     shows: &'static str,
-    /// Benchmarks that have more to it.
+    /// Benchmarks with more detail.
     benchmarks: &'static [&'static str],
     curves: fn(&[Shown<'_>]) -> Curves,
-    /// Of a run, by its number.
+    /// Returns the answer of a run, given by its number.
     answer: fn(&Curves, usize, &Shown<'_>) -> Option<String>,
 }
 
@@ -204,7 +203,7 @@ const QUESTIONS: [Question; 6] = [
     },
 ];
 
-/// Returns how long something takes against something else.
+/// Describes a ratio of times.
 fn as_long(ratio: f64) -> String {
     match unit::number(ratio).as_str() {
         "1" => "as long".to_owned(),
@@ -212,7 +211,7 @@ fn as_long(ratio: f64) -> String {
     }
 }
 
-/// Returns a kind in brackets, if it has a name.
+/// Returns a kind in brackets; empty if it has no name.
 fn bracketed(kind: &str) -> String {
     match kind {
         "" => String::new(),
@@ -220,7 +219,8 @@ fn bracketed(kind: &str) -> String {
     }
 }
 
-/// Over the reliable connection and a receive queue of its own: one curve a run. The others are with the benchmark.
+/// Reliable connection with its own receive queue: one curve per run. Other rows are shown with the
+/// benchmark.
 fn plain(row: &Row) -> bool {
     let is = |name: &str, usual: &str| match row.parameters.get(name) {
         Some(Value::Word(word)) => word == usual,
@@ -229,14 +229,14 @@ fn plain(row: &Row) -> bool {
     is("transport", "rc") && is("receive-queue", "own") && is("memory", "host")
 }
 
-/// Pairs that do not wait for each other; locked steps are with the benchmark.
+/// Pairs that do not wait for each other; lockstep rows are shown with the benchmark.
 fn running_freely(row: &Row) -> bool {
     row.parameters
         .get("mode")
         .is_none_or(|mode| *mode == Value::from("free"))
 }
 
-/// The figure of a finding that most launches have.
+/// Returns the figure of a finding that most launches have.
 fn finding(shown: &Shown<'_>, benchmark: &str, name: &str) -> Option<f64> {
     let voted = findings(shown.run);
     let mut held = voted.iter().filter(|voted| voted.holds());
@@ -244,7 +244,7 @@ fn finding(shown: &Shown<'_>, benchmark: &str, name: &str) -> Option<f64> {
     found.finding.value
 }
 
-/// Names and places of the questions that these runs answer.
+/// Returns ids and titles of the questions that these runs answer.
 pub fn contents(runs: &[Shown<'_>]) -> Vec<(&'static str, &'static str)> {
     QUESTIONS
         .iter()
@@ -253,7 +253,7 @@ pub fn contents(runs: &[Shown<'_>]) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// All questions that these runs answer.
+/// Returns all questions that these runs answer.
 pub fn pages(runs: &[Shown<'_>]) -> String {
     QUESTIONS
         .iter()
@@ -301,7 +301,7 @@ fn page(question: &Question, runs: &[Shown<'_>]) -> String {
     );
     let panels: usize = drawings.iter().map(|drawing| drawing.panels.len()).sum();
     let drawn = group(&drawings);
-    // One panel has its text beside it.
+    // A single panel has its text beside it.
     let (class, body) = match panels {
         1 => (
             " beside",

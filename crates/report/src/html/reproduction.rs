@@ -1,5 +1,5 @@
-//! Published figures and what the timing models make of them: the table of claims, the reasons for what is missed, the
-//! papers' figures redrawn, and the fitted values behind it all.
+//! Published figures beside the timing models' results: the table of claims, the reasons for
+//! misses, the papers' figures redrawn, and the fitted values.
 
 use super::frame::{foot, head};
 use super::validation::{self, Validation};
@@ -8,14 +8,14 @@ use crate::chart::line::LineChart;
 use std::fmt::Write as _;
 use verbena_measure::unit;
 
-/// All of it.
+/// All results of the reproduction.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reproduction {
-    /// What it comes to, in a sentence.
+    /// Summary in a sentence.
     pub verdict: String,
     /// The papers in their order.
     pub papers: Vec<Paper>,
-    /// Published curves that nothing was fitted to, where they were computed.
+    /// Published curves that are not used for fitting, if they were computed.
     pub validation: Option<Validation>,
     /// The fitted values.
     pub fitted: Vec<Fitted>,
@@ -32,58 +32,58 @@ pub struct Paper {
     pub plots: Vec<Plot>,
 }
 
-/// A claim beside the model's answer, in words.
+/// A claim with the model's result, in words.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// Its name within the paper.
     pub name: String,
     /// Section, table or figure.
     pub place: String,
-    /// What was measured on what.
+    /// The measured system and quantity.
     pub setup: String,
-    /// What was published.
+    /// Published value.
     pub published: String,
-    /// What the model says.
+    /// The model's value.
     pub model: String,
-    /// How far apart they are.
+    /// The relative error.
     pub error: String,
     /// The verdict.
     pub verdict: String,
     /// Whether it is met.
     pub met: bool,
-    /// If not, why.
+    /// Reason for a miss.
     pub why: Option<String>,
 }
 
-/// A figure redrawn.
+/// A redrawn figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
     /// Its name in the document.
     pub id: String,
     /// Section, table or figure of the paper.
     pub place: String,
-    /// What a reader should know.
+    /// Note for readers.
     pub note: Option<String>,
     /// The drawing.
     pub chart: LineChart,
 }
 
-/// A value that was fitted.
+/// A fitted value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    /// Where it is.
+    /// Path of the value.
     pub path: String,
     /// Its value with its unit.
     pub value: String,
     /// The physical bounds.
     pub bounds: String,
-    /// What it was fitted to.
+    /// Data that it was fitted to.
     pub source: String,
-    /// The claims that it moves, where that was computed.
+    /// The claims that it affects, if that was computed.
     pub moves: Option<Vec<String>>,
 }
 
-/// A page of its own.
+/// Returns a separate page.
 pub fn reproduction_page(command: &str, reproduction: &Reproduction) -> String {
     let mut out = head("Published figures and the timing models");
     let _ = write!(
@@ -104,7 +104,7 @@ pub fn reproduction_page(command: &str, reproduction: &Reproduction) -> String {
     out
 }
 
-/// The same without head and foot, for a page that has other things.
+/// Returns the content without head and foot, to embed in another page.
 pub fn body(reproduction: &Reproduction) -> String {
     let mut out = format!(
         "<div class=\"verdict\">{}{}</div>",
@@ -181,7 +181,7 @@ fn claims(paper: &Paper) -> String {
     out
 }
 
-/// Returns figures behind a click, side by side.
+/// Returns folded figures, side by side.
 pub(super) fn folded(figures: &[String]) -> String {
     let count = match figures.len() {
         0 => return String::new(),
@@ -194,7 +194,7 @@ pub(super) fn folded(figures: &[String]) -> String {
     )
 }
 
-/// Returns a drawing with its figures, and what else is behind a click.
+/// Returns a drawing with its figures, and additional folded content.
 pub(super) fn figure(plot: &Plot, more: &str) -> String {
     let mut out = format!(
         "<section class=\"benchmark one\"><div class=\"about\"><h3 id=\"{}\">{}</h3><p class=\"answers\">{}{}</p></div>",
@@ -212,7 +212,7 @@ pub(super) fn figure(plot: &Plot, more: &str) -> String {
     out
 }
 
-/// The figures of a chart: a row an x, then what was published.
+/// Returns the figures of a chart: a row per x, then the published values.
 fn data(chart: &LineChart) -> String {
     let mut xs: Vec<f64> = chart
         .series

@@ -1,4 +1,5 @@
-//! A benchmark in the report: its question, a panel for each kind of curve, and under it all of its figures.
+//! A benchmark in the report: its question, a panel for each kind of curve, and below them all of
+//! its figures.
 
 use super::Described;
 use super::curves::{Curves, common, distribution, marks};
@@ -27,7 +28,7 @@ impl Shown<'_> {
     }
 }
 
-/// The section of a benchmark, over all runs; empty when none has points of it.
+/// Returns the section of a benchmark over all runs; empty if no run has points of it.
 pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {
     let name = described.name.as_str();
     if !runs.iter().any(|shown| shown.of(name).next().is_some()) {
@@ -42,7 +43,7 @@ pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {
         }
         _ => drawn = drawings(described, runs),
     }
-    // Two benchmarks of one drawing each stand beside each other.
+    // Two benchmarks with one drawing each share a row.
     let class = match drawn.matches("<figure").count() {
         0 | 1 => " one",
         _ => "",
@@ -60,10 +61,12 @@ pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {
     out
 }
 
-/// The curves of a benchmark, then its distribution. Where there is but one point, the distribution says more.
+/// Returns the curves of a benchmark, then its distribution. With a single point, the distribution
+/// alone is drawn.
 fn drawings(described: &Described, runs: &[Shown<'_>]) -> String {
     let name = described.name.as_str();
-    // The papers draw both: a curve a number of pairs by size, and a curve a size by the number of pairs.
+    // The papers draw both: one curve per number of pairs by size, and one curve per size by number
+    // of pairs.
     let axes = match described.axis.as_str() {
         "pairs" => vec!["size", "pairs"],
         axis => vec![axis],
@@ -73,10 +76,10 @@ fn drawings(described: &Described, runs: &[Shown<'_>]) -> String {
     let mut all = Vec::new();
     for axis in axes {
         let curves = Curves::of(name, axis, runs, |_| true);
-        // Points without the parameter of the axis (an import that does not tell the size) are in the table only.
+        // Points without the axis parameter (an import without sizes) are in the table only.
         let drawn = curves.are_curves() || distribution.is_none() && !curves.all.is_empty();
         if drawn {
-            // A mark has a place on the benchmark's own axis.
+            // A mark has a position on the benchmark's own axis.
             let marks = if axis == described.axis {
                 &found[..]
             } else {
@@ -108,7 +111,7 @@ fn heat_map(name: &str, shown: &Shown<'_>) -> String {
     }
 }
 
-/// What a column of the table holds of a metric, as text and as a number.
+/// The columns of a metric in the table, as HTML and as text.
 const COLUMNS: &str = "<th class=\"text\">run</th><th class=\"text\">parameters</th><th class=\"text\">metric</th><th>median</th>\
      <th>over launches</th><th>min</th><th>p90</th><th>p99</th><th>p99.9</th><th>max</th><th>n</th><th>launches</th>\
      <th>% of bound</th><th class=\"text\">notes</th>";
@@ -170,7 +173,7 @@ fn cells(run: &str, words: &str, figure: &Figure, notes: &str) -> String {
     )
 }
 
-/// The same for a spreadsheet: numbers as they are in the records.
+/// Returns the row for a spreadsheet: numbers as in the records.
 fn line(run: &str, words: &str, figure: &Figure) -> String {
     let summary = figure.summary.as_ref();
     let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
@@ -194,7 +197,6 @@ fn line(run: &str, words: &str, figure: &Figure) -> String {
     fields.join("\t")
 }
 
-/// Between which values the median lies.
 fn interval(figure: &Figure) -> String {
     let display = |value| escape(&unit::display(value, &figure.unit));
     let interval = figure.interval.as_ref();
@@ -211,7 +213,6 @@ struct Notes {
 }
 
 impl Notes {
-    /// Those of a row, as HTML.
     fn of(&mut self, row: &Row) -> String {
         let mut words = Vec::new();
         for warning in &row.warnings {
@@ -233,7 +234,7 @@ impl Notes {
         words.join(", ")
     }
 
-    /// What the words mean.
+    /// Returns the full text of each kind of note.
     fn explained(&self) -> String {
         match self.full.is_empty() {
             true => String::new(),

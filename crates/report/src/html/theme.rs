@@ -1,6 +1,7 @@
-//! The style sheet: light, dark, narrow, and print. Colours stand for runs, in this order, everywhere on the page.
+//! The style sheet: light, dark, narrow, and print. Colours represent runs, in this order,
+//! throughout the page.
 
-/// Everything that looks.
+/// The style sheet.
 pub const STYLE: &str = r#"
 :root{color-scheme:light dark;--paper:#fbfbf8;--card:#fff;--ink:#191d20;--soft:#5b646b;--rule:#dcdfd9;--panel:#f1f2ed;
 --c0:#0a6a87;--c1:#b8500f;--c2:#5d3fa0;--c3:#3f7a1f;--c4:#b02a55;--c5:#8a6a00;--c6:#2c5cb8;--c7:#5a5a5a;--heat:#b8500f;--good:#23703a;--bad:#b3261e;--doubt:#6b5a00}

@@ -16,7 +16,7 @@ pub fn html(summary: &Summary) -> String {
     }
 }
 
-/// Returns what is strong, what is weak, and what to distrust.
+/// Returns the sentences on strengths, weaknesses, and uncertain figures.
 pub fn sentences(summary: &Summary) -> String {
     let mut out = String::from("<ul class=\"sentences\">");
     for ((name, text), class) in summary.sentences().iter().zip(["strong", "weak", "unsure"]) {
@@ -78,7 +78,7 @@ fn spread(tile: &Tile) -> String {
     text
 }
 
-/// Returns the place among figures of its kind, and all figures one click away.
+/// Returns the rank among comparable figures, and all figures folded.
 fn standing(tile: &Tile, whose: &str) -> String {
     let (ranked, unranked): (Vec<&Other>, Vec<&Other>) =
         tile.others.iter().partition(|other| other.is_ranked);
@@ -125,7 +125,7 @@ fn standing(tile: &Tile, whose: &str) -> String {
     out
 }
 
-/// Draws the figures of its kind on a line.
+/// Draws the comparable figures on a line.
 fn line(tile: &Tile, whose: &str, ranked: &[&Other]) -> String {
     let mut dots = vec![Dot {
         kin: Kin::Subject,

@@ -1,30 +1,31 @@
-//! Published curves that nothing was fitted to: each beside the model's, and how far each point is off.
+//! Published curves that are not used for fitting: each beside the model's, with the error of each
+//! point.
 
 use super::closed_loop::{Predicted, benchmarks};
 use super::reproduction::{Plot, figure, folded};
 use crate::chart::escape;
 
-/// Such curves.
+/// All validation curves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Validation {
-    /// What they come to, in a sentence.
+    /// Summary in a sentence.
     pub verdict: String,
-    /// The error that a point should keep below, as a share.
+    /// Target for the error of a point, as a share.
     pub target: f64,
-    /// Each of them.
+    /// The curves.
     pub curves: Vec<Held>,
 }
 
-/// A curve beside the model's.
+/// A published curve beside the model's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Held {
-    /// Both drawn.
+    /// Plot of both curves.
     pub plot: Plot,
-    /// Each point's ratio of model over publication.
+    /// Ratio of model over published value for each point.
     pub judged: Predicted,
 }
 
-/// The section: both curves, and behind a click the residuals.
+/// Returns the section: the curves and, folded, the errors.
 pub(super) fn section(validation: &Validation) -> String {
     let mut out = format!(
         "<h2 id=\"validation\">Validation</h2><div class=\"verdict\">{}</div>",

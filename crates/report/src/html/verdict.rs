@@ -1,4 +1,4 @@
-//! The verdict: what a reader should know if nothing else is read. Every sentence is computed from the records.
+//! The verdict: the most important facts of a report. Every sentence is computed from the records.
 
 use crate::chart::escape;
 use crate::gather::{Figure, Row, Voted, findings, rows};
@@ -10,10 +10,10 @@ use std::fmt::Write as _;
 use verbena_measure::result::Finding;
 use verbena_measure::unit;
 
-/// A figure beyond so many per cent of a bound contradicts it.
+/// A figure beyond this percentage of a bound contradicts the bound.
 const DISPROVED: f64 = 105.0;
 
-/// Findings of which there are several, with what they are of: a sentence for all.
+/// Findings with several instances, each with the beginning of the sentence that combines them.
 const SUMMED_UP: &[(&str, &str)] = &[
     (
         "half-power-size",
@@ -22,7 +22,7 @@ const SUMMED_UP: &[(&str, &str)] = &[
     ("memory-per-connection", "In host memory a connection costs"),
 ];
 
-/// The verdict of a run as a list.
+/// Returns the verdict of a run as a list.
 pub fn verdict(run: &Loaded) -> String {
     let rows = rows(run);
     let mut out = String::from("<div class=\"verdict\"><ul>");
@@ -90,7 +90,8 @@ pub fn verdict(run: &Loaded) -> String {
             if let Some(bound) = bound(figure, kind) {
                 let _ = write!(text, " ({bound})");
             }
-            // Out of one buffer into another that nobody reads, short messages never leave the caches.
+            // From one buffer into another that no process reads, short messages never leave the
+            // caches.
             let is_cached = figure.name == CACHED_BANDWIDTH;
             if is_cached {
                 text += ", out of one buffer that stays in the caches";
@@ -124,7 +125,7 @@ pub fn verdict(run: &Loaded) -> String {
             say(format!("{words} {}.", figures.join(", ")));
         }
     }
-    // The peaks stand above.
+    // The peaks are listed above.
     let said = |voted: &Voted<'_>| {
         let Finding { name, value, .. } = voted.finding;
         let summed_up = SUMMED_UP.iter().any(|(summed, _)| name == summed);
@@ -137,7 +138,7 @@ pub fn verdict(run: &Loaded) -> String {
     out
 }
 
-/// Returns what the bound beside a figure says of it.
+/// Describes a figure relative to its bound.
 fn bound(figure: &Figure, kind: Kind) -> Option<String> {
     let bound = figure.bound.as_ref()?;
     let (value, reason) = bound;
@@ -156,14 +157,13 @@ fn bound(figure: &Figure, kind: Kind) -> Option<String> {
     ))
 }
 
-/// Returns a text that begins with a capital letter.
 fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + letters.as_str()
 }
 
-/// The row of a benchmark with the smallest size, the best of them where several have it.
+/// Returns the row of a benchmark with the smallest size; the best one if there are several.
 fn smallest<'a>(rows: &'a [Row], benchmark: &str) -> Option<&'a Row> {
     rows.iter()
         .filter(|row| row.benchmark == benchmark)
@@ -174,7 +174,7 @@ fn smallest<'a>(rows: &'a [Row], benchmark: &str) -> Option<&'a Row> {
         })
 }
 
-/// A finding's figure, from where to where the launches have it, and what it is of.
+/// Returns a finding's figure with its range over launches and its parameters.
 fn figure(voted: &Voted<'_>) -> Option<String> {
     let finding = voted.finding;
     let display = |value| unit::display(value, &finding.unit);
@@ -193,7 +193,8 @@ fn figure(voted: &Voted<'_>) -> Option<String> {
     })
 }
 
-/// A finding with those that deny it. Most launches decide whether it is said or only mentioned.
+/// Describes a finding with its votes. A majority of launches states it; a minority is only
+/// mentioned.
 fn sentence(voted: &Voted<'_>) -> String {
     let Voted {
         finding, by, of, ..
@@ -221,7 +222,6 @@ fn sentence(voted: &Voted<'_>) -> String {
     }
 }
 
-/// What a finding holds for.
 fn words(finding: &Finding) -> String {
     let words: Vec<String> = finding
         .parameters

@@ -1,5 +1,5 @@
-//! Text of libfabric's fi_pingpong and of fabtests. Its MB is 10^6 bytes, its sizes of k and m
-//! powers of 1,024.
+//! Parses text of libfabric's fi_pingpong and of fabtests. Their MB is 10^6 bytes; k and m in sizes
+//! are powers of 1,024.
 
 use super::lines::Line;
 use super::section::{Begun, Context, Section, Seen};
@@ -7,14 +7,14 @@ use super::table::{Columns, Figure, Row};
 use super::{parameters, point, rate, time};
 use verbena_measure::result::Point;
 
-/// What `--as` makes of a test's name, for its text does not have it.
+/// Title made from `--as`, because the text does not contain the test's name.
 const TITLE: &str = "fabtests: ";
-/// Columns that hold sizes and counts such as `1.2k`, `=10` and `0.00s`.
+/// Columns of sizes and counts such as `1.2k`, `=10` and `0.00s`.
 const WORDS: [&str; 8] = [
     "name", "bytes", "iters", "#sent", "#ack", "total", "time", "xfers",
 ];
 
-/// A test's title by the name that `--as` gives it.
+/// Returns a test's title for its name in `--as`.
 pub fn title(name: &str) -> Option<String> {
     let known = name
         .chars()
@@ -114,7 +114,7 @@ impl Section for Test {
     }
 }
 
-/// Bytes of `64`, `4k`, `1m`.
+/// Converts `64`, `4k`, `1m` to bytes.
 fn size(word: &str) -> Result<f64, String> {
     let (digits, unit) = match word.char_indices().last() {
         Some((at, 'k' | 'K')) => (&word[..at], 1024.0),

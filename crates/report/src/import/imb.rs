@@ -1,6 +1,6 @@
-//! Intel MPI benchmarks' text (IMB-MPI1, IMB-NBC, IMB-RMA). PingPong and PingPing are measured as
-//! ours; the others keep names of their own, for IMB's collectives follow each other without a
-//! barrier.
+//! Parses text of the Intel MPI benchmarks (IMB-MPI1, IMB-NBC, IMB-RMA). PingPong and PingPing
+//! measure the same as our benchmarks; the others keep their names, because IMB's collectives
+//! follow each other without a barrier.
 
 use super::lines::Line;
 use super::section::{Begun, Context, Section, Seen};
@@ -13,7 +13,7 @@ const SINGLE: [&str; 4] = ["#bytes", "#repetitions", "mbytes/sec", "defects"];
 /// Bytes of IMB's Mbyte: 10^6 since 2018, 2^20 before.
 const MEGABYTES: [f64; 2] = [1e6, 1_048_576.0];
 
-/// Begins a benchmark where IMB names it.
+/// Begins a benchmark at the line with its name.
 pub fn begin(line: &Line<'_>, _: &Context<'_>) -> Begun {
     let name = line.text.strip_prefix("# Benchmarking ")?.trim();
     Some(Ok(Box::new(Test {
@@ -50,7 +50,7 @@ impl Test {
         }
         let mode = self.mode.as_deref();
         named.extend(mode.map(|mode| ("mode".to_owned(), mode.into())));
-        // Of what is not blocking, the time without the computation that hides it.
+        // For nonblocking operations, the time without the overlapping computation.
         let own = ["t", "t_pure", "t_avg"]
             .iter()
             .find_map(|name| row.get(name))

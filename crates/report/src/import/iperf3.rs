@@ -1,5 +1,5 @@
-//! iperf3's text and its `--json`. A stream of TCP is what our baseline measures, and gets its
-//! name.
+//! Parses iperf3's text and its `--json`. A single TCP stream is our baseline benchmark, and gets
+//! its name.
 
 use super::lines::Line;
 use super::section::{Begun, Context, Section, Seen};
@@ -8,7 +8,7 @@ use super::{Parsed, parameters, point, rate};
 use serde_json::Value;
 use verbena_measure::result::{Parameters, Point};
 
-/// The point of iperf3's JSON.
+/// Parses iperf3's JSON to a point.
 pub fn parse_json(text: &str) -> Parsed {
     let value: Value = serde_json::from_str(text).ok()?;
     let (start, end) = (value.get("start")?, value.get("end")?);
@@ -49,7 +49,7 @@ fn is_head(line: &Line<'_>) -> bool {
         .all(|word| line.text.contains(word))
 }
 
-/// Its text: the line that ends in "receiver" counts, of the sum where there are several streams.
+/// Text output: the line that ends in "receiver" counts; with several streams, that of the sum.
 #[derive(Default)]
 struct Text {
     udp: bool,
@@ -58,7 +58,7 @@ struct Text {
 }
 
 impl Section for Text {
-    // The head comes again above the summary.
+    // The head is repeated above the summary.
     fn keeps(&self, _: &Line<'_>) -> bool {
         self.streams.is_empty()
     }
@@ -93,13 +93,13 @@ impl Section for Text {
     }
 }
 
-/// "9.42 Gbits/sec", or in bytes, as `-f` has it.
+/// Parses "9.42 Gbits/sec", or bytes as printed with `-f`.
 fn bits(line: &str) -> Option<f64> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let at = words.iter().position(|word| word.ends_with("/sec"))?;
     let number = Figure::read(words.get(at.checked_sub(1)?)?).ok()?.value;
     let unit = words[at].trim_end_matches("/sec");
-    // Of bits its prefixes are powers of 1000, of bytes powers of 1024.
+    // Prefixes are powers of 1000 for bits, powers of 1024 for bytes.
     let (step, bits) = match unit.ends_with("Bytes") {
         true => (1024.0_f64, 8.0),
         false => (1000.0, 1.0),
@@ -114,7 +114,8 @@ fn bits(line: &str) -> Option<f64> {
     Some(number * step.powi(power) * bits)
 }
 
-/// One stream of TCP is the baseline's; several, and other protocols, are something else.
+/// Names the point: one TCP stream is the baseline's; several streams and other protocols get other
+/// names.
 fn stream(protocol: &str, size: Option<f64>, streams: Option<f64>, bits: f64) -> Point {
     let mut named: Parameters = parameters([("flow", "stream".into())]);
     named.extend(size.map(|size| ("size".to_owned(), size.into())));

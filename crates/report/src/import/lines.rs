@@ -1,18 +1,18 @@
-//! The lines of a tool's output, without what launchers, logs and mail put before them.
+//! Splits a tool's output into lines, without prefixes of launchers, logs and mail.
 
 use std::collections::BTreeMap;
 
-/// A line and where it stands in its file.
+/// A line with its position in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
     /// Its number, from 1.
     pub number: usize,
-    /// Its text, without blanks at its ends.
+    /// Its text, trimmed.
     pub text: &'a str,
 }
 
 impl Line<'_> {
-    /// Whether there is nothing to read in it: blank, a rule of dashes, a fence of Markdown.
+    /// Returns whether it has no content: blank, a rule of dashes, a Markdown fence.
     pub fn is_rule(&self) -> bool {
         self.text
             .chars()
@@ -20,8 +20,8 @@ impl Line<'_> {
     }
 }
 
-/// The lines, by the process that a launcher names in front of them: processes' lines alternate as
-/// they please.
+/// Returns the lines by the process that a launcher names in front of them: lines of processes are
+/// interleaved.
 pub fn by_process(text: &str) -> Vec<Vec<Line<'_>>> {
     let mut streams: BTreeMap<&str, Vec<Line<'_>>> = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
@@ -37,7 +37,7 @@ pub fn by_process(text: &str) -> Vec<Vec<Line<'_>>> {
     streams
 }
 
-/// The process that a launcher names, if one does, and the rest of the line.
+/// Returns the process that a launcher names, if any, and the rest of the line.
 fn without_prefixes(line: &str) -> (&str, &str) {
     let (mut process, mut rest) = ("", line.trim());
     loop {
@@ -53,7 +53,7 @@ fn without_prefixes(line: &str) -> (&str, &str) {
     }
 }
 
-/// What follows a clock's time (`00:55:22 `), with which continuous integration begins its lines.
+/// Returns the rest after a time (`00:55:22 `), with which CI logs begin lines.
 fn without_time(line: &str) -> Option<&str> {
     let (time, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
     let parts: Vec<&str> = time.split(':').collect();
@@ -61,8 +61,8 @@ fn without_time(line: &str) -> Option<&str> {
     (parts.len() == 3 && parts.iter().all(two)).then(|| rest.trim_start())
 }
 
-/// A launcher's name of a process and what it wrote: `[1,0]<stdout>:` (Open MPI), `[0] ` (MPICH),
-/// `0: ` (Slurm).
+/// Returns the process from a launcher's prefix and the rest of the line: `[1,0]<stdout>:` (Open
+/// MPI), `[0] ` (MPICH), `0: ` (Slurm).
 fn tag(line: &str) -> Option<(&str, &str)> {
     if let Some(rest) = line.strip_prefix('[') {
         let (name, text) = rest.split_once(']')?;
@@ -72,7 +72,8 @@ fn tag(line: &str) -> Option<(&str, &str)> {
                 return Some((name, &text[output.len()..]));
             }
         }
-        // iperf3 numbers its streams so, with blanks before the number; NCCL and UCX name threads.
+        // iperf3 numbers its streams this way, with blanks before the number; NCCL and UCX name
+        // threads.
         let is_rank = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
         let is_stream = text
             .trim_start()
@@ -82,7 +83,7 @@ fn tag(line: &str) -> Option<(&str, &str)> {
     }
     let (name, text) = line.split_once(':')?;
     let is_rank = !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
-    // NetPIPE numbers its rows so.
+    // NetPIPE numbers its rows this way.
     let mut words = text.split_whitespace();
     let is_row = words.next().is_some_and(|word| word.parse::<f64>().is_ok())
         && words.next() == Some("bytes");

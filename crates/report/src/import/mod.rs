@@ -1,12 +1,10 @@
-//! Foreign results turned into runs, so that what people already have can be laid beside. What a
-//! foreign format does not say stays unknown: no percentile is made up, `n` and launches are what
-//! the file has. What is measured as one of our benchmarks measures it gets that benchmark's name
-//! and parameters, and so can be compared with it; everything else gets a name of its own.
-
+//! Converts results of other tools to runs, for comparison with ours. Data that a format does not
+//! contain stay unknown: no percentile is invented, and `n` and launches are those of the file. A
+//! measurement equivalent to one of our benchmarks gets its name and parameters, and is comparable
+//! with it; any other gets its own name.
 //!
-//! A text is read in [sections](section::Section): a line that only one tool writes begins one, and
-//! the section reads its table by the names of the columns. Lines that mean nothing are counted and
-//! named.
+//! A text is parsed in [sections](section::Section): a line that is unique to a tool begins one,
+//! and the section parses its table by column names. Unknown lines are counted and reported.
 
 mod fabtests;
 mod imb;
@@ -37,34 +35,33 @@ use std::path::Path;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
 
-/// What a parser makes of a text: nothing when it is another format, otherwise points, or what is
-/// wrong with them.
+/// Result of a parser: `None` for another format, otherwise points or an error.
 pub type Parsed = Option<std::result::Result<Vec<Point>, String>>;
 
-/// The largest file that is read; the tools' own output is some kilobytes.
+/// The largest accepted file in bytes; output of the tools is some kilobytes.
 const LARGEST: u64 = 64 << 20;
-/// Characters of a line that a message repeats.
+/// Characters of a line that a message quotes.
 const SHOWN: usize = 60;
-/// The tools whose text is read, as messages name them.
+/// The supported tools, as messages name them.
 const KNOWN: &str = "neither text or JSON of perftest or iperf3, nor text of OSU's benchmarks, IMB, nccl-tests, ucx_perftest, \
     qperf, NetPIPE or fabtests";
 
-/// A foreign file's points.
+/// The points of another tool's file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imported {
     /// The points as a run.
     pub run: Loaded,
-    /// What was left out, or may be misunderstood.
+    /// Omitted or ambiguous content.
     pub warnings: Vec<String>,
 }
 
 impl Hints {
-    /// Takes what the reader says of a file: `TOOL:TEST`, for a text without its title, and a
-    /// number of processes.
+    /// Parses the user's hints about a file: `TOOL:TEST` for a text without its title, and a number
+    /// of processes.
     ///
     /// # Errors
     ///
-    /// When there is no such tool or test.
+    /// If there is no such tool or test.
     pub fn of(test: Option<&str>, processes: Option<u32>) -> std::result::Result<Hints, String> {
         let title = |test: &str| {
             let (tool, name) = test.split_once(':').unwrap_or((test, ""));
@@ -91,7 +88,12 @@ impl Hints {
     }
 }
 
-/// Reads a foreign file, telling the format by its content.
+/// Imports a file of another tool; detects the format by its content.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be read, is too large, or has no valid results of a known
+/// tool.
 pub fn import(path: &Path, hints: &Hints) -> Result<Imported> {
     let wrong = |reason: String| Error::Import {
         path: path.to_owned(),
@@ -122,11 +124,11 @@ pub fn import(path: &Path, hints: &Hints) -> Result<Imported> {
     Ok(Imported { run, warnings })
 }
 
-/// The points of a text, and warnings.
+/// Parses a text to points and warnings.
 ///
 /// # Errors
 ///
-/// When there is none, or one cannot be right; with the line.
+/// If there is no point, or one is invalid; the error states the line.
 pub fn parse(text: &str, hints: &Hints) -> std::result::Result<(Vec<Point>, Vec<String>), String> {
     let json = perftest::parse_json(text).or_else(|| iperf3::parse_json(text));
     let (points, warnings) = match json {
@@ -147,7 +149,7 @@ pub fn parse(text: &str, hints: &Hints) -> std::result::Result<(Vec<Point>, Vec<
     Ok((in_launches(points), warnings))
 }
 
-/// What came again is another launch of the same measurement.
+/// Numbers repeated measurements as further launches.
 fn in_launches(mut points: Vec<Point>) -> Vec<Point> {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     for point in &mut points {
@@ -160,18 +162,17 @@ fn in_launches(mut points: Vec<Point>) -> Vec<Point> {
     points
 }
 
-/// Reads the sections of a text.
 #[derive(Default)]
 struct Reader<'a> {
     points: Vec<Point>,
-    /// The lines that mean nothing, as far as they are repeated, and how many there are.
+    /// The first unknown lines, to quote them, and the number of all.
     unknown: Vec<Line<'a>>,
     count: usize,
-    /// Sections without a result: where they began, and why that may be.
+    /// Sections without a result: their first line, and probable reason.
     empty: Vec<(usize, &'static str)>,
 }
 
-/// A section, and the line at which it began.
+/// A section and its first line.
 type Open = (usize, Box<dyn Section>);
 
 impl<'a> Reader<'a> {
@@ -186,7 +187,7 @@ impl<'a> Reader<'a> {
         for lines in &streams {
             let before = self.points.len();
             any |= self.process(lines, hints)?;
-            // Both ends of a test print the same result; it is one.
+            // Both ends of a test print the same result; it counts once.
             let (earlier, mine) = self.points.split_at(before);
             let kept: Vec<Point> = mine
                 .iter()
@@ -207,7 +208,7 @@ impl<'a> Reader<'a> {
         Ok((self.points.clone(), self.warnings(twice)))
     }
 
-    /// The lines of one process. Says whether they had a section.
+    /// Parses the lines of one process; returns whether they had a section.
     fn process(
         &mut self,
         lines: &[Line<'a>],
@@ -245,7 +246,7 @@ impl<'a> Reader<'a> {
                     self.unknown.push(line);
                 }
             }
-            // Enough for what perftest tells of memory before its title.
+            // Enough for perftest's output about memory before its title.
             if open.is_none() && before.len() < 1000 {
                 before.push(line);
             }
@@ -254,8 +255,8 @@ impl<'a> Reader<'a> {
         Ok(any)
     }
 
-    /// A line before any section: the head of a table whose title is missing is refused, for nobody
-    /// could say what it is of.
+    /// Handles a line before any section. The head of a table without a title is refused, because
+    /// its test is unknown.
     fn without_section(&self, line: &Line<'_>) -> std::result::Result<Seen, String> {
         let example = if perftest::is_head(line) {
             "perftest:write-bw"
@@ -318,7 +319,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A line as a message repeats it.
 fn shown(line: &Line<'_>) -> String {
     let start: String = line.text.chars().take(SHOWN).collect();
     let cut = if start.len() < line.text.len() {
@@ -329,7 +329,7 @@ fn shown(line: &Line<'_>) -> String {
     format!("{} {start:?}{cut}", line.number)
 }
 
-/// Begins a section of whichever tool the line is of.
+/// Begins a section of the tool to which the line belongs.
 fn begin(line: &Line<'_>, context: &Context<'_>) -> Begun {
     perftest::begin(line, context)
         .or_else(|| osu::begin(line, context))
@@ -342,7 +342,7 @@ fn begin(line: &Line<'_>, context: &Context<'_>) -> Begun {
         .or_else(|| iperf3::begin(line, context))
 }
 
-/// A file's text. Bytes that are not UTF-8 (a host's name, a comment) do no harm to figures.
+/// Reads a file's text. Bytes that are not UTF-8 (a host name, a comment) do not affect figures.
 fn text(path: &Path) -> Result<String> {
     let wrong = |reason: String| Error::Import {
         path: path.to_owned(),
@@ -370,7 +370,7 @@ fn text(path: &Path) -> Result<String> {
     Ok(text.trim_start_matches('\u{feff}').to_owned())
 }
 
-/// Why a text is none of the formats.
+/// Returns the reason why a text matches none of the formats.
 fn unknown(text: &str) -> String {
     if text.trim().is_empty() {
         return "the file is empty".to_owned();
@@ -399,7 +399,7 @@ fn unknown(text: &str) -> String {
     }
 }
 
-/// A point with what a foreign row tells.
+/// Returns a point with the data of another tool's row.
 fn point(benchmark: &str, parameters: Parameters, metrics: Vec<Metric>) -> Point {
     Point {
         benchmark: benchmark.to_owned(),
@@ -412,7 +412,6 @@ fn point(benchmark: &str, parameters: Parameters, metrics: Vec<Metric>) -> Point
     }
 }
 
-/// Parameters by name.
 fn parameters<const N: usize>(named: [(&str, Value); N]) -> Parameters {
     named.map(|(name, value)| (name.to_owned(), value)).into()
 }
@@ -421,8 +420,8 @@ fn time(name: &str, nanos: f64) -> Metric {
     Metric::figure(name, "ns", Better::Lower, nanos)
 }
 
-/// A stream of the same bytes: over one buffer that stays in the caches, which perftest and OSU
-/// send again and again.
+/// Returns the metric of a stream over one buffer that stays in the caches, as perftest and OSU
+/// send.
 fn cached_rate(bytes_per_second: f64) -> Metric {
     Metric::figure(
         CACHED_BANDWIDTH,
@@ -432,7 +431,7 @@ fn cached_rate(bytes_per_second: f64) -> Metric {
     )
 }
 
-/// A stream of which nothing of the kind is known.
+/// Returns the metric of a stream with unknown buffers.
 fn rate(bytes_per_second: f64) -> Metric {
     Metric::figure("bandwidth", "bytes/s", Better::Higher, bytes_per_second)
 }
@@ -449,14 +448,14 @@ mod tests {
     use super::*;
     use crate::html::Described;
 
-    /// The points of a text that is not warned about.
+    /// Returns the points of a text without warnings.
     pub fn points(text: &str) -> Vec<Point> {
         let (points, warnings) = parse(text, &Hints::default()).expect("points");
         assert!(warnings.is_empty(), "{warnings:?}");
         points
     }
 
-    /// Why a text is refused.
+    /// Returns the reason why a text is refused.
     pub fn refused(text: &str) -> String {
         parse(text, &Hints::default()).expect_err("refused")
     }
@@ -470,7 +469,7 @@ mod tests {
         message
     }
 
-    /// A benchmark of which there is a point and one of which there is none.
+    /// A benchmark with a point, and one without.
     fn described() -> Vec<Described> {
         let of = |name: &str, group: &str| Described {
             name: name.to_owned(),

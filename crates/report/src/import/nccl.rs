@@ -1,5 +1,5 @@
-//! Text of nccl-tests and rccl-tests. A row has two results, out of place and in place; its GB is
-//! 10^9 bytes. Old versions do not name the operation.
+//! Parses text of nccl-tests and rccl-tests. A row has two results, out of place and in place;
+//! their GB is 10^9 bytes. Old versions do not name the operation.
 
 use super::lines::Line;
 use super::section::{Begun, Context, Section, Seen};
@@ -8,9 +8,9 @@ use super::{parameters, point, time};
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Metric, Point};
 
-/// What the line begins with that names the operation.
+/// Beginning of the line that names the operation.
 const TITLE: &str = "# Collective test starting: ";
-/// Columns that hold words, or -1 for no root.
+/// Columns with words, or -1 for no root.
 const WORDS: [&str; 6] = [
     "type",
     "redop",
@@ -20,7 +20,7 @@ const WORDS: [&str; 6] = [
     "in-place #wrong",
 ];
 
-/// An operation's title by the name that `--as` gives it.
+/// Returns an operation's title for its name in `--as`.
 pub fn title(name: &str) -> Option<String> {
     let known = name
         .chars()
@@ -132,7 +132,7 @@ impl Section for Test {
     }
 }
 
-/// The columns: those that come a second time are of the result in place.
+/// Returns the columns: repeated names belong to the in-place result.
 fn columns(words: &[&str]) -> Columns {
     let names = words
         .iter()

@@ -1,5 +1,5 @@
-//! NetPIPE's text, and the rows of size, rate and time that it writes to a file (`-o`). Its Mbps is
-//! 2^20 bits a second; half a round trip is its time.
+//! Parses NetPIPE's text, and the rows of size, rate and time that it writes to a file (`-o`). Its
+//! Mbps is 2^20 bits a second; its time is half a round trip.
 
 use super::lines::Line;
 use super::section::{Begun, Context, Section, Seen};
@@ -7,18 +7,18 @@ use super::table::Figure;
 use super::{parameters, point, rate, time};
 use verbena_measure::result::Point;
 
-/// Bytes a second in a Mbps.
+/// Bytes a second per Mbps.
 const MEGABIT: f64 = 1_048_576.0 / 8.0;
 
-/// What `--as netpipe:ping-pong` makes of a file.
+/// Title made from `--as netpipe:ping-pong`.
 const TITLE: &str = "NetPIPE: ping-pong";
 
-/// A file's title by what `--as` gives.
+/// Returns a file's title for the name in `--as`.
 pub fn title(name: &str) -> Option<String> {
     (name == "ping-pong").then(|| TITLE.to_owned())
 }
 
-/// Whether it is printed before a run.
+/// Returns whether the line is printed before a run.
 pub fn is_around(line: &Line<'_>) -> bool {
     line.text.starts_with("Sending output to ")
 }
@@ -45,7 +45,7 @@ struct Run {
 }
 
 impl Run {
-    /// Takes a row: bytes, rate in Mbps, time in nanoseconds.
+    /// Adds a row: bytes, rate in Mbps, time in nanoseconds.
     fn take(&mut self, size: Figure, rate_in_mbps: Figure, own: Figure) -> Result<Seen, String> {
         let told = rate_in_mbps.times(MEGABIT);
         if !told.agrees(own.rate_over(size.value)) {
@@ -92,7 +92,7 @@ impl Section for Run {
     }
 }
 
-/// The words of `0: 1 bytes 135957 times --> 7.33 Mbps in 1.04 usec`.
+/// Splits `0: 1 bytes 135957 times --> 7.33 Mbps in 1.04 usec` into words.
 fn row(text: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let is_row = words.len() == 11
@@ -105,7 +105,7 @@ fn row(text: &str) -> Option<Vec<&str>> {
 mod tests {
     use crate::import::tests::{points, refused};
 
-    /// As NPopenmpi 3.7.2 printed it here.
+    /// Output of NPopenmpi 3.7.2, recorded here.
     const TEXT: &str = "\
 Now starting the main loop
   0:       1 bytes 135957 times -->      7.33 Mbps in       1.04 usec
@@ -124,7 +124,7 @@ Now starting the main loop
         );
     }
 
-    /// As it wrote them to a file.
+    /// The rows that it wrote to a file.
     const FILE: &str = "\
        1 21.207826   0.00000036
        2 8.169276   0.00000187

@@ -1,6 +1,6 @@
-//! OSU micro-benchmarks' text, of versions 2 to 7. Its MB is 10^6 bytes; its latency is one way
-//! between pairs, averaged over them, and the mean over processes of collectives. A title begins a
-//! test, and each head names the columns of its table.
+//! Parses text of the OSU micro-benchmarks, versions 2 to 7. Their MB is 10^6 bytes; their latency
+//! is one way between pairs, averaged over them, and the mean over processes for collectives. A
+//! title begins a test, and each head names the columns of its table.
 
 use super::lines::Line;
 use super::section::{Begun, Context, Section, Seen};
@@ -21,10 +21,10 @@ const SINGLE: [&str; 10] = [
     "operation",
     "transfer size",
 ];
-/// Columns that hold words.
+/// Columns with words.
 const WORDS: [&str; 2] = ["validation", "operation"];
 
-/// A test's title by the name that `--as` gives it, which is its program's: `bw`, `allreduce`,
+/// Returns a test's title for its name in `--as`, which is its program's name: `bw`, `allreduce`,
 /// `osu_put_latency`.
 pub fn title(name: &str) -> Option<String> {
     let name = name.strip_prefix("osu_").unwrap_or(name);
@@ -57,7 +57,7 @@ pub fn begin(line: &Line<'_>, context: &Context<'_>) -> Begun {
     test.map(|test| -> Result<Box<dyn Section>, String> { Ok(Box::new(test)) })
 }
 
-/// Whether a line is the head of one of its tables.
+/// Returns whether a line is the head of one of its tables.
 pub fn is_head(line: &Line<'_>) -> bool {
     let text = line.text.trim_start_matches('#').trim_start();
     line.text.starts_with('#')
@@ -65,23 +65,22 @@ pub fn is_head(line: &Line<'_>) -> bool {
         && ["(us)", "MB/s"].iter().any(|unit| text.contains(unit))
 }
 
-/// A test.
 struct Test {
-    /// Its name before the words that its columns decide: "allreduce", "".
+    /// Its name without the words that its columns determine: "allreduce", "".
     subject: String,
-    /// Whose operations they are: "mpi", "mpi-cuda", "openshmem".
+    /// Library of the operations: "mpi", "mpi-cuda", "openshmem".
     library: String,
     nonblocking: bool,
     processes: Option<u32>,
     pairs: Option<f64>,
-    /// Where buffers are, of tests of accelerators.
+    /// Location of buffers, for tests of accelerators.
     buffers: Option<String>,
     columns: Option<Columns>,
     points: Vec<Point>,
 }
 
 impl Test {
-    /// For what a title has after "# OSU ": "MPI_Put Latency Test v5.9".
+    /// Parses the title after "# OSU ": "MPI_Put Latency Test v5.9".
     fn titled(subject: &str, processes: Option<u32>) -> Option<Test> {
         let lower = subject.to_lowercase();
         let end = lower.rfind(" test")?;
@@ -123,7 +122,6 @@ impl Test {
         })
     }
 
-    /// Whether it is an operation of a group of processes.
     fn is_collective(&self) -> bool {
         let two = [
             "",
@@ -149,7 +147,7 @@ impl Test {
                 .any(|word| self.subject.starts_with(word))
     }
 
-    /// The benchmark, and the metric of its times.
+    /// Returns the benchmark's name and the metric of its times.
     fn name(&self, bandwidth: bool) -> (String, &'static str) {
         let quantity = if bandwidth { "bandwidth" } else { "latency" };
         let subject = self.subject.as_str();
@@ -214,8 +212,8 @@ impl Test {
         Ok(point(&benchmark, named, metrics))
     }
 
-    /// Times. A non-blocking operation's own is that of pure communication: "overall" has the
-    /// computation in it that hides it.
+    /// Returns the metrics of times. For a nonblocking operation, the time is that of pure
+    /// communication, because "overall" includes the overlapping computation.
     fn times(
         &self,
         metric: &str,

@@ -1,4 +1,4 @@
-//! Tables as OSU's versions print them.
+//! Tables as printed by various OSU versions.
 
 use super::*;
 use crate::import::tests::{points, refused};

@@ -1,6 +1,6 @@
-//! perftest's text tables and its `--out_json`. Its MB is 2^20 bytes, its Gb (`--report_gbits`)
-//! 10^9 bits; its "typical" is the median. A title begins a test, and each head names the columns
-//! of the table below it.
+//! Parses perftest's text tables and its `--out_json`. Its MB is 2^20 bytes, its Gb
+//! (`--report_gbits`) 10^9 bits; its "typical" is the median. A title begins a test, and each head
+//! names the columns of the table below it.
 
 use super::lines::Line;
 use super::perftest_json::{self, Fields};
@@ -12,13 +12,14 @@ use verbena_measure::result::{Metric, Parameters, Point, Summary};
 use verbena_measure::sample::Sample;
 
 const MEBIBYTE: f64 = 1_048_576.0;
-/// Bytes a second of one Gb/s.
+/// Bytes a second per Gb/s.
 const GIGABIT: f64 = 1e9 / 8.0;
 /// Columns whose names have no unit.
 const SINGLE: [&str; 4] = ["#bytes", "#iterations", "#sl", "tps average"];
-/// What a bandwidth that does not fit its message rate is told to be.
+/// Error for a bandwidth that contradicts its message rate.
 const RATE: &str = "the average bandwidth is not the message rate times the size";
-/// The beginnings of what perftest prints around its tables, beside lines such as `Mtu : 4096[B]`.
+/// Beginnings of lines that perftest prints around its tables, in addition to lines such as `Mtu :
+/// 4096[B]`.
 const AROUND: [&str; 27] = [
     "ibv_wr* API",
     "rdma_cm QPs",
@@ -49,7 +50,7 @@ const AROUND: [&str; 27] = [
     "destroying current CUDA Ctx",
 ];
 
-/// A test by the name that `--as` gives it: its title.
+/// Returns a test's title for its name in `--as`.
 pub fn title(name: &str) -> Option<String> {
     let (operation, kind) = name.rsplit_once('-')?;
     let operation = match operation {
@@ -93,7 +94,7 @@ pub fn begin(line: &Line<'_>, context: &Context<'_>) -> Begun {
     })))
 }
 
-/// Whether a line is the head of one of its tables.
+/// Returns whether a line is the head of one of its tables.
 pub fn is_head(line: &Line<'_>) -> bool {
     line.text.starts_with("#bytes")
         && ["BW average[", "t_avg[", "t_typical["]
@@ -101,21 +102,21 @@ pub fn is_head(line: &Line<'_>) -> bool {
             .any(|column| line.text.contains(column))
 }
 
-/// Whether perftest prints it before a title.
+/// Returns whether perftest prints the line before a title.
 pub fn is_around(line: &Line<'_>) -> bool {
     AROUND.iter().any(|start| line.text.starts_with(start))
 }
 
-/// What a test measures.
+/// Quantity that a test measures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     /// Half a round trip, or a whole one of reads and atomics.
     Time(&'static str),
-    /// One way or both.
+    /// In one direction or both.
     Bandwidth(&'static str),
 }
 
-/// A test as our benchmarks name it.
+/// A test in terms of our benchmarks.
 #[derive(Debug, Clone)]
 struct Test {
     benchmark: &'static str,
@@ -123,12 +124,12 @@ struct Test {
     transport: String,
     queue_pairs: f64,
     shared: bool,
-    /// What makes it another measurement than ours.
+    /// Parameters that distinguish it from our measurement.
     further: Vec<(&'static str, &'static str)>,
 }
 
 impl Test {
-    /// For a title such as "RDMA_Write Latency Test".
+    /// Parses a title such as "RDMA_Write Latency Test".
     fn titled(title: &str) -> Option<Test> {
         let title = title.replace('_', " ").to_lowercase();
         let has = |word: &str| title.contains(word);
@@ -171,7 +172,7 @@ impl Test {
         })
     }
 
-    /// Takes what a line or a field says of the test.
+    /// Applies a setting from a line or a field.
     fn learn(&mut self, name: &str, value: &str) -> Result<(), String> {
         let value = value.split_whitespace().next().unwrap_or_default();
         match name.trim().replace(['_', '-'], " ").to_lowercase().as_str() {
@@ -184,8 +185,8 @@ impl Test {
         Ok(())
     }
 
-    /// Takes what a line says, which may hold two settings side by side, with tabs or blanks
-    /// between them.
+    /// Applies the settings of a line, which may contain two side by side, separated by tabs or
+    /// blanks.
     fn learn_line(&mut self, line: &str) -> Result<(), String> {
         for name in ["Connection type", "Number of qps", "Using SRQ", "Dual-port"] {
             let value = line
@@ -198,7 +199,8 @@ impl Test {
         Ok(())
     }
 
-    /// The parameters of our benchmark; a number of queue pairs only where it is not ours.
+    /// Returns the parameters of our benchmark; the number of queue pairs only if it differs from
+    /// ours.
     fn parameters(&self, size: f64) -> Parameters {
         let mut all = parameters([
             ("size", size.into()),
@@ -234,18 +236,18 @@ impl Test {
     }
 }
 
-/// A test's text.
+/// A test's text output.
 struct Table {
     test: Test,
     columns: Option<Columns>,
-    /// Which end's part of both ways the table is (`--report-both`); the first table is their sum.
+    /// With `--report-both`, the side of a bidirectional test that the table is for; the first
+    /// table is their sum.
     side: Option<&'static str>,
     rows: Vec<Reading>,
 }
 
-/// A row.
 struct Reading {
-    /// What it is beside the test and the size.
+    /// Parameters in addition to the test and the size.
     further: Vec<(&'static str, verbena_measure::result::Value)>,
     size: f64,
     iterations: f64,
@@ -281,7 +283,7 @@ impl Section for Table {
         } else {
             self.test.learn_line(text)?;
         }
-        // " Mtu             : 4096[B]", " PCIe relax order: ON".
+        // Lines such as " Mtu             : 4096[B]" and " PCIe relax order: ON".
         let is_setting = |name: &str| name.len() < 20 && !name.starts_with(char::is_lowercase);
         let setting = text
             .split_once(": ")
@@ -292,8 +294,7 @@ impl Section for Table {
         })
     }
 
-    /// `--run_infinitely` prints a row an interval: they are parts of one measurement, and not
-    /// measurements.
+    /// `--run_infinitely` prints a row per interval: these are parts of one measurement.
     fn end(self: Box<Self>) -> Result<Vec<Point>, String> {
         let mut order: Vec<String> = Vec::new();
         let mut groups: BTreeMap<String, Vec<&Reading>> = BTreeMap::new();
@@ -315,7 +316,7 @@ impl Section for Table {
     }
 }
 
-/// What a row tells: the figure of the test, and of each port where it has them.
+/// Returns the figure of the test, and of each port if the row has them.
 fn of_row(
     test: &Test,
     side: Option<&'static str>,
@@ -386,14 +387,14 @@ fn of_row(
     Ok(readings)
 }
 
-/// A point of the rows of one key: one row, or intervals of one run.
+/// Combines the rows of one key to a point: a single row, or the intervals of one run.
 fn of_intervals(test: &Test, rows: &[&Reading]) -> Point {
     let weight: f64 = rows.iter().map(|row| row.iterations).sum();
     let counted = rows.len() > 1
         && rows
             .iter()
             .all(|row| row.iterations > 0.0 && row.value > 0.0);
-    // Bytes of all intervals over their time, or times weighted by how many there were.
+    // Bytes of all intervals over their time, or times weighted by their number of iterations.
     let together = |of: fn(&Reading) -> f64| -> f64 {
         match (counted, test.kind) {
             (false, _) => rows.iter().map(|row| of(row)).sum::<f64>() / rows.len() as f64,
@@ -431,7 +432,7 @@ fn of_intervals(test: &Test, rows: &[&Reading]) -> Point {
     point
 }
 
-/// Points of perftest's JSON.
+/// Parses perftest's JSON to points.
 pub fn parse_json(text: &str) -> Parsed {
     let read = perftest_json::read(text)?;
     let mut test = Test::titled(read.info.get("test")?)?;
@@ -471,8 +472,8 @@ fn of_fields(test: &Test, result: &Fields) -> Result<Point, String> {
     }
 }
 
-/// A bandwidth in JSON, which does not say whether `--report_gbits` was given: in the unit that
-/// agrees with the bytes that the message rate means. The two differ by a factor of 119.
+/// Converts a bandwidth in JSON, which does not state whether `--report_gbits` was given: uses the
+/// unit that agrees with the message rate. The two differ by a factor of 119.
 fn in_its_unit(average: Figure, bytes_per_second: Figure) -> Result<Figure, String> {
     let mut fitting = vec![MEBIBYTE, GIGABIT];
     fitting.retain(|unit| average.times(*unit).agrees(bytes_per_second));

@@ -1,5 +1,6 @@
-//! The fields of perftest's `--out_json`. Many versions (4.5, as distributions have it) write something that is not JSON:
-//! names and words without quotes, commas before brackets, `nan`. Fields are then taken line by line, one to a line.
+//! Parses the fields of perftest's `--out_json`. Many versions (e.g. 4.5, packaged by
+//! distributions) write invalid JSON: names and words without quotes, commas before brackets,
+//! `nan`. Fields are then parsed line by line.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 /// Fields by name.
 pub type Fields = BTreeMap<String, String>;
 
-/// What is known of the test, and a set of fields for each result.
+/// Fields of the test, and a set of fields for each result.
 pub struct Test {
     /// `test_info`.
     pub info: Fields,
@@ -15,7 +16,7 @@ pub struct Test {
     pub results: Vec<Fields>,
 }
 
-/// Reads them; `None` when the text is something else.
+/// Parses a text; returns `None` if it is something else.
 pub fn read(text: &str) -> Option<Test> {
     match serde_json::from_str(text) {
         Ok(value) => strict(&value),

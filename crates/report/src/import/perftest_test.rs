@@ -1,4 +1,4 @@
-//! Tables and files as perftest 4.5 writes them.
+//! Tables and files in the format of perftest 4.5.
 
 use super::*;
 use crate::import::tests::{points, refused};
@@ -23,7 +23,7 @@ const BANDWIDTH: &str = "\
  #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
  65536      5000             11500.10            11400.00\t\t   0.182400
 ";
-/// As 4.5 writes it: no quotes, commas before brackets.
+/// Output of 4.5: no quotes, commas before brackets.
 const NOT_QUITE_JSON: &str = "{
 test_info: {
 test: RDMA_Write_BW_Test,
@@ -42,7 +42,7 @@ MsgRate: 0.520208,
 }
 ";
 
-/// Benchmark and parameters, as comparison has them.
+/// Returns benchmark and parameters as in comparisons.
 fn key(point: &Point) -> String {
     crate::gather::key(&point.benchmark, &point.parameters)
 }
@@ -146,7 +146,7 @@ fn something_else_is_not_perftest() {
     }
 }
 
-/// As ib_write_bw 4.5 printed it here, with `-b --report-both`.
+/// Output of ib_write_bw 4.5 with `-b --report-both`, recorded here.
 const BOTH: &str = "\
                     RDMA_Write Bidirectional BW Test
  Number of qps   : 1\t\tTransport type : IB
@@ -283,7 +283,7 @@ fn launchers_and_mail_change_nothing() {
             .collect();
         assert_eq!(points(&text), points(BOTH), "{prefix}");
     }
-    // Both ends under one launcher, whose lines alternate: the same result, once.
+    // Both ends under one launcher, with interleaved lines: the same result, once.
     let both: String = BANDWIDTH
         .lines()
         .map(|line| format!("0: {line}\n1: {line}\n"))
@@ -296,8 +296,7 @@ fn launchers_and_mail_change_nothing() {
     );
 }
 
-/// Every table that the options make, written as perftest writes it, gives back the figures that
-/// went in.
+/// Generated tables for all options give the original figures.
 #[test]
 fn generated_tables_come_back() {
     let mut count = 0;

@@ -1,4 +1,5 @@
-//! qperf's text: a line with the test's name, and its figures below. It has a size only with `-v`.
+//! Parses qperf's text: a line with the test's name, and its figures below. It prints the size only
+//! with `-v`.
 
 use super::lines::Line;
 use super::section::{Begun, Context, Section, Seen};
@@ -6,10 +7,10 @@ use super::table::Figure;
 use super::{messages, parameters, point, rate, time};
 use verbena_measure::result::Point;
 
-/// What its tests' names begin with.
+/// Prefixes of its tests' names.
 const TRANSPORTS: [&str; 9] = ["rc", "uc", "ud", "xrc", "tcp", "udp", "sctp", "sdp", "rds"];
 
-/// How the names of figures of one side begin.
+/// Prefixes of figures of one side.
 const SIDES: [&str; 4] = ["send_", "recv_", "loc_", "rem_"];
 
 /// Begins a test at its name.
@@ -53,8 +54,8 @@ impl Section for Test {
             "latency" => self
                 .metrics
                 .push(time("one-way-latency", figure()?.value * times(unit)?)),
-            // Of a bandwidth, what was sent and what arrived may be told apart: arrived is what
-            // counts.
+            // A bandwidth may have separate figures for sent and received data: received data
+            // count.
             "bw" | "recv_bw" => {
                 let figure = figure()?.value * bytes(unit)?;
                 self.metrics.insert(0, rate(figure));
@@ -67,7 +68,7 @@ impl Section for Test {
                 self.size = Some(figure()?.value * unit);
             }
             "time" | "mtu_size" | "poll_mode" | "timeout" | "cq_size" | "id" => {}
-            // Processor time, bytes and messages of one side, with `-vc` and `-vs`.
+            // CPU time, bytes and messages of one side, with `-vc` and `-vs`.
             name if SIDES.iter().any(|side| name.starts_with(side)) => {}
             _ => return Ok(Seen::Unknown),
         }
@@ -84,7 +85,6 @@ impl Section for Test {
     }
 }
 
-/// Nanoseconds of a unit of time.
 fn times(unit: &str) -> Result<f64, String> {
     Ok(match unit {
         "ns" => 1.0,
@@ -95,7 +95,7 @@ fn times(unit: &str) -> Result<f64, String> {
     })
 }
 
-/// Bytes a second of a unit, of which qperf has bits with `-ub`.
+/// Returns the bytes a second of a unit; qperf prints bits with `-ub`.
 fn bytes(unit: &str) -> Result<f64, String> {
     match unit
         .strip_suffix("bytes/sec")
@@ -108,7 +108,7 @@ fn bytes(unit: &str) -> Result<f64, String> {
     }
 }
 
-/// What K, M and G before a unit mean.
+/// Returns the factor of K, M and G before a unit.
 fn prefix(unit: &str, end: &str) -> Result<f64, String> {
     Ok(match unit.strip_suffix(end) {
         Some("") => 1.0,
@@ -120,7 +120,7 @@ fn prefix(unit: &str, end: &str) -> Result<f64, String> {
     })
 }
 
-/// Sizes have binary units.
+/// Returns the bytes of a unit of sizes, which are binary.
 fn binary(unit: &str) -> Result<f64, String> {
     Ok(match unit {
         "KiB" => 1024.0,
@@ -137,7 +137,7 @@ fn binary(unit: &str) -> Result<f64, String> {
 mod tests {
     use crate::import::tests::{points, refused};
 
-    /// As qperf 0.4.11 printed it here.
+    /// Output of qperf 0.4.11, recorded here.
     const TEXT: &str = "\
 tcp_lat:
     latency   =       22301 ns

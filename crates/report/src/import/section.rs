@@ -1,61 +1,60 @@
-//! What a part of a tool's output is: it begins with a line that its tool alone writes, and takes
-//! the lines up to the next.
+//! A section: a part of a tool's output. It begins with a line that is unique to the tool, and
+//! takes the lines up to the next section.
 
 use super::lines::Line;
 use verbena_measure::result::Point;
 
-/// What a section makes of a line.
+/// Result of a section for a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// It was read, or is known to hold nothing to read.
+    /// The line was parsed, or is known to have no data.
     Known,
-    /// It means nothing to this section.
+    /// The line has no meaning in this section.
     Unknown,
 }
 
 /// A part of a tool's output.
 pub trait Section {
-    /// Takes a line.
+    /// Parses a line.
     ///
     /// # Errors
     ///
-    /// When the line is part of the results and cannot be right.
+    /// If the line is part of the results and is invalid.
     fn line(&mut self, line: &Line<'_>) -> Result<Seen, String>;
 
-    /// The points of all lines, and where there are none, why that may be.
+    /// Returns the points of all lines.
     ///
     /// # Errors
     ///
     /// If the lines contradict each other.
     fn end(self: Box<Self>) -> Result<Vec<Point>, String>;
 
-    /// Whether a line that begins a section of this tool belongs to this one.
+    /// Returns whether a line that begins a section of this tool still belongs to this one.
     fn keeps(&self, _: &Line<'_>) -> bool {
         false
     }
 
-    /// Why there may be no result.
     fn without_result(&self) -> &'static str {
         "was it cut short?"
     }
 }
 
-/// What the reader of a file knows and the file does not say.
+/// The user's hints about a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// The title of the test, where it is not in the file.
+    /// Title of the test, if it is missing in the file.
     pub title: Option<String>,
-    /// Processes of collective operations.
+    /// Number of processes of collective operations.
     pub processes: Option<u32>,
 }
 
-/// What a tool is told when it is asked whether a line begins a section of its own.
+/// Context for the decision whether a line begins a section.
 pub struct Context<'a> {
-    /// What the reader of the file knows.
+    /// The user's hints.
     pub hints: &'a Hints,
-    /// The lines since the last section that meant nothing.
+    /// Unknown lines since the last section.
     pub before: &'a [Line<'a>],
 }
 
-/// A section that begins, or why it cannot be read.
+/// A section that begins, or the reason why it cannot be parsed.
 pub type Begun = Option<Result<Box<dyn Section>, String>>;

@@ -1,20 +1,20 @@
-//! Tables of figures, read by the names of their columns and never by position.
+//! Tables of figures, parsed by column names and never by position.
 
-/// A figure as it was printed.
+/// A printed figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
     /// Its value.
     pub value: f64,
-    /// How far rounding may have moved it.
+    /// Maximum rounding error.
     pub rounding: f64,
 }
 
 impl Figure {
-    /// Reads it.
+    /// Parses a figure.
     ///
     /// # Errors
     ///
-    /// Times, sizes and rates are finite and not negative; anything else is named.
+    /// If the word is not a finite number that is at least 0, as times, sizes and rates are.
     pub fn read(word: &str) -> Result<Figure, String> {
         let value: f64 = word
             .parse()
@@ -33,7 +33,7 @@ impl Figure {
         Ok(Figure { value, rounding })
     }
 
-    /// The same in another unit.
+    /// Returns the figure in another unit.
     pub fn times(self, unit: f64) -> Figure {
         Figure {
             value: self.value * unit,
@@ -41,19 +41,19 @@ impl Figure {
         }
     }
 
-    /// Whether two figures can be one, as they were rounded, within some per cent of difference
-    /// between clocks.
+    /// Returns whether two figures may be equal, given their rounding and some per cent of
+    /// difference between clocks.
     pub fn agrees(self, other: Figure) -> bool {
         let slack = self.rounding + other.rounding + TOLERANCE * self.value.max(other.value);
         (self.value - other.value).abs() <= slack
     }
 
-    /// Whether it is at most another one, as they were rounded.
+    /// Returns whether it is at most another figure, given their rounding.
     pub fn at_most(self, other: Figure) -> bool {
         self.value <= other.value + 2.0 * (self.rounding + other.rounding)
     }
 
-    /// Bytes a second over a time in nanoseconds for so many bytes.
+    /// Returns the bytes a second for this time in nanoseconds.
     pub fn rate_over(self, bytes: f64) -> Figure {
         let of = |nanos: f64| bytes / nanos * 1e9;
         let value = of(self.value);
@@ -66,15 +66,15 @@ impl Figure {
     }
 }
 
-/// By how much two figures of one row may differ beyond their rounding.
+/// Maximum relative difference between two figures of a row beyond rounding.
 const TOLERANCE: f64 = 0.02;
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its name in small letters, without its unit.
+    /// Name in lower case, without its unit.
     pub name: String,
-    /// Its unit, as it is printed.
+    /// Unit as printed.
     pub unit: String,
 }
 
@@ -83,8 +83,12 @@ pub struct Column {
 pub struct Columns(Vec<Column>);
 
 impl Columns {
-    /// From a table's head, in which names may have blanks: a name ends with its unit in brackets,
-    /// or is one of `single`.
+    /// Parses a table's head, in which names may have blanks: a name ends with its unit in
+    /// brackets, or is one of `single`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for a head without columns of this form.
     pub fn of_head(head: &str, single: &[&str]) -> Result<Columns, String> {
         let mut columns = Vec::new();
         let mut name: Vec<&str> = Vec::new();
@@ -106,37 +110,37 @@ impl Columns {
         }
     }
 
-    /// Of these names, without units.
+    /// Returns columns with these names, without units.
     pub fn named(names: impl Iterator<Item = String>) -> Columns {
         Columns(names.map(|name| column(&name)).collect())
     }
 
-    /// Whether there is a column of this name.
+    /// Returns whether there is a column of this name.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|column| column.name == name)
     }
 
-    /// The unit of a column.
+    /// Returns the unit of a column.
     pub fn unit(&self, name: &str) -> Option<&str> {
         let column = self.0.iter().find(|column| column.name == name)?;
         Some(&column.unit)
     }
 
-    /// A line's figures; `None` for one that does not begin with a number.
+    /// Returns a line's figures; `None` for a line that does not begin with a number.
     ///
     /// # Errors
     ///
-    /// Where there are fewer or more words than columns, or one is no figure. Columns of `words`
-    /// may hold anything.
+    /// If there are fewer or more words than columns, or a word is no figure. Columns of `words`
+    /// may contain any text.
     pub fn row<'a>(&'a self, line: &'a str, words: &[&str]) -> Option<Result<Row<'a>, String>> {
         begins_with_number(line).then(|| self.any_row(line, words))
     }
 
-    /// A line's figures, whatever it begins with.
+    /// Returns a line's figures, even if it does not begin with a number.
     ///
     /// # Errors
     ///
-    /// As `row` has them.
+    /// As for [`row`](Columns::row).
     pub fn any_row<'a>(&'a self, line: &'a str, words: &[&str]) -> Result<Row<'a>, String> {
         let columns = &self.0;
         let found: Vec<&str> = line.split_whitespace().collect();
@@ -168,7 +172,7 @@ impl Columns {
     }
 }
 
-/// Whether a line begins as a row of figures does.
+/// Returns whether a line begins with a number, as a row of figures does.
 pub fn begins_with_number(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     let digits = first.trim_start_matches(['-', '+']);
@@ -180,24 +184,32 @@ pub fn begins_with_number(line: &str) -> bool {
 pub struct Row<'a>(Vec<(&'a str, &'a str, Option<Figure>)>);
 
 impl Row<'_> {
-    /// The figure of a column.
+    /// Returns the figure of a column.
     pub fn get(&self, name: &str) -> Option<Figure> {
         self.0.iter().find(|(column, ..)| *column == name)?.2
     }
 
-    /// The figure of a column that the table must have.
+    /// Returns the figure of a required column.
+    ///
+    /// # Errors
+    ///
+    /// If the table has no such column.
     pub fn need(&self, name: &str) -> Result<Figure, String> {
         self.get(name)
             .ok_or_else(|| format!("the table has no column {name}"))
     }
 
-    /// The word of a column.
+    /// Returns the word of a column.
     pub fn word(&self, name: &str) -> Option<&str> {
         let (_, word, _) = self.0.iter().find(|(column, ..)| *column == name)?;
         Some(word)
     }
 
-    /// Says which of two figures that must agree does not.
+    /// Checks that two figures agree.
+    ///
+    /// # Errors
+    ///
+    /// Returns a description of the contradiction.
     pub fn agree(&self, told: Figure, follows: Figure, what: &str) -> Result<(), String> {
         match told.agrees(follows) {
             true => Ok(()),
@@ -208,7 +220,11 @@ impl Row<'_> {
         }
     }
 
-    /// Refuses a row whose figures do not rise in this order; those that it lacks do not count.
+    /// Checks that the figures of a row rise in this order; missing ones are skipped.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they do not.
     pub fn rising(&self, names: &[&str]) -> Result<(), String> {
         let present: Vec<(&str, Figure)> = names
             .iter()

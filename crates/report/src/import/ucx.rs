@@ -1,5 +1,5 @@
-//! ucx_perftest's tables, and its rows of comma-separated figures (`-v`). Its MB is 2^20 bytes. Test
-//! and size are in a box that some versions print at the server only.
+//! Parses ucx_perftest's tables, and its rows of comma-separated figures (`-v`). Its MB is 2^20
+//! bytes. Test and size are in a box that some versions print only at the server.
 
 use super::lines::Line;
 use super::section::{Begun, Context, Section, Seen};
@@ -9,17 +9,17 @@ use verbena_measure::result::Point;
 use verbena_measure::unit;
 
 const MEBIBYTE: f64 = 1_048_576.0;
-/// What `--as` makes of a test's name and size.
+/// Title made from a test's name and size in `--as`.
 const TITLE: &str = "ucx_perftest: ";
 
-/// A test's title by what `--as` gives: `tag_lat:8`, `tag_bw:1M`.
+/// Returns a test's title for `--as`: `tag_lat:8`, `tag_bw:1M`.
 pub fn title(name: &str) -> Option<String> {
     let (name, size) = name.split_once(':')?;
     let size = unit::read_size(size).ok()?;
     Some(format!("{TITLE}{name} {size}"))
 }
 
-/// Begins a test at its box, or at its table where there is no box.
+/// Begins a test at its box, or at its table if there is no box.
 pub fn begin(line: &Line<'_>, _: &Context<'_>) -> Begun {
     let mut test = Test::default();
     if let Some(title) = line.text.strip_prefix(TITLE) {
@@ -38,24 +38,24 @@ pub fn begin(line: &Line<'_>, _: &Context<'_>) -> Begun {
     begins.then(|| own(line))
 }
 
-/// Whether the server prints it before its box.
+/// Returns whether the server prints the line before its box.
 pub fn is_around(line: &Line<'_>) -> bool {
     ["Waiting for connection", "Accepted connection"]
         .iter()
         .any(|start| line.text.starts_with(start))
 }
 
-/// The upper row of a table's head.
+/// Returns whether the line is the upper row of a table's head.
 fn is_head(text: &str) -> bool {
     text.starts_with('|') && text.contains("(usec)") && text.contains("bandwidth (MB/s)")
 }
 
-/// The head of the rows that `-v` prints.
+/// Returns whether the line is the head of the rows printed with `-v`.
 fn is_comma_head(text: &str) -> bool {
     text.starts_with("iterations,") && text.contains("_percentile_lat,avg_lat,overall_lat,")
 }
 
-/// A field of the box: `| Message size: 8   |`.
+/// Returns a field of the box: `| Message size: 8   |`.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let rest = text.strip_prefix('|')?.trim_start().strip_prefix(name)?;
     Some(rest.strip_prefix(':')?.trim_end_matches('|').trim())
@@ -72,7 +72,7 @@ struct Test {
 }
 
 impl Test {
-    /// Percentile, average and overall of a time, average and overall of two rates.
+    /// Converts a row: percentile, average and overall of a time, average and overall of two rates.
     fn point(&self, figures: &[Figure]) -> Result<Point, String> {
         let [_, percentile, _, all, _, bandwidth, _, a_second] = figures else {
             return Err(format!(
@@ -141,7 +141,7 @@ impl Section for Test {
             }
             return Ok(Seen::Known);
         }
-        // What was measured until then.
+        // Intermediate results.
         if text.starts_with("[thread") {
             return Ok(Seen::Known);
         }
@@ -170,7 +170,7 @@ impl Section for Test {
 mod tests {
     use crate::import::tests::{points, refused};
 
-    /// As ucx_perftest 1.13 printed it here; the box is the server's.
+    /// Output of ucx_perftest 1.13, recorded here; the box is the server's.
     const BOX: &str = "\
 +----------------------------------------------------------------------------------------------------------+
 | API:          protocol layer                                                                             |
@@ -201,7 +201,7 @@ Final:                 20000      0.175     5.507    55.820        1.39       0.
         assert_eq!(found[0].metrics[1].value, 55820.0);
     }
 
-    /// As ucx_perftest 1.13 printed it here with `-v -t tag_bw -s 65536`.
+    /// Output of ucx_perftest 1.13 with `-v -t tag_bw -s 65536`, recorded here.
     const COMMAS: &str = "\
 iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr
 1000,0.661,23.798,23.798,2626.27,2626.27,42020,42020

@@ -1,13 +1,14 @@
-//! Outputs of OSU's, Intel's and NCCL's benchmarks in the forms that their options and versions
-//! give, of random figures, as launchers and mail pass them on: each figure comes back as printed,
-//! and none comes back of a row that contradicts itself.
+//! Outputs of the OSU, Intel and NCCL benchmarks in the variants of their options and versions,
+//! with random figures and prefixes of launchers and mail: each figure is parsed as printed, and
+//! rows that contradict themselves are refused.
 
 use crate::gather::key;
 use crate::import::{Hints, parse};
 use proptest::prelude::*;
 use verbena_measure::result::Point;
 
-/// A printed output, and what it says: a benchmark's key and its metrics, a line a point.
+/// A printed output, and the expected points: a benchmark's key and its metrics, one line per
+/// point.
 #[derive(Debug, Clone, Default)]
 struct Output {
     text: String,
@@ -25,7 +26,7 @@ impl Output {
     }
 }
 
-/// A point in words; figures to nine digits, since units are converted in binary.
+/// Describes a point; figures have nine digits, because units are converted in binary.
 fn in_words<'a>(key: &str, metrics: impl Iterator<Item = (&'a str, f64)>) -> String {
     let metrics: Vec<String> = metrics
         .map(|(name, value)| format!("{name} {value:.8e}"))
@@ -42,7 +43,7 @@ fn words_of(points: &[Point]) -> Vec<String> {
     points.iter().map(words).collect()
 }
 
-/// A time in hundredths of a microsecond, for each size.
+/// A time in hundredths of a microsecond for each size.
 type Times = Vec<u64>;
 
 fn printed(hundredths: u64) -> String {
@@ -58,7 +59,7 @@ fn size(at: usize) -> u64 {
     1 << at
 }
 
-/// OSU's blocking and non-blocking collectives, by title and by our name.
+/// OSU's blocking and nonblocking collectives, by title and by our name.
 const OSU_COLLECTIVES: [(&str, &str); 12] = [
     ("Allgather", "allgather"),
     ("Allgatherv", "allgatherv"),
@@ -80,7 +81,7 @@ const LIBRARIES: [(&str, &str); 3] = [
     ("MPI-ROCM", "mpi-rocm"),
 ];
 
-/// `-f` prints least, greatest and repetitions, `-c` whether the data were right.
+/// `-f` prints minimum, maximum and repetitions, `-c` the result of data validation.
 #[derive(Debug, Clone, Copy)]
 struct Options {
     full: bool,
@@ -358,7 +359,7 @@ fn output() -> impl Strategy<Value = Output> {
     )
 }
 
-/// What stands before each line, and how lines end.
+/// Prefixes of lines, and line ends.
 const PASSED_ON: [(&str, &str); 5] = [
     ("", "\n"),
     ("", "\r\n"),
@@ -373,7 +374,7 @@ fn passed_on(text: &str, way: usize) -> String {
     lines.map(|line| format!("{before}{line}{end}")).collect()
 }
 
-/// The number of processes, which OSU's collectives do not print.
+/// Returns hints with the number of processes, which OSU's collectives do not print.
 fn hints(text: &str) -> Hints {
     let is_collective = text.contains("Avg Latency") || text.contains("Pure Comm");
     Hints::of(None, is_collective.then_some(4)).unwrap()
@@ -417,7 +418,7 @@ proptest! {
         let words: Vec<&str> = lines[at].split_whitespace().collect();
         let damaged = match cut {
             true => words[..words.len() - 1].join(" "),
-            // The figures in the second half of a row are those that are read.
+            // Only the figures in the second half of a row are parsed.
             false => {
                 let negative = |(place, word): (usize, &&str)| {
                     match word.contains('.') && place + 1 >= words.len() / 2 {

@@ -3,5 +3,5 @@
 pub mod v1;
 pub use v1::*;
 
-/// The version that is written and read.
+/// The schema version of this program.
 pub const VERSION: u64 = 1;

@@ -1,4 +1,4 @@
-//! Version 1: one JSON object a line, told apart by `record`. The first line is the run.
+//! Version 1: one JSON object per line, distinguished by `record`. The first line is the run.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,26 +9,27 @@ use verbena_measure::warning::Warning;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub enum Line {
-    /// What was run, where and how; the first line.
+    /// Description of the run; the first line.
     Run(Run),
     /// A measured point.
     Point(Box<Point>),
     /// A point that could not be measured.
     Failure(Failure),
-    /// Something found by analysis.
+    /// A result of an analysis.
     Finding(Finding),
     /// The run ended; a file without it was cut short.
     End(End),
 }
 
-/// What was run, where and how.
+/// Description of a run: system, place and settings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Run {
     /// Schema version.
     pub schema: u64,
     /// Label for legends, e.g. `software` or a device name.
     pub label: String,
-    /// `hardware`, `software`, `model`, or `import`; `tcp` or `shm` of a message-passing library without an adapter.
+    /// `hardware`, `software`, `model`, or `import`; `tcp` or `shm` for a message-passing library
+    /// without an adapter.
     pub fabric: String,
     /// Device or profile.
     pub device: String,
@@ -42,9 +43,9 @@ pub struct Run {
     pub effort: String,
     /// How processes were started: `local`, `mpi`, `slurm`.
     pub launcher: String,
-    /// Launches a benchmark.
+    /// Launches per benchmark.
     pub launches: u32,
-    /// Clock: name, nanoseconds a tick, overhead and resolution.
+    /// Clock: name, nanoseconds per tick, overhead and resolution.
     pub clock: BTreeMap<String, String>,
     /// Host, processor, kernel, governor, versions (rule 19).
     pub environment: BTreeMap<String, String>,
@@ -58,8 +59,8 @@ pub struct Run {
 pub struct End {
     /// `complete`, `interrupted`, or `failed`.
     pub outcome: String,
-    /// Seconds it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// What went wrong, if anything.
+    /// Reason for a failure, if any.
     pub reason: Option<String>,
 }

@@ -1,9 +1,9 @@
-//! Where a figure was taken. Figures of different kinds are never ranked against each other.
+//! Place of a measurement. Figures of different kinds are never ranked against each other.
 
 use crate::run_directory::Loaded;
 use serde::Serialize;
 
-/// Where a run's figures were taken.
+/// Place at which a run's figures were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -13,15 +13,16 @@ pub enum Kind {
     Loopback,
     /// Between hosts.
     Wire,
-    /// Read from another tool's output, which does not say; taken to be over a wire.
+    /// Imported from another tool's output, which does not state the place; assumed to be over a
+    /// wire.
     Imported,
     /// Computed by a timing model of an adapter over a wire.
     Model,
 }
 
 impl Kind {
-    /// Returns the kind of a run. A bound that was measured in the memory of "this host" means that
-    /// the pairs were on one host.
+    /// Returns the kind of a run. A bound measured in the memory of "this host" implies that the
+    /// pairs were on one host.
     pub fn of(run: &Loaded) -> Kind {
         let metrics = run.points.iter().flat_map(|point| &point.metrics);
         let mut bounds = metrics.filter_map(|metric| metric.bound.as_ref());

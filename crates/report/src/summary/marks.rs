@@ -1,5 +1,5 @@
-//! The marks by which figures are rated. They are stated here or follow from a link's rate. Nothing
-//! that was measured on the day moves them, so a disturbed machine cannot improve a word.
+//! The thresholds for rating figures. They are constants or follow from a link's rate. No
+//! measurement of the run affects them, so a disturbed machine cannot improve a rating.
 
 use super::kind::{Kind, is_of_host};
 use crate::headline::{Headline, Subject};
@@ -8,29 +8,33 @@ use serde::Serialize;
 use verbena_measure::compare::Better;
 use verbena_measure::unit;
 
-/// The marks that a figure is rated by.
+/// Thresholds for rating a figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Marks {
-    /// Strong from here on.
+    /// Strong from this value on.
     pub strong: f64,
     /// Weak beyond this.
     pub weak: f64,
-    /// The bound that a link, or the definition of the figure, states.
+    /// The bound stated by a link or by the definition of the figure.
     pub bound: Option<f64>,
-    /// What states the bound.
+    /// Reason for the bound.
     pub bound_reason: String,
-    /// Whether the marks are shares of the bound.
+    /// Whether the thresholds are shares of the bound.
     pub shares: bool,
 }
 
-/// Marks of latency and message rate hold for messages of up to a cache line.
+/// Thresholds of latency and message rate apply to messages up to this size in bytes, a cache line.
 const SHORT: f64 = 64.0;
-/// Marks of bandwidth hold for messages of at least so many bytes, perftest's default.
+/// Thresholds of bandwidth apply to messages of at least this size in bytes, perftest's default.
 const LONG: f64 = 65_536.0;
 /// Shares of a link's payload rate.
 const LINK_SHARES: (f64, f64) = (0.85, 0.5);
 
-/// Returns the marks, or why there are none.
+/// Returns the thresholds.
+///
+/// # Errors
+///
+/// Returns the reason if there are none.
 pub(super) fn marks(headline: &Headline, kind: Kind) -> Result<Marks, String> {
     let subject = headline.subject;
     let size = headline.size;
@@ -90,7 +94,7 @@ fn shares(bound: f64, reason: &str, (strong, weak): (f64, f64)) -> Marks {
     }
 }
 
-/// Returns a value's per cent of a bound; of a lower bound, the bound's per cent of the value.
+/// Returns a value in per cent of a bound; for a lower bound, the bound in per cent of the value.
 pub(super) fn percent_of(value: f64, bound: f64, better: Better) -> f64 {
     100.0
         * match better {
@@ -100,7 +104,6 @@ pub(super) fn percent_of(value: f64, bound: f64, better: Better) -> f64 {
 }
 
 impl Marks {
-    /// Returns the marks in words.
     pub(super) fn text(&self, headline: &Headline) -> String {
         let subject = headline.subject;
         let better = subject.better();
@@ -118,7 +121,8 @@ impl Marks {
         }
     }
 
-    /// Returns where a value lies on a bar from 0 to 1: weak below a third, strong from two thirds.
+    /// Returns the position of a value on a bar from 0 to 1: weak below a third, strong from two
+    /// thirds.
     pub fn bar(&self, value: f64) -> f64 {
         let place = (value / self.weak).ln() / (self.strong / self.weak).ln();
         match place.is_nan() {

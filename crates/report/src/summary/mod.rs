@@ -1,4 +1,5 @@
-//! The summary of a run as data: five tiles and three sentences. HTML and terminal render the same.
+//! The summary of a run as data: five tiles and three sentences, rendered by HTML and terminal
+//! alike.
 
 pub(crate) mod kind;
 mod marks;
@@ -25,35 +26,35 @@ use crate::run_directory::Loaded;
 use place::Headlines;
 use serde::Serialize;
 
-/// What a run comes to.
+/// Summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// The run's label.
     pub label: String,
-    /// Where its figures were measured.
+    /// Place of the measurement.
     pub kind: Kind,
-    /// Up to five figures, in the order of a report; fewer where the run did not measure them.
+    /// Up to five figures, in the order of a report; fewer if the run did not measure all.
     pub tiles: Vec<Tile>,
     /// A clause for each tile that is strong.
     pub strong: Vec<String>,
     /// A clause for each tile that is weak.
     pub weak: Vec<String>,
-    /// What not to trust, and why: the machine first, then the tiles, then the run.
+    /// What to distrust and why: first the machine, then the tiles, then the run.
     pub distrust: Vec<String>,
     /// Measured points.
     pub points: usize,
-    /// Those of them during which other processes ran on the same cores most of the time.
+    /// Number of points during which other processes ran on the same cores most of the time.
     pub busy_points: usize,
 }
 
-/// Sums up a run, beside other runs and published figures of adapters.
+/// Summarises a run, with other runs and published figures for comparison.
 pub fn of(run: &Loaded, beside: &[&Loaded], published: &[Published]) -> Summary {
     let all: Vec<(&Loaded, Vec<Row>)> = beside.iter().map(|run| (*run, rows(run))).collect();
     let beside: Vec<(&Loaded, &[Row])> = all.iter().map(|(run, rows)| (*run, &rows[..])).collect();
     of_rows((run, &rows(run)), &beside, published)
 }
 
-/// The same of runs whose rows are known.
+/// Like [`of`], for runs whose rows are known.
 pub(crate) fn of_rows(
     (run, rows): (&Loaded, &[Row]),
     beside: &[(&Loaded, &[Row])],

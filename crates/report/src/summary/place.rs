@@ -1,16 +1,16 @@
-//! What a figure stands beside, and its place among figures of its kind.
+//! Figures comparable with a headline, and its rank among figures of its kind.
 
 use super::Published;
 use super::kind::Kind;
 use crate::headline::{Headline, Subject};
 use serde::Serialize;
 
-/// The place of a figure among figures of the same kind.
+/// Rank of a figure among figures of the same kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Place {
-    /// From 1, the best.
+    /// Rank, from 1 for the best.
     pub rank: usize,
-    /// Of so many, this one included.
+    /// Number of figures, including this one.
     pub of: usize,
     /// In words: `2nd of 3 over a wire`.
     pub text: String,
@@ -18,31 +18,31 @@ pub struct Place {
     pub next: String,
 }
 
-/// A figure beside it.
+/// A figure for comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Other {
-    /// The run, or the adapter and `published`.
+    /// Name of the run, or of the adapter with `published`.
     pub name: String,
     /// The figure in the tile's unit.
     pub number: f64,
     /// The figure with its unit: `at most 31.3 KiB`.
     pub value: String,
-    /// Where it was measured.
+    /// Place of the measurement.
     pub kind: Kind,
     /// Whether it is of the tile's kind, and so ranked.
     pub is_ranked: bool,
-    /// The run's number in the order given, from 1. `None` of a published figure.
+    /// Index of the run in the given order, from 1; `None` for a published figure.
     pub run: Option<usize>,
 }
 
-/// The headlines of a run, with where they were measured.
+/// The headlines of a run, with the place of measurement.
 pub(super) struct Headlines<'a> {
     pub label: &'a str,
     pub kind: Kind,
     pub all: Vec<Headline>,
 }
 
-/// Returns the figures beside a headline: of other runs, then published ones.
+/// Returns the figures to compare with a headline: of other runs, then published ones.
 pub(super) fn others(
     headline: &Headline,
     kind: Kind,
@@ -55,7 +55,7 @@ pub(super) fn others(
             && their.metric == headline.metric
             && their.is_of_the_size_of(headline)
     };
-    // As many pairs, or the ratio says something else.
+    // The numbers of pairs must be equal for ratios to be comparable.
     let comparable = |their: &Headline| subject != Subject::Scaling || their.of == headline.of;
     let of_runs = beside.iter().enumerate().filter_map(|(at, run)| {
         let their = run.all.iter().find(like)?;
@@ -82,7 +82,6 @@ pub(super) fn others(
     of_runs.chain(of_papers).collect()
 }
 
-/// Returns the place among figures of the same kind.
 pub(super) fn place(headline: &Headline, kind: Kind, others: &[Other]) -> Option<Place> {
     let ranked: Vec<&Other> = others.iter().filter(|other| other.is_ranked).collect();
     let (better, others): (Vec<&Other>, Vec<&Other>) = ranked

@@ -1,5 +1,5 @@
 //! Properties of the rules over random figures: sentences agree with tiles, a faster figure never
-//! gets a worse word, and a busy machine is always named.
+//! gets a worse rating, and a busy machine is always reported.
 
 use super::*;
 use crate::headline::{Headline, Subject};
@@ -24,7 +24,7 @@ const KINDS: [Kind; 5] = [
     Kind::Model,
 ];
 
-/// A typical value of a subject, so that random factors of it reach all marks.
+/// Returns a typical value of a subject, so that random factors of it reach all thresholds.
 fn typical(subject: Subject) -> f64 {
     match subject {
         Subject::Latency => 600.0,
@@ -40,7 +40,7 @@ fn factor() -> impl Strategy<Value = f64> {
     (-3.0..3.0).prop_map(f64::exp2)
 }
 
-/// What a headline is like, but for the values of its launches.
+/// Properties of a headline without the values of its launches.
 #[derive(Debug, Clone)]
 struct Case {
     subject: Subject,
@@ -96,7 +96,7 @@ fn headline(case: &Case, launches: &[f64]) -> Headline {
     }
 }
 
-/// Strong, fair and weak as numbers; unsure is no place on the scale.
+/// Returns strong, fair and weak as numbers; unsure is not on the scale.
 fn place(word: Word) -> Option<u8> {
     match word {
         Word::Strong => Some(2),
@@ -199,7 +199,7 @@ fn run() -> impl Strategy<Value = Loaded> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Strong and weak name exactly the tiles with that word, and "no result" only without any.
+    /// Strong and weak name exactly the tiles with that word; "no result" appears only without any.
     #[test]
     fn sentences_agree_with_tiles(run in run()) {
         let summary = of(&run, &[], &[]);
@@ -220,7 +220,7 @@ proptest! {
         }
     }
 
-    /// The bar and the word say the same where one median decides.
+    /// The bar agrees with the word if a single median decides.
     #[test]
     fn bar_agrees_with_word(case in case(), value in factor()) {
         let case = Case { busy: 0, ..case };
@@ -232,7 +232,7 @@ proptest! {
         }
     }
 
-    /// Each launch as fast or faster, all else equal: both ends of the rating stay or rise.
+    /// With each launch as fast or faster and all else equal, both ends of the rating stay or rise.
     #[test]
     fn faster_figure_never_gets_a_worse_word(
         case in case(),
@@ -252,13 +252,13 @@ proptest! {
         if let (Some(slow), Some(fast)) = (place(slow.word), place(fast.word)) {
             prop_assert!(fast >= slow);
         }
-        // From strong only a bound that is wrong leads away.
+        // Only a wrong bound leads away from strong.
         if slow.word == Word::Strong && fast.word != Word::Strong {
             prop_assert!(fast.highest == Some(Grade::Impossible), "{slow:?} {fast:?}");
         }
     }
 
-    /// A bound that was measured on the day changes no word.
+    /// A bound measured during the run changes no word.
     #[test]
     fn measured_bound_changes_no_word(case in case(), value in factor(), other in factor()) {
         let kind = Kind::Host;
@@ -270,7 +270,7 @@ proptest! {
         prop_assert_eq!(of(1.0), of(other));
     }
 
-    /// Points that were disturbed are counted in what to distrust, before all else.
+    /// Disturbed points are counted in the distrust sentence, before all else.
     #[test]
     fn busy_machine_is_named_first(run in run()) {
         let summary = of(&run, &[], &[]);

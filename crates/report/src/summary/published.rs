@@ -1,8 +1,8 @@
-//! Published figures of real adapters. All of them were measured over a wire.
+//! Published figures of real adapters, all measured over a wire.
 
 use crate::headline::Subject;
 
-/// How a published figure is meant.
+/// Meaning of a published figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// The figure itself.
@@ -14,13 +14,13 @@ pub enum Extent {
 /// A published figure of an adapter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
-    /// What it measures.
+    /// The measured quantity.
     pub subject: Subject,
     /// The adapter.
     pub adapter: String,
     /// The figure, in the subject's unit.
     pub value: f64,
-    /// How it is meant.
+    /// Its meaning.
     pub extent: Extent,
 }
 

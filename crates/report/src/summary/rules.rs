@@ -1,8 +1,8 @@
 //! The rules by which a figure is strong, fair, weak or unsure. [`rate`] implements them; the
-//! tables in `docs/methods.md` ("The words of a summary") state them.
+//! tables in `docs/methods.md` ("The words of a summary") document them.
 //!
-//! A rating is the range of grades that the launches leave possible, and each end of it rises or
-//! stays when every launch gets faster.
+//! A rating is the range of grades that are possible given the launches; each end of it rises or
+//! stays if every launch gets faster.
 
 use super::kind::Kind;
 use super::marks::{Marks, marks, percent_of};
@@ -11,17 +11,17 @@ use serde::Serialize;
 use verbena_measure::compare::Better;
 use verbena_measure::warning::Warning;
 
-/// A figure in one word.
+/// Rating of a figure in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
-    /// At the strong mark or better.
+    /// At the strong threshold or better.
     Strong,
-    /// Between the marks.
+    /// Between the thresholds.
     Fair,
-    /// Worse than the weak mark.
+    /// Worse than the weak threshold.
     Weak,
-    /// The evidence allows several of these, or none. Not a place on the scale.
+    /// The data permit several of these, or none. Not on the scale.
     Unsure,
 }
 
@@ -37,15 +37,15 @@ impl Word {
     }
 }
 
-/// Where a value lies on the scale of its marks, from worst to best.
+/// Grade of a value relative to its thresholds, from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grade {
-    /// Worse than the weak mark.
+    /// Worse than the weak threshold.
     Weak,
-    /// Between the marks.
+    /// Between the thresholds.
     Fair,
-    /// At the strong mark or better.
+    /// At the strong threshold or better.
     Strong,
     /// Better than its bound: the bound, or the figure, is wrong.
     Impossible,
@@ -62,27 +62,27 @@ impl Grade {
     }
 }
 
-/// What the rules make of a figure.
+/// Result of the rules for a figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rating {
     /// The word.
     pub word: Word,
-    /// The lowest grade that the evidence allows; `None` without marks.
+    /// The lowest possible grade; `None` without thresholds.
     pub lowest: Option<Grade>,
-    /// The highest grade that it allows.
+    /// The highest possible grade.
     pub highest: Option<Grade>,
-    /// Why this word, in a few words with numbers.
+    /// Reason for the word, in a few words with numbers.
     pub reason: String,
-    /// The marks, where there are any for such a figure.
+    /// The thresholds, if there are any for such a figure.
     pub marks: Option<Marks>,
 }
 
-/// Launches within so much of a mark count as being on the median's side of it.
+/// Launches within this factor of a threshold count as being on the median's side of it.
 const NEAR: f64 = 1.15;
-/// A figure further beyond its stated bound than this contradicts it.
+/// A figure beyond its stated bound by more than this factor contradicts it.
 const BEYOND: f64 = 1.05;
 
-/// Rates a figure. The only place where a word is chosen.
+/// Rates a figure; no other function chooses a word.
 pub fn rate(headline: &Headline, kind: Kind) -> Rating {
     let unsure = |reason: String, marks| Rating {
         word: Word::Unsure,
@@ -108,7 +108,7 @@ pub fn rate(headline: &Headline, kind: Kind) -> Rating {
     let middle = grade(headline.value);
     let lowest = middle.min(grade(eased_worst));
     let mut highest = middle.max(grade(eased_best));
-    // A neighbour makes a program slower, never faster.
+    // Other processes make a program slower, never faster.
     let busy = 2 * headline.busy_launches >= headline.launches.len().max(1);
     if busy {
         highest = highest.max(Grade::Strong);
@@ -140,7 +140,7 @@ pub fn rate(headline: &Headline, kind: Kind) -> Rating {
     }
 }
 
-/// Returns what makes the figure useless for a rating, whatever its value.
+/// Returns the reason why a figure cannot be rated regardless of its value.
 fn invalid(headline: &Headline) -> Option<String> {
     let grave = |warning: &&Warning| {
         matches!(
@@ -163,7 +163,7 @@ fn invalid(headline: &Headline) -> Option<String> {
 }
 
 fn grade(value: f64, marks: &Marks, better: Better) -> Grade {
-    // How many times as good as a mark.
+    // Factor by which the value is better than a threshold.
     let over = |mark: f64| match better {
         Better::Lower => mark / value,
         Better::Higher => value / mark,

@@ -1,11 +1,11 @@
-//! The rules one by one, on the figures that made them necessary.
+//! The rules one by one, on figures that motivated them.
 
 use super::*;
 use crate::headline::{Headline, Subject};
 use verbena_measure::stats::interval::Interval;
 use verbena_measure::warning::Warning;
 
-/// A headline of launches, over messages of the size that its subject is rated at.
+/// Returns a headline of launches, with messages of the size at which its subject is rated.
 fn headline(subject: Subject, launches: &[f64]) -> Headline {
     let mut sorted = launches.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -48,7 +48,7 @@ const LINK: &str = "link at 200.0 Gbit/s, 98.7 % of it payload in packets of 409
 
 #[test]
 fn noise_of_the_day_does_not_raise_a_word() {
-    // A busy day measured the cache line at 243 ns, a quiet one at 42 ns.
+    // The cache line was measured at 243 ns on a busy day, at 42 ns on a quiet one.
     let busy = bounded(Subject::Latency, 344.0, 243.0, LINE);
     let quiet = bounded(Subject::Latency, 141.0, 42.0, LINE);
     assert_eq!(word(&busy, Kind::Host), Word::Fair);
@@ -132,7 +132,7 @@ fn processes_that_take_turns_are_not_rated() {
 
 #[test]
 fn message_rate_is_rated_by_what_a_core_posts() {
-    // 6.9 M/s were 0.4 % of what copies of 64 bytes would have allowed.
+    // 6.9 M/s were 0.4 % of the rate that copies of 64 bytes would have allowed.
     let copies = "memory copies of this size by one core of this host";
     for (rate, expected) in [(6.9e6, Word::Strong), (2e6, Word::Fair), (5e5, Word::Weak)] {
         let headline = bounded(Subject::Rate, rate, 2.57e9, copies);

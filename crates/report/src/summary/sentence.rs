@@ -1,5 +1,5 @@
-//! The three sentences of a summary. Strong and weak are lists of the tiles with that word and
-//! nothing else, so no sentence can contradict a tile.
+//! The three sentences of a summary. Strong and weak only list the tiles with that word, so no
+//! sentence can contradict a tile.
 
 use super::rules::Word;
 use super::tile::Tile;
@@ -7,7 +7,6 @@ use crate::gather::Row;
 use crate::run_directory::Loaded;
 use verbena_measure::warning::Warning;
 
-/// Returns a count with its noun.
 pub(crate) fn count(number: usize, one: &str, several: &str) -> String {
     match number {
         1 => format!("1 {one}"),
@@ -24,7 +23,7 @@ pub(crate) fn busy_points(rows: &[Row]) -> usize {
     rows.iter().filter(busy).count()
 }
 
-/// Returns what to say of a busy machine; `None` of a quiet one.
+/// Returns the text about a busy machine; `None` for a quiet one.
 pub(crate) fn busy(busy_points: usize, points: usize) -> Option<String> {
     (busy_points > 0).then(|| {
         format!(
@@ -35,7 +34,6 @@ pub(crate) fn busy(busy_points: usize, points: usize) -> Option<String> {
     })
 }
 
-/// Returns the tiles with a word, a clause each.
 pub(super) fn clauses(tiles: &[Tile], word: Word) -> Vec<String> {
     let clause = |tile: &Tile| {
         let name = tile.name.to_lowercase();
@@ -45,7 +43,7 @@ pub(super) fn clauses(tiles: &[Tile], word: Word) -> Vec<String> {
     of_it.map(clause).collect()
 }
 
-/// Returns what speaks against the figures: the machine, the tiles, then the run.
+/// Returns the reasons to distrust figures: the machine, the tiles, then the run.
 pub(super) fn doubts(
     tiles: &[Tile],
     run: &Loaded,
@@ -78,7 +76,6 @@ pub(super) fn doubts(
     doubts
 }
 
-/// Returns what to say where no tile has a word.
 pub(super) fn none(tiles: &[Tile], word: Word) -> String {
     let unsure = tiles
         .iter()

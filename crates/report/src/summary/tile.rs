@@ -1,4 +1,5 @@
-//! A figure of the summary as data: what it is, its word with the reason, its launches, its place.
+//! A figure of the summary as data: its meaning, its rating with the reason, its launches, its
+//! rank.
 
 use super::Published;
 use super::kind::{Kind, is_of_host};
@@ -14,17 +15,17 @@ use verbena_measure::stats::interval::Interval;
 use verbena_measure::stats::launches;
 use verbena_measure::unit;
 
-/// A bound that was measured on the day is called wrong from here on.
+/// A measured bound counts as wrong from this percentage on.
 const DISPROVED: f64 = 105.0;
 
 /// One figure of the first screen.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tile {
-    /// What it measures.
+    /// The measured quantity.
     pub subject: Subject,
     /// Its title: `Latency`.
     pub name: &'static str,
-    /// What exactly was measured: `8 B write until the receiver sees it`.
+    /// Description of the measurement: `8 B write until the receiver sees it`.
     pub of: String,
     /// The figure with its unit: `141 ns`.
     pub value: String,
@@ -32,32 +33,31 @@ pub struct Tile {
     pub number: f64,
     /// `ns`, `bytes/s`, `1/s`, `×` (a ratio) or `bytes`.
     pub unit: &'static str,
-    /// Whether more is better or less is.
+    /// Whether more or less is better.
     pub better: Better,
-    /// Where it was measured.
+    /// Place of the measurement.
     pub kind: Kind,
-    /// The word, its reason, and the marks.
+    /// The word, its reason, and the thresholds.
     pub rating: Rating,
-    /// Where the figure lies from 0 to 1: weak below a third, strong from two thirds. `None`
-    /// without marks.
+    /// Position from 0 to 1: weak below a third, strong from two thirds. `None` without thresholds.
     pub bar: Option<f64>,
-    /// The share of the bound that the link states.
+    /// Share of the link's stated bound.
     pub share: Option<Share>,
-    /// What a bound measured on the host before the run says. It rates nothing.
+    /// A bound measured on the host before the run. It does not affect the rating.
     pub measured_bound: Option<MeasuredBound>,
     /// The figure of each launch.
     pub launches: Vec<f64>,
-    /// Launches during which other processes ran on the same cores.
+    /// Number of launches during which other processes ran on the same cores.
     pub busy_launches: usize,
-    /// Where the median lies, over several launches.
+    /// Interval of the median over several launches.
     pub interval: Option<Interval>,
-    /// Two levels, lower value first, where the launches lie at two; else empty.
+    /// Two levels, lower value first, if the launches have two; otherwise empty.
     pub levels: Vec<Level>,
-    /// 99th and 99.9th percentile of the operations, where enough of them were timed.
+    /// 99th and 99.9th percentile of the operations, if enough of them were timed.
     pub tail: [Option<f64>; 2],
-    /// The curve that the figure is a point of, for a sparkline.
+    /// The curve that contains the figure, for a sparkline.
     pub curve: Option<Curve>,
-    /// The place among figures of the same kind; `None` where there are none.
+    /// Rank among figures of the same kind; `None` if there are none.
     pub place: Option<Place>,
     /// Figures of other runs and published ones.
     pub others: Vec<Other>,
@@ -66,11 +66,11 @@ pub struct Tile {
 /// A share of a stated bound.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Share {
-    /// Per cent; of a lower bound, the bound's per cent of the figure.
+    /// Per cent; for a lower bound, the bound in per cent of the figure.
     pub percent: f64,
     /// The bound with its unit.
     pub bound: String,
-    /// What sets it.
+    /// Reason for the bound.
     pub reason: String,
 }
 
@@ -79,16 +79,16 @@ pub struct Share {
 pub struct MeasuredBound {
     /// The bound with its unit.
     pub bound: String,
-    /// Per cent of it, as [`Share::percent`].
+    /// Per cent of it, computed as [`Share::percent`].
     pub percent: f64,
-    /// Whether the figure is better than the bound, so that the bound is wrong.
+    /// Whether the figure is better than the bound, which is then wrong.
     pub is_wrong: bool,
-    /// In a sentence without its full stop.
+    /// A sentence without its full stop.
     pub text: String,
 }
 
 impl MeasuredBound {
-    /// Makes it of a figure and the bound beside it, in a unit as files name it.
+    /// Compares a figure with its bound, in a unit as in files.
     pub(crate) fn of(
         value: f64,
         (bound, reason): &(f64, String),
@@ -113,7 +113,7 @@ impl MeasuredBound {
         }
     }
 
-    /// Returns that the bound is wrong, in fewer words.
+    /// Returns a short text about a wrong bound.
     pub fn brief(&self) -> String {
         format!(
             "a measured bound of {} is wrong: this is {:.0} % of it",
@@ -127,13 +127,13 @@ impl MeasuredBound {
 pub struct Level {
     /// The median of its launches.
     pub number: f64,
-    /// The same with its unit.
+    /// The median with its unit.
     pub value: String,
     /// Launches at this level.
     pub launches: usize,
 }
 
-/// Makes the tile of a headline, beside other runs' headlines and published figures.
+/// Returns the tile of a headline, with other runs' headlines and published figures for comparison.
 pub(super) fn tile(
     headline: &Headline,
     kind: Kind,
@@ -178,7 +178,7 @@ pub(super) fn tile(
 
 fn measured_bound(headline: &Headline, kind: Kind) -> Option<MeasuredBound> {
     let subject = headline.subject;
-    // Copies do not bound the rate of short messages, which cost by their number.
+    // Copies do not bound the rate of short messages, whose cost depends on their number.
     let has_one = matches!(subject, Subject::Latency | Subject::Bandwidth);
     let bound = headline.bound.as_ref().filter(|_| has_one)?;
     let is_measured = kind == Kind::Host || is_of_host(&bound.1);
@@ -228,7 +228,7 @@ impl Tile {
         }
     }
 
-    /// Returns the number of figures beside it that are of another kind, in words.
+    /// Returns the number of incomparable figures beside it, in words.
     pub fn not_ranked(&self) -> Option<String> {
         let unlike = self.others.iter().filter(|other| !other.is_ranked).count();
         (unlike > 0).then(|| format!("{unlike} not comparable"))

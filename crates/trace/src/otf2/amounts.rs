@@ -1,17 +1,17 @@
-//! How much of a collective operation there was. OTF2 has what each rank sent and received altogether, as the definition of the operation
-//! has it, to and from itself as well; with `MPI_IN_PLACE` without itself (Score-P, `scorep_mpi_coll`). Traces of ours have the length of
-//! the whole, or of each to each.
+//! Amounts of data of collective operations. OTF2 has the total sent and received bytes of each
+//! rank, as in the operation's definition, including data to and from itself; with `MPI_IN_PLACE`
+//! without itself (Score-P, `scorep_mpi_coll`). Our traces have the length of the whole, or of each
+//! pair.
 
 use crate::part::{Collective, Part};
 
-/// What a rank sent and received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Amount {
     pub sent: u64,
     pub received: u64,
 }
 
-/// What an operation is here, and whether ranks have each their own lengths.
+/// Returns the kind of an operation, and whether ranks have their own lengths.
 pub(super) fn kind(name: &str) -> Option<(Collective, Lengths)> {
     use Lengths::{Alike, Own};
     Some(match name {
@@ -34,14 +34,15 @@ pub(super) fn kind(name: &str) -> Option<(Collective, Lengths)> {
     })
 }
 
-/// Whether ranks have each their own lengths.
+/// Whether ranks have their own lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lengths {
     Alike,
     Own,
 }
 
-/// The same part of `total` for each of so many. Where it is none, they are one fewer: in place, nothing goes to oneself.
+/// Returns the equal part of `total` per rank. If it is not divisible, divides by one rank fewer:
+/// with `MPI_IN_PLACE`, a rank sends nothing to itself.
 fn each(total: u64, ranks: u64) -> u64 {
     match ranks {
         0 | 1 => total,
@@ -50,17 +51,17 @@ fn each(total: u64, ranks: u64) -> u64 {
     }
 }
 
-/// The k-th share of `total`, of so many: what does not divide goes to the first.
+/// Returns the k-th part of `total`; the remainder is distributed over the first parts.
 fn share(total: u64, ranks: usize, k: usize) -> u64 {
     let ranks = ranks as u64;
     total / ranks + u64::from((k as u64) < total % ranks)
 }
 
-/// The length, if all have as much.
+/// Returns the length if all ranks have the same amount.
 pub(super) fn alike(kind: Collective, root: Option<usize>, amounts: &[Amount]) -> u64 {
     let ranks = amounts.len() as u64;
     let all = amounts.iter().enumerate();
-    // The root of an operation in place has nothing for itself, but the others have.
+    // With `MPI_IN_PLACE` the root has no data for itself, but the other ranks have.
     let told = |of: fn(&Amount) -> u64| amounts.iter().map(of).max().unwrap_or_default();
     match kind {
         Collective::Barrier => 0,
@@ -72,7 +73,8 @@ pub(super) fn alike(kind: Collective, root: Option<usize>, amounts: &[Amount]) -
                 .max()
                 .unwrap_or_default()
         }
-        // The first sends to all that are behind it, in place without itself; the last receives of all.
+        // The first rank sends to all later ones, with `MPI_IN_PLACE` not to itself; the last
+        // receives from all.
         Collective::Scan => each(told(|amount| amount.sent.max(amount.received)), ranks),
         Collective::AllReduce
         | Collective::AllGather
@@ -81,7 +83,7 @@ pub(super) fn alike(kind: Collective, root: Option<usize>, amounts: &[Amount]) -
     }
 }
 
-/// The part of the rank at `place` in an operation of lengths of each rank's own.
+/// Returns the part of the rank at `place` in an operation with lengths per rank.
 pub(super) fn own(
     kind: Collective,
     (comm, root, slot): (usize, Option<usize>, Option<usize>),
@@ -101,7 +103,7 @@ pub(super) fn own(
             vec![],
             of_all(&|amount| each(amount.received, ranks as u64)),
         ),
-        // Who sent how much to whom is not told: each sends all as much.
+        // The amounts per pair are unknown: each rank is assumed to send the same to all.
         _ => (
             (0..ranks)
                 .map(|to| share(amounts[place].sent, ranks, to))
@@ -133,7 +135,7 @@ mod tests {
     fn totals_become_the_length_of_the_whole_or_of_each_to_each() {
         let four = |sent, received| amounts(&[(sent, received); 4]);
         assert_eq!(alike(Collective::AllReduce, None, &four(32, 32)), 8);
-        // In place.
+        // With `MPI_IN_PLACE`.
         assert_eq!(alike(Collective::AllToAll, None, &four(30, 30)), 10);
         let broadcast = amounts(&[(0, 100), (300, 100), (0, 100)]);
         assert_eq!(alike(Collective::Broadcast, Some(1), &broadcast), 100);

@@ -1,34 +1,36 @@
-//! Collective operations, put together from what each of their ranks has seen.
+//! Combines collective operations from the views of their ranks.
 
 use super::amounts::{Amount, Lengths, alike, own};
 use super::rank::{Place, Rank};
 use crate::part::{Collective, Part};
 use std::collections::HashMap;
 
-/// The operations of a communicator that are the same: its number, what it is called, the root, whether it was only begun.
+/// Key of equal operations of a communicator: its number, the operation's name, the root, whether
+/// it is nonblocking.
 pub(super) type Same = (u64, String, Option<usize>, bool);
 
-/// A rank's part in it.
+/// A rank's view of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     pub rank: usize,
-    /// Where the call is.
+    /// Position of the call.
     pub at: Place,
-    /// The request, if it was only begun.
+    /// The request of a nonblocking operation.
     pub slot: Option<usize>,
     pub amount: Amount,
 }
 
-/// The operations that some ranks have made and others have not.
+/// Operations that only some of the ranks have entered so far.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
-    /// How many of the same each rank has made.
+    /// Number of operations with this key on each rank.
     made: HashMap<(Same, usize), u64>,
     open: HashMap<(Same, u64), Vec<Option<Share>>>,
 }
 
 impl Operations {
-    /// A rank, at this place of the communicator's members, makes an operation. When all have, it is told to all.
+    /// Adds an operation of the rank at this place of the communicator's members. Once all ranks
+    /// have it, completes the part on each of them.
     pub fn make(
         &mut self,
         same: Same,

@@ -1,4 +1,5 @@
-//! What the events of an archive refer to: the clock, regions, the locations that are ranks, communicators.
+//! Definitions that the events of an archive refer to: the clock, regions, the locations of ranks,
+//! communicators.
 
 use super::Error;
 use super::records::{Record, Records, begins_with_kind, leading, reference};
@@ -8,31 +9,35 @@ use std::io::BufRead;
 /// The definitions of an archive.
 #[derive(Debug, Default)]
 pub struct Definitions {
-    /// Of the clock.
     pub(super) ticks_per_second: u64,
     /// Names of the regions that are MPI calls.
     pub(super) calls: HashMap<u64, String>,
-    /// The locations of the ranks, in their order.
+    /// The locations of the ranks, in rank order.
     pub(super) ranks: Vec<u64>,
-    /// Locations that are no ranks.
+    /// Number of other locations.
     pub(super) others: u64,
-    /// The communicators' members, by rank in the world; none of a communicator that each rank has for itself.
+    /// Members of the communicators by world rank; `None` for a communicator of the rank alone
+    /// (MPI_COMM_SELF).
     pub(super) communicators: BTreeMap<u64, Option<Vec<usize>>>,
 }
 
-/// The groups that communicators refer to.
 #[derive(Default)]
 struct Groups {
     locations: Option<Vec<u64>>,
-    /// Ranks in the list of locations; none of a group that each has for itself.
+    /// Indices into the list of locations; `None` for a group of the rank alone.
     members: HashMap<u64, Option<Vec<u64>>>,
     all_locations: u64,
-    /// Communicators, and the groups that they refer to.
+    /// Communicators and the groups that they refer to.
     referred: Vec<(u64, u64)>,
 }
 
 impl Definitions {
-    /// Reads what `otf2-print --show-global-defs` prints.
+    /// Parses the output of `otf2-print --show-global-defs`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error`] if the text cannot be read, a definition is not understood, or a
+    /// definition is missing.
     pub fn read(text: impl BufRead) -> Result<Definitions, Error> {
         let mut records = Records::new(text, begins_with_kind);
         let mut all = Definitions::default();
@@ -42,7 +47,7 @@ impl Definitions {
                 .map_err(|reason| record.fault(reason))?;
         }
         for &(communicator, group) in &groups.referred {
-            // Groups of other paradigms are none of ours, and neither are their communicators.
+            // Groups of other paradigms are ignored, and so are their communicators.
             let members = match groups.members.get(&group) {
                 None => continue,
                 Some(None) => None,
@@ -105,7 +110,7 @@ impl Definitions {
         Ok(())
     }
 
-    /// Groups are looked up when all are known.
+    /// Records the group of a communicator; groups are resolved when all are known.
     fn communicator(number: u64, rest: &str, groups: &mut Groups) -> Result<(), String> {
         let (before, _) = rest
             .rsplit_once(", Parent: ")

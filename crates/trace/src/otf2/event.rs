@@ -1,8 +1,8 @@
-//! Events, as far as they say what MPI did.
+//! Events of MPI.
 
 use super::records::{Record, leading, reference};
 
-/// A message: within which communicator, to or from whom, how it is marked, how long it is.
+/// A message: communicator, peer, tag and length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Message {
     pub comm: u64,
@@ -11,7 +11,6 @@ pub(super) struct Message {
     pub bytes: u64,
 }
 
-/// A collective operation, as a rank has seen it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Operation {
     pub name: String,
@@ -21,7 +20,7 @@ pub(super) struct Operation {
     pub received: u64,
 }
 
-/// What has happened. Requests have numbers.
+/// Kind of an event. Requests have numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     Enter(u64),
@@ -37,17 +36,17 @@ pub(super) enum Event {
     CollectiveEnded(Operation),
     RequestedCollective(u64),
     RequestedCollectiveEnded(Operation, u64),
-    /// The tracer was busy with itself until then.
+    /// The tracer was busy until this time.
     Flushed(u64),
-    /// Regions are not known: the program was looked at now and then.
+    /// Regions are unknown: the program was sampled.
     Sampled,
-    /// Something that MPI did and nobody here understands.
+    /// An MPI event that the importer does not support.
     Unknown,
-    /// Nothing of MPI's.
+    /// Not an event of MPI.
     Nothing,
 }
 
-/// An event: where, when, what.
+/// An event: location, time, kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Happened {
     pub location: u64,
@@ -56,7 +55,7 @@ pub(super) struct Happened {
 }
 
 impl Happened {
-    /// Reads a line of the table of events.
+    /// Parses a line of the event table.
     pub fn of(record: &Record) -> Result<Happened, String> {
         let (kind, rest) = record.split();
         let (location, rest) = rest.split_once(' ').ok_or("as it lacks a time")?;
@@ -102,7 +101,7 @@ fn event(kind: &str, rest: &str) -> Option<Event> {
         "CALLING_CONTEXT_ENTER" | "CALLING_CONTEXT_LEAVE" | "CALLING_CONTEXT_SAMPLE" => {
             Event::Sampled
         }
-        // A test that found nothing ready.
+        // A test that found no request complete.
         "MPI_REQUEST_TEST" => Event::Nothing,
         _ if kind.starts_with("MPI_")
             || kind.starts_with("RMA_")
@@ -118,7 +117,7 @@ fn request(rest: &str) -> Option<u64> {
     rest.strip_prefix("Request: ")?.parse().ok()
 }
 
-/// Names have anything in them, so what stands behind them is read from the end.
+/// Names may contain any text, so the fields after them are parsed from the end.
 fn requested<T>(rest: &str, of: impl Fn(&str) -> Option<T>) -> Option<(T, u64)> {
     let (before, request) = rest.rsplit_once(", Request: ")?;
     Some((of(before)?, request.parse().ok()?))

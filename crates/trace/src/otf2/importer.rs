@@ -1,4 +1,4 @@
-//! Events become calls.
+//! Converts events to calls.
 
 use super::Error;
 use super::amounts::{Amount, kind};
@@ -11,18 +11,23 @@ use crate::part::Part;
 use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 
-/// An archive as a trace of ours.
+/// An archive as a trace in our format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// The files of the ranks, in their order.
+    /// The files of the ranks, in order.
     pub ranks: Vec<Vec<u8>>,
-    /// What was left out, and how often.
+    /// Omitted content, and how often it occurred.
     pub left_out: BTreeMap<String, u64>,
-    /// Locations that are no ranks: threads, accelerators.
+    /// Number of locations that are not ranks: threads, accelerators.
     pub others: u64,
 }
 
-/// Reads the events that `otf2-print` prints.
+/// Parses the events printed by `otf2-print`.
+///
+/// # Errors
+///
+/// Returns [`Error`] if the text cannot be read, a line is not understood, or the trace is
+/// incomplete.
 pub fn import(definitions: &Definitions, events: impl BufRead) -> Result<Imported, Error> {
     let mut importer = Importer::new(definitions);
     let mut records = Records::new(events, begins_event);
@@ -39,18 +44,18 @@ pub fn import(definitions: &Definitions, events: impl BufRead) -> Result<Importe
 struct Importer<'a> {
     definitions: &'a Definitions,
     by_location: HashMap<u64, usize>,
-    /// The rank within a communicator, of a communicator and a rank in the world.
+    /// Rank within a communicator, by communicator and world rank.
     places: HashMap<(u64, usize), usize>,
     ranks: Vec<Rank>,
     operations: Operations,
     left_out: BTreeMap<String, u64>,
-    /// When the first event was.
+    /// Time of the first event.
     begin: Option<u64>,
 }
 
-/// Nanoseconds that a trace of ours has room for.
+/// Maximum duration of a trace in nanoseconds.
 const MOST: u128 = 1 << 60;
-/// A collective operation outside of all regions is a call of its own.
+/// Name of the call for a collective operation outside all regions.
 const OUTSIDE: &str = "MPI_Collective";
 
 impl<'a> Importer<'a> {
@@ -105,7 +110,7 @@ impl<'a> Importer<'a> {
 
     fn take(&mut self, happened: Happened, kind: &str) -> Result<(), String> {
         let ticks = happened.ticks;
-        // Events come in the order of their times.
+        // Events are in order of time.
         self.begin.get_or_insert(ticks);
         let Some(&rank) = self.by_location.get(&happened.location) else {
             if !matches!(
@@ -159,7 +164,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// What happens within a call; one that nobody has entered begins and ends here.
+    /// Applies an event within a call; outside all calls, it gets a call of its own.
     fn within(&mut self, rank: usize, event: Event) -> Result<(), String> {
         let name = match event {
             Event::Sent(_) => "MPI_Send",
@@ -173,7 +178,7 @@ impl<'a> Importer<'a> {
         if is_alone {
             self.ranks[rank].enter(name);
         }
-        // Behind MPI_Finalize nothing is entered.
+        // After MPI_Finalize no call is entered.
         if !self.ranks[rank].is_within() {
             return Err("as the rank had left MPI".to_owned());
         }
@@ -326,14 +331,14 @@ impl<'a> Importer<'a> {
             slot,
             amount: Amount { sent, received },
         };
-        // Of a communicator that each has for itself no other knows.
+        // No other rank takes part in an operation on a communicator of the rank alone.
         let same = (comm, name, root, slot.is_some());
         self.operations
             .make(same, what, (place, size), share, &mut self.ranks);
         Ok(())
     }
 
-    /// A rank's place in a communicator, and how many ranks that has.
+    /// Returns a rank's place in a communicator, and the communicator's size.
     fn place(&self, rank: usize, comm: u64) -> Result<(usize, usize), String> {
         let known = self.definitions.communicators.get(&comm);
         let members = known.ok_or_else(|| {
@@ -347,7 +352,7 @@ impl<'a> Importer<'a> {
         Ok((place, members.len()))
     }
 
-    /// The number of a message's communicator, if that has such a rank and ours.
+    /// Returns the number of a message's communicator, if both ranks are members of it.
     fn check(&self, rank: usize, message: &Message) -> Result<usize, String> {
         let (_, size) = self.place(rank, message.comm)?;
         match message.peer < size {
@@ -376,7 +381,7 @@ impl<'a> Importer<'a> {
     }
 }
 
-/// The request that ends, and where it is still to be told what was begun.
+/// Ends a request; returns its slot and the position of its start, which is still incomplete.
 fn untold(rank: &mut Rank, request: u64) -> Result<(usize, Place), String> {
     let ended = rank.end(request)?;
     match ended.told {

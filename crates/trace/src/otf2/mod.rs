@@ -1,8 +1,9 @@
-//! Traces in OTF2, the format of Score-P, become traces of ours.
+//! Converts traces in OTF2, the format of Score-P.
 //!
-//! OTF2 is binary, and the library that reads it is C. Its program `otf2-print` prints an archive as text, which is read here: definitions
-//! ([`Definitions`]), then events, in the order of their times ([`import`]). What `otf2-print` 3.0 prints was looked at; there is no
-//! document of it, so a line that is not understood ends the import and is told.
+//! OTF2 is binary, and its library is in C. Its program `otf2-print` prints an archive as text,
+//! which is parsed here: definitions ([`Definitions`]), then events in order of time ([`import`]).
+//! The output format has no documentation; this follows the output of `otf2-print` 3.0. A line that
+//! is not understood ends the import with an error.
 
 mod amounts;
 mod collective;
@@ -19,28 +20,28 @@ pub use importer::{Imported, import};
 
 use std::io;
 
-/// Why an archive cannot be imported.
+/// Reason why an archive cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The text does not come.
+    /// The text cannot be read.
     #[error("cannot read what otf2-print prints: {0}")]
     Unreadable(#[from] io::Error),
-    /// A line is not as it should be.
+    /// A line is not understood.
     #[error("line {line} of what otf2-print prints is not understood, {reason}: {text}")]
     Line {
-        /// Which, from 1.
+        /// Its number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         reason: String,
         /// The line, or its beginning.
         text: String,
     },
-    /// The trace as a whole lacks something.
+    /// The trace is incomplete.
     #[error("{0}")]
     Lacking(String),
 }
 
-/// Characters of a line that are told.
+/// Maximum number of characters of a line in an error.
 const TOLD: usize = 200;
 
 impl Error {

@@ -1,11 +1,12 @@
-//! The calls of a rank, while its events come. What a receive gets is known when it ends, what a collective operation is when all its
-//! ranks have made it: until then the calls from there on are kept.
+//! The calls of a rank while its events arrive. The message of a receive is known when it
+//! completes, a collective operation when all its ranks have entered it: until then, the calls from
+//! there on are buffered.
 
 use crate::part::Part;
 use crate::writer::Writer;
 use std::collections::{HashMap, VecDeque};
 
-/// A part of a call that may be told later.
+/// Position of a part of a call that may be completed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     call: u64,
@@ -16,38 +17,37 @@ pub(super) struct Place {
 struct Call {
     name: String,
     parts: Vec<Option<Part>>,
-    /// Parts that are still to be told.
+    /// Number of parts that are still unknown.
     missing: usize,
     computing: u64,
     within: u64,
 }
 
-/// A request under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
     pub slot: usize,
-    /// Where it was begun.
+    /// Position of its start.
     pub begun: Place,
-    /// Whether it is told already what was begun there.
+    /// Whether the part at its start is already known.
     pub told: bool,
 }
 
-/// A rank on its way.
+/// State of a rank during the import.
 #[derive(Debug)]
 pub(super) struct Rank {
     writer: Writer,
     calls: VecDeque<Call>,
-    /// Calls that were written.
+    /// Number of written calls.
     written: u64,
-    /// MPI calls that have been entered and not left.
+    /// Nesting depth of MPI calls.
     depth: usize,
-    /// When the outermost of them was entered.
+    /// Entry of the outermost call, in nanoseconds.
     entered: u64,
-    /// When the last call ended, or the first event was.
+    /// End of the last call, or time of the first event.
     last: u64,
-    /// The last event.
+    /// Time of the last event.
     now: u64,
-    /// What the tracer took for itself since the last call.
+    /// Time that the tracer used since the last call.
     flushed: u64,
     communicators: Vec<Part>,
     requests: HashMap<u64, Request>,
@@ -61,7 +61,7 @@ const INIT: [&str; 3] = ["MPI_Init", "MPI_Init_thread", "MPI_Initialized"];
 const FINALIZE: &str = "MPI_Finalize";
 
 impl Rank {
-    /// Of a world of `size`. It has these communicators.
+    /// Creates a rank of a world of `size` ranks with these communicators.
     pub fn new(rank: usize, size: usize, communicators: Vec<Part>) -> Rank {
         Rank {
             writer: Writer::new(rank, size, "OTF2"),
@@ -81,7 +81,7 @@ impl Rank {
         }
     }
 
-    /// Something happens. Time does not run backwards.
+    /// Sets the time of the next event. Time never goes backwards.
     pub fn at(&mut self, nanoseconds: u64) {
         if !self.has_events {
             self.has_events = true;
@@ -90,14 +90,14 @@ impl Rank {
         self.now = self.now.max(nanoseconds);
     }
 
-    /// The tracer took so long for itself. Within a call that is no computing anyway.
+    /// Accounts for time that the tracer used. Within a call it is not computing in any case.
     pub fn flushed(&mut self, nanoseconds: u64) {
         if self.depth == 0 {
             self.flushed += nanoseconds;
         }
     }
 
-    /// Enters a call. Whatever else it enters is its own affair.
+    /// Enters a call. Nested calls are ignored.
     pub fn enter(&mut self, name: &str) {
         if self.has_ended {
             return;
@@ -135,6 +135,10 @@ impl Rank {
     }
 
     /// Leaves a call.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no call was entered.
     pub fn leave(&mut self, name: &str) -> Result<(), String> {
         if self.has_ended {
             return Ok(());
@@ -158,7 +162,11 @@ impl Rank {
         Ok(())
     }
 
-    /// Leaves the call that stands for an operation outside of all, if it is in that.
+    /// Leaves the call that represents an operation outside all regions, if the rank is in it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`leave`](Rank::leave).
     pub fn leave_outside(&mut self, name: &str) -> Result<(), String> {
         match self.calls.back() {
             Some(call) if call.name == name => self.leave(name),
@@ -166,12 +174,11 @@ impl Rank {
         }
     }
 
-    /// Whether it is in a call.
     pub fn is_within(&self) -> bool {
         self.depth > 0
     }
 
-    /// Adds a part to the call, or room for one that is told later.
+    /// Adds a part to the call, or reserves room for a part that is completed later.
     pub fn put(&mut self, part: Option<Part>) -> Place {
         let call = self.written + self.calls.len() as u64 - 1;
         let current = self.calls.back_mut().expect("it is in a call");
@@ -183,7 +190,7 @@ impl Rank {
         }
     }
 
-    /// Tells a part; none, if nothing came of it.
+    /// Completes a part; `None` if there is none.
     pub fn tell(&mut self, place: Place, part: Option<Part>) {
         let call = (place.call - self.written) as usize;
         let call = &mut self.calls[call];
@@ -192,7 +199,12 @@ impl Rank {
         self.write();
     }
 
-    /// A request begins; `part` makes what it begins of its number, or nothing as yet.
+    /// Begins a request; `part` makes the part from its slot, or returns `None` if it is not yet
+    /// known.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the request is active already.
     pub fn begin(
         &mut self,
         number: u64,
@@ -203,7 +215,7 @@ impl Rank {
                 "as request {number} begins and is under way already"
             ));
         }
-        // Slots in use and free ones are all there have been.
+        // Used and free slots together are all slots so far.
         let slot = self.free.pop().unwrap_or(self.requests.len());
         let part = part(slot);
         let told = part.is_some();
@@ -212,7 +224,11 @@ impl Rank {
         Ok(())
     }
 
-    /// A request ends.
+    /// Ends a request.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it has not begun.
     pub fn end(&mut self, number: u64) -> Result<Request, String> {
         let request = self.requests.remove(&number);
         let request =
@@ -221,7 +237,11 @@ impl Rank {
         Ok(request)
     }
 
-    /// No more events come. The file, and how many requests had no end.
+    /// Ends the rank; returns its file and the number of requests without an end.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the rank is within a call or has incomplete parts.
     pub fn finish(mut self) -> Result<(Vec<u8>, u64), String> {
         if self.depth > 0 {
             return Err(
@@ -231,7 +251,7 @@ impl Rank {
         }
         if !self.has_ended {
             self.enter(FINALIZE);
-            // It has an outermost call now, which leaving it ends.
+            // It has an outermost call now, which this ends.
             self.leave(FINALIZE)?;
         }
         let open: Vec<Request> = self.requests.values().copied().collect();
@@ -247,7 +267,7 @@ impl Rank {
         }
     }
 
-    /// Writes the calls of which all is known.
+    /// Writes the calls whose parts are all known.
     fn write(&mut self) {
         let open = usize::from(self.depth > 0);
         while self.calls.len() > open && self.calls[0].missing == 0 {

@@ -1,37 +1,32 @@
-//! The lines of a table that `otf2-print` prints. Names stand in them as they are, so one with a newline takes several.
+//! The lines of a table printed by `otf2-print`. Names are not escaped, so a name with a newline
+//! takes several lines.
 
 use super::Error;
 use std::io::{BufRead, Read};
 
-/// Bytes of a line: that of a communicator names all its ranks.
+/// Maximum bytes of a line: that of a communicator names all its ranks.
 const LONGEST: u64 = 1 << 28;
 
-/// A definition or an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// The line, from 1.
     pub line: usize,
-    /// What it says.
     pub text: String,
 }
 
 impl Record {
-    /// Why it is not understood.
     pub fn fault(&self, reason: impl Into<String>) -> Error {
         Error::of_line(self.line, &self.text, reason)
     }
 
-    /// Its kind, and what stands behind that.
     pub fn split(&self) -> (&str, &str) {
         let (kind, rest) = self.text.split_once(' ').unwrap_or((&self.text, ""));
         (kind, rest.trim())
     }
 }
 
-/// Tells whether a line begins a record.
+/// Returns whether a line begins a record.
 pub(super) type Begins = fn(&str) -> bool;
 
-/// Reads a table.
 pub(super) struct Records<R> {
     from: R,
     line: usize,
@@ -40,7 +35,7 @@ pub(super) struct Records<R> {
     ahead: Option<Record>,
 }
 
-/// Whether a line begins with a word in capitals, and something behind it.
+/// Returns whether a line begins with a word in capitals that is followed by more text.
 pub(super) fn begins_with_kind(line: &str) -> bool {
     let Some((kind, rest)) = line.split_once(' ') else {
         return false;
@@ -53,7 +48,7 @@ pub(super) fn begins_with_kind(line: &str) -> bool {
         && !rest.is_empty()
 }
 
-/// The same, with two numbers behind it.
+/// Returns whether a line begins with a kind and two numbers.
 pub(super) fn begins_event(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace().skip(1);
     let is_number = |word: Option<&str>| word.is_some_and(|word| word.parse::<u64>().is_ok());
@@ -61,7 +56,7 @@ pub(super) fn begins_event(line: &str) -> bool {
 }
 
 impl<R: BufRead> Records<R> {
-    /// A table whose records begin so.
+    /// Creates a reader; `begins` recognises the first line of a record.
     pub fn new(from: R, begins: Begins) -> Records<R> {
         Records {
             from,
@@ -72,7 +67,7 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    /// The next record; none where the text ends.
+    /// Returns the next record; `None` at the end of the text.
     pub fn next(&mut self) -> Result<Option<Record>, Error> {
         let mut record = match self.ahead.take() {
             Some(record) => record,
@@ -98,7 +93,7 @@ impl<R: BufRead> Records<R> {
                 if record.text.len() as u64 > LONGEST {
                     return Err(record.fault("as it has no end"));
                 }
-            // Attributes of an event stand below it.
+            // Attributes of an event are below it.
             } else if !text.is_empty() && !text.starts_with(' ') {
                 return Err(next.fault("as it begins no record"));
             }
@@ -106,7 +101,7 @@ impl<R: BufRead> Records<R> {
         Ok(Some(record))
     }
 
-    /// Goes to the table, below its line of dashes, and to its first record.
+    /// Skips to the first record of the table, below its line of dashes.
     fn begin(&mut self) -> Result<Option<Record>, Error> {
         while let Some(text) = self.read()? {
             let line = self.line;
@@ -150,13 +145,12 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// The number in a reference, which stands at the end: `"name" <7>`.
+/// Returns the number of a reference, which is at its end: `"name" <7>`.
 pub(super) fn reference(text: &str) -> Option<u64> {
     let (_, number) = text.trim_end().strip_suffix('>')?.rsplit_once('<')?;
     number.parse().ok()
 }
 
-/// The number that a text begins with.
 pub(super) fn leading(text: &str) -> Option<u64> {
     let end = text.find(|digit: char| !digit.is_ascii_digit());
     text[..end.unwrap_or(text.len())].parse().ok()

@@ -1,4 +1,4 @@
-//! What `otf2-print` prints becomes calls; what is cut or senseless is told.
+//! Output of `otf2-print` is converted to calls; truncated or inconsistent output is reported.
 
 use super::*;
 use crate::{Messages, Trace};
