@@ -205,8 +205,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Creates an engine without open files for a session of `subject`; `who` is the identity for
-    /// logs and quotas.
+    /// Creates an engine without open files for a session with the rights of `subject`. The second
+    /// argument is the identity for logs and quotas.
     pub fn new(service: Arc<Service>, who: Who, subject: Subject) -> Self {
         let handles = Handles::new(service.limits.handles);
         let account = SessionAccount::begin(service.users.of(&who.user));
@@ -368,8 +368,8 @@ impl Engine {
     }
 
     /// Returns the request shortened to a length that can be answered without free memory, if that
-    /// is allowed. A read may always be answered short, so readers make slow progress whatever
-    /// other clients hold.
+    /// is allowed. A read may always be answered short, so readers always make progress,
+    /// if slowly.
     pub fn frugal(request: &Request) -> Option<Request> {
         shortened(request, FRUGAL)
     }
