@@ -1,4 +1,4 @@
-//! Evaluates replies: locates and verifies their data, and determines what remains to be requested.
+//! Evaluates replies: locates and verifies their data, and requests the rest of short ones.
 
 use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::reply::{ReadDone, ReadVectorDone, Refusal};

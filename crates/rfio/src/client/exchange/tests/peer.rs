@@ -225,7 +225,7 @@ impl Peer {
     }
 }
 
-/// What a thread does with an operation that it has begun.
+/// The fate of an operation that a thread has begun.
 #[derive(Debug, Clone, Copy)]
 enum Then {
     Wait,
