@@ -461,7 +461,7 @@ impl Ticket {
     /// Waits for the operation to end.
     ///
     /// # Errors
-    /// Fails if the operation was abandoned, or in a forked process.
+    /// [`Error::Forked`] in a forked process. The operation's own error is in [`Done::outcome`].
     pub fn wait(mut self) -> Result<Done, Error> {
         match self.number.take() {
             Some(number) => self
