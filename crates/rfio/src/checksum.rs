@@ -1,16 +1,19 @@
-//! CRC32C (RFC 3720, section 12.1), by what the processor has for it: on x86-64 carry-less multiplication, 512 bits at a
-//! time where there is that. Checking what lands must cost less than moving it.
+//! CRC32C (RFC 3720, section 12.1) with the processor's instructions: on x86-64 carry-less
+//! multiplication, 512 bits wide if available. Verifying received data must cost less than
+//! transferring them.
 
 use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
 
-/// The checksum of bytes.
+/// Returns the checksum of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The checksum of bytes that follow others with the checksum `so_far`; of nothing it is 0.
+/// Returns the checksum of data with the checksum `so_far` followed by `bytes`; the checksum of
+/// nothing is 0.
 pub fn append(so_far: u32, bytes: &[u8]) -> u32 {
-    // The state after bytes with the checksum 0 is the state at the beginning, which is quicker to set up.
+    // The state after data with the checksum 0 equals the initial state, which is quicker to set
+    // up.
     if so_far == 0 {
         return crc32c(bytes);
     }
@@ -20,7 +23,8 @@ pub fn append(so_far: u32, bytes: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// The checksum of bytes with the checksum `front` and, behind them, `length` bytes with the checksum `back`.
+/// Returns the checksum of data with the checksum `front` followed by `length` bytes with the
+/// checksum `back`.
 pub fn combine(front: u32, back: u32, length: u64) -> u32 {
     checksum_combine(CrcAlgorithm::Crc32Iscsi, front.into(), back.into(), length) as u32
 }
@@ -37,7 +41,7 @@ mod tests {
     }
 
     proptest! {
-        /// Another implementation agrees, and parts give the whole.
+        /// Agrees with another implementation, and parts combine to the whole.
         #[test]
         fn parts_give_the_whole(bytes in proptest::collection::vec(any::<u8>(), 0..3000), cut in any::<prop::sample::Index>()) {
             let whole = ::crc32c::crc32c(&bytes);

@@ -1,15 +1,19 @@
-//! Files that have no name until all of them is there (open(2), `O_TMPFILE`).
+//! Temporary files without a name until they are complete (open(2), `O_TMPFILE`).
 //!
-//! Nobody can find one before, and nothing is left of it if its writer is ended: it needs neither another name nor a lock.
-//! Only a name that nothing has can be given to it, and not every file system knows such files; where either fails, a file
-//! under a hidden name is renamed.
+//! No other process can find such a file before, and nothing is left of it if its writer is killed:
+//! it needs neither a hidden name nor a lock. It can only be given an unused name, and not every
+//! file system supports such files; if either fails, a file under a hidden name is renamed instead.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Makes a file without a name in the file system of a directory, for its writer alone; `None` where there are no such files.
+/// Creates an unnamed file in the file system of a directory, with access for its owner only;
+/// returns `None` if the file system does not support it.
+///
+/// # Errors
+/// The error of openat(2).
 pub fn make(directory: impl AsFd) -> Result<Option<OwnedFd>, Errno> {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     match rustix::fs::openat(directory, ".", flags, Mode::RUSR | Mode::WUSR) {
@@ -19,12 +23,15 @@ pub fn make(directory: impl AsFd) -> Result<Option<OwnedFd>, Errno> {
     }
 }
 
-/// Gives it a name in a directory; false if something has that name, or the system cannot name a file by its descriptor: not
-/// everybody may, and others need `/proc` for that.
+/// Gives the file a name in a directory. Returns false if the name exists, or if the system cannot
+/// link a file by its descriptor, which requires a capability or `/proc`.
+///
+/// # Errors
+/// The error of linkat(2).
 pub fn link(file: impl AsFd, directory: impl AsFd, name: &[u8]) -> Result<bool, Errno> {
     let (file, directory) = (file.as_fd(), directory.as_fd());
     let linked = match rustix::fs::linkat(file, "", directory, name, AtFlags::EMPTY_PATH) {
-        // linkat(2): not without CAP_DAC_READ_SEARCH.
+        // linkat(2): requires CAP_DAC_READ_SEARCH.
         Err(Errno::NOENT | Errno::PERM) => {
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             rustix::fs::linkat(CWD, path, directory, name, AtFlags::SYMLINK_FOLLOW)

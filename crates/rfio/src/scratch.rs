@@ -1,4 +1,4 @@
-//! A directory for one test, removed with everything in it at the end.
+//! A directory for one test, removed with its contents at the end.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// A fresh directory below the system's temporary one.
+    /// Creates a new directory below the system's temporary one.
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
@@ -27,7 +27,7 @@ impl Scratch {
         Self(directory)
     }
 
-    /// A path in it.
+    /// Returns a path in it.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
     }

@@ -1,8 +1,9 @@
-//! When a file's times are old enough that a further change must show in them.
+//! Decides whether a file's timestamps are old enough that a further change must alter them.
 //!
-//! A kernel stamps files with the time of its last tick, and some file systems keep whole seconds only. Until the tick is
-//! over, a file may be written again and keep its times. What relies on times (a cached block, a copy that claims to be of
-//! one state of its source) must not rely on such ones.
+//! A kernel sets timestamps to the time of its last tick, and some file systems store whole seconds
+//! only. Until the tick is over, a file may be written again without changing its timestamps. Code
+//! that relies on timestamps (a cached block, a copy that claims to be of one state of its source)
+//! must not rely on such ones.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,16 +12,18 @@ use crate::writers::Writers;
 /// Twice the longest tick of a kernel's clock (10 ms at 100 Hz).
 const TICK: Duration = Duration::from_millis(20);
 
-/// The same where times have no fraction of a second: FAT keeps every other second (mkfs.fat(8)), others each.
+/// The tick where timestamps have no fraction of a second: FAT stores every other second
+/// (mkfs.fat(8)), others every second.
 const COARSE_TICK: Duration = Duration::from_millis(2100);
 
-/// What a single write of somebody who has the file open may take: the file has the time of its beginning.
+/// Allowance for the duration of a single write by a process that has the file open: the timestamp
+/// is that of its beginning.
 const SLOW_WRITE: Duration = Duration::from_millis(1000);
 
-/// The longest that a file needs to settle once nobody writes it any more.
+/// The longest time that a file without writers needs to settle.
 pub const LONGEST: Duration = COARSE_TICK;
 
-/// The same for a file of which it is known who can write to it.
+/// Like [`is_settled`], for a file whose writers are known.
 pub fn is_settled_among(changed: i64, now: SystemTime, writers: Writers) -> bool {
     let tick = match writers {
         Writers::Some => SLOW_WRITE,
@@ -36,8 +39,8 @@ fn distance(changed: i64, now: SystemTime) -> u128 {
     (now - i128::from(changed)).unsigned_abs()
 }
 
-/// Whether a file whose inode was last changed at `changed` (nanoseconds since 1970) has settled at `now`. A time far in
-/// the future has: a change would set it back.
+/// Returns whether a file whose inode was last changed at `changed` (nanoseconds since 1970) has
+/// settled at `now`. A time far in the future has settled: a change would set it back.
 pub fn is_settled(changed: i64, now: SystemTime) -> bool {
     let tick = match changed % 1_000_000_000 {
         0 => COARSE_TICK,

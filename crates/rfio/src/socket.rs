@@ -1,4 +1,4 @@
-//! A stream socket, TCP or Unix: the few calls that both sides make on it.
+//! A stream socket, TCP or Unix, with the operations that client and server need.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,22 +14,29 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 pub struct Socket(OwnedFd);
 
 impl Socket {
-    /// A TCP connection: small frames leave at once, and a peer that vanished is noticed.
+    /// Wraps a TCP connection; sets `TCP_NODELAY` so that small frames leave at once, and keepalive
+    /// so that a vanished peer is noticed.
+    ///
+    /// # Errors
+    /// The error of setsockopt(2).
     pub fn tcp(stream: std::net::TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;
         Ok(Self(stream.into()))
     }
 
-    /// A Unix connection.
+    /// Wraps a Unix connection.
     pub fn unix(stream: std::os::unix::net::UnixStream) -> Self {
         Self(stream.into())
     }
 
-    /// Notices within about `patience` that the peer's host has vanished: what is silent is asked whether it is there, and
-    /// what is sent must be acknowledged. No concern of a Unix socket.
+    /// Makes the kernel notice within about `patience` that the peer's host has vanished, by
+    /// keepalive probes when idle and by a time limit on acknowledgements. Not for Unix sockets.
+    ///
+    /// # Errors
+    /// The error of setsockopt(2).
     pub fn notice_vanished(&self, patience: Duration) -> io::Result<()> {
-        // The first question after half the time, then three more.
+        // The first probe after half the time, then three more.
         let second = Duration::from_secs(1);
         sockopt::set_tcp_keepidle(&self.0, (patience / 2).max(second))?;
         sockopt::set_tcp_keepintvl(&self.0, (patience / 6).max(second))?;
@@ -38,7 +45,10 @@ impl Socket {
         Ok(sockopt::set_tcp_user_timeout(&self.0, milliseconds)?)
     }
 
-    /// Whether calls wait.
+    /// Sets whether calls block.
+    ///
+    /// # Errors
+    /// The error of ioctl(2).
     pub fn set_blocking(&self, blocking: Blocking) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(
             &self.0,
@@ -46,7 +56,10 @@ impl Socket {
         )?)
     }
 
-    /// How long a call waits before it fails with WouldBlock; zero is for ever.
+    /// Sets how long a call blocks before it fails with WouldBlock; zero means no limit.
+    ///
+    /// # Errors
+    /// The error of setsockopt(2).
     pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
         let patience = (!patience.is_zero()).then_some(patience);
         sockopt::set_socket_timeout(&self.0, sockopt::Timeout::Recv, patience)?;
@@ -57,7 +70,10 @@ impl Socket {
         )?)
     }
 
-    /// Receives into a slice; zero is the end.
+    /// Receives into a slice; zero is the end of the stream.
+    ///
+    /// # Errors
+    /// The error of recv(2).
     pub fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
         retry(|| {
             rustix::net::recv(&self.0, &mut *bytes, RecvFlags::empty())
@@ -65,13 +81,17 @@ impl Socket {
         })
     }
 
-    /// Receives at most `most` bytes behind the end of a vector, whose capacity it may enlarge to hold them.
+    /// Appends at most `most` received bytes to a vector, growing it if necessary; returns how
+    /// many.
+    ///
+    /// # Errors
+    /// The error of recv(2).
     pub fn receive_more(&self, bytes: &mut Vec<u8>, most: usize) -> io::Result<usize> {
         bytes.reserve(most);
         let before = bytes.len();
         loop {
             let mut spare = std::mem::take(bytes);
-            // Only `most` bytes may be taken from the stream: what follows belongs to the next frame.
+            // At most `most` bytes may be received: those that follow belong to the next frame.
             let result = {
                 let room = spare.capacity() - spare.len();
                 if room <= most {
@@ -96,7 +116,10 @@ impl Socket {
         }
     }
 
-    /// Looks at the first byte without taking it.
+    /// Returns the first byte without consuming it; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// The error of recv(2).
     pub fn peek(&self) -> io::Result<Option<u8>> {
         let mut byte = [0];
         let seen =
@@ -104,23 +127,27 @@ impl Socket {
         Ok((seen == 1).then_some(byte[0]))
     }
 
-    /// Sends as much as it can. Never raises SIGPIPE: a library must not end its host's process.
+    /// Sends as much as possible; returns the number of bytes sent. Never raises SIGPIPE: a library
+    /// must not terminate its host process.
+    ///
+    /// # Errors
+    /// The error of sendmsg(2).
     pub fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut nothing = SendAncillaryBuffer::default();
         retry(|| rustix::net::sendmsg(&self.0, slices, &mut nothing, SendFlags::NOSIGNAL))
     }
 
-    /// Whether the peer will send nothing more, even if not all that it sent was taken yet.
+    /// Returns whether the peer will send nothing more, even if sent data are still unread.
     pub fn is_left(&self) -> bool {
         let mut looked = [PollFd::new(self, PollFlags::RDHUP)];
         let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        // A look that fails has seen nothing.
+        // A failed poll has reported nothing.
         let _ = poll(&mut looked, Some(&Timespec::default()));
         looked[0].revents().intersects(ended)
     }
 
-    /// Whether the peer's host has acknowledged all that was sent (`SIOCOUTQ`, tcp(7)). Of a Unix
-    /// socket the peer has it as soon as it is sent.
+    /// Returns whether the peer's host has acknowledged all that was sent (`SIOCOUTQ`, tcp(7)). On
+    /// a Unix socket sent data are delivered at once.
     pub fn is_delivered(&self) -> bool {
         let is_tcp = sockopt::socket_protocol(&self.0) == Ok(Some(rustix::net::ipproto::TCP));
         let mut waiting: libc::c_int = 0;
@@ -129,7 +156,7 @@ impl Socket {
         !is_tcp || asked != 0 || waiting == 0
     }
 
-    /// Ends both directions.
+    /// Shuts down both directions.
     pub fn shut_down(&self) {
         let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
     }
@@ -159,12 +186,12 @@ impl io::Write for &Socket {
     }
 }
 
-/// Whether calls on a socket wait.
+/// Whether calls on a socket block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocking {
-    /// They do.
+    /// Calls block.
     Yes,
-    /// They fail with WouldBlock.
+    /// Calls fail with WouldBlock.
     No,
 }
 

@@ -1,25 +1,27 @@
-//! Whether anybody has a file open for writing, or mapped so that it can be written: what its times cannot tell.
+//! Detects whether any process has a file open for writing, or mapped writable, which its
+//! timestamps cannot show.
 //!
-//! A write that takes long stamps the file when it begins, and a store through a mapping stamps it once for as long as the
-//! page stays dirty. So times that stand still prove something only when nobody can write. The kernel knows: it grants a
-//! read lease (fcntl(2), `F_SETLEASE`) only on a file that no one has open for writing, and a mapping keeps its file open.
-//! The lease is given back at once; it is the question that matters.
+//! A long write updates the timestamps when it begins, and a store through a mapping updates them
+//! once for as long as the page stays dirty. Unchanged timestamps therefore prove that the file is
+//! unchanged only if no process can write to it. The kernel knows: it grants a read lease
+//! (fcntl(2), `F_SETLEASE`) only on a file that is not open for writing, and a mapping keeps its
+//! file open. The lease is released at once; only the result matters.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What the kernel says.
+/// The kernel's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writers {
-    /// Nobody can write to it at this moment.
+    /// No process can write to the file at this moment.
     None,
-    /// Somebody can.
+    /// At least one process can write to it.
     Some,
-    /// The kernel does not say: the file is another user's and this process lacks `CAP_LEASE`, or the file system has no
-    /// leases, or its writers may be on other hosts.
+    /// Unknown: the file belongs to another user and this process lacks `CAP_LEASE`, or the file
+    /// system has no leases, or the writers may be on other hosts.
     Unknown,
 }
 
-/// File systems whose files may be written by other hosts, or by who knows whom (statfs(2)).
+/// File systems whose files may be written by other hosts or by unknown writers (statfs(2)).
 const SHARED: [i64; 7] = [
     0x6969,      // NFS
     0xFE53_4D42, // SMB 2
@@ -33,7 +35,7 @@ const SHARED: [i64; 7] = [
 /// `F_SETSIG` of <asm-generic/fcntl.h>, which the crate libc lacks.
 const F_SETSIG: libc::c_int = 10;
 
-/// Who can write to an open file. It must be open for reading alone.
+/// Returns whether an open file has writers. It must be open for reading only.
 pub fn of(file: BorrowedFd<'_>) -> Writers {
     let shared = rustix::fs::fstatfs(file).is_ok_and(|system| {
         #[allow(
@@ -49,10 +51,11 @@ pub fn of(file: BorrowedFd<'_>) -> Writers {
     }
 }
 
-/// Who can write to a file on a file system that is this host's alone.
+/// Returns whether a file has writers, on a file system that only this host uses.
 pub fn of_local(file: BorrowedFd<'_>) -> Writers {
-    // Whoever opens the file for writing in the moment of the lease makes the kernel signal this process. The signal must
-    // not be SIGIO, which ends a process by default; SIGURG is ignored by default.
+    // A process that opens the file for writing while the lease is held makes the kernel signal
+    // this process. The signal must not be SIGIO, which terminates a process by default; SIGURG is
+    // ignored by default.
     if control(file, F_SETSIG, libc::SIGURG) != 0 {
         return Writers::Unknown;
     }
@@ -66,7 +69,7 @@ pub fn of_local(file: BorrowedFd<'_>) -> Writers {
     }
 }
 
-/// fcntl(2) with a number; zero, or the error.
+/// Calls fcntl(2) with an integer argument; returns zero or the error number.
 fn control(file: BorrowedFd<'_>, command: libc::c_int, argument: libc::c_int) -> libc::c_int {
     #[allow(unsafe_code, reason = "the safe wrappers have no leases")]
     // SAFETY: a live descriptor and integers.
@@ -111,7 +114,7 @@ mod tests {
         let writer = open();
         assert_eq!(of(file.as_fd()), Writers::Some);
         #[allow(unsafe_code, reason = "a mapping for the test")]
-        // SAFETY: a fresh mapping of a file of that length, which nobody looks at.
+        // SAFETY: a new mapping of a file of that length, which is never accessed.
         let mapping = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -130,7 +133,7 @@ mod tests {
             "a mapping outlives its descriptor"
         );
         #[allow(unsafe_code, reason = "the end of the mapping")]
-        // SAFETY: the mapping made above.
+        // SAFETY: the mapping made above is unmapped once and not used afterwards.
         unsafe { rustix::mm::munmap(mapping, 4096) }.unwrap();
         assert_eq!(of(file.as_fd()), Writers::None);
     }

@@ -1,6 +1,7 @@
-//! Comparing what somebody must know, in a time that says nothing about where the first difference is.
+//! Comparison of secrets in constant time, which does not reveal the position of the first
+//! difference.
 
-/// Whether two byte strings are equal. Only their lengths show in the time that it takes.
+/// Returns whether two byte strings are equal. The time depends on their lengths only.
 pub fn are_equal(ours: &[u8], theirs: &[u8]) -> bool {
     if ours.len() != theirs.len() {
         return false;

@@ -1,33 +1,40 @@
-//! Files that decide who gets in: the open file is judged, not the name, which could change in between.
+//! Reads files that decide on access. Ownership and mode are checked on the open file, not on the
+//! name, which could change in between.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Why such a file is not used.
+/// Why such a file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum BadFile {
     /// It cannot be read.
     #[error("{0}: {1}")]
     Unreadable(PathBuf, io::Error),
-    /// Others can read or replace it.
+    /// Other users can read or replace it.
     #[error("{0} has mode {1:o}: others may read or change it; run chmod 600 on it")]
     Exposed(PathBuf, u32),
-    /// Others can replace it.
+    /// Other users can replace it.
     #[error("{0} has mode {1:o}: others may change it; run chmod go-w on it")]
     Changeable(PathBuf, u32),
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("{0} belongs to user id {1}, not to its reader")]
     Foreign(PathBuf, u32),
 }
 
-/// Reads what nobody else may know: a secret, a key.
+/// Reads a private file, such as a secret or a key.
+///
+/// # Errors
+/// It cannot be read, other users can read or write it, or it belongs to another user.
 pub fn read_private(path: &Path) -> Result<Vec<u8>, BadFile> {
     read(path, 0o077, BadFile::Exposed)
 }
 
-/// Reads what everybody may know and nobody else may change.
+/// Reads a file that other users may read but not change.
+///
+/// # Errors
+/// It cannot be read, other users can write it, or it belongs to another user.
 pub fn read_unchanged(path: &Path) -> Result<Vec<u8>, BadFile> {
     read(path, 0o022, BadFile::Changeable)
 }
@@ -51,7 +58,10 @@ fn read(
     Ok(bytes)
 }
 
-/// The same as text.
+/// Converts the contents of a file to text.
+///
+/// # Errors
+/// They are not UTF-8.
 pub fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, BadFile> {
     String::from_utf8(bytes).map_err(|_| {
         let not_text = io::Error::new(io::ErrorKind::InvalidData, "is not UTF-8");

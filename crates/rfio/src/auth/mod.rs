@@ -1,5 +1,5 @@
-//! Authentication: shared secrets, certificates, tickets, tokens, tags on frames, TLS, and the
-//! kernel's word on one host.
+//! Authentication: shared secrets, certificates, tickets, tokens, tags on frames, TLS, and kernel
+//! credentials on one host.
 
 pub mod certificate;
 pub mod compare;

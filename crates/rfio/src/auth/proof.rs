@@ -7,10 +7,10 @@ use verbena_rfio_protocol::request::Hello;
 
 use super::tags::Tagger;
 
-/// Random bytes that nobody can guess.
+/// Returns unpredictable random bytes.
 ///
 /// # Panics
-/// If the system has no random numbers, without which nothing here is safe.
+/// If the system has no random numbers, without which nothing here is secure.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new()
@@ -19,18 +19,18 @@ pub fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A handshake, as both sides know it, under one secret.
+/// A handshake, as known to both sides, under one secret.
 #[derive(Debug)]
 pub struct Handshake<'a> {
     /// The secret.
     pub secret: &'a [u8],
-    /// The greeting.
+    /// The client's hello.
     pub hello: &'a Hello,
     /// The server's random bytes.
     pub server_nonce: &'a [u8; 32],
-    /// The agreed version.
+    /// The negotiated version.
     pub version: u16,
-    /// What TLS exports, or nothing.
+    /// The keying material exported by TLS; empty without TLS.
     pub channel: &'a [u8],
 }
 
@@ -49,19 +49,19 @@ impl Handshake<'_> {
         Key::new(HMAC_SHA256, self.secret)
     }
 
-    /// The proof for a purpose.
+    /// Returns the proof for a purpose.
     pub fn proof(&self, purpose: Purpose) -> [u8; 32] {
         let mut proof = [0; 32];
         proof.copy_from_slice(hmac::sign(&self.key(), &self.bytes(purpose)).as_ref());
         proof
     }
 
-    /// Whether the peer's proof is right; takes the same time whatever is wrong with it.
+    /// Returns whether the peer's proof is correct, in constant time.
     pub fn verify(&self, purpose: Purpose, proof: &[u8; 32]) -> bool {
         hmac::verify(&self.key(), &self.bytes(purpose), proof).is_ok()
     }
 
-    /// The tagger of one direction's frames.
+    /// Returns the tagger of one direction's frames.
     pub fn tagger(&self, purpose: Purpose) -> Tagger {
         Tagger::new(&self.proof(purpose))
     }

@@ -1,8 +1,9 @@
-//! The file of shared secrets: a line `user:secret` each, `#` for comments.
+//! The file of shared secrets, with lines `user:secret`, and `#` for comments.
 //!
-//! Server and client read the same format. The file must belong to its reader or to root and nobody else may read it.
-//! Without any configuration, a daemon makes one for the user who starts it, so that this user's tools, on this host or
-//! wherever the home directory is shared, are let in, and nobody else is.
+//! Server and client read the same format. The file must belong to its reader or to root, and no
+//! other user may read it. Without any configuration, a daemon creates one for the user that starts
+//! it. It admits this user's tools, on this host or wherever the home directory is shared, and no
+//! others.
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
@@ -14,7 +15,7 @@ use super::files::{BadFile, read_private, text_of};
 use super::peer;
 use super::proof::random;
 
-/// Shortest secret that is accepted.
+/// Minimum length of a secret in bytes.
 pub const SHORTEST: usize = 16;
 
 /// Secrets by user.
@@ -27,10 +28,10 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// Why a file of secrets is not used.
+/// Why a file of secrets is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum BadSecrets {
-    /// It cannot be read, or is not its reader's alone.
+    /// It cannot be read, or is not private.
     #[error(transparent)]
     File(#[from] BadFile),
     /// A line is not `user:secret`.
@@ -39,7 +40,8 @@ pub enum BadSecrets {
 }
 
 impl Secrets {
-    /// Where the file is when nothing says otherwise: `$RFIO_SECRETS`, else `rfio/secrets` in the user's configuration.
+    /// Returns the default path of the file: `$RFIO_SECRETS`, else `rfio/secrets` in the user's
+    /// configuration directory.
     pub fn default_path() -> Option<PathBuf> {
         if let Some(path) = std::env::var_os("RFIO_SECRETS") {
             return Some(path.into());
@@ -55,12 +57,18 @@ impl Secrets {
     }
 
     /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, is not private, or has an invalid line.
     pub fn load(path: &Path) -> Result<Self, BadSecrets> {
         let text = text_of(path, read_private(path)?)?;
         Self::parse(&text).map_err(|line| BadSecrets::Line(path.to_owned(), line))
     }
 
-    /// Reads text; the number of the first bad line otherwise.
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// The number of the first invalid line.
     pub fn parse(text: &str) -> Result<Self, usize> {
         let mut secrets = HashMap::new();
         for (index, line) in text.lines().enumerate() {
@@ -77,7 +85,10 @@ impl Secrets {
         Ok(Self(secrets))
     }
 
-    /// Makes a file with a fresh secret for the user who runs this, unless there is a file already; then reads it.
+    /// Creates a file with a new secret for the current user, unless it exists; then reads it.
+    ///
+    /// # Errors
+    /// It cannot be created; as [`Secrets::load`].
     pub fn load_or_create(path: &Path) -> Result<Self, BadSecrets> {
         let unreadable = |error| BadFile::Unreadable(path.to_owned(), error);
         if !path.exists() {
@@ -102,7 +113,7 @@ impl Secrets {
                     "# Shared secrets of RFIO, one user:secret a line. Keep this file to yourself."
                 )?;
                 writeln!(file, "{user}:{secret}")?;
-                // A link fails if another daemon was faster; its file is as good.
+                // The link fails if another daemon was faster; its file is equally good.
                 let linked = fs::hard_link(&temporary, path);
                 fs::remove_file(&temporary)?;
                 match linked {
@@ -115,12 +126,12 @@ impl Secrets {
         Self::load(path)
     }
 
-    /// A user's secret.
+    /// Returns a user's secret.
     pub fn of(&self, user: &str) -> Option<&[u8]> {
         self.0.get(user).map(Vec::as_slice)
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no secrets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

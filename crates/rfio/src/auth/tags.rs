@@ -1,6 +1,7 @@
-//! Tags on frames: in a session that was authenticated by a shared secret without TLS, each header and body carries 16
-//! bytes of HMAC-SHA-256 over its number in its direction, the header and the body. A frame that was changed, dropped,
-//! repeated or inserted ends the session. Payloads are not covered: the documentation says so.
+//! Authentication tags on frames: in a session authenticated by a shared secret without TLS, each
+//! header and body carries 16 bytes of HMAC-SHA-256 over the frame's number in its direction, the
+//! header and the body. A modified, dropped, repeated or inserted frame ends the session. Payloads
+//! are not covered, as documented.
 
 use ring::hmac::{Context, HMAC_SHA256, Key};
 use verbena_rfio_protocol::frame::{HEADER, TAG};
@@ -8,7 +9,7 @@ use verbena_rfio_protocol::handshake::tagged_prefix;
 
 use super::compare::are_equal;
 
-/// Makes and checks the tags of one direction.
+/// Creates and verifies the tags of one direction.
 #[derive(Debug)]
 pub struct Tagger {
     key: Key,
@@ -16,7 +17,7 @@ pub struct Tagger {
 }
 
 impl Tagger {
-    /// A tagger at the first frame.
+    /// Creates a tagger for the first frame.
     pub fn new(key: &[u8]) -> Self {
         Self {
             key: Key::new(HMAC_SHA256, key),
@@ -24,7 +25,7 @@ impl Tagger {
         }
     }
 
-    /// The next frame's tag.
+    /// Returns the next frame's tag.
     pub fn tag(&mut self, header: &[u8; HEADER], body: &[u8]) -> [u8; TAG] {
         let mut context = Context::with_key(&self.key);
         context.update(&tagged_prefix(self.sequence, header));
@@ -35,7 +36,7 @@ impl Tagger {
         tag
     }
 
-    /// Whether the next frame's tag is right.
+    /// Returns whether the next frame's tag is correct.
     pub fn verify(&mut self, header: &[u8; HEADER], body: &[u8], tag: &[u8]) -> bool {
         are_equal(&self.tag(header, body), tag)
     }

@@ -1,7 +1,9 @@
-//! Tickets as issuers make them and clients carry them; the claims are [`verbena_rfio_protocol::ticket`]'s.
+//! Tickets in the form that issuers create and clients carry; their claims are defined in
+//! [`verbena_rfio_protocol::ticket`].
 //!
-//! Between issuer and client a ticket is a line of hexadecimal digits: the key, then the claims. Whoever reads that line may use
-//! the ticket, once, in its user's place: it travels where the issuer's answers travel, under TLS if those do.
+//! Between issuer and client a ticket is a line of hexadecimal digits: the key, then the claims. A
+//! reader of that line can use the ticket, once, in place of its user: it must be protected like
+//! the issuer's other answers, by TLS for example.
 
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,15 +14,15 @@ use verbena_rfio_protocol::types::{Path, Text};
 
 use super::proof::random;
 
-/// Bytes of a key.
+/// Length of a key in bytes.
 const KEY: usize = 32;
 
-/// A ticket: what it claims, and the key that proves it.
+/// A ticket: its claims, and the key that proves them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ticket {
-    /// What it says.
+    /// The claims.
     pub claims: Claims,
-    /// Who has it has the ticket.
+    /// The key. Possession of it is possession of the ticket.
     pub key: [u8; KEY],
 }
 
@@ -30,36 +32,36 @@ impl std::fmt::Debug for Ticket {
     }
 }
 
-/// Why there is no ticket.
+/// Why a ticket is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadTicket {
-    /// It would be good for no time, or for too long.
+    /// Its lifetime would be zero or too long.
     #[error("a ticket is good for 1 to {most} seconds, not for {asked}", most = LONGEST_LIFE / 1_000_000_000)]
     Life {
-        /// Seconds.
+        /// Requested lifetime in seconds.
         asked: u64,
     },
-    /// It is not what an issuer writes.
+    /// The text has not the form of a ticket.
     #[error("this is no ticket: it was cut off or changed on its way from the issuer")]
     Text,
 }
 
-/// What somebody may do to a file, who may, and for how long the ticket can be redeemed.
+/// A permission for one file: the user, the access, and the lifetime of the ticket.
 #[derive(Debug, Clone)]
 pub struct Grant<'a> {
-    /// The issuer's name, as the server of the bytes knows it.
+    /// The issuer's name, as known to the file server.
     pub issuer: &'a str,
-    /// The user's name; empty is nobody in particular.
+    /// The user's name; empty means anonymous.
     pub user: &'a str,
     /// The file.
     pub path: Path,
     /// Bits of `OpenFlags::READ` and `OpenFlags::WRITE`.
     pub access: u32,
-    /// From now.
+    /// Lifetime from now on.
     pub life: Duration,
 }
 
-/// Nanoseconds since 1970, by this host's clock.
+/// Returns the time in nanoseconds since 1970, by this host's clock.
 pub fn now() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -69,7 +71,10 @@ pub fn now() -> i64 {
 }
 
 impl Ticket {
-    /// A fresh ticket under a secret that is shared with the server of the bytes.
+    /// Issues a ticket under a secret shared with the file server.
+    ///
+    /// # Errors
+    /// [`BadTicket::Life`] if the lifetime is out of range.
     pub fn issue(secret: &[u8], grant: Grant<'_>) -> Result<Self, BadTicket> {
         let life = i64::try_from(grant.life.as_nanos())
             .ok()
@@ -90,7 +95,7 @@ impl Ticket {
         Ok(Self::sign(secret, claims))
     }
 
-    /// The ticket that makes these claims under a secret.
+    /// Returns the ticket with these claims under a secret.
     pub fn sign(secret: &[u8], claims: Claims) -> Self {
         let key = hmac::sign(&hmac::Key::new(HMAC_SHA256, secret), &signed(&claims));
         let mut bytes = [0; KEY];
@@ -120,7 +125,7 @@ impl FromStr for Ticket {
     }
 }
 
-/// What pairs of lower-case hexadecimal digits stand for.
+/// Decodes pairs of lower-case hexadecimal digits.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -175,7 +180,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is read as a ticket is written again as it was, and one that was cut off is none.
+        /// A text that parses as a ticket is formatted identically, and a truncated one does not
+        /// parse.
         #[test]
         fn text_is_a_ticket_or_an_error(cut in 0usize..400, at in 0usize..400, digit in "[0-9a-fA-F ]") {
             let ticket = Ticket::issue(b"0123456789abcdef", grant(Duration::from_secs(60))).unwrap();

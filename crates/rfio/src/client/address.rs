@@ -1,7 +1,8 @@
-//! Where a file is: `host:/path`, `rfio://host[:port]/path`, or a local path.
+//! Parses locations of files: `host:/path`, `rfio://host[:port]/path`, or a local path.
 //!
-//! A host may stand in brackets: an IPv6 address, or, if it begins with `/`, `./` or `../`, the path of a Unix socket of a service
-//! on this host. Whatever holds no `:/` is local, so `a:b` is a file here.
+//! A host may be in brackets: an IPv6 address, or, if it begins with `/`, `./` or `../`, the path
+//! of a Unix socket of a service on this host. Text without `:/` is local, so `a:b` is a local
+//! file.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,46 +12,49 @@ use std::path::PathBuf;
 use verbena_rfio_protocol::types::Path;
 use verbena_rfio_protocol::{DEFAULT_PORT, shown};
 
-/// A service.
+/// Address of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// On the network.
+    /// Host name and port.
     Host(String, u16),
-    /// On this host.
+    /// Path of a Unix socket on this host.
     Socket(PathBuf),
 }
 
-/// A file or directory, here or there.
+/// Location of a file or directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// Here.
+    /// On this host.
     Local(PathBuf),
-    /// There.
+    /// On a server.
     Remote(Address, Path),
 }
 
-/// Why a location makes no sense.
+/// Why a location is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadLocation {
     /// No host before the colon.
     #[error("'{0}' names no host; write HOST:/PATH or rfio://HOST[:PORT]/PATH")]
     NoHost(String),
-    /// A port that is none.
+    /// An invalid port.
     #[error("'{0}' has a port that is not a number from 1 to 65535")]
     Port(String),
-    /// A host that no system could look up.
+    /// A host name with an invalid character.
     #[error("'{0}' has a host name with a character that no name has")]
     Host(String),
-    /// A path that no server could have.
+    /// A path that is too long or holds a NUL byte.
     #[error("'{0}' has a path that is too long or holds a NUL byte")]
     Path(String),
-    /// A bracket without its partner.
+    /// An unmatched bracket.
     #[error("'{0}' has a '[' without a ']'")]
     Bracket(String),
 }
 
 impl Location {
-    /// Reads what a user typed. Paths are bytes and need not be UTF-8.
+    /// Parses a location typed by a user. Paths are bytes and need not be UTF-8.
+    ///
+    /// # Errors
+    /// Why it is invalid.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self, BadLocation> {
         Self::parse_with_default_port(text.as_ref(), default_port())
     }
@@ -59,7 +63,7 @@ impl Location {
         let path_of =
             |path: &[u8]| Path::new(path).ok_or_else(|| BadLocation::Path(shown::bytes(text)));
         if let Some(rest) = text.strip_prefix(b"rfio://") {
-            // A Unix socket in brackets holds slashes of its own.
+            // The path of a Unix socket in brackets contains slashes.
             let search = match rest.first() {
                 Some(b'[') => position(rest, b']').unwrap_or(0),
                 _ => 0,
@@ -99,7 +103,7 @@ fn local_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// The port when none is typed: `$RFIO_PORT` or the protocol's.
+/// Returns the default port: `$RFIO_PORT` or the protocol's.
 fn default_port() -> u16 {
     std::env::var("RFIO_PORT")
         .ok()

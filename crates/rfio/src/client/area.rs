@@ -1,14 +1,16 @@
-//! Memory that the server may reach, in parts, each lent for one request.
+//! Memory that the server may access, in parts, each lent for one request.
 //!
-//! # The law
+//! # Rules
 //!
-//! - A part is **ours** or **lent**. It is lent by binding a memory window to it, just before the request that names the
-//!   window's key, and taken back by invalidating the window, after the reply and before anything looks at the part.
-//! - A reply may overtake the last of the data that it announces: they come by the adapter, it by the network. Checksums tell.
-//!   Data that are not right yet are looked at again for a while, and only then are they damaged.
-//! - Where the adapter has no windows, the area is registered for the session with the remote right itself. Then a part
-//!   that is ours may still be written by a server that breaks its word, so what landed is copied out, and the copy is
-//!   what is checked and used.
+//! - A part is **local** or **lent**. It is lent by binding a memory window to it, just before the
+//!   request that carries the window's key, and returned by invalidating the window, after the
+//!   reply and before the part is accessed.
+//! - A reply may overtake the last of the data that it announces, since data arrive through the
+//!   adapter and the reply through the network. Checksums detect this. Data that do not match are
+//!   checked again for a while before they count as damaged.
+//! - If the adapter has no windows, the area itself is registered with the remote right for the
+//!   whole session. A server that violates the protocol may then write to a local part, so received
+//!   data are copied out, and the copy is verified and used.
 
 use std::time::{Duration, Instant};
 
@@ -19,15 +21,15 @@ use super::error::Error;
 use crate::fabric::{Adapter, FabricError};
 use verbena_rfio_protocol::types::Window;
 
-/// How long data that were acknowledged may take to be seen: an adapter's bus needs microseconds.
+/// How long acknowledged data may take to become visible: an adapter's bus needs microseconds.
 const BECOME_VISIBLE: Duration = Duration::from_millis(50);
 
-/// What the server may do to an area.
+/// The server's access to an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
-    /// Write what was asked for.
+    /// Write the requested data.
     Write,
-    /// Read what is to be written.
+    /// Read the data to be written.
     Read,
 }
 
@@ -42,7 +44,7 @@ impl Right {
 
 /// An area.
 pub struct Area {
-    // Freed before the region.
+    // Declared first, so dropped before the region.
     windows: Vec<MemoryWindow>,
     lent: [bool; PARTS],
     right: Right,
@@ -51,10 +53,13 @@ pub struct Area {
 }
 
 impl Area {
-    /// `PARTS` parts of `part` bytes.
+    /// Creates an area of `PARTS` parts of `part` bytes each.
+    ///
+    /// # Errors
+    /// Memory or windows cannot be allocated or registered.
     pub fn new(adapter: &Adapter, part: usize, right: Right) -> Result<Self, FabricError> {
         let has_windows = adapter.has_windows();
-        // A window for writing can only be bound where the adapter itself may write.
+        // A window for remote writes can only be bound to memory with local write access.
         let access = match has_windows {
             true => AccessFlags::LOCAL.bindable(),
             false => right.flags(),
@@ -73,12 +78,15 @@ impl Area {
         })
     }
 
-    /// Whether a part is lent.
+    /// Returns whether a part is lent.
     pub fn is_lent(&self, part: usize) -> bool {
         self.lent[part]
     }
 
     /// Lends bytes from the beginning of a part on. `bind` binds the window.
+    ///
+    /// # Errors
+    /// `length` exceeds a part, or `bind` fails.
     pub fn lend(
         &mut self,
         part: usize,
@@ -113,7 +121,10 @@ impl Area {
         })
     }
 
-    /// Takes a part back. `invalidate` invalidates the window.
+    /// Ends the loan of a part. `invalidate` invalidates the window.
+    ///
+    /// # Errors
+    /// `invalidate` fails.
     pub fn take_back(
         &mut self,
         part: usize,
@@ -125,12 +136,18 @@ impl Area {
         Ok(())
     }
 
-    /// Puts bytes into a part.
+    /// Copies bytes into a part.
+    ///
+    /// # Errors
+    /// They do not fit the area.
     pub fn fill(&self, part: usize, bytes: &[u8]) -> Result<(), FabricError> {
         Ok(self.region.write(part * self.part, bytes)?)
     }
 
-    /// Copies out of a part that is ours, once `verdict` finds it right.
+    /// Copies data out of a local part once `verdict` accepts them.
+    ///
+    /// # Errors
+    /// The copy fails, or `verdict` rejects the data for too long.
     pub fn copy_out(
         &self,
         part: usize,
@@ -143,8 +160,11 @@ impl Area {
         })
     }
 
-    /// Whether what is in a part that is ours may be used where it lies, because nobody else can
-    /// write there; waits until `verdict` finds it right then.
+    /// Returns whether the data of a local part may be used in place, which requires that no peer
+    /// can write there; waits until `verdict` accepts them.
+    ///
+    /// # Errors
+    /// `verdict` rejects the data for too long.
     pub fn stays(
         &self,
         part: usize,
@@ -157,7 +177,10 @@ impl Area {
         until_visible(|| verdict(self.content(part, length)?)).map(|()| true)
     }
 
-    /// What is in a part that is ours and where it stays.
+    /// Returns the data of a local part in place.
+    ///
+    /// # Errors
+    /// [`Error::Fabric`] if the part is lent or may be written by the peer.
     #[allow(unsafe_code, reason = "a reference into registered memory")]
     pub fn content(&self, part: usize, length: usize) -> Result<&[u8], Error> {
         let offset = part * self.part;
@@ -167,14 +190,14 @@ impl Area {
                 "{length} bytes of part {part} are not ours to read"
             )));
         }
-        // SAFETY: inside the region, which lives as long as the slice; the part's window is
-        // invalidated and no other reaches into it, so neither the adapter nor the peer writes
-        // there, and this process does so only through `&mut self`.
+        // SAFETY: inside the region, which lives as long as the slice. The part's window is
+        // invalidated and no other covers it, so neither the adapter nor the peer writes there. In
+        // this process only `fill` writes, and only to areas whose data the server reads.
         Ok(unsafe { std::slice::from_raw_parts(start.add(offset), length) })
     }
 }
 
-/// Looks again while what it sees is damaged, for as long as data may take to be seen.
+/// Repeats `look` while it reports damage, for as long as data may take to become visible.
 fn until_visible(mut look: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
     let mut since = None;
     loop {

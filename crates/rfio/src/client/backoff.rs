@@ -1,4 +1,4 @@
-//! Pauses between attempts at something that was lost.
+//! Pauses between attempts to recover from a failure.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::auth::proof::random;
 /// The first pause, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// A time without success: pauses that double, as long as there is time.
+/// A period without success: the pauses double while there is time.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     since: Instant,
@@ -25,7 +25,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Whether there is time for another attempt, `patience` after the beginning at the latest.
+    /// Returns whether there is time for another attempt, which must be within `patience` of the
+    /// beginning.
     pub fn has_time(&self, patience: Duration) -> bool {
         self.since.elapsed() < patience
     }
@@ -33,7 +34,7 @@ impl Backoff {
     /// Waits before the next attempt, but not beyond `patience`.
     pub fn wait(&mut self, patience: Duration) {
         let left = patience.saturating_sub(self.since.elapsed());
-        // Many clients of one server do not all come back at once.
+        // Randomized, so that many clients of one server do not all return at once.
         let [share] = random::<1>();
         let part = self.next.mul_f64(0.5 + f64::from(share) / 512.0);
         std::thread::sleep(part.min(left));

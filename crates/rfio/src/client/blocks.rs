@@ -1,5 +1,5 @@
-//! Checksums of data: one for each piece when they are cut where a file's blocks end, or for each
-//! range of a vector.
+//! Checksums of data: one for each piece when the data are split at the file's block boundaries, or
+//! for each range of a vector.
 
 use verbena_rfio_protocol::checksum::pieces;
 use verbena_rfio_protocol::types::Range;
@@ -7,7 +7,7 @@ use verbena_rfio_protocol::types::Range;
 use super::error::Error;
 use crate::checksum;
 
-/// The checksums of data at an offset, one per block.
+/// Returns the checksums of data at an offset, one per block.
 pub fn checksums_of(offset: u64, data: &[u8], block: u32) -> Vec<u32> {
     pieces(offset, data.len() as u64, block)
         .map(|(start, piece)| {
@@ -16,7 +16,11 @@ pub fn checksums_of(offset: u64, data: &[u8], block: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Compares data with the checksums that came with them.
+/// Compares data with the checksums received with them.
+///
+/// # Errors
+/// [`Error::Damaged`] for the first block that differs, [`Error::Protocol`] for a wrong number of
+/// checksums.
 pub fn check(offset: u64, data: &[u8], expected: &[u32], block: u32) -> Result<(), Error> {
     let found = checksums_of(offset, data, block);
     if found.len() != expected.len() {
@@ -40,7 +44,10 @@ pub fn check(offset: u64, data: &[u8], expected: &[u32], block: u32) -> Result<(
     Ok(())
 }
 
-/// Compares the data of ranges, which are packed in their order, with the checksums of each.
+/// Compares the data of ranges, packed in order, with their checksums.
+///
+/// # Errors
+/// [`Error::Damaged`] for the first range that differs.
 pub fn check_ranges(
     ranges: &[Range],
     lengths: &[u32],

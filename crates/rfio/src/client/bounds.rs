@@ -1,7 +1,7 @@
-//! The client's own bounds on everything that a server says. `docs/rfio.md` states them for users.
+//! The client's bounds on all values received from a server. `docs/rfio.md` states them for users.
 //!
-//! A server's numbers are never the size of an allocation or the length of a loop by themselves:
-//! memory, names, nesting and waiting are each compared with a bound of this file first.
+//! A number from a server never determines the size of an allocation or the length of a loop by
+//! itself: memory, names, nesting and waiting are each checked against a bound of this file first.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -11,49 +11,52 @@ use verbena_rfio_protocol::types::Entry;
 
 use super::error::Error;
 
-/// Most bytes of one request's data; a session with a lower limit of the server keeps that.
+/// Maximum bytes of one request's data; a lower limit of the server takes precedence.
 const PAYLOAD: u32 = 8 << 20;
 
-/// Most requests under way on a session.
+/// Maximum number of requests in flight per session.
 const REQUESTS: u32 = 256;
 
-/// Most ranges of one vector.
+/// Maximum number of ranges of one vector.
 const RANGES: u32 = 65_536;
 
-/// Sizes of a block that a checksum may cover.
+/// Permitted sizes of a block covered by a checksum, in bytes.
 const BLOCK: RangeInclusive<u32> = 512..=(16 << 20);
 
-/// Longest name of a directory's entry, in bytes (Linux's NAME_MAX).
+/// Maximum length of a directory entry's name in bytes (Linux's NAME_MAX).
 pub const NAME: usize = 255;
 
-/// Deepest directory of a tree that is entered, counted from the tree's root.
+/// Maximum depth of a directory that is entered, counted from the tree's root.
 pub const DEPTH: usize = 256;
 
-/// Most names of one directory.
+/// Maximum number of names in one directory.
 pub const NAMES: usize = 4 << 20;
 
-/// Most memory for a listing that is held as a whole, in bytes.
+/// Maximum memory for a listing that is held as a whole, in bytes.
 const LISTING: usize = 256 << 20;
 
-/// Most memory for the names that a recursive copy has still to come back to, in bytes.
+/// Maximum memory for the names that a recursive copy has not processed yet, in bytes.
 pub const HELD: usize = 256 << 20;
 
-/// Names that make no sense after which the rest of a directory is not looked at.
+/// Number of invalid names after which the rest of a directory is skipped.
 pub const UNSOUND: usize = 20;
 
 /// Extents of a sparse file that are held at a time.
 pub const EXTENTS: usize = 65_536;
 
-/// Bytes of a file that are planned at a time: which parts of it are moved and compared.
+/// Bytes of a file that are planned at a time: which parts of it are copied and compared.
 pub const SEGMENT: u64 = 64 << 30;
 
 /// Blocks of a file whose checksums are held at a time.
 pub const COMPARED: u64 = 256 << 10;
 
-/// Slowest rate at which an answer may come once the time limit has passed, in bytes a second.
+/// Minimum rate of an answer once the time limit has passed, in bytes a second.
 const SLOWEST: u32 = 64 << 10;
 
-/// The terms of a session, within the client's bounds.
+/// Limits the terms of a session to the client's bounds.
+///
+/// # Errors
+/// [`Error::Protocol`] if the block size is out of bounds.
 pub fn terms(mut accepted: Accepted) -> Result<Accepted, Error> {
     if !BLOCK.contains(&accepted.block) {
         return Err(Error::Protocol(format!(
@@ -69,8 +72,8 @@ pub fn terms(mut accepted: Accepted) -> Result<Accepted, Error> {
     Ok(accepted)
 }
 
-/// How long one answer may take as a whole: the time limit, and a second more for each 64 KiB of
-/// it that has come. A limit of zero is none.
+/// Time limit of one whole answer: the configured limit, and a second more for each 64 KiB
+/// received. Zero means no limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
     begun: Instant,
@@ -93,43 +96,45 @@ impl Wait {
         *self = Self::new(self.patience);
     }
 
-    /// Counts bytes that came or went.
+    /// Counts bytes sent or received.
     pub fn count(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes as u64);
     }
 
-    /// How long is left; `None` if there is no limit.
+    /// Returns the remaining time; `None` if there is no limit.
     pub fn left(&self) -> Option<Duration> {
         let extra = Duration::from_secs(self.bytes / u64::from(SLOWEST));
         let limit = self.patience.saturating_add(extra);
         (!self.patience.is_zero()).then(|| limit.saturating_sub(self.begun.elapsed()))
     }
 
-    /// Whether it has taken too long.
+    /// Returns whether the limit has passed.
     pub fn is_over(&self) -> bool {
         self.left().is_some_and(|left| left.is_zero())
     }
 }
 
-/// The memory of a listing that is collected page by page.
+/// The memory of a listing collected page by page.
 #[derive(Debug, Default)]
 pub struct ListingBounds {
     bytes: usize,
 }
 
 impl ListingBounds {
-    /// The bounds of a listing of which the pages before took so many bytes.
+    /// Returns the bounds of a listing whose earlier pages took `bytes` bytes.
     pub fn after(bytes: usize) -> Self {
         Self { bytes }
     }
 
-    /// The bytes that its pages took.
+    /// Returns the bytes that its pages took.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Counts a page that continues if `goes_on`; fails if the listing is too long, or would not
-    /// end.
+    /// Counts a page that continues if `goes_on`.
+    ///
+    /// # Errors
+    /// The listing is too long, or would not end.
     pub fn take(&mut self, entries: &[Entry], goes_on: bool) -> Result<(), Error> {
         page_ends(entries.len(), goes_on)?;
         let bytes = entries
@@ -146,14 +151,17 @@ impl ListingBounds {
     }
 }
 
-/// The memory of the names that a recursive tool has still to come back to.
+/// The memory of the names that a recursive tool has not processed yet.
 #[derive(Debug, Default)]
 pub struct HeldNames {
     bytes: usize,
 }
 
 impl HeldNames {
-    /// Counts one more; fails if they are too many.
+    /// Counts one more name.
+    ///
+    /// # Errors
+    /// [`Error::TooMuch`] if there are too many.
     pub fn take(&mut self, name: &[u8]) -> Result<(), Error> {
         self.bytes = self.bytes.saturating_add(name.len() + 64);
         match self.bytes > HELD {
@@ -166,7 +174,10 @@ impl HeldNames {
     }
 }
 
-/// Fails if an empty page of a listing is not its last: such a listing may go on for ever.
+/// Checks that an empty page of a listing is its last: otherwise the listing might go on forever.
+///
+/// # Errors
+/// [`Error::Protocol`] if it is not.
 pub fn page_ends(entries: usize, goes_on: bool) -> Result<(), Error> {
     match entries == 0 && goes_on {
         true => Err(Error::Protocol(
@@ -176,7 +187,10 @@ pub fn page_ends(entries: usize, goes_on: bool) -> Result<(), Error> {
     }
 }
 
-/// Fails if a relative path is nested too deep to be entered.
+/// Checks that a relative path is not nested too deeply to be entered.
+///
+/// # Errors
+/// [`Error::TooMuch`] if it is.
 pub fn depth(relative: &[u8]) -> Result<(), Error> {
     let depth = relative
         .split(|&byte| byte == b'/')

@@ -1,10 +1,12 @@
-//! RDMA on the client: one data queue pair a session, and the two areas of memory that the server may reach.
+//! RDMA on the client: one data queue pair per session, and the two memory areas that the server
+//! may access.
 //!
-//! - The **landing area** takes what is read: the server may write to it and not read it.
-//! - The **offering area** gives what is written: the server may read it and not write to it. It holds nothing but data
-//!   that the server was asked to write.
+//! - The **landing area** receives data of reads: the server may write to it and not read it.
+//! - The **offering area** holds data of writes: the server may read it and not write to it. It
+//!   contains only data that the server was asked to write.
 //!
-//! Each request lends its part of an area, and the right ends with the request ([`super::area`]).
+//! Each request lends its part of an area, and the access right ends with the request
+//! ([`super::area`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -21,29 +23,29 @@ use super::lineage;
 use super::session::{Session, unexpected};
 use crate::fabric::{Adapter, FabricError, Outcome, Pair, Purpose};
 
-/// Parts of an area: transfers that may be under way at once.
+/// Number of parts of an area: the maximum number of concurrent transfers.
 pub const PARTS: usize = 4;
 
-/// Number of the token's send.
+/// Work request number of the token's send.
 const TOKEN: u64 = u64::MAX;
 
-/// Number of every receive; immediates tell them apart.
+/// Work request number of every receive; the immediates distinguish them.
 const LANDING: u64 = 1;
 
-/// Number of a window's binding or invalidation; one at a time is under way.
+/// Work request number of a window's binding or invalidation; one at a time is in progress.
 const LOAN: u64 = 2;
 
 /// The data path of a session.
 pub struct DataPath {
-    // Destroyed first: afterwards nobody reaches the areas.
+    // Declared first, so dropped first: afterwards no peer can access the areas.
     pair: Pair,
     landing: Option<Area>,
     offering: Option<Area>,
     adapter: Arc<Adapter>,
     part: usize,
-    /// Receives that are posted and that no immediate has taken.
+    /// Number of posted receives that no immediate has consumed.
     posted: usize,
-    /// Immediates that came before they were waited for.
+    /// Immediates that arrived before they were waited for.
     early: Vec<u32>,
     patience: Duration,
 }
@@ -60,20 +62,21 @@ impl From<verbena_verbs::Error> for Error {
     }
 }
 
-/// What came of opening the adapter, and in which process.
+/// The result of opening the adapter, and the process that opened it.
 struct Opened {
     process: u64,
     adapter: Result<Arc<Adapter>, String>,
 }
 
-/// The adapter of this process; opened once. A forked process opens its own: what it inherits is its parent's, down to the
-/// mappings. No lock is involved that a thread of the parent could have held at the fork.
+/// Returns this process's adapter, which is opened once. A forked process opens its own, since the
+/// inherited one belongs to its parent, down to the mappings. No lock is involved that another
+/// thread of the parent could have held at the fork.
 #[allow(unsafe_code, reason = "a pointer that forks can be told apart by")]
 fn adapter() -> Result<Arc<Adapter>, Error> {
     static CURRENT: AtomicPtr<Opened> = AtomicPtr::new(std::ptr::null_mut());
     let process = lineage::mark();
     let current = CURRENT.load(Ordering::Acquire);
-    // SAFETY: null, or made below and never freed.
+    // SAFETY: null, or created below by `Box::into_raw` and never freed once stored.
     if let Some(opened) = unsafe { current.as_ref() }
         && opened.process == process
     {
@@ -86,15 +89,18 @@ fn adapter() -> Result<Arc<Adapter>, Error> {
     }));
     let stored = CURRENT.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire);
     if stored.is_err() {
-        // Another thread was faster; this one's adapter lasts as long as its session.
-        // SAFETY: made above and given to nobody.
+        // Another thread was faster; this thread's adapter lives as long as its session.
+        // SAFETY: created above by `Box::into_raw`, and not shared since it was not stored.
         drop(unsafe { Box::from_raw(fresh) });
     }
     adapter.map_err(Error::Fabric)
 }
 
 impl DataPath {
-    /// Connects a data queue pair over a session and shows the token.
+    /// Connects a data queue pair over a session and sends the token.
+    ///
+    /// # Errors
+    /// The adapter cannot be opened, the server refuses, or the connection fails.
     pub fn connect(session: &mut Session, patience: Duration) -> Result<Self, Error> {
         let adapter = adapter()?;
         let pair = Pair::new(&adapter, Purpose::Target)?;
@@ -134,7 +140,10 @@ impl DataPath {
         })
     }
 
-    /// Lends a part to land in, from its beginning on.
+    /// Lends a part for receiving data, from its beginning on.
+    ///
+    /// # Errors
+    /// The area cannot be created or lent.
     pub fn open_landing(&mut self, part: usize, length: usize) -> Result<Window, Error> {
         let mut area = match self.landing.take() {
             Some(area) => area,
@@ -145,9 +154,13 @@ impl DataPath {
         window
     }
 
-    /// Makes ready for the immediate of a read without checksums, before it is asked for.
+    /// Posts receives for the immediate of a read without checksums, before the request is sent.
+    ///
+    /// # Errors
+    /// Posting a receive fails.
     pub fn expect_notice(&mut self) -> Result<(), Error> {
-        // One receive for each transfer that may be under way; one that no immediate took serves the next.
+        // One receive for each possible concurrent transfer; an unused one serves the next
+        // transfer.
         while self.posted < PARTS {
             self.pair.receive(LANDING, None)?;
             self.posted += 1;
@@ -155,7 +168,10 @@ impl DataPath {
         Ok(())
     }
 
-    /// Waits for the immediate of a request, after its reply has come: now the data are all there.
+    /// Waits for the immediate of a request, after its reply has come; all data have arrived then.
+    ///
+    /// # Errors
+    /// The queue pair fails, or the immediate does not arrive in time.
     pub fn landed(&mut self, request: u64) -> Result<(), Error> {
         let wanted = request as u32;
         if let Some(index) = self.early.iter().position(|&came| came == wanted) {
@@ -172,7 +188,10 @@ impl DataPath {
         Ok(())
     }
 
-    /// Takes the part of a read back.
+    /// Ends the loan of a read's part.
+    ///
+    /// # Errors
+    /// The window cannot be invalidated.
     pub fn close_landing(&mut self, part: usize) -> Result<(), Error> {
         let Some(mut area) = self.landing.take() else {
             return Ok(());
@@ -182,8 +201,11 @@ impl DataPath {
         closed
     }
 
-    /// Whether what landed in a part that was taken back may be used where it lies; waits until
-    /// `verdict` finds it right then.
+    /// Returns whether received data in a returned part may be used in place; waits until `verdict`
+    /// accepts them.
+    ///
+    /// # Errors
+    /// `verdict` rejects the data for too long.
     pub fn stays(
         &self,
         part: usize,
@@ -193,7 +215,10 @@ impl DataPath {
         self.landing()?.stays(part, length, verdict)
     }
 
-    /// What landed in a part that was taken back, where it lies.
+    /// Returns received data of a returned part in place.
+    ///
+    /// # Errors
+    /// The part is lent, or may be written by the peer.
     pub fn content(&self, part: usize, length: usize) -> Result<&[u8], Error> {
         self.landing()?.content(part, length)
     }
@@ -203,7 +228,10 @@ impl DataPath {
         area.ok_or_else(|| Error::Fabric("no landing area".into()))
     }
 
-    /// Copies what landed out of a part that was taken back, once `verdict` finds it right.
+    /// Copies received data out of a returned part once `verdict` accepts them.
+    ///
+    /// # Errors
+    /// The copy fails, or `verdict` rejects the data for too long.
     pub fn copy_out(
         &self,
         part: usize,
@@ -213,7 +241,10 @@ impl DataPath {
         self.landing()?.copy_out(part, into, verdict)
     }
 
-    /// Puts data into a part and lends it, for the server to fetch.
+    /// Copies data into a part and lends it for the server to read.
+    ///
+    /// # Errors
+    /// The area cannot be created or lent.
     pub fn offer(&mut self, part: usize, bytes: &[u8]) -> Result<Window, Error> {
         let mut area = match self.offering.take() {
             Some(area) => area,
@@ -227,7 +258,10 @@ impl DataPath {
         window
     }
 
-    /// Takes the part of a write back.
+    /// Ends the loan of a write's part.
+    ///
+    /// # Errors
+    /// The window cannot be invalidated.
     pub fn close_offering(&mut self, part: usize) -> Result<(), Error> {
         let Some(mut area) = self.offering.take() else {
             return Ok(());
@@ -238,7 +272,7 @@ impl DataPath {
     }
 
     fn lend(&mut self, area: &mut Area, part: usize, length: usize) -> Result<Window, Error> {
-        // A request that failed may have left its part lent.
+        // A failed request may have left its part lent.
         if area.is_lent(part) {
             self.take_back(area, part)?;
         }
@@ -261,7 +295,7 @@ impl DataPath {
         self.await_loan()
     }
 
-    /// Waits until a binding or an invalidation is done.
+    /// Waits for the completion of a binding or an invalidation.
     fn await_loan(&mut self) -> Result<(), Error> {
         loop {
             match self.pair.wait(self.patience, "a memory window")? {

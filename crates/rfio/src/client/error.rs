@@ -1,4 +1,4 @@
-//! What goes wrong for a client, and whose fault it is.
+//! Errors of the client, and their causes.
 
 use std::io;
 
@@ -10,10 +10,10 @@ use super::address::Address;
 /// An error of the client library.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server refused.
+    /// The server refused the request.
     #[error("{0}")]
     Refused(Refusal),
-    /// The server gives no session: it does not know the user, or speaks no common version.
+    /// The server refused the session: the user is not accepted, or there is no common version.
     #[error("{0}")]
     NotLetIn(Refusal),
     /// The server cannot be reached.
@@ -25,16 +25,16 @@ pub enum Error {
     /// The server closed the connection.
     #[error("the server closed the connection {0}")]
     Dropped(&'static str),
-    /// Nothing came for too long.
+    /// No data arrived within the time limit.
     #[error("no answer from the server within the time limit")]
     TimedOut,
-    /// The server broke the protocol.
+    /// The server violated the protocol.
     #[error("the server does not follow the protocol: {0}")]
     Protocol(String),
     /// The server could not prove that it knows the secret.
     #[error("the server could not prove that it is the one whose secret this is")]
     Impostor,
-    /// The server ended the connection over the certificate that it was shown.
+    /// The server ended the connection because of the client's certificate.
     #[error("the server refuses the client's certificate: {0}")]
     CertificateRefused(&'static str),
     /// Data arrived damaged.
@@ -42,31 +42,31 @@ pub enum Error {
         "checksum of the data at byte {offset} does not match: expected {expected:08x}, found {found:08x}"
     )]
     Damaged {
-        /// Where in the file.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// What the server said.
+        /// The server's checksum.
         expected: u32,
-        /// What arrived.
+        /// Checksum of the received data.
         found: u32,
     },
-    /// The file is not what it was when it was opened.
+    /// The file has changed since it was opened.
     #[error("the file was changed while it was copied")]
     Changed,
-    /// The session is the parent's.
+    /// The session belongs to the parent process.
     #[error(
         "the connection belongs to the process that opened it, and this one was forked from it"
     )]
     Forked,
-    /// The server says more than this client takes.
+    /// The server's message exceeds a limit of this client.
     #[error("{0}")]
     TooMuch(String),
-    /// It is not copied, because it is none of what a copy takes.
+    /// The file is of a kind that copies leave out.
     #[error("left out: {0} is not copied")]
     LeftOut(&'static str),
-    /// Something here failed.
+    /// A local operation failed.
     #[error("{0}: {1}")]
     Local(String, io::Error),
-    /// The client is set up wrongly.
+    /// The client's configuration is invalid.
     #[error("{0}")]
     Setup(String),
     /// The data queue pair failed.
@@ -75,7 +75,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// RFIO's number for it.
+    /// Returns RFIO's status for the error.
     pub fn status(&self) -> Status {
         let of_io =
             |error: &io::Error, otherwise| error.raw_os_error().map_or(otherwise, Status::errno);
@@ -96,8 +96,8 @@ impl Error {
         }
     }
 
-    /// The same for an error of the greeting. A refusal there that does not pass by itself is one
-    /// of the user: each further attempt would be another failure in the server's log.
+    /// Converts an error of the handshake. A permanent refusal concerns the user: each further
+    /// attempt would add another failure to the server's log.
     pub(super) fn of_greeting(self) -> Self {
         match self {
             Self::Refused(refusal)
@@ -110,8 +110,8 @@ impl Error {
         }
     }
 
-    /// Whether what was asked of a server that was reached before may succeed over another
-    /// connection: this one is lost, or the server is busy or stops.
+    /// Returns whether the request may succeed over another connection to a server that was
+    /// reachable before: the connection was lost, or the server is busy or stops.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable(..)
@@ -130,8 +130,8 @@ impl Error {
         }
     }
 
-    /// Whether the server and this client do not know each other, so that nothing else can be asked
-    /// of that server either.
+    /// Returns whether authentication failed, so that no other request to that server can succeed
+    /// either.
     pub fn is_of_identity(&self) -> bool {
         matches!(
             self,
@@ -139,7 +139,7 @@ impl Error {
         )
     }
 
-    /// The same once more, for somebody else whom it concerns too.
+    /// Returns a copy of the error for another operation that it affects.
     pub fn again(&self) -> Self {
         let io = |error: &io::Error| match error.raw_os_error() {
             Some(errno) => io::Error::from_raw_os_error(errno),
@@ -174,14 +174,14 @@ impl Error {
         }
     }
 
-    /// The errno, where it is one.
+    /// Returns the errno, if the status is one.
     pub fn errno(&self) -> Option<i32> {
         self.status().as_errno()
     }
 }
 
-/// Whether a refusal is temporary: the server is busy (EAGAIN), or it stops (ESHUTDOWN) and may be
-/// replaced by another one.
+/// Returns whether a refusal is temporary: the server is busy (EAGAIN), or it stops (ESHUTDOWN) and
+/// may be replaced by another one.
 pub(super) fn is_later(status: Status) -> bool {
     matches!(
         status.as_errno(),

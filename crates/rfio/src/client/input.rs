@@ -1,4 +1,4 @@
-//! Replies as they come: what is there is taken, and the rest is waited for by whoever has time.
+//! Incremental parsing of replies: consumes available bytes and never blocks.
 
 use verbena_rfio_protocol::Header;
 use verbena_rfio_protocol::frame::{HEADER, TAG};
@@ -8,25 +8,28 @@ use super::session::REPLIES;
 use super::stream::Stream;
 use crate::auth::tags::Tagger;
 
-/// A frame that has come up to its payload.
+/// A frame received up to its payload.
 #[derive(Debug)]
 pub struct Front {
     /// Its header.
     pub header: Header,
-    /// Its body, whose tag is right.
+    /// Its body, whose tag has been verified.
     pub body: Vec<u8>,
 }
 
-/// The beginning of the frame that is coming.
+/// The beginning of the frame being received.
 #[derive(Debug, Default)]
 pub struct Input {
-    /// Header, body and tag, as far as they are there.
+    /// Header, body and tag, as far as received.
     bytes: Vec<u8>,
     header: Option<Header>,
 }
 
 impl Input {
-    /// The next frame up to its payload, if all of that is there.
+    /// Returns the next frame up to its payload, once that has been received.
+    ///
+    /// # Errors
+    /// The header or tag is invalid, or the connection failed.
     pub fn front(
         &mut self,
         stream: &mut Stream,
@@ -69,7 +72,7 @@ impl Input {
         raw
     }
 
-    /// Whether so many bytes are there by now.
+    /// Receives until `length` bytes are present; returns whether they are.
     fn fill(&mut self, stream: &mut Stream, length: usize) -> Result<bool, Error> {
         while self.bytes.len() < length {
             let before = self.bytes.len();

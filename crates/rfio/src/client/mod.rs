@@ -1,4 +1,4 @@
-//! The client: addresses, connections, copies. [`exchange`] is the engine under all of it.
+//! The client: addresses, connections, copies. All are based on [`exchange`].
 
 pub mod address;
 mod area;

@@ -1,10 +1,13 @@
-//! How a file is opened: the system's flags, as programs give them, in the protocol's words.
+//! Conversion of open(2) flags to those of the protocol.
 
 use verbena_rfio_protocol::request::OpenFlags;
 
 use super::error::Error;
 
-/// The protocol's flags for the system's, of open(2).
+/// Converts the flags of open(2).
+///
+/// # Errors
+/// EINVAL for an invalid access mode.
 pub fn protocol_flags(flags: i32) -> Result<u32, Error> {
     let mut wanted = match flags & libc::O_ACCMODE {
         libc::O_RDONLY => OpenFlags::READ,

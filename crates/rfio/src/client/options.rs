@@ -1,4 +1,4 @@
-//! How a client connects.
+//! Options of a client.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,13 +13,13 @@ use crate::auth::secrets::Secrets;
 use crate::auth::ticket::Ticket;
 use crate::auth::tls::ClientFiles;
 
-/// How file data travel.
+/// The data path of file data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fabric {
-    /// By RDMA where both sides can, else in the connection.
+    /// By RDMA if both sides support it, else in the connection.
     #[default]
     Auto,
-    /// By RDMA or not at all.
+    /// By RDMA, or fail.
     Verbs,
     /// In the connection.
     Tcp,
@@ -37,22 +37,22 @@ impl std::str::FromStr for Fabric {
     }
 }
 
-/// How a client connects.
+/// Options of a client.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Who the client says it is.
+    /// The user name that the client claims.
     pub user: String,
     /// Secrets that it may use.
     pub secrets: Secrets,
-    /// What lets the client in instead of a secret. It is good for one session.
+    /// Ticket that authenticates instead of a secret, valid for one session.
     pub ticket: Option<Ticket>,
-    /// What lets the client in under TLS instead of a secret: a SciToken or a WLCG token.
+    /// Token that authenticates under TLS instead of a secret: a SciToken or a WLCG token.
     pub token: Option<Token>,
-    /// TLS, with the certificate that the client shows if it has one; no plain connection is made when it is set.
+    /// TLS, with the client's certificate if it has one; if set, no plain connection is made.
     pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// How data travel.
+    /// The data path.
     pub fabric: Fabric,
-    /// How long an answer may take; zero is for ever.
+    /// Time limit for an answer; zero means none.
     pub patience: Duration,
     /// Whether data carry checksums.
     pub checksums: Checksums,
@@ -61,15 +61,15 @@ pub struct Options {
 /// Whether data carry checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksums {
-    /// A CRC32C for each block, checked on arrival.
+    /// A CRC32C for each block, verified on arrival.
     On,
     /// None.
     Off,
 }
 
 impl Options {
-    /// Options of a user without secret, ticket, token or certificate: TCP, checksums, and a
-    /// time-out of 60 seconds.
+    /// Returns options of a user without secret, ticket, token or certificate: TCP, checksums, and
+    /// a timeout of 60 seconds.
     pub fn plain(user: &str) -> Self {
         Self {
             user: user.to_owned(),
@@ -83,13 +83,20 @@ impl Options {
         }
     }
 
-    /// From the environment: `RFIO_USER`, `RFIO_SECRETS`, `RFIO_TLS_CA`, `RFIO_TLS_CERTIFICATE`, `RFIO_TLS_KEY`, `RFIO_FABRIC`,
-    /// `RFIO_TIMEOUT` (seconds), `BEARER_TOKEN`, `BEARER_TOKEN_FILE`.
+    /// Reads the options from the environment: `RFIO_USER`, `RFIO_SECRETS`, `RFIO_TLS_CA`,
+    /// `RFIO_TLS_CERTIFICATE`, `RFIO_TLS_KEY`, `RFIO_FABRIC`, `RFIO_TIMEOUT` (seconds),
+    /// `BEARER_TOKEN`, `BEARER_TOKEN_FILE`.
+    ///
+    /// # Errors
+    /// A variable is invalid, or a file that it names.
     pub fn from_environment() -> Result<Self, Error> {
         Self::with_tls(&ClientFiles::from_environment())
     }
 
-    /// From the environment, but for TLS, which these files make.
+    /// Reads the options from the environment, except for TLS, which uses these files.
+    ///
+    /// # Errors
+    /// A variable is invalid, or a file.
     pub fn with_tls(files: &ClientFiles) -> Result<Self, Error> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let secrets = match Secrets::default_path() {
@@ -124,7 +131,7 @@ impl Options {
     }
 }
 
-/// The token that `BEARER_TOKEN` has, or the file that `BEARER_TOKEN_FILE` names.
+/// Returns the token in `BEARER_TOKEN`, or in the file that `BEARER_TOKEN_FILE` names.
 fn token_from_environment() -> Result<Option<Token>, Error> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let (source, bytes) = match (set("BEARER_TOKEN"), set("BEARER_TOKEN_FILE")) {
@@ -133,7 +140,7 @@ fn token_from_environment() -> Result<Option<Token>, Error> {
             let source = format!("BEARER_TOKEN_FILE {}", Path::new(&file).display());
             let read = std::fs::File::open(&file).and_then(|file| {
                 let mut bytes = Vec::new();
-                // No more than shows that it is too long.
+                // Reads just enough to detect that it is too long.
                 file.take(MOST_TOKEN as u64 + 2).read_to_end(&mut bytes)?;
                 Ok(bytes)
             });
@@ -147,7 +154,10 @@ fn token_from_environment() -> Result<Option<Token>, Error> {
     token.map(Some).ok_or_else(too_long)
 }
 
-/// A file of secrets, or why not.
+/// Reads a file of secrets.
+///
+/// # Errors
+/// It cannot be read or is invalid.
 pub fn load_secrets(path: &Path) -> Result<Secrets, Error> {
     Secrets::load(path).map_err(|bad| Error::Setup(bad.to_string()))
 }

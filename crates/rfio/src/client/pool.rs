@@ -1,5 +1,5 @@
-//! Sessions that stand and wait for work, so that the next part of a copy does not pay for the
-//! three round trips of connecting.
+//! A pool of idle sessions, so that the next part of a copy does not pay for the three round trips
+//! of connecting.
 
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -10,14 +10,14 @@ use super::error::Error;
 use super::exchange::Exchange;
 use super::options::Options;
 
-/// How long a session may lie idle and be taken still. A server may end one that has done nothing
-/// for two seconds, to make room for others.
+/// How long a session may be idle and still be reused. A server may end one that has been idle for
+/// two seconds, to make room for others.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A session that goes back to the pool when it is dropped.
+/// A session that returns to the pool when it is dropped.
 #[derive(Debug)]
 pub struct Pooled {
-    /// Until it is dropped.
+    /// Always present until drop.
     session: Option<Arc<Exchange>>,
     pool: Arc<SessionPool>,
 }
@@ -52,7 +52,7 @@ struct State {
     connecting: Vec<Address>,
 }
 
-/// A session for its next taker, or why there is none.
+/// A session for its next user, or the error of connecting.
 #[derive(Debug)]
 struct Ready {
     address: Address,
@@ -61,11 +61,12 @@ struct Ready {
 }
 
 impl SessionPool {
-    /// Begins to connect sessions that will be needed soon; nothing waits for them here. A failure
-    /// is its taker's. The first one shows whether the server lets the user in, so that a wrong
-    /// secret is one failure there and not one for each session.
+    /// Begins to connect sessions that will be needed soon, without waiting for them. An error is
+    /// returned to the caller that takes the session. The first session shows whether the server
+    /// accepts the user, so that a wrong secret causes one failure there and not one for each
+    /// session.
     pub fn prepare(self: &Arc<Self>, address: &Address, options: &Options, count: usize) {
-        // A ticket is good for one session.
+        // A ticket is valid for one session.
         if options.ticket.is_some() || count == 0 {
             return;
         }
@@ -101,7 +102,7 @@ impl SessionPool {
         self.changed.notify_all();
     }
 
-    /// A session with a server: one that is idle, one that is being connected, or a new one.
+    /// Returns a session with a server: an idle one, one that is being connected, or a new one.
     ///
     /// # Errors
     /// Those of connecting.
@@ -138,7 +139,7 @@ impl SessionPool {
         }
     }
 
-    /// Returns a session to the pool if it can be used again.
+    /// Returns a session to the pool if it can be reused.
     fn put(&self, session: Arc<Exchange>) {
         if session.is_idle() && !session.uses_fabric() {
             self.lock().ready.push(Ready {

@@ -1,10 +1,8 @@
-//! A session with a service: it connects, proves who the user is, and demands the same of the
-//! server.
+//! A session with a service: connects and authenticates in both directions.
 //!
-//! What follows is [`super::exchange`]'s, which frames with what is here. Until then, and for a
-//! data
-//! queue pair, [`Session::call`] sends one request and waits for its reply, with nothing else under
-//! way.
+//! Afterwards [`super::exchange`] takes over and uses the framing functions of this module. Before
+//! that, and to set up a data queue pair, [`Session::call`] sends one request and waits for its
+//! reply, with nothing else in flight.
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -29,7 +27,8 @@ use super::stream::Stream;
 use crate::auth::proof::{Handshake, random};
 use crate::auth::tags::Tagger;
 
-/// Bytes of a request that a server must allow: with fewer, what is asked of it falls into too many pieces to be kept.
+/// Minimum payload of a request that a server must allow, in bytes. With less, an operation would
+/// be split into too many subrequests.
 const LEAST_PAYLOAD: u32 = 4096;
 
 /// A session.
@@ -51,24 +50,31 @@ pub struct Session {
     process: u64,
 }
 
-/// How data travel.
+/// The data path.
 #[derive(Debug)]
 enum Route {
-    /// Not needed yet; this is what is wished.
+    /// Not needed yet, with the user's preference.
     Undecided(Fabric),
-    /// With requests and replies.
+    /// In frames, with requests and replies.
     Stream,
     /// By RDMA.
     Data(Box<DataPath>),
 }
 
 impl Session {
-    /// Connects and proves who the user is; demands the same of the server.
+    /// Connects and authenticates in both directions.
+    ///
+    /// # Errors
+    /// Failures to connect or to authenticate; [`Error::Impostor`] if the server's proof is wrong.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, Error> {
         Self::connect_within(address, options, options.patience)
     }
 
-    /// The same, but nothing until the session stands may take longer than `patience`; zero is for ever.
+    /// Like [`Session::connect`], but fails if the session is not established within `patience`;
+    /// zero means no limit.
+    ///
+    /// # Errors
+    /// As [`Session::connect`], and [`Error::TimedOut`].
     pub fn connect_within(
         address: &Address,
         options: &Options,
@@ -192,7 +198,7 @@ impl Session {
         Ok(())
     }
 
-    /// How the client can say who it is. Who has a ticket wants nothing but what it is for.
+    /// Returns the client's authentication methods. A client with a ticket offers only that.
     fn methods(&self, options: &Options) -> u32 {
         if options.ticket.is_some() {
             return Methods::TICKET;
@@ -214,42 +220,46 @@ impl Session {
         methods
     }
 
-    /// The version of the protocol that both speak.
+    /// Returns the negotiated protocol version.
     pub fn version(&self) -> u16 {
         self.version
     }
 
-    /// What the server allows.
+    /// Returns the limits that the server announced.
     pub fn terms(&self) -> &Accepted {
         &self.accepted
     }
 
-    /// Whether data carry checksums.
+    /// Returns whether data carry checksums.
     pub fn checksums(&self) -> Checksums {
         self.checksums
     }
 
-    /// How long an answer may take; zero is for ever.
+    /// Returns the time limit of an answer; zero means none.
     pub fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// Whether the session can still be used.
+    /// Returns whether the session is unusable.
     pub fn is_broken(&self) -> bool {
         self.broken || self.is_inherited()
     }
 
-    /// Whether this process was forked from the one that opened it. Nothing is sent or received then.
+    /// Returns whether this process was forked from the one that opened the session. Nothing is
+    /// sent or received then.
     pub(super) fn is_inherited(&self) -> bool {
         self.process != lineage::mark()
     }
 
-    /// Whether the server has ended the connection, as far as is known here.
+    /// Returns whether the server is known to have closed the connection.
     pub fn is_left(&self) -> bool {
         self.stream.is_left()
     }
 
-    /// One request without data and its reply. Nothing else may be under way.
+    /// Sends one request without data and returns its reply. Nothing else may be in flight.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the server refuses the request; any other error breaks the session.
     pub fn call(&mut self, request: &Request) -> Result<Reply, Error> {
         self.whole()?;
         let called = self.call_alone(request);
@@ -291,12 +301,12 @@ impl Session {
                 PollFlags::OUT
             };
             let left = wait.left().and_then(|left| Timespec::try_from(left).ok());
-            // A look that fails has seen nothing, and is made again.
+            // A failed poll has reported nothing and is repeated.
             let _ = poll(&mut [PollFd::new(&socket, wanted)], left.as_ref());
         }
     }
 
-    /// The frame of a request up to its data, of which there are so many bytes, and its number.
+    /// Returns a request's number and its frame up to the data, whose length is `data` bytes.
     pub(super) fn frame(&mut self, request: &Request, data: usize) -> (u64, Vec<u8>) {
         let id = self.next;
         self.next += 1;
@@ -317,13 +327,16 @@ impl Session {
         (id, front)
     }
 
-    /// The next frame up to its payload, if all of that has come.
+    /// Returns the next frame up to its payload, once it has been received.
     pub(super) fn front(&mut self) -> Result<Option<Front>, Error> {
         self.input.front(&mut self.stream, &mut self.incoming_tags)
     }
 
-    /// Decides how data travel, if it is not decided; nothing may be under way. A session that only
-    /// asks for names never pays for a queue pair.
+    /// Chooses the data path if it is undecided; nothing may be in flight. A session that transfers
+    /// no data never pays for a queue pair.
+    ///
+    /// # Errors
+    /// Fails if RDMA is required and unavailable, or if the session breaks.
     pub fn decide_route(&mut self) -> Result<(), Error> {
         let Route::Undecided(wish) = self.route else {
             return Ok(());
@@ -346,12 +359,12 @@ impl Session {
         Ok(())
     }
 
-    /// Whether it is not decided yet how data travel.
+    /// Returns whether the data path is undecided.
     pub fn is_undecided(&self) -> bool {
         matches!(self.route, Route::Undecided(_))
     }
 
-    /// The data path, if data travel by RDMA.
+    /// Returns the data path, if data travel by RDMA.
     pub(super) fn data_path(&mut self) -> Option<&mut DataPath> {
         match &mut self.route {
             Route::Data(data) => Some(data),
@@ -359,22 +372,22 @@ impl Session {
         }
     }
 
-    /// Whether data travel by RDMA, as far as that is decided.
+    /// Returns whether data travel by RDMA, as far as that has been decided.
     pub fn uses_fabric(&self) -> bool {
         matches!(self.route, Route::Data(_))
     }
 
-    /// The stream, for [`super::exchange`], which frames for itself.
+    /// Returns the stream for [`super::exchange`], which does its own framing.
     pub(super) fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
-    /// The descriptor to wait at.
+    /// Returns the descriptor to poll.
     pub(super) fn descriptor(&self) -> Result<OwnedFd, Error> {
         self.stream.descriptor()
     }
 
-    /// The session cannot be used any more; the server learns of it at once.
+    /// Marks the session as unusable and closes the stream, so that the server notices at once.
     pub(super) fn give_up(&mut self) {
         self.broken = true;
         self.stream.close();
@@ -394,7 +407,8 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if self.is_inherited() {
-            // The parent goes on with both: nothing is said on the stream, and its adapter's objects stay.
+            // The parent keeps using both: nothing is sent on the stream, and its adapter's objects
+            // stay.
             std::mem::forget(std::mem::replace(&mut self.route, Route::Stream));
             return;
         }
@@ -402,18 +416,18 @@ impl Drop for Session {
     }
 }
 
-/// What a client accepts of any server.
+/// Maximum lengths that a client accepts from any server.
 pub(super) const REPLIES: Limits = Limits {
     body: MOST_BODY,
     payload: MOST_PAYLOAD,
 };
 
-/// The error for data that nobody asked for.
+/// Returns the error for unrequested data.
 pub(super) fn too_much() -> Error {
     Error::Protocol("more data than were asked for".into())
 }
 
-/// The error for a reply of another operation, which a frame's kind excludes.
+/// Returns the error for a reply of another operation, which a frame's kind excludes.
 pub(crate) fn unexpected(reply: &Reply) -> Error {
     Error::Protocol(format!("unexpected reply {}", reply.name()))
 }
@@ -424,7 +438,7 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Instant;
 
-    /// The kernel takes the connection, and nobody ever answers.
+    /// The kernel accepts the connection, and no process ever answers.
     #[test]
     fn a_server_that_says_nothing_is_given_up() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

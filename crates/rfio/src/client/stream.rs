@@ -22,7 +22,7 @@ enum Channel {
     Tls(Socket, Box<ClientConnection>),
 }
 
-/// A byte stream with a small buffer for what is received.
+/// A byte stream with a small receive buffer.
 pub struct Stream {
     channel: Channel,
     staging: Box<[u8]>,
@@ -30,7 +30,7 @@ pub struct Stream {
     to: usize,
 }
 
-/// A socket whose other end may take its time only as a whole.
+/// A socket with a time limit for the whole exchange, not for each call.
 struct Timed<'a>(&'a Socket, &'a mut Wait);
 
 impl Timed<'_> {
@@ -92,7 +92,10 @@ fn dial(address: &Address, patience: Duration) -> Result<Socket, Error> {
 }
 
 impl Stream {
-    /// Connects; under TLS if it is configured and the service is on the network.
+    /// Connects; with TLS if it is configured and the service is on the network.
+    ///
+    /// # Errors
+    /// The server is unreachable, or the TLS handshake fails.
     pub fn connect(
         address: &Address,
         tls: Option<&Arc<ClientConfig>>,
@@ -127,12 +130,15 @@ impl Stream {
         })
     }
 
-    /// Whether it is under TLS.
+    /// Returns whether TLS is in use.
     pub fn is_encrypted(&self) -> bool {
         matches!(&self.channel, Channel::Tls(..))
     }
 
-    /// What binds a proof to this channel: nothing without TLS.
+    /// Returns the key that binds a proof to this channel; empty without TLS.
+    ///
+    /// # Errors
+    /// TLS cannot export the key.
     pub fn key(&self) -> Result<Vec<u8>, Error> {
         match &self.channel {
             Channel::Plain(_) => Ok(Vec::new()),
@@ -142,19 +148,26 @@ impl Stream {
         }
     }
 
-    /// Whether the server has ended the connection.
+    /// Returns whether the server has closed the connection.
     pub fn is_left(&self) -> bool {
         let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
         socket.is_left()
     }
 
-    /// From now on, [`Stream::receive_some`] and [`Stream::send_some`] are used, and nothing waits.
+    /// Makes the socket non-blocking; only [`Stream::receive_some`] and [`Stream::send_some`] may
+    /// be used afterwards.
+    ///
+    /// # Errors
+    /// The error of the system call.
     pub fn never_wait(&self) -> Result<(), Error> {
         let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
         socket.set_blocking(Blocking::No).map_err(Error::Connection)
     }
 
-    /// Receives what is there; `None` if nothing is.
+    /// Receives available data; `None` if there are none.
+    ///
+    /// # Errors
+    /// The connection failed or was closed.
     pub fn receive_some(&mut self, bytes: &mut [u8]) -> Result<Option<usize>, Error> {
         if self.from == self.to {
             let received = match bytes.len() >= STAGING {
@@ -172,7 +185,10 @@ impl Stream {
         Ok(Some(staged))
     }
 
-    /// Sends as much as it can; `None` if that is nothing.
+    /// Sends as much as possible; `None` if that is nothing.
+    ///
+    /// # Errors
+    /// The connection failed.
     pub fn send_some(&mut self, slices: &[IoSlice<'_>]) -> Result<Option<usize>, Error> {
         let taken = match &mut self.channel {
             Channel::Plain(socket) => return unless_late(socket.send(slices).map_err(failed)),
@@ -184,7 +200,10 @@ impl Stream {
         Ok((taken > 0 || flushed).then_some(taken))
     }
 
-    /// Pushes out what was taken and could not be sent yet; whether nothing is left of it.
+    /// Flushes data accepted but not sent yet; returns whether none are left.
+    ///
+    /// # Errors
+    /// The connection failed.
     pub fn flush_some(&mut self) -> Result<bool, Error> {
         if let Channel::Tls(socket, connection) = &mut self.channel {
             while connection.wants_write() {
@@ -200,14 +219,17 @@ impl Stream {
         Ok(true)
     }
 
-    /// The descriptor to wait at.
+    /// Returns a descriptor to poll.
+    ///
+    /// # Errors
+    /// It cannot be duplicated.
     pub fn descriptor(&self) -> Result<OwnedFd, Error> {
         let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
         let copy = socket.as_fd().try_clone_to_owned();
         copy.map_err(Error::Connection)
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     pub fn close(&mut self) {
         match &mut self.channel {
             Channel::Plain(socket) => socket.shut_down(),
@@ -221,7 +243,7 @@ impl Stream {
 }
 
 impl Channel {
-    /// Receives some bytes.
+    /// Receives at least one byte.
     fn receive(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
         let received = match self {
             Self::Plain(socket) => socket.receive(bytes).map_err(failed)?,
@@ -246,8 +268,9 @@ impl Channel {
     }
 }
 
-/// What a server has said before it ended the connection, if that is why nothing can be sent any more: a certificate that it
-/// refuses is a client's first news after its part of the handshake, and may come when the greeting is on its way.
+/// Returns the server's alert if the server closed the connection for that reason and sending fails
+/// now. The refusal of a certificate is the first message after the client's part of the handshake,
+/// and may arrive when the hello is already in flight.
 fn last_words(socket: &Socket, connection: &mut ClientConnection) -> Option<Error> {
     while connection.read_tls(&mut &*socket).ok()? > 0 {
         if let Err(error) = connection.process_new_packets() {

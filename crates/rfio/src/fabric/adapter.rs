@@ -1,4 +1,4 @@
-//! An open device: context, protection domain, and the first port that is active.
+//! An open device: context, protection domain, and the first active port.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use verbena_verbs::{Context, Gid, Library, PortAttributes, ProtectionDomain};
 
 use super::FabricError;
 
-/// Pieces that one request gathers at most: a send queue entry grows with them.
+/// Maximum number of segments that one request gathers; each enlarges a send queue entry.
 const MOST_SEGMENTS: u32 = 16;
 
 /// The device and its port.
@@ -25,8 +25,11 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Opens `$RFIO_DEVICE` or the first device of the system's verbs library, with the GID at `$RFIO_GID_INDEX` or the one
-    /// that other hosts reach.
+    /// Opens `$RFIO_DEVICE` or the first device of the system's verbs library, with the GID at
+    /// `$RFIO_GID_INDEX` or the routable one.
+    ///
+    /// # Errors
+    /// There is no such device, or [`FabricError::NoPort`] if it has no active port.
     pub fn open() -> Result<Arc<Self>, FabricError> {
         let library = Library::system()?;
         let device = std::env::var("RFIO_DEVICE").ok();
@@ -45,7 +48,8 @@ impl Adapter {
             };
             let gid = context.gid(port_number, gid_index)?;
             let domain = context.protection_domain()?;
-            // Sixteen outstanding reads cover a 100 Gbit/s link at 10 us; adapters that do fewer say so.
+            // Sixteen outstanding reads cover a 100 Gbit/s link at 10 us; adapters that support
+            // fewer report it.
             let reads = attributes
                 .max_reads
                 .min(attributes.max_reads_initiated)
@@ -65,37 +69,38 @@ impl Adapter {
         Err(FabricError::NoPort(context.name().to_owned()))
     }
 
-    /// The open device.
+    /// Returns the open device.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// The protection domain of everything here.
+    /// Returns the protection domain.
     pub fn domain(&self) -> &Arc<ProtectionDomain> {
         &self.domain
     }
 
-    /// The port.
+    /// Returns the port number.
     pub fn port(&self) -> u8 {
         self.port_number
     }
 
-    /// Outstanding RDMA reads in each direction.
+    /// Returns the number of outstanding RDMA reads in each direction.
     pub fn reads(&self) -> u8 {
         self.reads
     }
 
-    /// Whether it has memory windows of type 2, which lend memory for one request and not longer.
+    /// Returns whether the adapter has memory windows of type 2, which grant access for a single
+    /// request.
     pub fn has_windows(&self) -> bool {
         self.has_windows
     }
 
-    /// Pieces of memory that one request may gather.
+    /// Returns the number of memory segments that one request may gather.
     pub fn segments(&self) -> usize {
         self.segments
     }
 
-    /// This side of a connection.
+    /// Returns the local endpoint of a connection.
     pub fn endpoint(&self, queue_pair: u32, sequence: u32) -> Endpoint {
         Endpoint {
             queue_pair,
@@ -107,7 +112,7 @@ impl Adapter {
         }
     }
 
-    /// The way to a peer. A global route where the port has no local identifiers.
+    /// Returns the path to a peer, with a global route if the port has no local identifier.
     pub fn path_to(&self, peer: &Endpoint) -> Path {
         let global = self.port.ethernet || self.port.lid == 0;
         Path {
@@ -120,7 +125,7 @@ impl Adapter {
         }
     }
 
-    /// The largest MTU that both ends have.
+    /// Returns the code of the largest MTU that both sides support.
     pub fn mtu_with(&self, peer: &Endpoint) -> u32 {
         self.port.mtu_code.min(u32::from(peer.mtu))
     }

@@ -1,6 +1,8 @@
-//! The adapter as the file service uses it: one open device, and reliable connections that are set up over a session.
+//! The RDMA adapter of the file service: one open device, and reliable connections set up over a
+//! session.
 //!
-//! Everything goes through the C ABI that is loaded at run time, so a real adapter and a software one look alike.
+//! All calls go through the C ABI loaded at run time, so hardware and software adapters are
+//! interchangeable.
 
 mod adapter;
 mod pair;
@@ -22,27 +24,27 @@ pub enum FabricError {
     Completion {
         /// The request.
         id: u64,
-        /// How it ended.
+        /// Its completion status.
         status: verbena_verbs::WorkStatus,
     },
-    /// No port can carry packets.
+    /// No port is active.
     #[error("device {0} has no active port")]
     NoPort(String),
-    /// The peer's end makes no sense.
+    /// The peer's endpoint is invalid.
     #[error("the peer's end of the connection is not one: {0}")]
     BadEndpoint(String),
-    /// More than there is room for.
+    /// The data exceed the available space.
     #[error("{length} bytes for a slot of {room}")]
     TooLong {
-        /// Bytes.
+        /// Length in bytes.
         length: usize,
-        /// Room.
+        /// Space in bytes.
         room: usize,
     },
-    /// Data that should lie in registered memory do not.
+    /// Data that must be in registered memory are not.
     #[error("data outside registered memory")]
     Unregistered,
-    /// The peer did not do its part in time.
+    /// The peer did not act in time.
     #[error("{0} did not happen in time")]
     Late(&'static str),
 }

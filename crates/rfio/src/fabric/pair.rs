@@ -16,27 +16,27 @@ use verbena_verbs::{
 use super::{Adapter, FabricError};
 use crate::auth::proof::random;
 
-/// Which side of the data path a pair is.
+/// The role of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The server's end: it initiates, and nobody may reach its memory.
+    /// The server: it initiates all transfers, and no peer may access its memory.
     Initiator,
-    /// The client's end: the server may write and read what the client registered for that.
+    /// The client: the server may access memory that the client registered for that.
     Target,
 }
 
-/// What completed.
+/// A completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// A send-queue request, by its number.
+    /// Number of a send-queue request.
     Sent(u64),
-    /// A receive, by its number, with its bytes and immediate data.
+    /// Number of a receive, its length in bytes and its immediate data.
     Received(u64, u32, Option<u32>),
 }
 
 /// A reliable connection.
 pub struct Pair {
-    // Destroyed first: afterwards the adapter touches no memory on its behalf.
+    // Declared first, so dropped first: afterwards the adapter accesses no memory on its behalf.
     pair: QueuePair,
     completions: Arc<CompletionQueue>,
     channel: Arc<Channel>,
@@ -45,14 +45,17 @@ pub struct Pair {
     scratch: Mutex<Scratch>,
 }
 
-/// Deepest send queue: a request's blocks, its notice and the one before.
+/// Depth of the send queue: a request's blocks, its notice and the previous one.
 const SEND_DEPTH: u32 = 128;
 
-/// Deepest receive queue: an immediate for each read under way.
+/// Depth of the receive queue: an immediate for each read in flight.
 const RECEIVE_DEPTH: u32 = 128;
 
 impl Pair {
-    /// A pair that is not connected yet; receives may be posted.
+    /// Creates an unconnected queue pair; receives may be posted.
+    ///
+    /// # Errors
+    /// Creating or initializing it fails.
     pub fn new(adapter: &Arc<Adapter>, purpose: Purpose) -> Result<Self, FabricError> {
         let channel = adapter.context().channel()?;
         let completions = adapter
@@ -73,7 +76,8 @@ impl Pair {
             Purpose::Target => AccessFlags::LOCAL.remote_write().remote_read(),
         };
         pair.modify(&Change::to_init(PairType::Rc, adapter.port(), access, 0))?;
-        // Unpredictable, as RFC 6528 asks of TCP: a stray packet of an earlier connection does not fit.
+        // Unpredictable, as RFC 6528 requires of TCP: a stray packet of an earlier connection does
+        // not match.
         let sequence = u32::from_be_bytes(random()) & 0x00ff_ffff;
         let (adapter, scratch) = (Arc::clone(adapter), Mutex::new(Scratch::new()));
         Ok(Self {
@@ -86,12 +90,15 @@ impl Pair {
         })
     }
 
-    /// This end, for the peer.
+    /// Returns the local endpoint, for the peer.
     pub fn endpoint(&self) -> Endpoint {
         self.adapter.endpoint(self.pair.number(), self.sequence)
     }
 
-    /// Connects to the peer's end.
+    /// Connects to the peer's endpoint.
+    ///
+    /// # Errors
+    /// [`FabricError::BadEndpoint`] if it is invalid; errors of the state transitions.
     pub fn connect(&self, peer: &Endpoint) -> Result<(), FabricError> {
         if peer.queue_pair > 0x00ff_ffff
             || peer.sequence > 0x00ff_ffff
@@ -111,7 +118,7 @@ impl Pair {
             mtu_code: self.adapter.mtu_with(peer),
             reads_served: reads,
             reads_initiated: reads,
-            // 4.096 us x 2^14 = 67 ms, seven times: a dead peer shows within a second or so.
+            // 4.096 us x 2^14 = 67 ms, seven times: a dead peer is detected within about a second.
             timeout: 14,
             retries: 7,
             rnr_retries: 7,
@@ -124,15 +131,21 @@ impl Pair {
     }
 
     /// Posts a receive; `None` is for an immediate without data.
+    ///
+    /// # Errors
+    /// Posting fails.
     pub fn receive(&self, id: u64, into: Option<Segment<'_>>) -> Result<(), FabricError> {
         let work = ReceiveWork { id, segments: into };
         Ok(self.pair.post_receive(&mut self.scratch(), [work])?)
     }
 
-    /// Requests that one list may have.
+    /// Maximum number of requests in one list.
     pub const MOST_REQUESTS: usize = SEND_DEPTH as usize - 8;
 
-    /// Posts a list of requests, each with the pieces that it gathers; only the last one completes.
+    /// Posts a list of requests, each with its gather list; only the last one completes.
+    ///
+    /// # Errors
+    /// Posting fails.
     pub fn post<'a, S: IntoIterator<Item = Segment<'a>>>(
         &self,
         list: impl ExactSizeIterator<Item = (u64, Opcode, S)>,
@@ -154,12 +167,16 @@ impl Pair {
         Ok(self.pair.post_send(&mut self.scratch(), requests)?)
     }
 
-    /// Sends a number behind what was posted before, to a receive of the peer's. Only a failure completes, as `id`.
+    /// Sends a number after the requests posted before, to a receive of the peer. It completes only
+    /// on failure, as `id`.
+    ///
+    /// # Errors
+    /// Posting fails.
     pub fn notify(&self, id: u64, word: u32) -> Result<(), FabricError> {
         let nothing: Option<Segment<'_>> = None;
         let work = SendWork {
             id,
-            // The key of a write of nothing is not checked (architecture specification, C9-88).
+            // The key of a zero-length write is not checked (architecture specification, C9-88).
             opcode: Opcode::WriteImmediate(0, 0, word),
             flags: SendFlags::SILENT,
             segments: nothing,
@@ -168,7 +185,10 @@ impl Pair {
         Ok(self.pair.post_send(&mut self.scratch(), [work])?)
     }
 
-    /// Lends part of a region to the peer; done when `id` completes.
+    /// Grants the peer access to part of a region; done when `id` completes.
+    ///
+    /// # Errors
+    /// Posting fails.
     pub fn bind(
         &self,
         id: u64,
@@ -183,14 +203,20 @@ impl Pair {
             .bind_window(id, window, region, range, access, flags)?)
     }
 
-    /// Takes back what a window lends; done when `id` completes.
+    /// Revokes the access granted by a window; done when `id` completes.
+    ///
+    /// # Errors
+    /// Posting fails.
     pub fn invalidate(&self, id: u64, window: &Window) -> Result<(), FabricError> {
         Ok(self
             .pair
             .invalidate_window(id, window, SendFlags::SIGNALED)?)
     }
 
-    /// Takes one completion, if there is one.
+    /// Polls one completion.
+    ///
+    /// # Errors
+    /// [`FabricError::Completion`] for an error completion; errors of polling.
     pub fn poll(&self) -> Result<Option<Outcome>, FabricError> {
         let mut taken = [WorkCompletion::default()];
         if self
@@ -215,7 +241,10 @@ impl Pair {
         }))
     }
 
-    /// Polls for at most so long without sleeping.
+    /// Polls for at most `at_most` without sleeping.
+    ///
+    /// # Errors
+    /// As [`Pair::poll`].
     pub fn spin(&self, at_most: Duration) -> Result<Option<Outcome>, FabricError> {
         let mut since = None;
         loop {
@@ -230,7 +259,10 @@ impl Pair {
         }
     }
 
-    /// Waits for a completion: spins a little, then sleeps on the channel.
+    /// Waits for a completion: first spins, then sleeps on the channel.
+    ///
+    /// # Errors
+    /// [`FabricError::Late`] after `at_most`; as [`Pair::poll`].
     pub fn wait(&self, at_most: Duration, what: &'static str) -> Result<Outcome, FabricError> {
         const SPIN: Duration = Duration::from_micros(50);
         if let Some(outcome) = self.spin(SPIN.min(at_most))? {
@@ -239,7 +271,7 @@ impl Pair {
         let deadline = Instant::now() + at_most;
         loop {
             self.arm()?;
-            // What came between the poll and the arming gives no event.
+            // A completion between the poll and the arming causes no event.
             if let Some(outcome) = self.poll()? {
                 return Ok(outcome);
             }
@@ -251,17 +283,23 @@ impl Pair {
         }
     }
 
-    /// Asks for an event with the next completion.
+    /// Requests an event for the next completion.
+    ///
+    /// # Errors
+    /// Arming fails.
     pub fn arm(&self) -> Result<(), FabricError> {
         Ok(self.completions.arm()?)
     }
 
-    /// The descriptor that becomes readable with an event.
+    /// Returns the descriptor that becomes readable with an event.
     pub fn events(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
 
-    /// Takes the events that are there. Does not wait.
+    /// Consumes pending events without blocking.
+    ///
+    /// # Errors
+    /// Reading an event fails.
     pub fn drain_events(&self) -> Result<(), FabricError> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let now = Timespec {

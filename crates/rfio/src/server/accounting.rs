@@ -1,8 +1,8 @@
-//! Accounting: what each session and each file moved, as counters while it lasts and as a record
-//! at its end, however it ends.
+//! Accounting of data transferred by each session and each file: counters during its lifetime, and
+//! a record at its end, however it ends.
 //!
-//! Invariant: the bytes of all session records are those of the service's counters, and the bytes
-//! of a session's file records are those of the session.
+//! Invariant: the bytes of all session records add up to the service's counters, and the bytes of a
+//! session's file records to those of the session.
 
 use std::io;
 use std::path::Path as LocalPath;
@@ -19,29 +19,32 @@ use super::log::{Log, now, object, put_name};
 use super::metrics::{Carrier, count};
 use super::users::User;
 
-/// Where the records go.
+/// The accounting log.
 #[derive(Debug)]
 pub struct Accounting {
     log: Option<Log>,
 }
 
 impl Accounting {
-    /// No records.
+    /// Returns an accounting that keeps no records.
     pub fn none() -> Self {
         Self { log: None }
     }
 
     /// Appends to a file.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
     pub fn to_file(path: &LocalPath) -> io::Result<Self> {
         Log::open("accounting log", path).map(|log| Self { log: Some(log) })
     }
 
-    /// The log, if there is one.
+    /// Returns the log, if there is one.
     pub fn log(&self) -> Option<&Log> {
         self.log.as_ref()
     }
 
-    /// Notes the start or the clean end of the service. Sessions of an earlier start that have no
+    /// Records the start or the clean end of the service. Sessions of an earlier run without a
     /// record of their end ended with the service.
     pub fn mark(&self, event: &str) {
         let Some(log) = &self.log else { return };
@@ -59,7 +62,7 @@ impl Accounting {
     }
 }
 
-/// Which way file data go.
+/// Direction of file data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// To the client.
@@ -68,7 +71,7 @@ pub enum Flow {
     Received,
 }
 
-/// Bytes of file data, by way and by what carried them.
+/// Bytes of file data, by direction and carrier.
 #[derive(Debug, Default)]
 pub struct Moved([[AtomicU64; 2]; 2]);
 
@@ -78,7 +81,7 @@ impl Moved {
         count(&self.0[flow as usize][carrier as usize], bytes);
     }
 
-    /// A counter.
+    /// Returns a counter.
     pub fn get(&self, flow: Flow, carrier: Carrier) -> u64 {
         self.0[flow as usize][carrier as usize].load(Ordering::Relaxed)
     }
@@ -98,7 +101,7 @@ impl Moved {
 /// A file's account.
 #[derive(Debug)]
 pub struct FileAccount {
-    /// Its name, where records are kept: at most 4 KiB for each open file.
+    /// Its name, if records are kept: at most 4 KiB for each open file.
     path: Option<Path>,
     flags: OpenFlags,
     opened: u64,
@@ -107,7 +110,7 @@ pub struct FileAccount {
 }
 
 impl FileAccount {
-    /// Begins with a file that was just opened.
+    /// Begins the account of a file just opened.
     pub fn begin(accounting: &Accounting, path: &Path, flags: OpenFlags) -> Self {
         Self {
             path: accounting.log.is_some().then(|| path.clone()),
@@ -123,7 +126,7 @@ impl FileAccount {
         self.moved.add(flow, carrier, bytes);
     }
 
-    /// Counts a request that was refused.
+    /// Counts a refused request.
     pub fn fail(&self) {
         count(&self.failures, 1);
     }
@@ -142,7 +145,7 @@ pub struct SessionAccount {
 }
 
 impl SessionAccount {
-    /// Begins with a session that was just accepted.
+    /// Begins the account of a session just accepted.
     pub fn begin(user: Arc<User>) -> Self {
         count(&user.sessions, 1);
         count(&user.standing, 1);
@@ -173,7 +176,7 @@ impl SessionAccount {
         }
     }
 
-    /// Says why the session ends; the first reason counts.
+    /// Sets the reason why the session ends; the first reason counts.
     pub fn ends(&self, why: &'static str) {
         let _ = self.end.set(why);
     }
@@ -198,7 +201,7 @@ impl SessionAccount {
         log.record(who, "file", record);
     }
 
-    /// Records a small file that was moved whole by one request.
+    /// Records a small file that one request transferred whole.
     pub fn end_small_file(
         &self,
         log: &Accounting,

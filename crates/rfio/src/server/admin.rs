@@ -1,8 +1,8 @@
 //! The administrators' interface of a running service, over a Unix socket.
 //!
 //! A request is one line of JSON, `{"list": true}`, `{"end_session": 7}` or `{"end_user": "ann"}`,
-//! and the answer another one. Only root and the user whom the service runs as are answered, on the
-//! kernel's word.
+//! and the answer another one. Only root and the service's own user are answered, identified by the
+//! kernel's credentials.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -17,17 +17,17 @@ use super::running::LocalSocket;
 use super::service::Service;
 use crate::auth::peer;
 
-/// How long a request and the taking of its answer may last, each.
+/// Time limit for receiving a request, and for sending its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Longest line that is taken.
+/// Maximum length of a line in bytes.
 const LONGEST: u64 = 64 << 10;
 
-/// Answers at `path` from a thread of its own, which lives as long as the process. The socket goes
-/// when what is returned does.
+/// Serves at `path` from a separate thread, which lives as long as the process. The socket is
+/// removed when the returned value is dropped.
 ///
 /// # Errors
-/// The socket cannot be made, or another service answers there.
+/// The socket cannot be created, or another service uses it.
 pub fn start(service: Arc<Service>, path: &Path) -> io::Result<LocalSocket> {
     let socket = LocalSocket::bind(path)?;
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
@@ -38,7 +38,7 @@ pub fn start(service: Arc<Service>, path: &Path) -> io::Result<LocalSocket> {
             for stream in listener.incoming() {
                 match stream.and_then(|stream| answer(&service, &stream)) {
                     Ok(()) => {}
-                    // Out of descriptors, as a rule: not at once again.
+                    // Usually out of descriptors: not again at once.
                     Err(_) => std::thread::sleep(Duration::from_millis(50)),
                 }
             }
@@ -81,14 +81,15 @@ fn carry_out(service: &Service, line: &str, user: u32) -> Value {
     json!({ "error": "none of list, end_session, end_user" })
 }
 
-/// Asks a service; its answer.
+/// Sends a request to a service; returns its answer.
 ///
 /// # Errors
-/// None answers there, or it refuses.
+/// No service answers there, or it refuses.
 pub fn ask(path: &Path, request: &Value) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // A service that refuses does so without reading, so its answer counts for more than this.
+    // A service that refuses does so without reading, so its answer takes precedence over this
+    // error.
     let sent = stream.write_all(format!("{request}\n").as_bytes());
     let mut reply = String::new();
     match BufReader::new(&stream).read_line(&mut reply) {

@@ -1,5 +1,5 @@
 //! The audit log: a record of every session, every file opened, every change by name, and every
-//! attempt that was refused.
+//! refused attempt.
 
 use std::io;
 use std::path::Path;
@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::log::{Log, now, object};
 
-/// Where the records go.
+/// The audit log.
 #[derive(Debug)]
 pub struct Audit {
     log: Option<Log>,
 }
 
-/// Who did it, from where.
+/// The identity in a record: user and origin.
 #[derive(Debug, Clone)]
 pub struct Who {
     /// The authenticated user, or the unproved claim in a failed attempt.
@@ -26,7 +26,7 @@ pub struct Who {
 }
 
 impl Who {
-    /// The first fields of a record.
+    /// Returns the first fields of a record.
     pub fn fields(&self) -> Map<String, Value> {
         object(json!({
             "time_us": now(), "session": self.session, "user": self.user, "peer": self.peer,
@@ -35,27 +35,30 @@ impl Who {
 }
 
 impl Audit {
-    /// No log.
+    /// Returns an audit that keeps no records.
     pub fn none() -> Self {
         Self { log: None }
     }
 
     /// Appends to a file.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
     pub fn to_file(path: &Path) -> io::Result<Self> {
         Log::open("audit log", path).map(|log| Self { log: Some(log) })
     }
 
-    /// Whether anything that is recorded is kept.
+    /// Returns whether records are kept.
     pub fn is_kept(&self) -> bool {
         self.log.is_some()
     }
 
-    /// The log, if there is one.
+    /// Returns the log, if there is one.
     pub fn log(&self) -> Option<&Log> {
         self.log.as_ref()
     }
 
-    /// Writes a record. One that cannot be written is counted and stops nothing.
+    /// Writes a record. One that cannot be written is counted; the service continues.
     pub fn record(&self, who: &Who, event: &str, details: Value) {
         let Some(log) = &self.log else { return };
         let mut record = who.fields();

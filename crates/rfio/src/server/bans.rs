@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use super::fields::{BadLine, lines};
 
-/// The users.
+/// The banned users.
 #[derive(Debug, Default)]
 pub struct Bans(HashSet<String>);
 
 impl Bans {
-    /// Reads text: a user a line.
+    /// Parses a file with one user per line.
     ///
     /// # Errors
     /// The first line that is not one user.
@@ -34,7 +34,7 @@ impl Bans {
         Ok(Self(users))
     }
 
-    /// Whether a user is banned.
+    /// Returns whether a user is banned.
     pub fn has(&self, user: &str) -> bool {
         self.0.contains(user)
     }

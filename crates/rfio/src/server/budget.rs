@@ -1,5 +1,5 @@
-//! Memory for sessions, bounded for all of them together and for each user: what is read past the cache, what clients
-//! send on its way to a file, and blocks of the cache that cannot be reused while they are on their way to somebody.
+//! Memory budget of sessions, bounded in total and per user: data read past the cache, data
+//! received for a file, and cache blocks that cannot be reused while they are being sent.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, Weak};
 /// The bounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Bytes outside the cache, for all.
+    /// Bytes outside the cache, for all users.
     pub bytes: usize,
     /// Of those, for one user.
     pub bytes_per_user: usize,
-    /// Bytes of cached blocks on their way to one user.
+    /// Bytes of cached blocks being sent to one user.
     pub pinned_per_user: usize,
 }
 
@@ -24,7 +24,7 @@ pub struct Budget {
     users: Mutex<HashMap<String, Weak<User>>>,
 }
 
-/// What one user has out, over all sessions.
+/// Usage of one user, over all sessions.
 #[derive(Debug, Default)]
 struct User {
     bytes: AtomicUsize,
@@ -39,7 +39,7 @@ pub struct Account {
     user: Arc<User>,
 }
 
-/// Part of the budget, until it is dropped.
+/// Part of the budget, held until dropped.
 #[derive(Debug)]
 pub struct Grant {
     account: Account,
@@ -47,12 +47,12 @@ pub struct Grant {
     pinned: usize,
 }
 
-/// One of a user's staging slots, until it is dropped.
+/// One of a user's staging slots, held until dropped.
 #[derive(Debug)]
 pub struct SlotShare(Account);
 
-/// Adds to a counter unless that leaves the limit. What is larger than the limit gets through when nothing else is out,
-/// so it is slow and not impossible.
+/// Adds to a counter unless the sum exceeds the limit. An amount larger than the limit is granted
+/// when nothing else is in use, so such requests are slow rather than impossible.
 fn add(counter: &AtomicUsize, bytes: usize, limit: usize) -> bool {
     let mut used = counter.load(Ordering::Acquire);
     loop {
@@ -70,7 +70,7 @@ fn add(counter: &AtomicUsize, bytes: usize, limit: usize) -> bool {
 }
 
 impl Budget {
-    /// A budget with these bounds.
+    /// Creates a budget with these bounds.
     pub fn new(bounds: Bounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
@@ -79,7 +79,7 @@ impl Budget {
         })
     }
 
-    /// The account of a user; all sessions of the user share what it counts.
+    /// Returns the account of a user; all sessions of the user share it.
     pub fn account(self: &Arc<Self>, user: &str) -> Account {
         let mut users = self
             .users
@@ -87,7 +87,8 @@ impl Budget {
             .unwrap_or_else(|poison| poison.into_inner());
         let known = users.get(user).and_then(Weak::upgrade);
         let user = known.unwrap_or_else(|| {
-            // Users without sessions are forgotten before one is added, so the table is as large as there are users.
+            // Users without sessions are removed before one is added, so the table does not outgrow
+            // the number of users.
             users.retain(|_, gone| gone.strong_count() > 0);
             let fresh = Arc::default();
             users.insert(user.to_owned(), Arc::downgrade(&fresh));
@@ -99,7 +100,8 @@ impl Budget {
         }
     }
 
-    /// The account of whoever has not said yet who it is. Strangers may send no data, so nothing is ever in it.
+    /// Returns the account of an unauthenticated peer. Such peers may send no data, so it is never
+    /// charged.
     pub fn stranger(self: &Arc<Self>) -> Account {
         Account {
             budget: Arc::clone(self),
@@ -107,19 +109,19 @@ impl Budget {
         }
     }
 
-    /// Bytes that are out.
+    /// Returns the bytes in use.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The bounds.
+    /// Returns the bounds.
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 }
 
 impl Account {
-    /// `bytes`, if they are free.
+    /// Takes `bytes` from the budget, if they are free.
     pub fn take(&self, bytes: usize) -> Option<Grant> {
         let bounds = &self.budget.bounds;
         if !add(&self.user.bytes, bytes, bounds.bytes_per_user) {
@@ -136,17 +138,18 @@ impl Account {
         })
     }
 
-    /// Tells accounts of different users apart.
+    /// Returns a number that distinguishes accounts of different users.
     pub fn identity(&self) -> usize {
         Arc::as_ptr(&self.user).addr()
     }
 
-    /// Whether more blocks are on their way to the user than one may have: then no further block is pinned.
+    /// Returns whether more bytes of blocks are being sent to the user than allowed; no further
+    /// block is pinned then.
     pub fn has_too_much_pinned(&self) -> bool {
         self.user.pinned.load(Ordering::Acquire) > self.budget.bounds.pinned_per_user
     }
 
-    /// Nothing, for what needs next to nothing and must never wait.
+    /// Returns an empty grant, for requests that need next to no memory and must never wait.
     pub fn nothing(&self) -> Grant {
         Grant {
             account: self.clone(),
@@ -155,14 +158,14 @@ impl Account {
         }
     }
 
-    /// The right to one more staging slot, if the user has fewer than `most`.
+    /// Takes one more staging slot, if the user has fewer than `most`.
     pub fn take_slot(&self, most: usize) -> Option<SlotShare> {
         add(&self.user.slots, 1, most.max(1)).then(|| SlotShare(self.clone()))
     }
 }
 
 impl Grant {
-    /// Gives back what is more than `bytes`.
+    /// Releases all but `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         self.bytes -= surplus;
@@ -173,7 +176,7 @@ impl Grant {
         self.account.user.bytes.fetch_sub(surplus, Ordering::AcqRel);
     }
 
-    /// Counts blocks of the cache that are held as long as the grant, in place of those that it counted before.
+    /// Sets the bytes of cache blocks that are held as long as the grant.
     pub fn pin(&mut self, bytes: usize) {
         let pinned = &self.account.user.pinned;
         pinned.fetch_add(bytes, Ordering::AcqRel);
@@ -181,7 +184,7 @@ impl Grant {
         self.pinned = bytes;
     }
 
-    /// Whether it holds anything.
+    /// Returns whether the grant holds nothing.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0 && self.pinned == 0
     }

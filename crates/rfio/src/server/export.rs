@@ -1,13 +1,14 @@
-//! Exported directories, and the only way from a path in a request to a file.
+//! Exported directories, and the only path from a name in a request to a file.
 //!
-//! A path is never joined to a string and never checked before it is used: it is handed to openat2(2) relative to the
-//! export's open root with `RESOLVE_BENEATH`, so the kernel itself refuses, at every step of the walk, to leave it:
-//! by `..`, by an absolute symbolic link, or by a link that is swapped in while the walk is under way. The operations
-//! for which Linux has no such call (unlink, rename, ...) open the parent in this way and then act on one name in it.
+//! A requested path is never joined to a string and never checked before use. It is passed to
+//! openat2(2) relative to the export's open root with `RESOLVE_BENEATH`, so the kernel refuses, at
+//! every step of the walk, to leave the root: by `..`, by an absolute symbolic link, or by a link
+//! that is swapped in during the walk. Operations without such a system call (unlink, rename, ...)
+//! open the parent in this way and then act on one name in it.
 
 //!
-//! Rights by user and path are judged here, by the real path of what was opened ([`Permit`]). It is
-//! taken from the descriptor, so no link and no rename during the walk makes it another one.
+//! Rights by user and path are checked here, on the real path of the opened file ([`Permit`]). The
+//! path comes from the descriptor, so no link and no rename during the walk can change it.
 
 mod beneath;
 mod named;
@@ -34,12 +35,12 @@ use permit::denied;
 use root::Pin;
 pub use root::Root;
 
-/// What clients may do below an export.
+/// Access of clients below an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Look and read.
+    /// Read files and attributes.
     ReadOnly,
-    /// Change as well.
+    /// Read and modify.
     ReadWrite,
 }
 
@@ -51,13 +52,13 @@ pub struct Export {
     access: Access,
 }
 
-/// An error that has words for the client.
+/// An error with a message for the client.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub struct Told {
-    /// Its number.
+    /// The error number.
     pub errno: Errno,
-    /// The words.
+    /// The message.
     pub words: &'static str,
 }
 
@@ -65,24 +66,30 @@ fn told(errno: Errno, words: &'static str) -> io::Error {
     io::Error::other(Told { errno, words })
 }
 
-/// A file that was opened by what the kernel remembers: on the export's own, local file system.
+/// A file opened without I/O, from the kernel's caches, on the export's own local file system.
 #[derive(Debug)]
 pub struct Remembered {
     /// The file, open for reading.
     pub file: OwnedFd,
-    /// What it was when it was looked at.
+    /// The file's attributes.
     pub about: Stat,
-    /// Whether all of it is in memory, for its file system is.
+    /// Whether its file system keeps all data in memory.
     pub is_of_memory: bool,
 }
 
 impl Export {
     /// Opens `directory` for export under `name`; the empty name makes it the root of the service.
+    ///
+    /// # Errors
+    /// The directory cannot be opened.
     pub fn open(name: impl AsRef<[u8]>, directory: &LocalPath, access: Access) -> io::Result<Self> {
         Self::pinned(name, Pin::open(directory, false)?, access)
     }
 
-    /// The same of a directory that must be a mount point, now and whenever it is used.
+    /// Opens a directory that must be a mount point, now and at every use.
+    ///
+    /// # Errors
+    /// The directory cannot be opened or is not a mount point.
     pub fn open_mounted(
         name: impl AsRef<[u8]>,
         directory: &LocalPath,
@@ -99,28 +106,28 @@ impl Export {
         })
     }
 
-    /// What clients may do here.
+    /// Returns the access of clients to this export.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// The directory on this host, for logs.
+    /// Returns the directory's path on this host, for logs.
     pub fn directory(&self) -> String {
         shown::bytes(self.pin.path().as_os_str().as_bytes())
     }
 
-    /// Whether this process notices when the path leads elsewhere.
+    /// Returns whether this process can detect that the path leads to another directory.
     pub fn is_watched(&self) -> bool {
         self.pin.is_watched()
     }
 }
 
-/// Where a path of a request leads.
+/// Target of a requested path.
 #[derive(Debug)]
 pub enum Place<'a> {
     /// Below an export.
     In(&'a Export, Beneath),
-    /// The directory above several named exports, which exists only here.
+    /// The directory above several named exports; it exists only within the service.
     Above,
 }
 
@@ -130,16 +137,16 @@ pub struct Exports {
     exports: Vec<Export>,
 }
 
-/// Why a set of exports makes no sense.
+/// Reason for which a set of exports is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadExports {
-    /// Nothing to serve.
+    /// No export.
     #[error("no directory is exported; name one with --export DIR")]
     None,
-    /// Two exports with one name.
+    /// Two exports with the same name.
     #[error("two exports are called '{0}'; give one of them another name with --export NAME=DIR")]
     Twice(String),
-    /// A root export beside named ones would hide them.
+    /// A root export would hide named ones.
     #[error(
         "an export without a name is the root of the service, so it must be the only one; use --export NAME=DIR"
     )]
@@ -150,7 +157,10 @@ pub enum BadExports {
 }
 
 impl Exports {
-    /// The exports, if their names fit together.
+    /// Combines exports.
+    ///
+    /// # Errors
+    /// Their names conflict or are invalid.
     pub fn new(exports: Vec<Export>) -> Result<Self, BadExports> {
         if exports.is_empty() {
             return Err(BadExports::None);
@@ -173,22 +183,22 @@ impl Exports {
         Ok(Self { exports })
     }
 
-    /// Every export.
+    /// Iterates over all exports.
     pub fn iter(&self) -> impl Iterator<Item = &Export> {
         self.exports.iter()
     }
 
-    /// Names of the exports, for the directory above them.
+    /// Returns the names of the exports, for the directory above them.
     pub fn names(&self) -> impl Iterator<Item = (&[u8], Arc<Root>)> {
         self.exports
             .iter()
             .map(|export| (&export.name[..], export.pin.last()))
     }
 
-    /// Looks again where the paths of the exports lead, as when they were opened.
+    /// Resolves the paths of the exports again, as when they were opened.
     ///
     /// # Errors
-    /// One of them cannot be exported. Then none is changed.
+    /// One of them cannot be exported. No export is changed then.
     pub fn reopen(&self) -> Result<(), String> {
         let found = self.exports.iter().map(|export| {
             let pin = &export.pin;
@@ -202,7 +212,10 @@ impl Exports {
         Ok(())
     }
 
-    /// Finds the export that a path names. Purely textual: nothing is looked up yet.
+    /// Finds the export that a path names. Purely textual: no file system lookup.
+    ///
+    /// # Errors
+    /// ENOENT if no export has that name.
     pub fn locate(&self, path: &Path) -> io::Result<Place<'_>> {
         let mut parts = path
             .as_bytes()
@@ -229,7 +242,10 @@ impl Exports {
         }
     }
 
-    /// Opens what a path names.
+    /// Opens a path.
+    ///
+    /// # Errors
+    /// The kernel's error, EROFS for a change of a read-only export, or a lack of rights.
     pub fn open(
         &self,
         path: &Path,
@@ -247,8 +263,11 @@ impl Exports {
         permit.conceal(path, opened)
     }
 
-    /// Opens a regular file. What else a path names is refused without being opened: to open a FIFO or a device is to do
-    /// something to it.
+    /// Opens a regular file. Other kinds of files are refused without being opened, since opening a
+    /// FIFO or a device has side effects.
+    ///
+    /// # Errors
+    /// As [`Exports::open`].
     pub fn open_file(
         &self,
         path: &Path,
@@ -265,8 +284,12 @@ impl Exports {
         permit.conceal(path, opened).map(|file| (file, root))
     }
 
-    /// Opens a regular file that is there for reading, as [`Exports::open_file`] does, by what the kernel remembers alone;
-    /// `None` where it would have to ask storage, or somebody who has the file to himself.
+    /// Opens an existing regular file for reading, as [`Exports::open_file`] does, from the
+    /// kernel's caches alone. Returns `None` if that would require I/O, or if another process holds
+    /// a lease on the file.
+    ///
+    /// # Errors
+    /// As [`Exports::open`].
     pub fn open_file_at_once(
         &self,
         path: &Path,
@@ -287,7 +310,7 @@ impl Exports {
             &about,
             OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
         ) {
-            // Another process has a lease of the file (fcntl(2)).
+            // Another process has a lease on the file (fcntl(2)).
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             opened => Ok(Some(Remembered {
                 file: opened?,
@@ -297,13 +320,20 @@ impl Exports {
         }
     }
 
-    /// Opens what a path names without the right to do anything but ask about it. A final symbolic link is not followed
-    /// when `flags` has `NOFOLLOW`.
+    /// Opens a path with `O_PATH`, which permits queries only. A final symbolic link is not
+    /// followed if `flags` has `NOFOLLOW`.
+    ///
+    /// # Errors
+    /// As [`Exports::open`].
     pub fn look(&self, path: &Path, flags: OFlags, permit: &Permit<'_>) -> io::Result<OwnedFd> {
         self.open(path, OFlags::PATH | flags, Mode::empty(), permit)
     }
 
-    /// As [`Exports::look`], by what the kernel remembers alone; `None` where it would have to ask storage.
+    /// Like [`Exports::look`], from the kernel's caches alone; returns `None` if that would require
+    /// I/O.
+    ///
+    /// # Errors
+    /// As [`Exports::open`].
     pub fn look_at_once(
         &self,
         path: &Path,
@@ -322,7 +352,10 @@ impl Exports {
         permit.conceal(path, seen)
     }
 
-    /// Opens the parent of a path of which the last name is to be made, changed or removed.
+    /// Opens the parent of a path whose last name is to be created, changed or removed.
+    ///
+    /// # Errors
+    /// As [`Exports::open`].
     pub fn name(&self, path: &Path, permit: &Permit<'_>) -> io::Result<Named> {
         let (export, beneath) = self.within(path)?;
         export.must_be_writable()?;
@@ -331,12 +364,15 @@ impl Exports {
         permit.conceal(path, named)
     }
 
-    /// Fails with EROFS unless what a path names may be changed.
+    /// Checks that a path may be modified.
+    ///
+    /// # Errors
+    /// EROFS if its export is read-only.
     pub fn must_be_writable(&self, path: &Path) -> io::Result<()> {
         self.within(path)?.0.must_be_writable()
     }
 
-    /// Whether any export may be changed.
+    /// Returns whether any export may be modified.
     pub fn any_writable(&self) -> bool {
         self.exports
             .iter()
@@ -344,7 +380,7 @@ impl Exports {
     }
 }
 
-/// What a file is opened with to be changed.
+/// Flags for opening a file to modify it.
 const CHANGES: OFlags = OFlags::WRONLY
     .union(OFlags::RDWR)
     .union(OFlags::CREATE)
@@ -359,7 +395,7 @@ impl Export {
         }
     }
 
-    /// Opens a regular file, or makes one in a directory that was opened and judged before.
+    /// Opens a regular file, or creates one in a directory that was opened and checked first.
     fn open_file(
         &self,
         root: &Root,
@@ -368,9 +404,9 @@ impl Export {
         mode: Mode,
         permit: &Permit<'_>,
     ) -> io::Result<OwnedFd> {
-        // A file that must not be there is not looked for.
+        // A file that must be new is not looked up.
         let is_new = flags.contains(OFlags::CREATE | OFlags::EXCL);
-        // Made or removed in between: tried again.
+        // Retried if the file was created or removed in between.
         for _ in 0..64 {
             if !is_new {
                 let look = OFlags::PATH | (flags & OFlags::NOFOLLOW);
@@ -397,11 +433,11 @@ impl Export {
                 made => return Ok(made?),
             }
         }
-        // A link that leads to nothing is there and is not.
+        // A dangling link: it exists, but its target does not.
         Err(Errno::NOENT.into())
     }
 
-    /// The parent of a path, with the real path of the name where that is judged, and the name.
+    /// Returns the parent of a path, the real path of the name if rights are checked, and the name.
     #[allow(clippy::type_complexity)]
     fn open_parent<'a>(
         &self,
@@ -434,7 +470,7 @@ impl Export {
         })
     }
 
-    /// What was opened, if the user has the rights for it.
+    /// Returns the opened file if the user has the rights for it.
     fn permitted(&self, root: &Root, opened: OwnedFd, permit: &Permit<'_>) -> io::Result<OwnedFd> {
         if permit.rights.is_some() {
             permit.check(&self.real_path(root, &opened)?)?;
@@ -442,11 +478,11 @@ impl Export {
         Ok(opened)
     }
 
-    /// Where something that was opened beneath the root is now, seen from the service's root.
+    /// Returns the current path of an opened file, relative to the service's root.
     fn real_path(&self, root: &Root, opened: &OwnedFd) -> io::Result<Vec<u8>> {
-        /// What the kernel puts behind the path of what has lost its name.
+        /// Suffix that the kernel appends to the path of an unlinked file.
         const LOST: &[u8] = b" (deleted)";
-        // The root may get another name between two looks.
+        // The root may be renamed between the two reads.
         for _ in 0..8 {
             let (above, path) = (path_of(root)?, path_of(opened)?);
             if path.ends_with(LOST) {
@@ -468,7 +504,7 @@ impl Export {
     }
 }
 
-/// The path of what a descriptor names.
+/// Returns the path of an open descriptor.
 fn path_of(opened: impl AsFd) -> io::Result<Vec<u8>> {
     let link = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
     Ok(std::fs::read_link(link)?.into_os_string().into_vec())

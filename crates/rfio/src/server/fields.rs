@@ -1,19 +1,20 @@
-//! Files of one line an entry, whose fields are separated by blanks: rights, local users, bans.
+//! Configuration files with one entry per line and fields separated by blanks: rights, local users,
+//! bans.
 //!
-//! A field is bytes, as names are. What would end it is written as in fstab(5): `\040` is a space,
-//! `\043` a `#`, `\134` a backslash. A field that begins with `#` begins a comment.
+//! A field consists of bytes, as file names do. Separators are escaped as in fstab(5): `\040` is a
+//! space, `\043` a `#`, `\134` a backslash. A field that begins with `#` begins a comment.
 
-/// A line that makes no sense.
+/// An invalid line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct BadLine {
     /// Its number, from 1.
     pub line: usize,
-    /// Why.
+    /// The error.
     pub what: String,
 }
 
-/// A field as it stands in the file, and what it means.
+/// A field as written in the file, and decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) raw: Vec<u8>,
@@ -21,13 +22,13 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Whether the line is for everybody. A user of that name is written `\052`.
+    /// Returns whether the line applies to all users. A user of that name is written `\052`.
     pub(super) fn is_everybody(&self) -> bool {
         self.raw == b"*"
     }
 
-    /// The group that the line is for, if it is for one. The first letter of a user whose name
-    /// begins with `@` is written `\100`.
+    /// Returns the group that the line applies to, if it is one. A user name that begins with `@`
+    /// is written with `\100`.
     pub(super) fn group(&self) -> Option<Result<String, String>> {
         let name = match self.raw.first() {
             Some(b'@') => &self.bytes[1..],
@@ -40,7 +41,7 @@ impl Field {
         })
     }
 
-    /// The names between commas. A comma in a name is written `\054`.
+    /// Returns the names between commas. A comma in a name is written `\054`.
     pub(super) fn list(&self) -> Result<Vec<Self>, String> {
         let names = self.raw.split(|&byte| byte == b',');
         names
@@ -51,14 +52,14 @@ impl Field {
             .collect()
     }
 
-    /// A user's name. Users are text everywhere in the service.
+    /// Returns a user's name, which must be UTF-8.
     pub(super) fn user(&self) -> Result<String, String> {
         String::from_utf8(self.bytes.clone())
             .map_err(|_| format!("user '{}' is not UTF-8", self.bytes.escape_ascii()))
     }
 }
 
-/// The fields of every line that has some, with the line's number.
+/// Iterates over the non-empty lines: the line's number and its fields.
 pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = Result<(usize, Vec<Field>), BadLine>> {
     text.split(|&byte| byte == b'\n')
         .enumerate()

@@ -1,21 +1,20 @@
-//! Which user of this host a session acts as, and a worker thread that acts as one.
+//! The local user that a session acts as, and worker threads that assume its credentials.
 //!
 //! # Invariants
 //!
-//! - With a mapping, whatever a request does to files happens on a worker thread whose file system
-//!   user, group and supplementary groups are those of the session's local user, and which has none
-//!   of the capabilities that override permissions. A user without a
-//!   local user is refused.
-//! - A thread whose credentials are not known to be right carries nothing out: [`assume`] checks
-//!   what the kernel made of each call, and a check that fails after work was done for the daemon
-//!   itself ends the process.
-//! - Nobody is mapped to user id 0.
+//! - With a mapping, requests access files only on a worker thread whose file system user, group
+//!   and supplementary groups are those of the session's local user, and which has none of the
+//!   capabilities that override permissions. A user without a local user is refused.
+//! - A thread whose credentials are not verified carries out nothing: [`assume`] checks the effect
+//!   of each system call, and a check that fails after work for the daemon itself aborts the
+//!   process.
+//! - No user is mapped to user id 0.
 //!
-//! File data that are in the cache are reached through open files alone, and a file is opened under
-//! these credentials, so the cache gives nobody what its user may not read.
+//! Cached file data are reached through open files alone, and a file is opened under these
+//! credentials, so the cache reveals nothing that the user may not read.
 //!
-//! The calls are those of the thread (setfsuid(2), and setgroups(2) without the C library, which
-//! would change all threads).
+//! The system calls affect a single thread (setfsuid(2), and setgroups(2) without the C library,
+//! which would change all threads).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,7 +28,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_thread_g
 use super::fields::{BadLine, lines};
 use crate::auth::peer;
 
-/// Capabilities that let a thread pass by permissions. The kernel takes them from a thread whose
+/// Capabilities that let a thread bypass permissions. The kernel removes them from a thread whose
 /// file system user changes from 0 to another one.
 const OVERRIDING: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
@@ -39,10 +38,10 @@ const OVERRIDING: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::LINUX_IMMUTABLE)
     .union(CapabilitySet::MKNOD);
 
-/// What a thread that acts as others needs.
+/// Capabilities needed to act as other users.
 const NEEDED: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
 
-/// Most supplementary groups of a user (`NGROUPS_MAX`).
+/// Maximum number of supplementary groups of a user (`NGROUPS_MAX`).
 const MOST_GROUPS: usize = 65_536;
 
 /// A user of this host.
@@ -54,7 +53,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// What the system's user database says of a name.
+    /// Looks up a name in the system's user database.
     ///
     /// # Errors
     /// There is no such user, or it is root.
@@ -74,14 +73,14 @@ impl Identity {
     }
 }
 
-/// Supplementary groups of a user, with the group of the user's own.
+/// Returns the supplementary groups of a user, including the primary group.
 fn groups_of(name: &str, group: u32) -> io::Result<Vec<Gid>> {
     let name = CString::new(name)?;
     let mut room = 64;
     loop {
         let mut groups = vec![0; room];
         let mut count = room as libc::c_int;
-        // SAFETY: a C string, and memory for as many groups as is said.
+        // SAFETY: `name` is a C string, and `groups` has memory for `count` groups.
         let found =
             unsafe { libc::getgrouplist(name.as_ptr(), group, groups.as_mut_ptr(), &mut count) };
         if found >= 0 {
@@ -95,16 +94,16 @@ fn groups_of(name: &str, group: u32) -> io::Result<Vec<Gid>> {
     }
 }
 
-/// Whom a user of the service acts as.
+/// The local user that a user of the service acts as.
 #[derive(Debug, Clone)]
 enum Local {
-    /// One user, known since the file was read.
+    /// One user, looked up when the file was read.
     Fixed(Arc<Identity>),
     /// The local user of the same name.
     SameName,
 }
 
-/// Which users act as which local users.
+/// Maps users to local users.
 #[derive(Debug, Default)]
 pub struct Mapping {
     users: HashMap<String, Local>,
@@ -112,11 +111,11 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Reads text: lines `USER LOCAL`, where `*` is every user that has no line, and `=` as the
-    /// local user is the one of the same name.
+    /// Parses a file of lines `USER LOCAL`, where `*` is every user without a line, and `=` as the
+    /// local user stands for the one of the same name.
     ///
     /// # Errors
-    /// The first line that makes no sense, or names a local user that does not exist.
+    /// The first line that is invalid, or names a local user that does not exist.
     pub fn parse(text: &[u8]) -> Result<Self, BadLine> {
         let mut mapping = Self::default();
         for line in lines(text) {
@@ -143,10 +142,11 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Whom a user acts as. May ask a directory service; not for an event loop.
+    /// Returns the local user of `user`. May query a directory service, so it must not run on an
+    /// event loop.
     ///
     /// # Errors
-    /// Why there is nobody, in words for the user.
+    /// Why there is none, as a message for the user.
     pub fn identity(&self, user: &str) -> Result<Arc<Identity>, String> {
         match self.users.get(user).or(self.everybody.as_ref()) {
             Some(Local::Fixed(identity)) => Ok(Arc::clone(identity)),
@@ -161,7 +161,7 @@ impl Mapping {
 pub struct Identities(RwLock<Arc<Mapping>>);
 
 impl Identities {
-    /// This mapping.
+    /// Puts a mapping in force.
     ///
     /// # Errors
     /// The process may not act as other users.
@@ -173,22 +173,22 @@ impl Identities {
         Ok(Self(RwLock::new(Arc::new(mapping))))
     }
 
-    /// Another one from now on, also for sessions that stand.
+    /// Replaces the mapping, for established sessions too.
     pub fn replace(&self, mapping: Mapping) {
         *self.0.write().unwrap_or_else(|poison| poison.into_inner()) = Arc::new(mapping);
     }
 
-    /// The one in force.
+    /// Returns the mapping in force.
     pub fn now(&self) -> Arc<Mapping> {
         Arc::clone(&self.0.read().unwrap_or_else(|poison| poison.into_inner()))
     }
 }
 
-/// Whom this thread acts as.
+/// The credentials of this thread.
 enum Acting {
-    /// The daemon, as it was started.
+    /// Those of the daemon, as it was started.
     Daemon,
-    /// Nobody that could be named: a change has begun and not ended.
+    /// Undefined: a change has begun and not ended.
     Unknown,
     As(Arc<Identity>),
 }
@@ -197,11 +197,10 @@ thread_local! {
     static ACTING: RefCell<Acting> = const { RefCell::new(Acting::Daemon) };
 }
 
-/// Makes the thread act as a local user until it is made to act as another one.
+/// Makes the thread act as a local user until the next call.
 ///
 /// # Errors
-/// The kernel refused a part of it. Then nothing may be done on this thread before another call
-/// succeeds.
+/// The kernel refused a part of it. The thread must do nothing until another call succeeds.
 pub fn assume(identity: &Arc<Identity>) -> io::Result<()> {
     ACTING.with_borrow_mut(|acting| {
         match acting {
@@ -222,8 +221,8 @@ pub fn assume(identity: &Arc<Identity>) -> io::Result<()> {
     })
 }
 
-/// Does something as the daemon's own user: what is not any user's, as the path of an export or the
-/// system's user database.
+/// Runs `work` as the daemon's own user, for lookups that belong to no user, such as the path of an
+/// export or the system's user database.
 pub fn as_daemon<T>(work: impl FnOnce() -> T) -> T {
     let user = ACTING.with_borrow(|acting| match acting {
         Acting::As(identity) => Some(identity.user),
@@ -232,7 +231,7 @@ pub fn as_daemon<T>(work: impl FnOnce() -> T) -> T {
     let Some(user) = user else {
         return work();
     };
-    // If this fails, the work finds out that it may do less.
+    // If this fails, the work runs with fewer rights.
     let _ = set_file_system_user(rustix::process::geteuid().as_raw());
     let done = work();
     if set_file_system_user(user).is_err() {
@@ -242,13 +241,14 @@ pub fn as_daemon<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Keeps what a thread that acts as others needs. Among what goes is CAP_SYS_RESOURCE, which is
-/// above every user's disk quota, and stays when the file system user changes.
+/// Keeps only the capabilities needed to act as others. One of those dropped is CAP_SYS_RESOURCE,
+/// which overrides every user's disk quota and is kept by the kernel when the file system user
+/// changes.
 fn give_up_capabilities() -> io::Result<()> {
     let mut sets = capabilities(None)?;
     let mut kept = NEEDED | CapabilitySet::LEASE;
     if rustix::process::geteuid().is_root() {
-        // Effective only while the file system user is 0: to look at the path of an export.
+        // Effective only while the file system user is 0: to look up the path of an export.
         kept |= CapabilitySet::DAC_READ_SEARCH;
     }
     sets.permitted &= kept;
@@ -258,7 +258,8 @@ fn give_up_capabilities() -> io::Result<()> {
 }
 
 fn set_file_system_user(user: u32) -> io::Result<()> {
-    // SAFETY: an integer. The call does not tell of success; asking with an invalid id does.
+    // SAFETY: the argument is an integer. The call does not report success; a query with an invalid
+    // id does.
     let now = unsafe {
         libc::setfsuid(user);
         libc::setfsuid(u32::MAX)
@@ -267,7 +268,7 @@ fn set_file_system_user(user: u32) -> io::Result<()> {
 }
 
 fn set_file_system_group(group: u32) -> io::Result<()> {
-    // SAFETY: as above.
+    // SAFETY: the argument is an integer, as for setfsuid(2).
     let now = unsafe {
         libc::setfsgid(group);
         libc::setfsgid(u32::MAX)
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!(Mapping::parse(b"* =\n* =").unwrap_err().line, 2);
     }
 
-    /// Runs on a thread of its own, whose credentials end with it.
+    /// Runs on a separate thread, whose credentials end with it.
     fn as_user(user: u32, groups: &[u32], work: impl FnOnce() + Send) {
         let identity = Arc::new(Identity {
             user,

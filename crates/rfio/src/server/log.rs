@@ -1,7 +1,7 @@
-//! A log of records, one JSON object a line, that loses nothing silently.
+//! A log of records, one JSON object per line, that never loses a record unnoticed.
 //!
-//! Invariants: every line of the file is a whole record, and the records that could not be written
-//! are counted in a record (`"event":"lost"`) before the next one, on standard error and in the
+//! Invariants: every line of the file is a whole record. Records that could not be written are
+//! counted in a record (`"event":"lost"`) before the next one, on standard error and in the
 //! metrics. Nothing is buffered: a record is written, by one write(2), before the call returns.
 
 use std::fs::{File, OpenOptions};
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 /// An open log.
 #[derive(Debug)]
 pub struct Log {
-    /// What is in it, for messages.
+    /// Kind of log, for messages.
     what: &'static str,
     path: PathBuf,
     sink: Mutex<Sink>,
@@ -28,9 +28,9 @@ pub struct Log {
 #[derive(Debug)]
 struct Sink {
     file: File,
-    /// Whether the file ends in half a line, which the next write must end first.
+    /// Whether the file ends in an incomplete line, which the next write must terminate first.
     is_torn: bool,
-    /// Records that were lost since the last one that was written, and since when.
+    /// Records lost since the last one written, and since when.
     gap: Option<Gap>,
 }
 
@@ -40,7 +40,7 @@ struct Gap {
     since: u64,
 }
 
-/// Microseconds since 1970, by this host's clock.
+/// Returns the time in microseconds since 1970, by this host's clock.
 pub fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -49,13 +49,16 @@ pub fn now() -> u64 {
         .unwrap_or(0)
 }
 
-/// Says something on standard error, which may be a file on a full disk, or closed.
+/// Prints a message on standard error, ignoring errors: it may be a file on a full disk, or closed.
 pub fn complain(what: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{what}");
 }
 
 impl Log {
-    /// Appends to a file, which is created with mode 0600 if it is missing.
+    /// Opens a file for appending; creates it with mode 0600 if it is missing.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
     pub fn open(what: &'static str, path: &Path) -> io::Result<Self> {
         let sink = Sink {
             file: open(path)?,
@@ -76,7 +79,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened; the log then stays with the file that it has.
+    /// The file cannot be opened; the log then stays with its current file.
     pub fn reopen(&self) -> io::Result<()> {
         let file = open(&self.path)?;
         let mut sink = self.sink();
@@ -85,23 +88,26 @@ impl Log {
         Ok(())
     }
 
-    /// Gives the file to the user that the process is about to become, who must be able to open it
-    /// again.
+    /// Changes the file's owner to the user that the process is about to become, which must be able
+    /// to reopen it.
+    ///
+    /// # Errors
+    /// The error of fstat(2) or fchown(2).
     pub fn give_to(&self, user: u32, group: u32) -> io::Result<()> {
         let sink = self.sink();
-        // A device or a pipe is not the log's own.
+        // A device or a pipe does not belong to the log.
         if !sink.file.metadata()?.is_file() {
             return Ok(());
         }
         std::os::unix::fs::fchown(&sink.file, Some(user), Some(group))
     }
 
-    /// The file's name.
+    /// Returns the file's name.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Records that were lost since the start.
+    /// Returns the number of records lost since the start.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -112,7 +118,7 @@ impl Log {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Writes a record. One that cannot be written is counted and stops nothing.
+    /// Writes a record. One that cannot be written is counted; the service continues.
     pub fn record(&self, record: Map<String, Value>) {
         let line = line_of(record);
         let mut sink = self.sink();
@@ -151,7 +157,7 @@ impl Drop for Log {
     }
 }
 
-/// Never blocks: a FIFO without a reader loses records as a full disk does.
+/// Never blocks: a FIFO without a reader loses records like a full disk.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .append(true)
@@ -162,7 +168,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 impl Sink {
-    /// Finds out whether a writer that was killed, or a power cut, left half a line.
+    /// Checks whether a killed writer, or a power failure, left an incomplete line.
     fn look_at_end(&mut self, path: &Path) {
         let Ok(about) = self.file.metadata() else {
             return;
@@ -177,8 +183,8 @@ impl Sink {
         };
     }
 
-    /// Writes a line, and before it a record of those that were lost: both or neither. What the
-    /// gap was.
+    /// Writes a line, preceded by a record of lost ones if there are any: both or neither. Returns
+    /// the gap that was recorded.
     fn write(&mut self, line: &str) -> io::Result<Option<Gap>> {
         let mut text = String::with_capacity(line.len() + 128);
         if self.is_torn {
@@ -208,7 +214,8 @@ impl Sink {
         Ok(self.gap.take())
     }
 
-    /// Removes a half line, if nobody else has written behind it; else the next line ends it.
+    /// Removes an incomplete line, unless another process has appended to it; otherwise the next
+    /// write terminates it.
     fn take_back(&mut self, before: u64, written: u64) {
         if written == 0 {
             return;
@@ -220,7 +227,7 @@ impl Sink {
         }
     }
 
-    /// Counts a lost record; whether it is the first of a gap.
+    /// Counts a lost record; returns whether it is the first of a gap.
     fn lose(&mut self) -> bool {
         let is_first = self.gap.is_none();
         let gap = self.gap.get_or_insert(Gap {
@@ -232,7 +239,7 @@ impl Sink {
     }
 }
 
-/// The fields of a JSON object.
+/// Returns the fields of a JSON object.
 pub fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(fields) => fields,
@@ -240,8 +247,8 @@ pub fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Adds a name from a client. One that is not UTF-8 is told with replacement characters, and its
-/// bytes in hexadecimal digits in a second field, `KEY_hex`.
+/// Adds a name given by a client. If it is not UTF-8, it is stored with replacement characters, and
+/// its bytes as hexadecimal digits in a second field, `KEY_hex`.
 pub fn put_name(record: &mut Map<String, Value>, key: &str, name: &[u8]) {
     record.insert(key.into(), String::from_utf8_lossy(name).into());
     if std::str::from_utf8(name).is_err() {
@@ -250,8 +257,9 @@ pub fn put_name(record: &mut Map<String, Value>, key: &str, name: &[u8]) {
     }
 }
 
-/// A record as one line. All but printable ASCII is escaped, which JSON allows: some readers end
-/// lines at U+0085 or U+2028, and terminals obey control characters and turn text around.
+/// Formats a record as one line. Everything but printable ASCII is escaped, as JSON permits: some
+/// readers end lines at U+0085 or U+2028, and terminals obey control characters and change the
+/// direction of text.
 fn line_of(record: Map<String, Value>) -> String {
     let text = Value::Object(record).to_string();
     let mut line = String::with_capacity(text.len() + 1);
@@ -338,8 +346,8 @@ mod tests {
 
     const IS_CHILD: &str = "FULL_DISK_TEST_CHILD";
 
-    /// The disk fills and is emptied again, many times, with every amount of room left over. The
-    /// limit that stands for the disk's size is a process's, so a child process does it.
+    /// Fills the disk and frees it again many times, with every possible amount of space left. The
+    /// disk's size is simulated by a per-process limit, so the test runs in a child process.
     #[test]
     fn a_full_disk_leaves_whole_lines_and_a_count_of_what_was_lost() {
         if std::env::var_os(IS_CHILD).is_some() {

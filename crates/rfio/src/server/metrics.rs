@@ -1,4 +1,4 @@
-//! Counters, and the page of metrics that they make.
+//! Counters, and the page of metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,24 +10,24 @@ use super::request_times::RequestTimes;
 
 const OPERATIONS: usize = 64;
 
-/// How data travelled.
+/// The path by which data travelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
-    /// In the control connection.
+    /// The control connection.
     Stream,
-    /// By RDMA.
+    /// RDMA.
     Fabric,
 }
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident = $name:literal, $help:literal;)*) => {
-        /// Everything that is counted since the start.
+        /// Counters since the start.
         #[derive(Debug)]
         pub struct Metrics {
             $($(#[$doc])* pub $field: AtomicU64,)*
             requests: [AtomicU64; OPERATIONS],
             refusals: [AtomicU64; OPERATIONS],
-            /// How long requests take.
+            /// Latency of requests.
             pub times: RequestTimes,
         }
 
@@ -54,21 +54,21 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections that came.
+    /// Accepted connections.
     connections = "rfio_connections_total", "Connections accepted.";
-    /// Connections that were turned away.
+    /// Connections closed before authentication.
     turned_away = "rfio_connections_turned_away_total", "Connections closed before authentication, for limits or deadlines.";
-    /// Sessions that were authenticated.
+    /// Authenticated sessions.
     sessions = "rfio_sessions_authenticated_total", "Sessions authenticated.";
-    /// Proofs that were wrong.
+    /// Failed proofs.
     authentication_failures = "rfio_authentication_failures_total", "Proofs of identity that failed.";
     /// Tickets that opened a session.
     tickets_redeemed = "rfio_tickets_redeemed_total", "Sessions opened by a ticket.";
-    /// Tickets that did not.
+    /// Refused tickets.
     tickets_refused = "rfio_tickets_refused_total", "Tickets refused: forged, used, expired, or by a clock that differs.";
     /// Tokens that opened a session.
     tokens_accepted = "rfio_tokens_accepted_total", "Sessions opened by a token.";
-    /// Tokens that did not.
+    /// Refused tokens.
     tokens_refused = "rfio_tokens_refused_total",
         "Tokens refused: forged, expired, for others, or allowing nothing.";
     /// Protocol violations.
@@ -87,21 +87,21 @@ counters! {
     cache_hits = "rfio_cache_hits_total", "Blocks found in the cache.";
     /// Blocks read into the cache.
     cache_fills = "rfio_cache_fills_total", "Blocks read into the cache.";
-    /// Reads that went past the cache.
+    /// Reads that bypassed the cache.
     cache_bypasses = "rfio_cache_bypasses_total", "Reads that went past the cache.";
-    /// Reads from storage that were under way together with others of their request.
+    /// Reads from storage that were batched with others of their request.
     reads_together = "rfio_reads_together_total", "Reads from storage that io_uring had under way together with others of their request.";
     /// Requests that found no memory.
     scarcities = "rfio_scarcities_total", "Requests that waited or were answered short because the service's or the user's memory was in use.";
-    /// Idle sessions that made room.
+    /// Idle sessions ended to make room.
     made_room = "rfio_idle_sessions_ended_total", "Idle sessions ended because others waited to be let in.";
-    /// Clients that took no data.
+    /// Sessions ended because the client read no data.
     stalls = "rfio_stalls_total", "Sessions ended because the client took no data for too long.";
-    /// Sessions and queue pairs that a cap refused.
+    /// Sessions and queue pairs refused by a cap.
     caps = "rfio_caps_reached_total", "Sessions and queue pairs refused because a cap was reached.";
-    /// Sessions that a limit by address refused.
+    /// Sessions refused by a limit by address.
     unwelcome = "rfio_address_refusals_total", "Sessions refused by a limit of their address or network.";
-    /// Requests that a rate held back.
+    /// Requests delayed by a rate limit.
     held_back = "rfio_address_waits_total", "Times that a session's next request waited for the rate of its address or network.";
     /// Checksums that did not match on arrival.
     checksum_failures = "rfio_checksum_failures_total", "Writes refused because their checksum did not match.";
@@ -112,14 +112,14 @@ pub fn count(counter: &AtomicU64, amount: u64) {
     counter.fetch_add(amount, Ordering::Relaxed);
 }
 
-/// A value that goes up and down, read when somebody asks.
+/// A value that goes up and down, read when the page is rendered.
 #[derive(Debug)]
 pub struct Gauge {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub help: &'static str,
-    /// Its value now.
+    /// Its current value.
     pub value: u64,
 }
 
@@ -146,7 +146,7 @@ impl Metrics {
         count(counter, bytes);
     }
 
-    /// A page with everything; the caller may add to it.
+    /// Renders the page with all counters and gauges; the caller may add to it.
     pub fn render(&self, format: Format, gauges: &[Gauge]) -> Page {
         let mut page = Page::new(format);
         self.render_counters(&mut page);

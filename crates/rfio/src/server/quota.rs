@@ -1,4 +1,4 @@
-//! Caps per user: sessions, data queue pairs, and open files.
+//! Caps per user on sessions, data queue pairs and open files.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use super::user_limits::UserLimits;
 
-/// What is counted.
+/// A counted resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// Authenticated sessions.
     Session,
     /// Data queue pairs.
     QueuePair,
-    /// Open files, of which a process has only so many.
+    /// Open files, of which a process has a limited number.
     OpenFile,
 }
 
@@ -35,7 +35,7 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// What one user and what all users may have of a resource.
+    /// Returns the caps of a resource, for one user and for all users.
     pub(super) fn of(&self, resource: Resource) -> (usize, usize) {
         match resource {
             Resource::Session => (self.sessions_per_user, self.sessions),
@@ -52,24 +52,24 @@ struct Counts {
     all: HashMap<Resource, usize>,
 }
 
-/// Who uses how much.
+/// Usage of all users.
 #[derive(Debug)]
 pub struct Quotas {
     caps: Caps,
     counts: Mutex<Counts>,
 }
 
-/// Whose session has to go for another one to be let in.
+/// Which session must end to admit another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wish {
     /// One of this user's.
     Of(String),
-    /// Anybody's.
+    /// Any session.
     Anybodys,
 }
 
 impl Wish {
-    /// Whether a session of this user would do.
+    /// Returns whether a session of this user qualifies.
     pub fn is_of(&self, user: &str) -> bool {
         match self {
             Self::Of(wanted) => wanted == user,
@@ -78,15 +78,15 @@ impl Wish {
     }
 }
 
-/// Who waits to be let in, for those who can make room.
+/// Sessions that wait to be admitted, for the event loops that can make room.
 #[derive(Debug, Default)]
 pub struct Room(Mutex<HashMap<u64, (Instant, Wish)>>);
 
-/// How long a wish lasts that is not repeated: whoever made it has gone.
+/// Lifetime of a request for room that is not repeated: its connection has ended.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 
 impl Room {
-    /// A session waits, since this cap is reached.
+    /// Records that a session waits because this cap is reached.
     pub fn ask(&self, session: u64, user: &str, exhausted: Exhausted) {
         let wish = match exhausted {
             Exhausted::User(_) => Wish::Of(user.to_owned()),
@@ -95,12 +95,12 @@ impl Room {
         self.lock().insert(session, (Instant::now(), wish));
     }
 
-    /// It waits no more.
+    /// Records that a session no longer waits.
     pub fn withdraw(&self, session: u64) {
         self.lock().remove(&session);
     }
 
-    /// What is wished for now.
+    /// Returns the current requests for room.
     pub fn wishes(&self) -> Vec<Wish> {
         let mut wishes = self.lock();
         wishes.retain(|_, (since, _)| since.elapsed() < FORGOTTEN);
@@ -112,7 +112,7 @@ impl Room {
     }
 }
 
-/// One unit, until it is dropped.
+/// One unit of a resource, held until dropped.
 #[derive(Debug)]
 pub struct Share {
     quotas: Arc<Quotas>,
@@ -120,13 +120,13 @@ pub struct Share {
     resource: Resource,
 }
 
-/// Which cap was reached.
+/// The cap that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
-    /// The user's own.
+    /// The user's cap.
     #[error("user has {0} already, the limit per user")]
     User(usize),
-    /// The service's.
+    /// The service's cap.
     #[error("service has {0} already, and no more for this user")]
     Service(usize),
 }
@@ -137,7 +137,7 @@ impl Counts {
         self.users.get(&key).copied().unwrap_or(0)
     }
 
-    /// Units that are free and kept for other users.
+    /// Returns the number of free units reserved for other users.
     fn kept_from(&self, user: &str, resource: Resource) -> usize {
         let reserves = self.limits.reserves(resource).iter();
         reserves
@@ -148,7 +148,7 @@ impl Counts {
 }
 
 impl Quotas {
-    /// Nothing used yet.
+    /// Returns quotas with nothing in use.
     pub fn new(caps: Caps) -> Arc<Self> {
         Arc::new(Self {
             caps,
@@ -156,12 +156,12 @@ impl Quotas {
         })
     }
 
-    /// The caps.
+    /// Returns the caps.
     pub fn caps(&self) -> &Caps {
         &self.caps
     }
 
-    /// Replaces the caps and reserves of single users. A user above a new cap keeps what is open.
+    /// Replaces the caps and reserves of single users. Resources above a new cap stay open.
     pub fn replace_limits(&self, limits: UserLimits) {
         let mut counts = self
             .counts
@@ -170,7 +170,10 @@ impl Quotas {
         counts.limits = limits;
     }
 
-    /// One unit for a user.
+    /// Takes one unit for a user.
+    ///
+    /// # Errors
+    /// The cap that was reached.
     pub fn take(self: &Arc<Self>, user: &str, resource: Resource) -> Result<Share, Exhausted> {
         let (per_user, in_all) = self.caps.of(resource);
         let mut counts = self
@@ -183,7 +186,7 @@ impl Quotas {
         if own >= terms.most.unwrap_or(per_user) {
             return Err(Exhausted::User(own));
         }
-        // A user's own reserve is kept by the others.
+        // Within the user's own reserve, the other users' reserves do not matter.
         let kept = match own < terms.reserve {
             true => 0,
             false => counts.kept_from(user, resource),
@@ -200,7 +203,7 @@ impl Quotas {
         })
     }
 
-    /// Units in use by all.
+    /// Returns the number of units in use by all users.
     pub fn used(&self, resource: Resource) -> usize {
         let counts = self
             .counts

@@ -1,6 +1,6 @@
-//! How long requests take, by kind, as Prometheus histograms: from the moment when a request's frame is whole until its
-//! reply is handed to the connection. Waiting for memory, for a worker, for storage and for the adapter is in it; the
-//! client's own slowness in taking the reply is not.
+//! Latency of requests by kind, as Prometheus histograms: from the reception of a complete request
+//! frame until its reply is handed to the connection. It includes waiting for memory, a worker,
+//! storage and the adapter, but not a client's delay in receiving the reply.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use verbena_rfio_protocol::Request;
 
 use super::exposition::page::{Kind as Family, Page};
 
-/// What requests have in common that take about as long.
+/// Kinds of requests with similar latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Greeting, proof, data queue pair, ping.
+    /// Handshake, data queue pair, ping.
     Session,
     /// Opening and closing.
     Open,
@@ -24,9 +24,9 @@ pub enum Kind {
     Write,
     /// A small file, whole, in either direction.
     Small,
-    /// What else is done to an open file.
+    /// Other requests on an open file.
     File,
-    /// What is done by name.
+    /// Requests by name.
     Name,
 }
 
@@ -42,7 +42,7 @@ impl Kind {
         Self::Name,
     ];
 
-    /// The kind of a request.
+    /// Returns the kind of a request.
     pub fn of(request: &Request) -> Self {
         match request {
             Request::Hello(_)
@@ -88,7 +88,7 @@ impl Kind {
         }
     }
 
-    /// Its label.
+    /// Returns its label.
     pub fn label(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -103,8 +103,9 @@ impl Kind {
     }
 }
 
-/// Upper ends of the buckets, in nanoseconds, and as Prometheus has them, in seconds. A cached read on one host takes tens
-/// of microseconds, a disk's answer milliseconds, a wait for memory up to seconds.
+/// Upper bounds of the buckets, in nanoseconds, and in seconds as Prometheus writes them. A cached
+/// read on one host takes tens of microseconds, a disk's answer milliseconds, a wait for memory up
+/// to seconds.
 const BUCKETS: [(u64, &str); 12] = [
     (10_000, "1e-05"),
     (30_000, "3e-05"),
@@ -120,7 +121,7 @@ const BUCKETS: [(u64, &str); 12] = [
     (10_000_000_000, "10.0"),
 ];
 
-/// One kind's requests. The last bucket has no upper end.
+/// Requests of one kind. The last bucket has no upper bound.
 #[derive(Debug, Default)]
 struct Histogram {
     buckets: [AtomicU64; BUCKETS.len() + 1],
@@ -134,7 +135,7 @@ pub struct RequestTimes {
 }
 
 impl RequestTimes {
-    /// Notes a request that was answered.
+    /// Records an answered request.
     pub fn observe(&self, kind: Kind, took: Duration) {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let histogram = &self.kinds[kind as usize];
@@ -145,7 +146,7 @@ impl RequestTimes {
             .fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    /// The exposition: buckets that count everything up to their end, the sum, the count.
+    /// Renders the exposition: cumulative buckets, the sum, the count.
     pub fn render(&self, page: &mut Page) {
         const NAME: &str = "rfio_request_seconds";
         page.family(

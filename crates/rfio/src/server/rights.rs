@@ -1,25 +1,27 @@
-//! Rights by user, group, path and operation.
+//! Access rights by user, group, path and operation.
 //!
 //! # Rules
 //!
-//! - A line gives a user, or everybody, rights on a path and on all below it, up to the next deeper
-//!   line of the same user or of everybody.
-//! - A user has the rights of the deepest line of their own, of the deepest one of each of their
-//!   groups, and of the deepest one for everybody, together. Where no line reaches, there are none.
-//! - The file says who is in a group, or the issuer of the token that let the user in. The former
-//!   has no colon in its name and the latter has one, so neither can be taken for the other.
-//! - The path that is judged is the real one of what was opened, never the one in the request: the
-//!   export finds it after the kernel's walk, so links and `..` lead to no other rights.
-//! - A directory or file that has a line, or has one below it, keeps its name: with another name
-//!   the line would no longer be about it. Nor does anything take a name that has lines below it.
-//! - What moves or gets another name has no more rights there than here ([`Rights::may_move`]).
+//! - A line grants a user, or all users, rights on a path and all paths below it, up to the next
+//!   deeper line of the same user or of all users.
+//! - A user has the union of the rights of three kinds of lines: the user's deepest line, the
+//!   deepest line of each of the user's groups, and the deepest line for all users. Paths without a
+//!   line grant nothing.
+//! - Group membership comes from the file, or from the issuer of the token that authenticated the
+//!   user. The former have no colon in their names and the latter have one, so that neither can be
+//!   taken for the other.
+//! - Rights apply to the real path of the opened file, never to the path in the request: the export
+//!   determines it after the kernel's path walk, so links and `..` lead to no other rights.
+//! - A directory or file that has a line, or a line below it, cannot be renamed: the line would no
+//!   longer apply to it. Nor can anything take a name that has lines below it.
+//! - A move or rename must not gain rights ([`Rights::may_move`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::fields::{BadLine, Field, lines};
 
-/// Most components of a line's path: what a line costs in memory is bounded.
+/// Maximum number of components of a line's path; bounds the memory a line costs.
 const DEEPEST: usize = 64;
 
 /// A set of operations.
@@ -27,7 +29,7 @@ const DEEPEST: usize = 64;
 pub struct Operations(u8);
 
 impl Operations {
-    /// None.
+    /// No operation.
     pub const NONE: Self = Self(0);
     /// Read files.
     pub const READ: Self = Self(1);
@@ -37,7 +39,7 @@ impl Operations {
     pub const LIST: Self = Self(4);
     /// Remove, and move to another directory.
     pub const DELETE: Self = Self(8);
-    /// All of them.
+    /// All operations.
     pub const ALL: Self = Self(15);
 
     const NAMES: [(&'static str, Self); 4] = [
@@ -47,23 +49,23 @@ impl Operations {
         ("delete", Self::DELETE),
     ];
 
-    /// Both together.
+    /// Returns the union of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` are among these.
+    /// Returns whether `other` is a subset.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Those that are not in `other`.
+    /// Returns the difference.
     const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Reads `read,list`, `all` or `none`.
+    /// Parses `read,list`, `all` or `none`.
     fn parse(field: &Field) -> Result<Self, String> {
         match &field.raw[..] {
             b"all" => return Ok(Self::ALL),
@@ -96,10 +98,10 @@ impl fmt::Display for Operations {
     }
 }
 
-/// What a request needs on a path.
+/// Rights that a request needs on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Its attributes: any right there, or on something below it.
+    /// Read attributes: needs any right on the path, or on a path below it.
     Look,
     /// Any of these.
     AnyOf(Operations),
@@ -107,17 +109,17 @@ pub enum Need {
     All(Operations),
 }
 
-/// Who asks: the user, and the groups that their token names.
+/// The subject of an access check: the user, and the groups that their token names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     /// The user's name.
     pub user: String,
-    /// Groups as `ISSUER:GROUP`, where a token names some.
+    /// Groups as `ISSUER:GROUP`, if a token names some.
     pub groups: Vec<String>,
 }
 
 impl Subject {
-    /// Somebody without a token's groups.
+    /// Returns a subject without a token's groups.
     pub fn user(name: impl Into<String>) -> Self {
         Self {
             user: name.into(),
@@ -126,7 +128,7 @@ impl Subject {
     }
 }
 
-/// Whose line it is: a user or a group.
+/// Identifies a user or a group in the lines.
 type Number = u32;
 
 /// A component of the paths that lines name.
@@ -135,7 +137,7 @@ struct Node {
     children: HashMap<Box<[u8]>, usize>,
     everybody: Option<Operations>,
     some: HashMap<Number, Operations>,
-    /// Whether a line below gives everybody something, and whom else.
+    /// Whether a line below grants all users something, and the users and groups with such a line.
     leads_everybody: bool,
     leads: HashSet<Number>,
 }
@@ -146,18 +148,18 @@ pub struct Rights {
     nodes: Vec<Node>,
     users: HashMap<String, Number>,
     groups: HashMap<String, Number>,
-    /// The groups of users that the file names.
+    /// Groups of each user, as defined in the file.
     memberships: HashMap<String, Vec<Number>>,
     numbers: Number,
 }
 
 impl Rights {
-    /// Reads text: lines `USER OPERATIONS PATH`, `@GROUP OPERATIONS PATH` and
-    /// `@GROUP members USER,USER...`.
+    /// Parses a file of lines `USER OPERATIONS PATH`, `@GROUP OPERATIONS PATH` and `@GROUP members
+    /// USER,USER...`.
     ///
     /// # Errors
-    /// The first line that makes no sense, that says again what an earlier one says, or that gives
-    /// rights to a group of which nobody is a member.
+    /// Returns the first line that is invalid, repeats an earlier one, or grants rights to a group
+    /// without members.
     pub fn parse(text: &[u8]) -> Result<Self, BadLine> {
         let mut rights = Self {
             nodes: vec![Node::default()],
@@ -291,7 +293,7 @@ impl Rights {
         }
     }
 
-    /// What a user may do with what has this real path, from the service's root.
+    /// Returns a user's operations on a real path, relative to the service's root.
     pub fn of(&self, subject: &Subject, path: &[u8]) -> Operations {
         let mut own: Vec<(Number, Operations)> = self
             .numbers(subject)
@@ -308,17 +310,17 @@ impl Rights {
         own.fold(everybody, Operations::and)
     }
 
-    /// The numbers of lines that are about somebody: as the user, and as a member of groups.
+    /// Returns the numbers that apply to a subject: the user's and those of the user's groups.
     fn numbers<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = Number> + 'a {
         let own = self.users.get(&subject.user).into_iter();
         let groups = self.memberships.get(&subject.user).into_iter().flatten();
-        // What a token says of a group that the file defines is nothing.
+        // A token cannot make its bearer a member of a group that the file defines.
         let of_token = subject.groups.iter().filter(|group| group.contains(':'));
         let of_token = of_token.filter_map(|group| self.groups.get(group));
         own.chain(groups).chain(of_token).copied()
     }
 
-    /// Whether a user's rights on a path are enough.
+    /// Returns whether a user's rights on a path are sufficient.
     pub fn allow(&self, subject: &Subject, path: &[u8], need: Need) -> bool {
         let has = self.of(subject, path);
         match need {
@@ -328,8 +330,8 @@ impl Rights {
         }
     }
 
-    /// Whether a user, who has WRITE there and may take it away here, may move something from here
-    /// to there, or give it another name there.
+    /// Returns whether a user may move or rename `from` to `to`. The caller has checked that the
+    /// user may write at `to` and remove `from`.
     pub fn may_move(&self, subject: &Subject, from: &[u8], to: &[u8]) -> bool {
         let gained = self
             .of(subject, to)
@@ -340,7 +342,7 @@ impl Rights {
         gained == Operations::NONE && !is_named && !leads_on
     }
 
-    /// Whether the path is above one on which the user has rights.
+    /// Returns whether the path is above one on which the user has rights.
     fn leads(&self, subject: &Subject, path: &[u8]) -> bool {
         let Some(node) = self.node(path) else {
             return false;
@@ -354,7 +356,7 @@ impl Rights {
         self.walk(path).nth(depth)
     }
 
-    /// The nodes from the root towards a path, as far as there are some.
+    /// Returns the existing nodes from the root towards a path.
     fn walk<'a>(&'a self, path: &[u8]) -> impl Iterator<Item = &'a Node> {
         let mut parts = components(path);
         std::iter::successors(Some(&self.nodes[0]), move |node| {
@@ -364,7 +366,7 @@ impl Rights {
     }
 }
 
-/// The components of a path, without those that mean nothing.
+/// Returns the components of a path without empty ones and `.`.
 pub(super) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/')
         .filter(|part| !part.is_empty() && *part != b".")
@@ -399,7 +401,7 @@ mod tests {
             ("cy", "/private/deep/er", ""),
             ("cy", "/privateer", "read,list"),
             ("ann", "/home/ann/x", "read,write,list,delete"),
-            // Everybody's line gives what the user's own deeper one does not take away.
+            // The line for all users grants list, which the user's deeper line does not remove.
             ("ann", "/home/ann/old/x", "read,list"),
             ("ann", "/home", "read,list"),
             ("bob", "/home", "read,list"),
@@ -414,7 +416,7 @@ mod tests {
         let rights = rights("ann read /a/b\n");
         assert_eq!(said(&rights, "ann", "/a"), "");
         assert!(!allow(&rights, "ann", b"/a", Need::All(Operations::LIST)));
-        // But the way there can be looked at, by whom it leads somewhere.
+        // But its attributes can be read by the user whose path leads through it.
         assert!(allow(&rights, "ann", b"/a", Need::Look));
         assert!(allow(&rights, "ann", b"/", Need::Look));
         assert!(!allow(&rights, "bob", b"/a", Need::Look));
@@ -493,13 +495,13 @@ mod tests {
             ("ann", "/data/x", "read,list"),
             ("ann", "/data/raw/x", ""),
             ("ann", "/pub", "list"),
-            // One group's deeper line takes away what that group gave, and nothing else.
+            // A group's deeper line removes only that group's rights.
             ("bob", "/data/raw/x", "write,delete"),
             ("bob", "/data", "read,write,list,delete"),
             ("a,b", "/data", "write"),
             ("cy", "/data", ""),
             ("physics", "/data", ""),
-            // Nobody is a group, whatever they are called.
+            // A user's name never denotes a group.
             ("@physics", "/data", ""),
             ("@physics", "/other", "read"),
             ("ann", "/other", ""),
@@ -555,7 +557,7 @@ mod tests {
         assert!(took.as_secs() < 10, "{took:?}");
     }
 
-    /// The rules, written without a tree.
+    /// Reference implementation of the rules, without a tree.
     fn expected(lines: &[(Option<u8>, u8, Vec<u8>)], user: u8, path: &[u8]) -> u8 {
         let deepest = |whose: Option<u8>| {
             let covers =

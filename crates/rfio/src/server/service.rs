@@ -1,4 +1,4 @@
-//! What all sessions of one service share.
+//! State shared by all sessions of one service.
 
 use std::collections::HashSet;
 use std::io;
@@ -38,19 +38,19 @@ pub struct Limits {
     pub buffers: usize,
     /// Of those, for one user.
     pub buffers_per_user: usize,
-    /// Bytes of cached blocks that may be on their way to one user.
+    /// Bytes of cached blocks that may be in flight to one user.
     pub in_flight_per_user: usize,
-    /// Largest payload and largest read.
+    /// Maximum payload and maximum read, in bytes.
     pub payload: usize,
-    /// Most ranges of a vector. A request's body may have no more bytes than they need.
+    /// Maximum number of ranges of a vector. It also bounds the length of a request's body.
     pub ranges: usize,
-    /// Bytes that may wait for one slow reader.
+    /// Bytes that may be queued for one slow reader.
     pub waiting: usize,
     /// Open files per session.
     pub handles: usize,
-    /// Connections that are not authenticated yet.
+    /// Unauthenticated connections.
     pub strangers: usize,
-    /// Sessions and queue pairs.
+    /// Caps on sessions, queue pairs and open files.
     pub caps: Caps,
 }
 
@@ -82,33 +82,33 @@ impl Default for Limits {
 /// The service.
 #[derive(Debug)]
 pub struct Service {
-    /// What is served.
+    /// The exported directories.
     pub exports: Exports,
-    /// How they are read.
+    /// The way files are read.
     pub storage: Storage,
-    /// Blocks of files.
+    /// Cached blocks of files.
     pub cache: Arc<Cache>,
-    /// Memory besides.
+    /// Memory outside the cache.
     pub buffers: Arc<Budget>,
     /// Caps per user.
     pub quotas: Arc<Quotas>,
     /// Limits by address.
     pub addresses: Arc<Addresses>,
-    /// What users may do by path, if that is configured.
+    /// Rights by path, if configured.
     rights: RwLock<Option<Arc<Rights>>>,
-    /// Which users of this host the users act as, if they do not act as the daemon's own.
+    /// The local users that users act as; `None` if all act as the daemon's own.
     pub identities: Option<Identities>,
     /// The banned users.
     bans: RwLock<Arc<Bans>>,
-    /// The sessions that stand.
+    /// The established sessions.
     pub standing: Arc<Sessions>,
-    /// Whether nothing new is begun any more.
+    /// Whether new requests are refused because the service stops.
     is_stopping: AtomicBool,
-    /// Who waits to be let in.
+    /// Sessions that wait to be admitted.
     pub room: Room,
-    /// Who did what.
+    /// The audit log.
     pub audit: Audit,
-    /// What each session and each file moved.
+    /// The accounting log of sessions and files.
     pub accounting: Accounting,
     /// Counters.
     pub metrics: Metrics,
@@ -116,15 +116,15 @@ pub struct Service {
     pub users: Users,
     /// Sizes and caps.
     pub limits: Limits,
-    /// A file of this many bytes without any storage behind it, at `/.rfio-unfilled`, for measurements.
+    /// Size in bytes of a file without storage at `/.rfio-unfilled`, for measurements.
     pub unfilled: Option<u64>,
-    /// The fabric, where there is one.
+    /// The adapter's state, if there is an adapter.
     pub fabric: Option<ServerFabric>,
     sole_writers: Arc<Mutex<HashSet<(u64, u64)>>>,
     sessions: AtomicU64,
 }
 
-/// Holds a file against other sole writers.
+/// Reserves a file against other sole writers.
 #[derive(Debug)]
 pub struct SoleWriter {
     files: Arc<Mutex<HashSet<(u64, u64)>>>,
@@ -132,13 +132,20 @@ pub struct SoleWriter {
 }
 
 impl Service {
-    /// A service that nobody talks to yet; data travel in the control connection.
+    /// Creates a service whose data travel in the control connection.
+    ///
+    /// # Errors
+    /// The cache cannot be allocated.
     pub fn new(exports: Exports, limits: Limits, audit: Audit) -> io::Result<Self> {
         let cache = Cache::new(limits.cache, limits.block)?;
         Ok(Self::with_cache(exports, limits, audit, cache, None))
     }
 
-    /// The same, with data by RDMA for clients that can: the cache is registered with the adapter, for the server alone.
+    /// Creates a service that offers data transfer by RDMA: the cache is registered with the
+    /// adapter, for local access only.
+    ///
+    /// # Errors
+    /// Memory cannot be allocated or registered.
     pub fn with_adapter(
         exports: Exports,
         limits: Limits,
@@ -147,7 +154,7 @@ impl Service {
     ) -> Result<Self, FabricError> {
         let blocks = (limits.cache / limits.block).max(2);
         let arena = registered(&adapter, blocks * limits.block)?;
-        // Half of the memory outside the cache is for what is staged.
+        // Half of the memory outside the cache is for staging.
         let slots = (limits.buffers / 2 / limits.payload).max(2);
         let fabric = ServerFabric::new(adapter, slots, limits.payload)?;
         let cache = Cache::in_arena(arena, limits.block);
@@ -196,7 +203,7 @@ impl Service {
         }
     }
 
-    /// What users may do by path, if that is configured.
+    /// Returns the rights by path, if configured.
     pub fn rights(&self) -> Option<Arc<Rights>> {
         let rights = self.rights.read();
         rights.unwrap_or_else(|poison| poison.into_inner()).clone()
@@ -211,15 +218,16 @@ impl Service {
         *now = rights.map(Arc::new);
     }
 
-    /// Whether a user is banned.
+    /// Returns whether a user is banned.
     pub fn is_banned(&self, user: &str) -> bool {
         let bans = self.bans.read();
         bans.unwrap_or_else(|poison| poison.into_inner()).has(user)
     }
 
-    /// Bans these users from now on, and ends their sessions; how many.
+    /// Replaces the list of banned users and ends their sessions; returns how many.
     pub fn replace_bans(&self, bans: Bans) -> usize {
-        // A session is listed before it looks at the bans: it finds itself banned, or is found.
+        // A session is listed before it checks the bans: it either finds itself banned or is found
+        // here.
         *self
             .bans
             .write()
@@ -229,12 +237,15 @@ impl Service {
         })
     }
 
-    /// Begins nothing new from now on.
+    /// Begins to stop: new requests are refused from now on.
     pub fn begin_to_stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Why nothing new is begun, if the service is stopping.
+    /// Checks that the service is not stopping.
+    ///
+    /// # Errors
+    /// ESHUTDOWN if it is.
     pub fn refuse_if_stopping(&self) -> Result<(), Refusal> {
         match self.is_stopping.load(Ordering::Relaxed) {
             false => Ok(()),
@@ -245,12 +256,12 @@ impl Service {
         }
     }
 
-    /// A number for a new session.
+    /// Returns a number for a new session.
     pub fn next_session(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The right to be the only writer of a file, if nobody has it.
+    /// Reserves a file for one writer, unless it is reserved already.
     pub fn sole_writer(&self, device: u64, inode: u64) -> Option<SoleWriter> {
         let mut files = self
             .sole_writers
@@ -263,12 +274,12 @@ impl Service {
         })
     }
 
-    /// The logs that are kept.
+    /// Iterates over the logs that are kept.
     pub fn logs(&self) -> impl Iterator<Item = &Log> {
         self.audit.log().into_iter().chain(self.accounting.log())
     }
 
-    /// The page of metrics.
+    /// Renders the page of metrics.
     pub fn render_metrics(&self, format: Format) -> String {
         let (ready, pinned) = self.cache.occupancy();
         let staging = self

@@ -1,4 +1,4 @@
-//! The open sessions: listed for administrators, and marked when they are to end.
+//! The open sessions: listed for administrators, and marked when they have to end.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -13,7 +13,7 @@ use super::audit::Who;
 pub struct Session {
     /// Its number in this run of the service.
     pub number: u64,
-    /// Whose it is.
+    /// Its user.
     pub user: String,
     peer: String,
     since: SystemTime,
@@ -22,7 +22,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// As JSON.
+    /// Describes the session as JSON.
     pub fn describe(&self) -> Value {
         let since = self.since.duration_since(UNIX_EPOCH).unwrap_or_default();
         json!({
@@ -34,11 +34,11 @@ impl Session {
     }
 }
 
-/// All sessions that stand.
+/// All established sessions.
 #[derive(Debug, Default)]
 pub struct Sessions(Mutex<HashMap<u64, Arc<Session>>>);
 
-/// A session's place among them, until it is dropped.
+/// A session's entry in the list, until dropped.
 #[derive(Debug)]
 pub struct Listed {
     sessions: Arc<Sessions>,
@@ -66,7 +66,8 @@ impl Sessions {
         }
     }
 
-    /// Has sessions end: their event loops do it within half a second. How many are newly to end.
+    /// Marks sessions for ending, which their event loops do within half a second. Returns how many
+    /// were newly marked.
     pub fn end(&self, why: &str, which: impl Fn(&Session) -> bool) -> usize {
         let sessions = self.lock();
         let chosen = sessions.values().filter(|session| which(session));
@@ -75,7 +76,7 @@ impl Sessions {
             .count()
     }
 
-    /// All, the oldest first.
+    /// Returns all sessions, the oldest first.
     pub fn all(&self) -> Vec<Arc<Session>> {
         let mut all: Vec<_> = self.lock().values().cloned().collect();
         all.sort_by_key(|session| session.number);
@@ -84,7 +85,7 @@ impl Sessions {
 }
 
 impl Listed {
-    /// Why the session is to end, if it is.
+    /// Returns the reason if the session is marked for ending.
     pub fn is_to_end(&self) -> Option<&str> {
         self.session.end.get().map(String::as_str)
     }

@@ -1,8 +1,9 @@
 //! One event loop: its share of the connections, on one thread.
 //!
-//! Edge cases that the loop owns: strangers that say nothing (a deadline, and a cap: the oldest goes when a new one
-//! comes), readers that take nothing (their data are bounded, and after a long stall the session ends), sessions that
-//! wait for memory (tried again a little later), and a stop (what is under way is finished, within a deadline).
+//! The loop handles these edge cases: unauthenticated peers that send nothing (a deadline, and a
+//! cap: the oldest is dropped when a new one connects), clients that read nothing (their data are
+//! bounded, and after a long stall the session ends), sessions that wait for memory (retried a
+//! little later), and a stop (requests in progress are finished, within a deadline).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -24,13 +25,14 @@ use crate::socket::Socket;
 /// Deadlines of an event loop.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
-    /// For the greeting and the proof.
+    /// For the handshake and the authentication.
     pub greeting: Duration,
-    /// For a client that has data waiting and takes none, or has begun to send some and does not go on.
+    /// For a client that has pending data and reads none, or has begun to send a request and
+    /// stopped.
     pub stall: Duration,
-    /// For a client whose host does not answer any more.
+    /// For a client whose host no longer responds.
     pub vanish: Duration,
-    /// For what is under way when the server stops.
+    /// For requests in progress when the server stops.
     pub stop: Duration,
 }
 
@@ -50,31 +52,34 @@ impl Default for Deadlines {
 pub enum Message {
     /// A connection, accepted elsewhere.
     New(Socket, Origin),
-    /// A worker's result.
+    /// A worker's result, and the connection's token.
     Finished(u64, Box<Finished>),
-    /// Finish and end.
+    /// Finish requests in progress, then end.
     Stop,
 }
 
-/// Where messages to an event loop are left.
+/// Queue of messages to an event loop.
 #[derive(Debug)]
 pub struct Inbox {
     left: Mutex<Left>,
     wake: OwnedFd,
 }
 
-/// The messages, and when the loop wants to be told of them.
+/// The queued messages, and when to wake the loop.
 #[derive(Debug)]
 struct Left {
     messages: Vec<Message>,
-    /// Workers' results of which it wants to be told together.
+    /// Number of workers' results after which the loop is woken.
     enough: usize,
-    /// Whether it was told, and has not taken them yet.
+    /// Whether it was woken and has not taken the messages yet.
     told: bool,
 }
 
 impl Inbox {
-    /// An empty one.
+    /// Creates an empty queue.
+    ///
+    /// # Errors
+    /// The eventfd cannot be created.
     pub fn new() -> io::Result<Arc<Self>> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let left = Left {
@@ -94,7 +99,7 @@ impl Inbox {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Leaves a message, and wakes the loop unless it is awake or waits for more.
+    /// Queues a message, and wakes the loop unless it is awake or waits for more results.
     pub fn post(&self, message: Message) {
         let mut left = self.left();
         let is_result = matches!(message, Message::Finished(..));
@@ -103,19 +108,20 @@ impl Inbox {
         left.told |= wakes;
         drop(left);
         if wakes {
-            // Fails only when the counter is full, and then the loop is awake.
+            // Fails only if the counter is full, in which case the loop is awake.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
     }
 
-    /// Says of how many results the loop wants to be told together; whether it may sleep till then.
+    /// Sets the number of results after which the loop is woken; returns whether it may sleep until
+    /// then.
     fn is_slept_on(&self, enough: usize) -> bool {
         let mut left = self.left();
         left.enough = enough;
         left.messages.len() < enough
     }
 
-    /// The loop is awake, and need not be woken for what was left before.
+    /// Consumes the wake-up: the loop is awake and sees all earlier messages.
     fn is_heard(&self) {
         let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
     }
@@ -129,26 +135,26 @@ impl Inbox {
 
 const WAKE: u64 = u64::MAX;
 
-/// Of how many results the loop is told together at most.
+/// Maximum number of results per wake-up.
 const MOST_TOGETHER: usize = 16;
 
 /// How long the first of several results may wait for the others.
 const TOGETHER: Duration = Duration::from_micros(100);
 
-/// How soon a session that waits for memory is tried again.
+/// Interval at which a session that waits for memory is retried.
 const STARVED_RETRY: Duration = Duration::from_millis(5);
 
-/// How long a session has done nothing before another may take its place.
+/// How long a session must have been idle before another may take its place.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// How long the sessions of one user together keep the loop from those of another.
+/// How long the sessions of one user together may occupy the loop before another user's turn.
 const TURN: Duration = Duration::from_millis(1);
 
-/// How long a session that is idle when the service stops is kept, for requests that are on their
-/// way to be refused in words.
+/// How long an idle session is kept when the service stops, so that requests in flight are refused
+/// with a message.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// How often deadlines are looked at.
+/// Interval at which deadlines are checked.
 const TICK: Duration = Duration::from_millis(500);
 
 struct Entry {
@@ -171,15 +177,19 @@ pub struct Shard {
     starved: Vec<u64>,
     again: Vec<u64>,
     next: u64,
-    /// Requests that workers have.
+    /// Number of requests that workers have.
     working: usize,
-    /// Whether results come in: who waits for the first of a slow storage is not kept waiting for the second.
+    /// Whether results are arriving. If the storage is slow, the first result is not delayed for
+    /// the second.
     flowing: bool,
     stopping: Option<Instant>,
 }
 
 impl Shard {
-    /// A loop without connections.
+    /// Creates a loop without connections.
+    ///
+    /// # Errors
+    /// The epoll instance cannot be created.
     pub fn new(
         inbox: Arc<Inbox>,
         context: Arc<Context>,
@@ -213,6 +223,9 @@ impl Shard {
     }
 
     /// Runs until it is stopped.
+    ///
+    /// # Errors
+    /// epoll_wait(2) fails.
     pub fn run(mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(256);
         let mut checked = Instant::now();
@@ -248,7 +261,8 @@ impl Shard {
         }
     }
 
-    /// Gives each user a turn; what a user's turn is too short for comes again after the others and after new events.
+    /// Gives each user a turn. The rest of a user's turn is resumed after the others' turns and
+    /// after new events.
     fn take_turns(&mut self, due: Vec<u64>, now: Instant) {
         let mut seen = HashSet::new();
         let mut users: HashMap<usize, VecDeque<u64>> = HashMap::new();
@@ -272,10 +286,10 @@ impl Shard {
         self.again.extend(users.into_values().flatten());
     }
 
-    /// How long to sleep at most.
+    /// Returns how long to sleep at most.
     fn patience(&self) -> Duration {
         let enough = match self.flowing {
-            // Of what is under way a half: by then the other half keeps the workers busy.
+            // Half of those in progress: the other half keeps the workers busy meanwhile.
             true => (self.working / 2).clamp(1, MOST_TOGETHER),
             false => 1,
         };
@@ -326,12 +340,13 @@ impl Shard {
             && self.strangers.len() >= self.most_strangers.max(1)
             && self.context.service.addresses.refuse(address)
         {
-            // It would be told that it is refused; nobody else has to go for that.
+            // This connection would be refused anyway, so no other has to make room for it.
             count(&self.context.service.metrics.turned_away, 1);
             return None;
         }
         while self.strangers.len() >= self.most_strangers.max(1) {
-            // The newest stranger is likelier to be honest than the one that has said nothing the longest.
+            // The newest peer is likelier to be honest than the one that has been silent the
+            // longest.
             let oldest = self.strangers.pop_front()?;
             self.turn_away(oldest);
         }
@@ -362,7 +377,8 @@ impl Shard {
     }
 
     fn turn_away(&mut self, token: u64) {
-        // Counted before its connection ends: whoever sees that end may look at once.
+        // Counted before its connection ends, since a client that sees the end may read the counter
+        // at once.
         if let Some(_ended_below) = self.entries.remove(&token) {
             count(&self.context.service.metrics.turned_away, 1);
         }
@@ -376,7 +392,8 @@ impl Shard {
         if let Some((pair, events)) = entry.conversation.fabric_events()
             && pair != entry.watched
         {
-            // The descriptor leaves the set by itself when the pair goes and it is closed.
+            // The descriptor leaves the epoll set when the queue pair is destroyed and it is
+            // closed.
             let added = epoll::add(
                 &self.epoll,
                 events,
@@ -426,7 +443,7 @@ impl Shard {
         }
     }
 
-    /// Lets sessions go that do nothing and hold nothing, the longest idle first, for those who wait to be let in.
+    /// Ends idle sessions that hold nothing, the longest idle first, to make room for waiting ones.
     fn make_room(&mut self, now: Instant) {
         for wish in self.context.service.room.wishes() {
             let idlest = self
@@ -493,7 +510,8 @@ impl Shard {
 
 fn flags(interest: Interest) -> EventFlags {
     if interest == Interest::default() {
-        // Hang-ups are always reported; once is enough while nothing is wanted.
+        // Hang-ups are always reported; edge-triggered, so that one is reported once while no event
+        // is wanted.
         return EventFlags::ET | EventFlags::RDHUP;
     }
     let mut flags = EventFlags::empty();

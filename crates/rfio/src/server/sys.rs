@@ -1,14 +1,17 @@
-//! The few system calls that the safe wrappers lack, a safe function each.
+//! Safe functions for system calls without a safe wrapper.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use verbena_rfio_protocol::request::LockAction;
 
-/// access(2) on what a descriptor names, by the effective ids: faccessat2(2) with an empty path.
+/// Calls access(2) on a descriptor, with the effective ids: faccessat2(2) with an empty path.
+///
+/// # Errors
+/// The error of faccessat2(2).
 pub fn access(file: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
-    // SAFETY: a descriptor that lives during the call, a static C string, and integers.
+    // SAFETY: a descriptor that is open during the call, a static C string, and integers.
     let result = unsafe {
         libc::syscall(
             libc::SYS_faccessat2,
@@ -25,10 +28,14 @@ pub fn access(file: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Locks part of a file for its open description (fcntl(2), `F_OFD_SETLK`), so that a session's lock ends with it.
+/// Locks part of a file for its open file description (fcntl(2), `F_OFD_SETLK`), so that a
+/// session's lock ends with it.
+///
+/// # Errors
+/// EACCES if a tested range is locked; the error of fcntl(2).
 pub fn lock(file: BorrowedFd<'_>, action: LockAction, offset: u64, length: u64) -> io::Result<()> {
     let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
-    // SAFETY: `flock` is plain integers, for which zero is a value.
+    // SAFETY: `flock` consists of integers, for which zero is valid.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
     range.l_type = if action == LockAction::Unlock {
         libc::F_UNLCK
@@ -43,7 +50,7 @@ pub fn lock(file: BorrowedFd<'_>, action: LockAction, offset: u64, length: u64) 
     } else {
         libc::F_OFD_SETLK
     };
-    // SAFETY: a live descriptor and a `flock` that the kernel reads and may write.
+    // SAFETY: a live descriptor, and a `flock` that the kernel reads and may write.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), command, &mut range) };
     if result != 0 {
         return Err(io::Error::last_os_error());

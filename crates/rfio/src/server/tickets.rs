@@ -1,9 +1,10 @@
-//! Tickets that are taken: whose, when, and each once.
+//! Acceptance of tickets: by issuer and time, and each ticket once.
 //!
-//! What was redeemed is remembered until nobody would take it any more. The bounds of that: a ticket may be good for
-//! [`LONGEST_LIFE`] at most, and no more than [`MOST`] are remembered at a time, beyond which none is taken. What was redeemed
-//! before a restart is not remembered, so a ticket must have been issued after the start. Clocks of issuer and server may
-//! differ by the skew that is allowed; where they may, all of this errs on the side of refusing.
+//! A redeemed ticket is remembered until it could no longer be accepted. The bounds: a ticket is
+//! valid for [`LONGEST_LIFE`] at most, and at most [`MOST`] are remembered at a time; beyond that
+//! none is accepted. Redemptions before a restart are not remembered, so a ticket must have been
+//! issued after the start. Clocks of issuer and server may differ by the permitted skew; in cases
+//! of doubt the ticket is refused.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -15,28 +16,28 @@ use verbena_rfio_protocol::ticket::{Claims, LONGEST_LIFE};
 use crate::auth::secrets::Secrets;
 use crate::auth::ticket::now;
 
-/// The most tickets that are remembered at a time: 4,000 a second of those that are good for a minute.
+/// Maximum number of tickets remembered at a time: 4,000 a second with a lifetime of a minute.
 pub const MOST: usize = 1 << 18;
 
-/// How far the clocks of issuer and server may be apart, unless it is said.
+/// Default for the permitted difference between the clocks of issuer and server.
 pub const USUAL_SKEW: Duration = Duration::from_secs(5);
 
-/// Why a ticket, which is genuine, is not taken.
+/// Why a genuine ticket is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Untimely {
     /// It was redeemed before.
     #[error("the ticket has been used: each is good once; ask for another")]
     Used,
-    /// It is too old, by so many nanoseconds.
+    /// It is too old, by this number of nanoseconds.
     #[error("the ticket has expired, {} s ago by this server's clock; ask for another", .0 / SECOND)]
     Expired(i64),
-    /// It is of a time that is not yet, by so many nanoseconds.
+    /// It was issued in the future, by this number of nanoseconds.
     #[error("the ticket is from {} s in the future: the clocks of its issuer and of this server differ", .0 / SECOND)]
     Future(i64),
-    /// It is good for longer than any may be.
+    /// Its lifetime is out of range.
     #[error("the ticket is good for longer than {} s, or for no time at all", LONGEST_LIFE / SECOND)]
     Life,
-    /// It may have been redeemed with the server that was here before.
+    /// It may have been redeemed before the server's restart.
     #[error("the ticket may be from before this server's start; ask for another in some seconds")]
     BeforeTheStart,
     /// There is no room to remember it.
@@ -46,7 +47,7 @@ pub enum Untimely {
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Who may issue tickets, and which were redeemed.
+/// The issuers of tickets, and the redeemed tickets.
 #[derive(Debug)]
 pub struct Tickets {
     issuers: RwLock<Arc<Secrets>>,
@@ -56,23 +57,25 @@ pub struct Tickets {
     redeemed: Mutex<Redeemed>,
 }
 
-/// What was redeemed and could be tried again.
+/// Redeemed tickets that could be presented again.
 #[derive(Debug, Default)]
 struct Redeemed {
     nonces: HashSet<[u8; 16]>,
-    /// By when they expire, the first on top.
+    /// Ordered by expiry, the earliest on top.
     expiries: BinaryHeap<Reverse<(i64, [u8; 16])>>,
-    /// What expires no later than this may have been forgotten. The clock may be set back behind it.
+    /// Tickets that expire no later than this may have been forgotten. The clock may be set back
+    /// before it.
     forgotten: i64,
 }
 
 impl Tickets {
-    /// No issuer is trusted.
+    /// Returns a store that trusts no issuer.
     pub fn none() -> Self {
         Self::of(Secrets::default(), USUAL_SKEW)
     }
 
-    /// Tickets of these issuers, whose clocks may differ by `skew` from this host's.
+    /// Returns a store for tickets of these issuers, whose clocks may differ by `skew` from this
+    /// host's.
     pub fn of(issuers: Secrets, skew: Duration) -> Self {
         Self {
             issuers: RwLock::new(Arc::new(issuers)),
@@ -83,7 +86,7 @@ impl Tickets {
         }
     }
 
-    /// Whose tickets are taken from now on.
+    /// Replaces the accepted issuers.
     pub fn replace_issuers(&self, issuers: Secrets) {
         *self
             .issuers
@@ -91,18 +94,21 @@ impl Tickets {
             .unwrap_or_else(|poison| poison.into_inner()) = Arc::new(issuers);
     }
 
-    /// The issuers' secrets.
+    /// Returns the issuers' secrets.
     pub fn issuers(&self) -> Arc<Secrets> {
         let issuers = self.issuers.read();
         Arc::clone(&issuers.unwrap_or_else(|poison| poison.into_inner()))
     }
 
-    /// Whether there is any issuer.
+    /// Returns whether there is any issuer.
     pub fn are_taken(&self) -> bool {
         !self.issuers().is_empty()
     }
 
-    /// Takes a ticket, whose claims were proved, at a time in nanoseconds since 1970.
+    /// Redeems a ticket with verified claims at `now`, in nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// Why it is refused.
     pub fn redeem(&self, claims: &Claims, now: i64) -> Result<(), Untimely> {
         let (issued, expires) = (claims.issued, claims.expires);
         if !(1..=LONGEST_LIFE).contains(&expires.saturating_sub(issued)) {
@@ -135,7 +141,7 @@ impl Tickets {
 }
 
 impl Redeemed {
-    /// Forgets what expired before a time.
+    /// Forgets tickets that expired before `time`.
     fn forget_until(&mut self, time: i64) {
         while let Some(&Reverse((expires, nonce))) = self.expiries.peek()
             && expires < time
@@ -190,7 +196,8 @@ mod tests {
             tickets.redeem(&ticket, issued + SECOND),
             Err(Untimely::Used)
         );
-        // Up to the last moment at which it would be taken, and never again after it, wherever the clock goes.
+        // Refused as used up to the last moment of its validity, and refused afterwards even if the
+        // clock is set back.
         let last = issued + life + SKEW;
         assert_eq!(tickets.redeem(&ticket, last), Err(Untimely::Used));
         assert_eq!(
@@ -201,7 +208,7 @@ mod tests {
             tickets.redeem(&ticket, issued),
             Err(Untimely::Expired(_))
         ));
-        // A clock that was ahead and is set right again takes what is issued then.
+        // After a clock that was ahead is corrected, newly issued tickets are accepted.
         let next = claims(2, issued + life + 1, life);
         assert_eq!(tickets.redeem(&next, issued + life + 1), Ok(()));
     }
@@ -266,7 +273,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the times and however the clock jumps: none is taken twice, and no more are remembered than may be.
+        /// For any times and clock jumps no ticket is accepted twice, and the number of remembered
+        /// tickets stays within its bound.
         #[test]
         fn none_is_taken_twice(steps in prop::collection::vec((0u64..8, -400i64..400), 1..200)) {
             let base = 1_000_000 * SECOND;
@@ -274,7 +282,8 @@ mod tests {
             let lives = [1, 5, 60, 300, 30, 2, 299, 120];
             let mut taken = HashSet::new();
             for (number, clock) in steps {
-                // A ticket is what it was made: its times do not depend on when it is shown.
+                // A ticket's times are fixed when it is issued and do not depend on when it is
+                // shown.
                 let issued = base + (number as i64 * 37 % 200) * SECOND;
                 let ticket = claims(number, issued, lives[number as usize] * SECOND);
                 if tickets.redeem(&ticket, base + clock * SECOND).is_ok() {

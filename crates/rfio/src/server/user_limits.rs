@@ -1,27 +1,27 @@
-//! Caps and reserves of single users, beside those that hold for everybody.
+//! Caps and reserves of single users, in addition to those for all users.
 
 use std::collections::HashMap;
 
 use super::fields::{BadLine, Field, lines};
 use super::quota::{Caps, Resource};
 
-/// Most users that have a reserve: it is looked at each time that something is taken.
+/// Maximum number of users with a reserve: all reserves are checked whenever a resource is taken.
 const MOST_RESERVES: usize = 1000;
 
 /// A user's own cap of a resource, and the reserve that is kept free for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Terms {
-    /// At most; as others, if it is not said.
+    /// The cap; `None` for the general one.
     pub most: Option<usize>,
-    /// At least, whatever others have.
+    /// Units kept free for this user.
     pub reserve: usize,
 }
 
-/// All users that have terms of their own.
+/// All users with their own terms.
 #[derive(Debug, Default)]
 pub struct UserLimits {
     terms: HashMap<String, HashMap<Resource, Terms>>,
-    /// The users that have a reserve, and how much.
+    /// The users with a reserve, and its size.
     reserves: HashMap<Resource, Vec<(String, usize)>>,
 }
 
@@ -33,10 +33,11 @@ const RESOURCES: [(&str, Resource); 3] = [
 ];
 
 impl UserLimits {
-    /// Reads text: lines `USER [sessions=N] [files=N] [queue-pairs=N]`, each also as `reserve-`.
+    /// Parses lines `USER [sessions=N] [files=N] [queue-pairs=N]`, each word also with the prefix
+    /// `reserve-`.
     ///
     /// # Errors
-    /// The first line that makes no sense, or with which more is kept than half of what there is.
+    /// The first line that is invalid, or with which the reserves exceed half of a resource.
     pub fn parse(text: &[u8], caps: &Caps) -> Result<Self, BadLine> {
         let mut limits = Self::default();
         for line in lines(text) {
@@ -77,13 +78,13 @@ impl UserLimits {
         Ok(limits)
     }
 
-    /// A user's terms.
+    /// Returns a user's terms.
     pub(super) fn of(&self, user: &str, resource: Resource) -> Terms {
         let terms = self.terms.get(user).and_then(|terms| terms.get(&resource));
         terms.copied().unwrap_or_default()
     }
 
-    /// The users with a reserve of a resource.
+    /// Returns the users with a reserve of a resource.
     pub(super) fn reserves(&self, resource: Resource) -> &[(String, usize)] {
         self.reserves.get(&resource).map_or(&[], Vec::as_slice)
     }

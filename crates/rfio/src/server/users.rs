@@ -1,5 +1,5 @@
-//! Counters by user, for so many users: a label with a value for each of an unbounded number of
-//! users is what makes a Prometheus server run out of memory.
+//! Counters by user, for a bounded number of users: labels with unbounded values make a Prometheus
+//! server run out of memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,17 +10,17 @@ use super::exposition::page::{Kind, Page};
 use super::metrics::Carrier;
 use super::session::greeting::ANONYMOUS;
 
-/// The label of those that have no counters of their own.
+/// The label of users without their own counters.
 const OTHER: &str = "other";
 
-/// What one user did since the start of the service.
+/// Counters of one user since the start of the service.
 #[derive(Debug, Default)]
 pub struct User {
-    /// Sessions that were accepted.
+    /// Accepted sessions.
     pub sessions: AtomicU64,
-    /// Of those, the ones that stand.
+    /// Of those, the established ones.
     pub standing: AtomicU64,
-    /// Files that were closed, or moved whole.
+    /// Files that were closed, or transferred whole.
     pub files: AtomicU64,
     /// Requests that were carried out or refused.
     pub requests: AtomicU64,
@@ -30,7 +30,7 @@ pub struct User {
     pub moved: Moved,
 }
 
-/// The first users that came, and all others together.
+/// The first users that connected, and all others together.
 #[derive(Debug)]
 pub struct Users {
     most: usize,
@@ -45,7 +45,7 @@ impl Default for Users {
 }
 
 impl Users {
-    /// Counters of their own for so many users.
+    /// Creates separate counters for at most `most` users.
     pub fn at_most(most: usize) -> Self {
         Self {
             most,
@@ -54,7 +54,8 @@ impl Users {
         }
     }
 
-    /// A user's counters. Strangers that are let in count as one user, whatever their address.
+    /// Returns a user's counters. Anonymous clients count as one user, regardless of their
+    /// addresses.
     pub fn of(&self, user: &str) -> Arc<User> {
         let label = match user.split_once('@') {
             Some((ANONYMOUS, _)) => ANONYMOUS,

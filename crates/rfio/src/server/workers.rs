@@ -1,11 +1,12 @@
-//! Threads that may wait for storage, so that event loops do not; shared fairly among users.
+//! Threads for blocking storage access, so that event loops never block; shared fairly among users.
 //!
-//! # The law
+//! # Rules
 //!
-//! - The next task is that of the user who has had the least time of the workers so far. What a task costs is what it took,
-//!   not what it said. A user who was idle starts where the others are: nobody saves up.
-//! - All but one of the workers may be busy for one user. The last one is for somebody else, so a user whose every task
-//!   waits for a slow disk keeps nobody out.
+//! - The next task belongs to the user that has used the least worker time so far. The cost of a
+//!   task is its measured time, not an estimate. A user that was idle starts at the level of the
+//!   others: idleness earns no credit.
+//! - All but one of the workers may be busy for one user. The last one is reserved for other users,
+//!   so a user whose every task waits for a slow disk blocks no other.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -18,24 +19,25 @@ type Task = Box<dyn FnOnce() + Send>;
 struct User {
     tasks: VecDeque<Task>,
     running: usize,
-    /// Time of the workers, counted from where the others were when this user came.
+    /// Worker time used, counted from the others' level when this user arrived.
     spent: Duration,
 }
 
 #[derive(Default)]
 struct Queue {
     users: HashMap<String, User>,
-    /// What the user had spent whose turn was last.
+    /// Worker time used by the user whose turn was last.
     clock: Duration,
-    /// Workers that have nothing to do.
+    /// Number of idle workers.
     asleep: usize,
-    /// Whether one of them was woken and has not looked yet: it will wake the next one, if there is more to do.
+    /// Whether a worker was woken and has not checked the queue yet: it wakes the next one if there
+    /// is more to do.
     waking: bool,
     closed: bool,
 }
 
 impl Queue {
-    /// The next task and whose it is, if there is one that may run.
+    /// Returns the next runnable task and its user.
     fn next(&mut self, most: usize) -> Option<(String, Task)> {
         let name = self
             .users
@@ -73,8 +75,8 @@ impl Queue {
         self.users.values().all(|user| user.tasks.is_empty())
     }
 
-    /// Whether a worker has to be woken, and is not already; it counts as woken then. Waking costs more than most tasks, so
-    /// many tasks that come together are told of once.
+    /// Returns whether a worker has to be woken and none is being woken, and marks one as woken. A
+    /// wake-up costs more than most tasks, so tasks that arrive together cause one.
     fn is_to_wake(&mut self) -> bool {
         let wakes = !self.waking && self.asleep > 0 && !self.is_empty();
         self.waking |= wakes;
@@ -86,7 +88,7 @@ impl Queue {
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// Workers that may be busy for one user.
+    /// Number of workers that may be busy for one user.
     most_per_user: usize,
 }
 
@@ -98,6 +100,9 @@ pub struct Workers {
 
 impl Workers {
     /// Starts `count` threads for each user, and one more.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
     pub fn start(count: usize) -> std::io::Result<Self> {
         let most_per_user = count.max(1);
         let shared = Arc::new(Shared {
@@ -115,8 +120,8 @@ impl Workers {
         Ok(Self { shared, threads })
     }
 
-    /// Hands a user's task to the workers. A session has at most 64 requests under way, so the queue is
-    /// bounded by the sessions.
+    /// Hands a user's task to the workers. A session has at most 64 requests in progress, so the
+    /// queue is bounded by the number of sessions.
     pub fn run(&self, user: &str, task: impl FnOnce() + Send + 'static) {
         let mut queue = self.shared.lock();
         queue.add(user, Box::new(task));
@@ -131,7 +136,7 @@ impl Shared {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Lets go of the queue and wakes a worker, if there is something for one more.
+    /// Releases the queue and wakes a worker if there is a task for one more.
     fn wake_one(&self, mut queue: MutexGuard<'_, Queue>) {
         let wakes = queue.is_to_wake();
         drop(queue);
@@ -161,8 +166,9 @@ impl Shared {
             task();
             queue = self.lock();
             queue.done(&user, begun.elapsed());
-            // A task that had to wait for this user's share is found now, by this worker or by the one that it wakes. Those
-            // who cannot end before the last task has begun look again.
+            // A task that was held back by this user's limit can run now, on this worker or on the
+            // one that it wakes. Workers that may not end before the last task has begun check
+            // again.
             if queue.closed {
                 self.changed.notify_all();
             }
@@ -217,12 +223,14 @@ mod tests {
             .collect();
         assert_eq!(order, ["light", "light", "hog"]);
         assert!(queue.users.is_empty() && queue.next(8).is_none());
-        // Who was away for long has no credit: its turns alternate with those of the one who worked.
+        // A user that was idle for long has no credit: its turns alternate with those of the busy
+        // one.
         queue.add("late", nothing());
         assert!(queue.users["late"].spent >= Duration::from_secs(20));
     }
 
-    /// One worker finds the others' tasks out of its reach when it is told to end, and may not wait for ever.
+    /// When the pool closes, a worker may find only tasks that the user's limit holds back. It must
+    /// not sleep forever.
     #[test]
     fn all_end_when_the_last_task_of_a_user_at_its_bound_has() {
         let (done, finished) = channel();
@@ -251,7 +259,7 @@ mod tests {
         let gate = Arc::new(Mutex::new(gate));
         for _ in 0..5 {
             let gate = Arc::clone(&gate);
-            // As from a disk that does not answer.
+            // As on a disk that does not respond.
             workers.run("hog", move || {
                 let _ = gate.lock().unwrap().recv();
             });

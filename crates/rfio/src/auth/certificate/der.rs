@@ -1,11 +1,12 @@
-//! As much of DER (X.690) as names in certificates need: an element with its tag, and what is behind it.
+//! The subset of DER (X.690) needed for names in certificates: splits off elements by tag and
+//! length.
 
 /// An element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Element<'a> {
     pub(super) tag: u8,
     pub(super) content: &'a [u8],
-    /// With tag and length.
+    /// Including tag and length.
     pub(super) whole: &'a [u8],
 }
 
@@ -21,10 +22,11 @@ pub(super) const BMP: u8 = 0x1e;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
-/// The first element, and what is behind it; nothing if it is not whole or its length is not written as DER has it.
+/// Returns the first element and the remaining bytes; `None` if it is incomplete or its length is
+/// not in DER form.
 pub(super) fn first(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
     let (&[tag, short], _) = bytes.split_first_chunk()?;
-    // Numbers of tags from 31 on do not occur here.
+    // Tag numbers from 31 on do not occur here.
     if tag & 0x1f == 0x1f {
         return None;
     }
@@ -53,7 +55,7 @@ pub(super) fn first(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
     Some((element, &bytes[whole.len()..]))
 }
 
-/// All elements; nothing if something is left that is none, or one of them has another tag.
+/// Returns all elements; `None` if there are other bytes, or an element has another tag.
 pub(super) fn all(mut bytes: &[u8], tag: u8) -> Option<Vec<Element<'_>>> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -84,7 +86,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the bytes, elements are parts of them in their order.
+        /// For any input, elements are consecutive parts of it.
         #[test]
         fn elements_are_what_was_given(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             if let Some((element, rest)) = first(&bytes) {

@@ -1,10 +1,10 @@
-//! What an attribute of a name is: its object identifier, and the word that people write for it.
+//! The kind of an attribute of a name: its object identifier, and its keyword.
 
-/// An object identifier, as it is in DER.
+/// An object identifier, as encoded in DER.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind(Vec<u8>);
 
-/// The words of RFC 4514, section 3, and those that OpenSSL writes besides.
+/// The keywords of RFC 4514, section 3, and further ones that OpenSSL prints.
 const WORDS: [(&str, &[u8]); 25] = [
     ("CN", &[0x55, 4, 3]),
     ("L", &[0x55, 4, 7]),
@@ -49,14 +49,14 @@ const WORDS: [(&str, &[u8]); 25] = [
 ];
 
 impl Kind {
-    /// An identifier from the content of its element.
+    /// Returns the identifier with this element content.
     pub(super) fn of(content: &[u8]) -> Option<Self> {
         let kind = Self(content.to_vec());
-        // One that has no digits cannot be written.
+        // An invalid one cannot be written as digits.
         kind.arcs().map(|_| kind)
     }
 
-    /// What is written for it, a word or digits with dots.
+    /// Parses a keyword, or digits with dots.
     pub(super) fn written(text: &str) -> Option<Self> {
         let word = WORDS
             .iter()
@@ -67,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// The word for it, if there is one.
+    /// Returns its keyword, if any.
     pub(super) fn word(&self) -> Option<&'static str> {
         let word = WORDS.iter().find(|(_, content)| *content == self.0);
         word.map(|&(word, _)| word)
@@ -102,7 +102,7 @@ impl Kind {
         let mut arcs = Vec::new();
         let mut arc: Option<u64> = None;
         for byte in &self.0 {
-            // The shortest form begins with no zero.
+            // The shortest form has no leading zero digit.
             if arc.is_none() && *byte == 0x80 {
                 return None;
             }

@@ -1,7 +1,7 @@
-//! Certificates that clients show under TLS, and whose they are.
+//! Client certificates under TLS, and their mapping to users.
 //!
-//! What is here decides nothing about a certificate's validity: that is done when TLS begins ([`super::tls`]), and only what
-//! has passed there comes here.
+//! This module does not verify certificates: the TLS handshake does ([`super::tls`]), and only
+//! valid ones are passed to it.
 
 mod der;
 mod kind;

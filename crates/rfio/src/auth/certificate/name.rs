@@ -1,7 +1,7 @@
-//! Distinguished names: what a certificate says of whom it is for (RFC 5280, 4.1.2.4), as people write it (RFC 4514).
+//! Distinguished names of certificates (RFC 5280, 4.1.2.4) and their text form (RFC 4514).
 //!
-//! Names are compared by what they say, not by how they are encoded: a value that is text is that text. Upper and lower case differ, and
-//! spaces count, which is stricter than RFC 5280 is.
+//! Names are compared by content, not by encoding: values of different string types are equal if
+//! their texts are. Comparison is case-sensitive and spaces count, which is stricter than RFC 5280.
 
 use super::der::{self, Element};
 use super::kind::Kind;
@@ -10,26 +10,26 @@ use super::kind::Kind;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(pub(super) Vec<Part>);
 
-/// What is of one rank in a name: nearly always one attribute, else sorted ones.
+/// A relative distinguished name: nearly always one attribute, else sorted ones.
 pub(super) type Part = Vec<Attribute>;
 
-/// An attribute, as `CN=Ann`.
+/// An attribute, for example `CN=Ann`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Attribute {
     pub(super) kind: Kind,
     pub(super) value: Value,
 }
 
-/// What an attribute has.
+/// The value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Value {
     Text(String),
-    /// What is no text, or of a kind that has no word: all of its DER.
+    /// The whole DER of a value that is not text, or whose kind has no keyword.
     Encoded(Vec<u8>),
 }
 
 impl Name {
-    /// From the content of a name's element, which is a list of parts.
+    /// Decodes the content of a name's element, which is a list of parts.
     pub fn decode(content: &[u8]) -> Option<Self> {
         let parts = der::all(content, der::SET)?.into_iter().map(|set| {
             let attributes = der::all(set.content, der::SEQUENCE)?;
@@ -41,7 +41,7 @@ impl Name {
         parts.collect::<Option<Vec<_>>>().map(Self)
     }
 
-    /// Whether it says nothing.
+    /// Returns whether the name has no parts.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -59,7 +59,7 @@ fn attribute(content: &[u8]) -> Option<Attribute> {
 }
 
 impl Value {
-    /// What an element says as the value of such an attribute.
+    /// Returns the value of an attribute of this kind.
     pub(super) fn of(kind: &Kind, element: Element<'_>) -> Self {
         match kind.word().and_then(|_| text(element)) {
             Some(text) => Self::Text(text),
@@ -68,7 +68,8 @@ impl Value {
     }
 }
 
-/// The text of a string; nothing where it is none, or not certainly this one.
+/// Returns the text of a string element; `None` if it is not a string or cannot be decoded
+/// unambiguously.
 fn text(element: Element<'_>) -> Option<String> {
     let bytes = element.content;
     let text = match element.tag {
@@ -116,7 +117,7 @@ impl std::fmt::Display for Value {
         let last = text.chars().count().saturating_sub(1);
         for (place, letter) in text.chars().enumerate() {
             match letter {
-                // Nobody's name begins a new line in a log.
+                // No name may begin a new line in a log.
                 _ if letter.is_control() => {
                     let mut bytes = [0; 4];
                     for byte in letter.encode_utf8(&mut bytes).bytes() {
@@ -138,7 +139,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// An element, as certificates have it.
+    /// Returns an element in DER.
     pub(crate) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
         let length = match content.len() {
             short @ 0..0x80 => vec![short as u8],
@@ -195,7 +196,8 @@ pub(super) mod tests {
         assert_eq!(one(der::UTF8, b"ab"), one(der::PRINTABLE, b"ab"));
         assert_eq!(one(der::UTF8, b"ab"), one(der::BMP, b"\0a\0b"));
         assert_ne!(one(der::UTF8, b"ab"), one(der::UTF8, b"aB"));
-        // What is no text, or ends early in a language that knows no lengths, is nobody's.
+        // A value that is not text, or contains a NUL at which C code would end it, is shown in
+        // encoded form.
         for (tag, value) in [
             (der::UTF8, &b"ann\0"[..]),
             (der::UTF8, b"\xff"),
@@ -235,7 +237,7 @@ pub(super) mod tests {
         assert!(Name::decode(&[]).unwrap().is_empty());
     }
 
-    /// Names whose parts, kinds and values vary.
+    /// Generates names of varying parts, kinds and values.
     pub(crate) fn any_name() -> impl Strategy<Value = Name> {
         let kind = prop_oneof![
             Just(COMMON_NAME.to_vec()),

@@ -1,8 +1,8 @@
-//! Public keys as certificates and PEM files have them (SubjectPublicKeyInfo, RFC 5280).
+//! Public keys in certificates and PEM files (SubjectPublicKeyInfo, RFC 5280).
 
 use super::der::{OBJECT_IDENTIFIER, SEQUENCE, first};
 
-/// A public key of a kind that is used here.
+/// A public key of a supported kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PublicKey<'a> {
     /// An RSA key: modulus and exponent in DER (RFC 8017).
@@ -20,13 +20,13 @@ const ELLIPTIC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
 impl<'a> PublicKey<'a> {
-    /// Reads a SubjectPublicKeyInfo; nothing if it is none, or of a key of another kind.
+    /// Reads a SubjectPublicKeyInfo; `None` if it is invalid, or of another kind of key.
     pub fn read(info: &'a [u8]) -> Option<Self> {
         let (info, rest) = element(info, SEQUENCE)?;
         let (algorithm, bits) = element(info, SEQUENCE)?;
         let (kind, parameters) = element(algorithm, OBJECT_IDENTIFIER)?;
         let (bits, behind) = element(bits, BIT_STRING)?;
-        // The first byte says how many bits of the last one are none.
+        // The first byte is the number of unused bits in the last one.
         let key = bits.strip_prefix(&[0])?;
         if !rest.is_empty() || !behind.is_empty() {
             return None;
@@ -41,7 +41,7 @@ impl<'a> PublicKey<'a> {
     }
 }
 
-/// The content of the first element, which must have this tag, and what is behind it.
+/// Returns the content of the first element, which must have this tag, and the remaining bytes.
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (element, rest) = first(bytes)?;
     (element.tag == tag).then_some((element.content, rest))

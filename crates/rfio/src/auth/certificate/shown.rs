@@ -1,4 +1,4 @@
-//! What a certificate says of whom it is for, in the ways in which a line may name it.
+//! The properties of a certificate by which a line may name it.
 
 use ring::digest::{SHA256, digest};
 use rustls::pki_types::CertificateDer;
@@ -12,7 +12,7 @@ use super::written::bytes_of;
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// From hexadecimal digits, with colons or without.
+    /// Parses hexadecimal digits, with colons or without.
     pub fn written(text: &str) -> Option<Self> {
         let digits: String = text.trim().chars().filter(|&one| one != ':').collect();
         bytes_of(&digits)?.try_into().ok().map(Self)
@@ -25,21 +25,21 @@ impl std::fmt::Display for Fingerprint {
     }
 }
 
-/// A certificate that was shown and is valid.
+/// A valid certificate shown by a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// Whom it is for. Nothing if that is empty or cannot be read.
+    /// The subject; `None` if it is empty or cannot be read.
     pub subject: Option<Name>,
-    /// The whole of it.
+    /// The fingerprint of the whole certificate.
     pub fingerprint: Fingerprint,
-    /// The hosts that it is for, in lower case.
+    /// The DNS names, in lower case.
     pub hosts: Vec<String>,
-    /// What it is for besides, as URIs.
+    /// The URIs.
     pub uris: Vec<String>,
 }
 
 impl Shown {
-    /// What a certificate says.
+    /// Reads a certificate.
     pub fn read(certificate: &CertificateDer<'_>) -> Self {
         let mut fingerprint = [0; 32];
         fingerprint.copy_from_slice(digest(&SHA256, certificate).as_ref());

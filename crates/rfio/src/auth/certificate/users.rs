@@ -1,8 +1,9 @@
-//! The file that says whose certificates are whose: a line `user:CERTIFICATE` each, `#` for comments.
+//! The file that maps certificates to users, with lines `user:CERTIFICATE`, and `#` for comments.
 //!
-//! `CERTIFICATE` is a subject such as `CN=Ann Example,O=Example`, or `sha256:` and the certificate's fingerprint, or `DNS:` or
-//! `URI:` and one of its alternative names. A user may have several lines, a certificate one; where more than one fit, the first
-//! decides. Whoever has none is nobody by a certificate: there is no rule that makes users of subjects.
+//! `CERTIFICATE` is a subject such as `CN=Ann Example,O=Example`, or `sha256:` and the
+//! certificate's fingerprint, or `DNS:` or `URI:` and one of its alternative names. A user may have
+//! several lines, a certificate one; if several lines match, the first applies. A certificate
+//! without a line maps to no user: no rule derives users from subjects.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,11 @@ use super::name::Name;
 use super::shown::{Fingerprint, Shown};
 use crate::auth::files::{BadFile, read_unchanged, text_of};
 
-/// Whose certificates are whose.
+/// Mapping of certificates to users.
 #[derive(Debug, Default)]
 pub struct Users(HashMap<Mark, Line>);
 
-/// What a line names a certificate by.
+/// The property of a certificate that a line names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Mark {
     Subject(Name),
@@ -30,30 +31,36 @@ struct Line {
     user: String,
 }
 
-/// Why such a file is not used.
+/// Why such a file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum BadUsers {
-    /// It cannot be read, or others can change it.
+    /// It cannot be read, or other users can change it.
     #[error(transparent)]
     File(#[from] BadFile),
-    /// A line makes no sense.
+    /// A line is invalid.
     #[error("{0}, line {1}: {2}")]
     Line(PathBuf, usize, String),
 }
 
 impl Users {
     /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, other users can change it, or a line is invalid.
     pub fn load(path: &Path) -> Result<Self, BadUsers> {
         let text = text_of(path, read_unchanged(path)?)?;
         Self::parse(&text).map_err(|(line, what)| BadUsers::Line(path.to_owned(), line, what))
     }
 
-    /// Reads text; the number of the first bad line otherwise, and what is wrong with it.
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// The number of the first invalid line, and a description of the error.
     pub fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut users: HashMap<Mark, Line> = HashMap::new();
         for (index, line) in text.lines().enumerate() {
             let number = index + 1;
-            // Not at its end: a name may end with a space that counts.
+            // Trailing spaces are kept: a name may end with a significant space.
             let line = line.trim_start();
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -68,7 +75,7 @@ impl Users {
         Ok(Self(users))
     }
 
-    /// Whose a certificate is.
+    /// Returns the user that a certificate maps to.
     pub fn of(&self, shown: &Shown) -> Option<&str> {
         let subject = shown.subject.iter().cloned().map(Mark::Subject);
         let hosts = shown.hosts.iter().cloned().map(Mark::Host);
@@ -89,7 +96,7 @@ fn read(line: &str) -> Result<(String, Mark), String> {
     if user.is_empty() {
         return Err(expected());
     }
-    // What a name begins with has an equals sign in it.
+    // A subject has an equals sign before any colon.
     let certificate = certificate.trim_start();
     let (kind, value) = certificate.split_once(':').unwrap_or_default();
     let value = value.trim();
@@ -216,7 +223,7 @@ mod tests {
     }
 
     proptest! {
-        /// A certificate whose subject is written out is the user's, and with any other line it is nobody's.
+        /// A certificate maps to a user by its formatted subject, and by no other line.
         #[test]
         fn a_subject_is_found_as_it_is_written(name in super::super::name::tests::any_name(),
                                                other in super::super::name::tests::any_name()) {

@@ -1,6 +1,7 @@
-//! Names as people write them (RFC 4514), and as `openssl x509 -nameopt RFC2253` does.
+//! Parses names in their text form (RFC 4514), as printed by `openssl x509 -nameopt RFC2253`.
 //!
-//! Spaces around separators are allowed. What older rules had besides, quotation marks and semicolons, is refused and not guessed at.
+//! Spaces around separators are allowed. Syntax of older standards, quotation marks and semicolons,
+//! is rejected rather than guessed at.
 
 use std::str::FromStr;
 
@@ -8,10 +9,10 @@ use super::der;
 use super::kind::Kind;
 use super::name::{Attribute, Name, Part, Value};
 
-/// Why a text is no name.
+/// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
-    /// There is nothing, or nothing between two separators.
+    /// It is empty, or nothing is between two separators.
     #[error("expected a name such as CN=Ann Example,O=Example")]
     Nothing,
     /// Text without `=`.
@@ -19,13 +20,13 @@ pub enum BadName {
         "'{0}' is not of the form ATTRIBUTE=VALUE; write \\, for a comma that is part of a value"
     )]
     NoValue(String),
-    /// It has no word and is no object identifier.
+    /// It is neither a keyword nor an object identifier.
     #[error("'{0}' is no attribute; those without a name are written as digits and dots")]
     Kind(String),
-    /// Something that only means itself with `\` in front.
+    /// A character that must be escaped with `\`.
     #[error("write \\{0} for a {0} that is part of a value")]
     Unescaped(char),
-    /// A `\` that is not followed by what may follow.
+    /// A `\` that is not followed by an escape.
     #[error(
         "\\ stands before what it is to keep from having a meaning, or before two hexadecimal digits"
     )]
@@ -33,10 +34,10 @@ pub enum BadName {
     /// Escaped bytes are not UTF-8.
     #[error("the bytes of '{0}' are not UTF-8")]
     Bytes(String),
-    /// Digits behind `#` are not one element.
+    /// The digits after `#` are not one element.
     #[error("'{0}' is not # and the hexadecimal digits of a value's DER")]
     Encoded(String),
-    /// A value as text where only the encoding says what it is.
+    /// A value as text for an attribute that requires the encoded form.
     #[error("the value of {0} is written as # and the hexadecimal digits of its DER")]
     NeedsEncoding(String),
 }
@@ -57,7 +58,7 @@ impl FromStr for Name {
     }
 }
 
-/// The pieces between separators that are not escaped.
+/// Splits at separators that are not escaped.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut pieces, mut from, mut is_escaped) = (Vec::new(), 0, false);
     for (at, letter) in text.char_indices() {
@@ -105,7 +106,7 @@ fn encoded(kind: &Kind, digits: &str) -> Result<Value, BadName> {
     }
 }
 
-/// What pairs of hexadecimal digits stand for, of either case.
+/// Decodes pairs of hexadecimal digits of either case.
 pub(super) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let value = |byte: &u8| char::from(*byte).to_digit(16);
     let pairs = digits.as_bytes().chunks(2).map(|pair| match pair {
@@ -115,10 +116,10 @@ pub(super) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// A value without its escapes, and without the spaces behind it that are none of it.
+/// Returns a value with escapes resolved and without insignificant trailing spaces.
 fn unescaped(text: &str) -> Result<String, BadName> {
     let mut bytes = Vec::new();
-    // Up to here it stays whatever follows.
+    // Length that is kept in any case.
     let mut kept = 0;
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
@@ -206,14 +207,15 @@ mod tests {
                 BadName::NeedsEncoding("1.3.6.1.4.1.5".into()),
             ),
         ] {
-            // A quotation that holds a separator is cut there first.
+            // A quotation that contains a separator is split there first.
             let error = text.parse::<Name>().unwrap_err();
             assert_eq!(error, why, "{text}");
         }
     }
 
     proptest! {
-        /// A name that was written out is read as itself: no two names look alike, whatever somebody puts into theirs.
+        /// A formatted name parses as itself: no two different names look alike, for arbitrary
+        /// values.
         #[test]
         fn a_name_is_read_as_it_was_written(name in any_name()) {
             prop_assert_eq!(name.to_string().parse(), Ok(name));

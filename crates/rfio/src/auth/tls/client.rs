@@ -1,4 +1,4 @@
-//! A client's side: whom it trusts, and what it shows if it is asked.
+//! TLS of the client: its trusted certificates, and its own certificate.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::auth::files::read_private;
 /// A client's files, all PEM.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// The certificates that it trusts. Without them there is no TLS.
+    /// Trusted certificates. Without them there is no TLS.
     pub trusted: Option<PathBuf>,
-    /// Its own, with those that lead from it to an authority.
+    /// The client's certificate, with its chain to an authority.
     pub certificate: Option<PathBuf>,
-    /// The own one's key.
+    /// The key of the client's certificate.
     pub key: Option<PathBuf>,
 }
 
 impl ClientFiles {
-    /// `RFIO_TLS_CA`, `RFIO_TLS_CERTIFICATE`, `RFIO_TLS_KEY`.
+    /// Reads `RFIO_TLS_CA`, `RFIO_TLS_CERTIFICATE` and `RFIO_TLS_KEY`.
     pub fn from_environment() -> Self {
         let variable = |name: &str| {
             let value = std::env::var_os(name).filter(|value| !value.is_empty());
@@ -34,7 +34,7 @@ impl ClientFiles {
         }
     }
 
-    /// These, and others where there are none. A key is taken from where its certificate is.
+    /// Fills in missing files from `others`. Certificate and key are taken from the same source.
     pub fn or(self, others: Self) -> Self {
         let trusted = self.trusted.or(others.trusted);
         let (certificate, key) = match (self.certificate, self.key) {
@@ -48,7 +48,11 @@ impl ClientFiles {
         }
     }
 
-    /// What they make, if TLS is wanted.
+    /// Returns the TLS configuration, or `None` if TLS is not wanted.
+    ///
+    /// # Errors
+    /// A file cannot be read or is invalid, one of certificate and key is missing, or trusted
+    /// certificates are missing.
     pub fn configuration(&self) -> Result<Option<Arc<ClientConfig>>, BadTls> {
         let own = match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),

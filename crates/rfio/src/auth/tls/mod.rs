@@ -17,46 +17,47 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::certificate::BadUsers;
 use super::files::BadFile;
 
-/// The label under which both sides derive the key that binds their proofs to this channel (RFC 5705).
+/// The label with which both sides derive the key that binds their proofs to this channel (RFC
+/// 5705).
 pub const EXPORTER: &[u8] = b"EXPORTER-RFIO-2";
 
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum BadTls {
-    /// A PEM file cannot be read or holds nothing of the kind.
+    /// A PEM file cannot be read or lacks the expected item.
     #[error("{0}: {1}")]
     Pem(PathBuf, String),
-    /// A file cannot be read, or others can read or change it.
+    /// A file cannot be read, or other users can read or change it.
     #[error(transparent)]
     File(#[from] BadFile),
-    /// The file of users is not one.
+    /// The file of users is invalid.
     #[error(transparent)]
     Users(#[from] BadUsers),
-    /// A certificate and a key that are not each other's.
+    /// A certificate and a key that do not belong together.
     #[error("the key in {key} is not that of the certificate in {certificate}")]
     Mismatch {
         /// The certificate's file.
         certificate: PathBuf,
-        /// The key's.
+        /// The key's file.
         key: PathBuf,
     },
-    /// One of the two was not named.
+    /// Only one of certificate and key was named.
     #[error(
         "a certificate and its key go together: --tls-certificate and --tls-key, or RFIO_TLS_CERTIFICATE and RFIO_TLS_KEY"
     )]
     Half,
-    /// Without TLS nobody is shown a certificate.
+    /// A certificate is given without TLS.
     #[error(
         "a certificate is shown under TLS alone: --tls-ca or RFIO_TLS_CA says whose servers are trusted"
     )]
     Untrusting,
-    /// The parts do not fit together.
+    /// rustls rejects the configuration.
     #[error("TLS: {0}")]
     Rustls(#[from] rustls::Error),
 }
 
 impl BadTls {
-    /// What rustls says of a certificate with its key.
+    /// Converts rustls's error for a certificate and its key.
     fn of_pair(certificate: &Path, key: &Path, error: rustls::Error) -> Self {
         match error {
             rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch) => {
@@ -74,7 +75,7 @@ fn bad_pem(path: &Path) -> impl Fn(pem::Error) -> BadTls {
     move |error| BadTls::Pem(path.to_owned(), error.to_string())
 }
 
-/// All things of a kind that a PEM text holds; none is an error.
+/// Returns all items of one kind in a PEM text; it is an error if there are none.
 fn all_of<T: PemObject>(path: &Path, text: &[u8], what: &str) -> Result<Vec<T>, BadTls> {
     let list = T::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
     let list = list.map_err(bad_pem(path))?;
@@ -99,7 +100,10 @@ fn private_key(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, BadTl
     })
 }
 
-/// The key that TLS exports for the proofs.
+/// Returns the key that TLS exports for the proofs.
+///
+/// # Errors
+/// The handshake is not complete.
 pub fn channel_key<Data>(connection: &rustls::ConnectionCommon<Data>) -> io::Result<[u8; 32]> {
     connection
         .export_keying_material([0; 32], EXPORTER, None)

@@ -1,13 +1,14 @@
-//! Why a certificate was refused, as each side knows it.
+//! Reasons for the refusal of a certificate, as known to each side.
 //!
-//! In TLS 1.3 a client has ended its part before the server looks at its certificate, so a refusal comes to it as an alert in place of
-//! the first answer.
+//! In TLS 1.3 a client has finished its part of the handshake before the server verifies its
+//! certificate, so a refusal reaches it as an alert in place of the first answer.
 
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// What was wrong with a client's certificate, if that is what a connection failed by.
+/// Returns the server's reason for rejecting a client's certificate, if the connection failed for
+/// that.
 pub fn why_refused_here(error: &io::Error) -> Option<String> {
     match tls_error(error)? {
         Error::InvalidCertificate(why) => Some(words(why)),
@@ -32,7 +33,8 @@ fn words(why: &CertificateError) -> String {
     words.to_owned()
 }
 
-/// What a server says of a client's certificate, if that is what it ended the connection for.
+/// Returns the reason in the server's alert, if the server ended the connection because of the
+/// client's certificate.
 pub fn why_refused_there(error: &io::Error) -> Option<&'static str> {
     let Error::AlertReceived(alert) = tls_error(error)? else {
         return None;

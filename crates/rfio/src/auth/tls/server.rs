@@ -1,4 +1,4 @@
-//! A server's side: what it shows, and whose certificates it takes.
+//! TLS of the server: its own certificate, and the verification of clients' certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,28 +13,34 @@ use super::{BadTls, all_of, certificates, private_key, text_of};
 use crate::auth::certificate::Users;
 use crate::auth::files::read_unchanged;
 
-/// What is needed to begin TLS with a client. Who is let in by a certificate is one thing with whose certificates are valid: a
-/// connection is judged by what was in force when it began, whatever is read again meanwhile.
+/// State for accepting TLS connections. It holds both the verification of certificates and the
+/// mapping to users, so that a connection is judged by one consistent configuration, the one at its
+/// beginning, even if files are read again meanwhile.
 #[derive(Debug, Clone)]
 pub struct Server {
     pub(crate) config: Arc<ServerConfig>,
-    /// Whose certificates are whose, if any are asked for.
+    /// Mapping of certificates to users, if clients are asked for certificates.
     pub(crate) users: Option<Arc<Users>>,
 }
 
-/// The files that decide which certificates of clients are taken. Whoever can change one of them can let himself in.
+/// The files that decide which client certificates are accepted. Write access to one of them is
+/// sufficient to gain access to the service.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientRules<'a> {
-    /// Authorities, PEM.
+    /// Certificate authorities, PEM.
     pub authorities: &'a Path,
-    /// What these have revoked, PEM.
+    /// Certificate revocation lists of these, PEM.
     pub revoked: Option<&'a Path>,
-    /// Whose they are.
+    /// Mapping of certificates to users.
     pub users: &'a Path,
 }
 
 impl Server {
-    /// A server with this certificate chain and key, in PEM, that asks for no certificate.
+    /// Creates a server with this certificate chain and key, in PEM, that asks for no client
+    /// certificate.
+    ///
+    /// # Errors
+    /// A file cannot be read or is invalid.
     pub fn new(chain: &Path, key: &Path) -> Result<Self, BadTls> {
         Ok(Self {
             config: Arc::new(config(chain, key, WebPkiClientVerifier::no_client_auth())?),
@@ -42,11 +48,15 @@ impl Server {
         })
     }
 
-    /// The same, but clients may show certificates.
+    /// Creates a server that also asks clients for certificates.
+    ///
+    /// # Errors
+    /// A file cannot be read or is invalid.
     pub fn asking(chain: &Path, key: &Path, rules: ClientRules<'_>) -> Result<Self, BadTls> {
         let users = Users::load(rules.users)?;
         let mut config = config(chain, key, verifier(rules)?)?;
-        // A session that is taken up again is not asked for its certificate again, which may have expired or be revoked.
+        // A resumed TLS session would skip the client certificate, which may have expired or been
+        // revoked.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self {
@@ -69,8 +79,9 @@ fn config(
         .map_err(|error| BadTls::of_pair(chain, key, error))
 }
 
-/// Lets clients without a certificate through, who have other ways to say who they are. What says nothing of a certificate's
-/// revocation where lists are given, or only did so in the past, is no reason to take it.
+/// Returns a verifier that admits clients without a certificate, since they may authenticate in
+/// other ways. If revocation lists are given, a certificate without revocation status, or with one
+/// from an expired list, is rejected.
 fn verifier(rules: ClientRules<'_>) -> Result<Arc<dyn ClientCertVerifier>, BadTls> {
     let path = rules.authorities;
     let mut roots = RootCertStore::empty();

@@ -1,4 +1,4 @@
-//! The file that says whose tokens are taken: a line for each issuer, `#` for comments.
+//! The file of trusted token issuers: a line for each issuer, `#` for comments.
 //!
 //! `NAME ISSUER keys=FILE audience=AUDIENCE[,AUDIENCE...] [path=/BASE] [user=USER] [skew=SECONDS]`
 
@@ -13,59 +13,62 @@ use super::scope::{Components, components};
 use crate::auth::certificate::PublicKey;
 use crate::auth::files::{BadFile, read_unchanged, text_of};
 
-/// Most keys of an issuer: a token that names none is tried with all of them.
+/// Maximum number of keys of an issuer: a token that names none is tried with all of them.
 const MOST_KEYS: usize = 32;
 
-/// Seconds that an issuer's clock and this host's may be apart, unless the line says it.
+/// Default for the permitted difference between the clocks of issuer and server, in seconds.
 const USUAL_SKEW: u64 = 60;
 
-/// Most of that.
+/// Maximum for the same, in seconds.
 const MOST_SKEW: u64 = 300;
 
 /// A trusted issuer of tokens.
 #[derive(Debug, Clone)]
 pub struct Issuer {
-    /// Its name here, which its users have behind an `@`.
+    /// Its local name, which its users have as a suffix after `@`.
     pub name: String,
-    /// What its tokens have as `iss`.
+    /// The `iss` claim of its tokens.
     pub url: String,
-    /// What they must have as `aud`, one of these.
+    /// Their `aud` claim must be one of these.
     pub audience: Vec<String>,
-    /// The path of this service that is their `/`.
+    /// The path of this service that corresponds to `/` in its tokens.
     pub base: Components,
-    /// The user that all of its users are here, if they are one.
+    /// The single user that all of its users map to, if any.
     pub user: Option<String>,
-    /// Seconds that the clocks may be apart.
+    /// Permitted difference between the clocks, in seconds.
     pub skew: u64,
-    /// What its tokens are signed with.
+    /// Its keys for verifying signatures.
     pub keys: Vec<Key>,
 }
 
-/// A public key, with the name that tokens call it by.
+/// A public key with its identifier in tokens.
 #[derive(Debug, Clone)]
 pub struct Key {
-    /// The name.
+    /// The identifier.
     pub id: Option<String>,
     /// The key.
     pub key: DecodingKey,
 }
 
-/// Why such a file is not used.
+/// Why such a file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum BadIssuers {
-    /// It, or a file of keys, cannot be read, or others can change it.
+    /// It, or a file of keys, cannot be read, or other users can change it.
     #[error(transparent)]
     File(#[from] BadFile),
-    /// A line makes no sense.
+    /// A line is invalid.
     #[error("{0}, line {1}: {2}")]
     Line(PathBuf, usize, String),
-    /// A file of keys makes no sense.
+    /// A file of keys is invalid.
     #[error("{0}: {1}")]
     Keys(PathBuf, String),
 }
 
 impl Issuer {
     /// Reads a file, and the files of keys that it names.
+    ///
+    /// # Errors
+    /// A file cannot be read, can be changed by other users, or is invalid.
     pub fn load_all(path: &Path) -> Result<Vec<Self>, BadIssuers> {
         let text = text_of(path, read_unchanged(path)?)?;
         let mut issuers: Vec<Self> = Vec::new();
@@ -95,7 +98,7 @@ impl Issuer {
         let (Some(name), Some(url)) = (words.next(), words.next()) else {
             return Err(form.into());
         };
-        // A colon ends it in the names of its groups (--rights).
+        // A colon is the separator after it in names of groups (--rights).
         if name.contains(':') {
             return Err(format!("name '{name}' has a colon; {form}"));
         }
@@ -160,7 +163,7 @@ fn load_keys(path: &Path) -> Result<Vec<Key>, BadIssuers> {
 fn keys_of_set(text: &str) -> Result<Vec<Key>, String> {
     let set: JwkSet =
         serde_json::from_str(text).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
-    // Issuers publish keys for other purposes and of other kinds beside those that count here.
+    // Issuers also publish keys of other kinds and for other purposes; these are skipped.
     let keys = set.keys.iter().filter_map(|jwk| {
         let common = &jwk.common;
         let encrypts = matches!(common.public_key_use, Some(PublicKeyUse::Encryption));

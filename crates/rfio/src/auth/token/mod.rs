@@ -1,5 +1,5 @@
-//! SciTokens and tokens of the WLCG profile: JSON Web Tokens whose issuer is trusted, with what
-//! their bearer may do.
+//! SciTokens and tokens of the WLCG profile: JSON Web Tokens of trusted issuers, with the access
+//! that they grant.
 
 pub mod issuer;
 pub mod scope;
@@ -15,46 +15,46 @@ use issuer::{BadIssuers, Issuer};
 use scope::{BadScope, Scopes};
 use verifier::algorithm_of;
 
-/// Longest subject: with the issuer's name it is a user's name.
+/// Maximum length of a subject in bytes: with the issuer's name it forms a user's name.
 const MOST_SUBJECT: usize = 255;
 
-/// Whose tokens are taken.
+/// The accepted issuers.
 #[derive(Debug, Default)]
 pub struct Issuers(Vec<Issuer>);
 
 /// The bearer of a token, and the scopes that it grants.
 #[derive(Debug, Clone)]
 pub struct Bearer {
-    /// The user here: `SUBJECT@NAME`, or what the issuer's line says.
+    /// The local user name: `SUBJECT@NAME`, or the user in the issuer's line.
     pub user: String,
     /// The token's subject.
     pub subject: String,
-    /// The issuer's name here.
+    /// The issuer's local name.
     pub issuer: String,
-    /// Groups that the token says its bearer is in, as `ISSUER:GROUP` with the issuer's name here.
+    /// The bearer's groups according to the token, as `ISSUER:GROUP` with the issuer's local name.
     pub groups: Vec<String>,
-    /// What is allowed.
+    /// The granted access.
     pub scopes: Scopes,
-    /// Seconds since 1970 after which nothing is allowed any more, by this host's clock.
+    /// Expiry in seconds since 1970, by this host's clock.
     pub expires: u64,
 }
 
-/// Why a token is not taken.
+/// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadToken {
-    /// It is none.
+    /// It is not a JSON Web Token.
     #[error("it is no JSON Web Token")]
     Form,
     /// The issuer is unknown.
     #[error("its issuer '{0}' is not known here")]
     Issuer(String),
-    /// The header asks for something else.
+    /// The signature is of another kind or invalid.
     #[error("it is not signed by RS256 or ES256 with a key of its issuer")]
     Signature,
-    /// It was good.
+    /// It has expired.
     #[error("it has expired; get another one")]
     Expired,
-    /// It will be good.
+    /// It is not valid yet.
     #[error("it is not valid yet: the clocks of its issuer and of this server differ")]
     Early,
     /// It is for another service.
@@ -63,34 +63,40 @@ pub enum BadToken {
     /// A claim is missing or of the wrong type.
     #[error("its claim '{0}' is missing or malformed")]
     Claim(&'static str),
-    /// Its scopes make no sense.
+    /// Its scopes are invalid.
     #[error(transparent)]
     Scope(#[from] BadScope),
-    /// It allows nothing here.
+    /// It grants no access to this service.
     #[error("it allows nothing here: no scope is storage.read, .create, .modify, read or write")]
     Nothing,
 }
 
 impl Issuers {
     /// Reads the file of issuers, with their keys.
+    ///
+    /// # Errors
+    /// A file cannot be read or is invalid.
     pub fn load(path: &Path) -> Result<Self, BadIssuers> {
         verifier::install();
         Issuer::load_all(path).map(Self)
     }
 
-    /// Whether no issuer is trusted.
+    /// Returns whether no issuer is trusted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Judges a token by this host's clock.
+    /// Verifies a token, by this host's clock.
+    ///
+    /// # Errors
+    /// Why it is refused.
     pub fn judge(&self, token: &[u8]) -> Result<Bearer, BadToken> {
         let header = decode_header(token).map_err(|_| BadToken::Form)?;
         if header.crit.is_some() {
-            // RFC 7515, 4.1.11: extensions that are not understood make the token invalid.
+            // RFC 7515, 4.1.11: unsupported critical extensions make the token invalid.
             return Err(BadToken::Form);
         }
-        // Not believed: it only says whose keys the token must be signed with.
+        // Not trusted: it only selects the issuer whose keys must have signed the token.
         let claimed: Value =
             dangerous::insecure_decode_claims(token).map_err(|_| BadToken::Form)?;
         let url = claimed["iss"].as_str().ok_or(BadToken::Claim("iss"))?;
@@ -112,9 +118,9 @@ impl Issuers {
     }
 }
 
-/// The claims of a token that one of an issuer's keys has signed and that is good now.
+/// Returns the claims of a token that is signed with this key and currently valid.
 fn verify(token: &[u8], key: &DecodingKey, issuer: &Issuer) -> Result<Value, BadToken> {
-    // The key says which algorithm it is for, never the token.
+    // The key determines the algorithm, never the token.
     let algorithm = algorithm_of(key).ok_or(BadToken::Signature)?;
     let mut validation = Validation::new(algorithm);
     validation.leeway = issuer.skew;
@@ -138,7 +144,7 @@ fn verify(token: &[u8], key: &DecodingKey, issuer: &Issuer) -> Result<Value, Bad
         })
 }
 
-/// The groups of the WLCG profile's claim, if there is one.
+/// Returns the groups of the WLCG profile's claim, if there is one.
 fn groups(claims: &Value, issuer: &Issuer) -> Result<Vec<String>, BadToken> {
     let malformed = BadToken::Claim("wlcg.groups");
     match &claims["wlcg.groups"] {
@@ -177,7 +183,7 @@ fn bearer(claims: &Value, issuer: &Issuer) -> Result<Bearer, BadToken> {
         groups: groups(claims, issuer)?,
         issuer: issuer.name.clone(),
         scopes,
-        // A float beyond u64 becomes its largest value.
+        // A float beyond the range of u64 saturates.
         expires: (expires as u64).saturating_add(issuer.skew),
     })
 }

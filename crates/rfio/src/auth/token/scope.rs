@@ -1,24 +1,24 @@
-//! What a token allows: rights on subtrees, from the words of its `scope` claim.
+//! Access granted by a token: rights on subtrees, from the words of its `scope` claim.
 //!
 //! `storage.read:/path`, `storage.create:/path` and `storage.modify:/path` of the WLCG profile,
-//! `read:/path` and `write:/path` of SciTokens. Other words allow nothing here.
+//! `read:/path` and `write:/path` of SciTokens. Other words grant nothing.
 
-/// What may be done below a path.
+/// A right on a subtree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
     /// Read files and list directories.
     Read,
-    /// Make files and directories under names that are free, and rename to such names.
+    /// Create files and directories under unused names, and rename to such names.
     Create,
-    /// Change everything, which includes Create.
+    /// Change everything, including Create.
     Modify,
 }
 
 /// A path's components.
 pub type Components = Vec<Vec<u8>>;
 
-/// Splits a path. Empty components and `.` mean nothing; a path with `..` is none, for where it
-/// leads only the file system could say.
+/// Splits a path. Empty components and `.` are skipped. Returns `None` for a path with `..`, since
+/// only the file system could resolve it.
 pub fn components(path: &[u8]) -> Option<Components> {
     let parts = path.split(|&byte| byte == b'/');
     let mut found = Vec::new();
@@ -38,14 +38,14 @@ pub struct Scope {
     subtree: Components,
 }
 
-/// All that a token allows.
+/// All rights that a token grants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scopes(Vec<Scope>);
 
-/// Why a scope claim makes its token worthless.
+/// Why a scope claim invalidates its token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadScope {
-    /// A storage scope has no path; the WLCG profile demands that such a token is refused.
+    /// A storage scope has no path; the WLCG profile requires that such a token is refused.
     #[error("its scope '{0}' has no path; the issuer must write {0}:/PATH")]
     Pathless(String),
     /// The path is not absolute or has `..`.
@@ -54,7 +54,10 @@ pub enum BadScope {
 }
 
 impl Scopes {
-    /// Reads a scope claim. Its paths are below `base`, a path of this service.
+    /// Parses a scope claim. Its paths are relative to `base`, a path of this service.
+    ///
+    /// # Errors
+    /// A path is missing or invalid.
     pub fn parse(claim: &str, base: &Components) -> Result<Self, BadScope> {
         let mut scopes = Vec::new();
         for word in claim.split_ascii_whitespace() {
@@ -73,7 +76,7 @@ impl Scopes {
                 None if name.starts_with("storage.") => {
                     return Err(BadScope::Pathless(word.into()));
                 }
-                // As likely another service's word as a SciToken's.
+                // The word may equally belong to another service.
                 None => continue,
             };
             let below = path
@@ -87,17 +90,17 @@ impl Scopes {
         Ok(Self(scopes))
     }
 
-    /// Whether nothing is allowed.
+    /// Returns whether nothing is granted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether anything may be changed anywhere.
+    /// Returns whether anything may be changed anywhere.
     pub fn may_change(&self) -> bool {
         self.0.iter().any(|scope| scope.right != Right::Read)
     }
 
-    /// Whether a right holds for a path.
+    /// Returns whether a right holds for a path.
     pub fn has(&self, right: Right, path: &Components) -> bool {
         self.0.iter().any(|scope| {
             let fits = match right {
@@ -108,7 +111,7 @@ impl Scopes {
         })
     }
 
-    /// Whether any right holds for a path.
+    /// Returns whether any right holds for a path.
     pub fn covers(&self, path: &Components) -> bool {
         self.0.iter().any(|scope| path.starts_with(&scope.subtree))
     }
@@ -188,8 +191,7 @@ mod tests {
     }
 
     proptest! {
-        /// The oracle: a path is covered if, written out, it is the scope's or continues it after
-        /// a slash.
+        /// Oracle: a path is covered if its text equals the scope's, or continues it after a slash.
         #[test]
         fn covered_is_what_text_says(scope in "(/[ab]{1,2}){0,3}", path in "(/[ab.]{1,2}){0,4}") {
             let scopes = scopes(&format!("read:/{scope}"));

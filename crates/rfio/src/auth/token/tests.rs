@@ -1,4 +1,4 @@
-//! Tokens that are good, and every way of making more of one than it is.
+//! Valid tokens, and attempts to gain more access than a token grants.
 
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
@@ -11,7 +11,7 @@ use issuer::Key;
 const URL: &str = "https://iam.example/";
 const HERE: &str = "https://data.example:5001";
 
-/// RFC 4648, section 5, without padding.
+/// Encodes as in RFC 4648, section 5, without padding.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
@@ -184,17 +184,17 @@ fn a_signature_of_another_key_algorithm_or_text_is_refused() {
         attempts.push(format!("{message}."));
         attempts.push(message);
     }
-    // The public key, which everybody has, as the secret of an HMAC.
+    // The public key, which is known to all, as the secret of an HMAC.
     let public = ours.public_key();
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, public.as_ref());
     let message = signing(&json!({"alg": "HS256", "kid": "k1"}), &claims());
     let tag = ring::hmac::sign(&secret, message.as_bytes());
     attempts.push(format!("{message}.{}", base64(tag.as_ref())));
-    // A key that the token brings along.
+    // A key contained in the token.
     let header =
         json!({"alg": "ES256", "jwk": {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"}});
     attempts.push(signed(&theirs, &header, &claims()));
-    // Other claims under a good signature.
+    // Other claims with the signature of a valid token.
     let good = signed(&ours, &es256(), &claims());
     let (_, signature) = good.rsplit_once('.').unwrap();
     let wider = signing(&es256(), &changed("scope", json!("storage.modify:/")));

@@ -1,5 +1,5 @@
-//! The cryptography under `jsonwebtoken`: ring, which TLS uses as well. Only what tokens here are
-//! signed with exists, so no other algorithm can be asked for by a token's header.
+//! The cryptography provider of `jsonwebtoken`: ring, which TLS uses as well. It implements only
+//! the accepted algorithms, so a token's header cannot select another one.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
@@ -9,13 +9,13 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
 };
 
-/// Signatures that are verified.
+/// Accepted signature algorithms.
 const ALGORITHMS: [(Algorithm, AlgorithmFamily); 2] = [
     (Algorithm::RS256, AlgorithmFamily::Rsa),
     (Algorithm::ES256, AlgorithmFamily::Ec),
 ];
 
-/// The algorithm of a key, if it is one that is verified here.
+/// Returns the algorithm of a key, if it is an accepted one.
 pub fn algorithm_of(key: &DecodingKey) -> Option<Algorithm> {
     let of_family = |(_, family): &&(Algorithm, AlgorithmFamily)| *family == key.family();
     ALGORITHMS
@@ -24,7 +24,7 @@ pub fn algorithm_of(key: &DecodingKey) -> Option<Algorithm> {
         .map(|(algorithm, _)| *algorithm)
 }
 
-/// Makes this the process's cryptography for tokens.
+/// Installs the provider for this process.
 pub fn install() {
     static PROVIDER: CryptoProvider = CryptoProvider {
         signer_factory: |_, _| Err(ErrorKind::UnsupportedAlgorithm.into()),
@@ -54,7 +54,7 @@ impl Verifier<Vec<u8>> for RingVerifier {
     fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), signature::Error> {
         let verdict = match (self.algorithm, self.key.kind()) {
             (Algorithm::RS256, DecodingKeyKind::RsaModulusExponent { n, e }) => {
-                // JWKS of some issuers have leading zeros, which ring does not take.
+                // JWKS of some issuers have leading zeros, which ring rejects.
                 let n = &n[n.iter().take_while(|&&byte| byte == 0).count()..];
                 RsaPublicKeyComponents { n, e: &e[..] }.verify(
                     &RSA_PKCS1_2048_8192_SHA256,

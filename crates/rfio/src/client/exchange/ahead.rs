@@ -1,24 +1,25 @@
-//! Reads and writes of one file ahead of their answers: what a copy is made of.
+//! Pipelined reads and writes of one file, for copies.
 
 use std::collections::VecDeque;
 
 use super::{Errand, SharedFile, Ticket};
 use crate::client::error::Error;
 
-/// Reads under way by RDMA: one comes while the one before is looked at. More would only spread
-/// what
-/// lands over more memory than the processor's caches hold, when many readers share a host.
+/// Maximum number of reads in flight by RDMA: one arrives while the previous one is consumed. If
+/// many readers share a host, more would only spread received data over more memory than the
+/// processor's caches hold.
 const AHEAD_BY_RDMA: usize = 2;
 
-/// Reads or writes under way in the connection: with the server's usual limits 16 MiB, which fill a
-/// way of 20 ms there and back at 6 Gbit/s. The server takes no more of them at a time than it has
-/// memory for.
+/// Maximum number of reads or writes in flight in the connection: with the server's default limits
+/// 16 MiB, which fill a round-trip time of 20 ms at 6 Gbit/s. The server accepts no more of them at
+/// a time than it has memory for.
 const AHEAD_BY_STREAM: usize = 16;
 
-/// Writes under way by RDMA: as many as the memory that the server reads from has parts.
+/// Maximum number of writes in flight by RDMA: the number of parts of the memory that the server
+/// reads from.
 const WRITES_BY_RDMA: usize = crate::client::data::PARTS;
 
-/// How many may be under way.
+/// Returns how many operations may be in flight.
 fn ahead(file: &SharedFile, by_rdma: usize) -> usize {
     let most = match file.exchange().uses_fabric() {
         true => by_rdma,
@@ -27,17 +28,18 @@ fn ahead(file: &SharedFile, by_rdma: usize) -> usize {
     most.min(file.exchange().terms().most_requests as usize)
 }
 
-/// Reads under way.
+/// Reads in flight.
 #[derive(Debug)]
 pub struct Reads<'a> {
     file: &'a SharedFile,
     version: Option<u64>,
-    /// Where, how many bytes, and the read.
+    /// Offset, length in bytes, and ticket of each read.
     due: VecDeque<(u64, u32, Ticket)>,
 }
 
 impl<'a> Reads<'a> {
-    /// Of a file; with a version, data of any other are an error.
+    /// Creates an empty queue of reads of a file; with a version, data of any other version are an
+    /// error.
     pub fn of(file: &'a SharedFile, version: Option<u64>) -> Self {
         Self {
             file,
@@ -46,12 +48,15 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// Whether one more may be started.
+    /// Returns whether another read may be started.
     pub fn has_room(&self) -> bool {
         self.due.len() < ahead(self.file, AHEAD_BY_RDMA)
     }
 
-    /// Starts one, of at most [`super::Exchange::most_at_once`] bytes.
+    /// Starts a read of at most [`super::Exchange::most_at_once`] bytes.
+    ///
+    /// # Errors
+    /// As [`super::Exchange::begin`].
     pub fn start(&mut self, offset: u64, length: u32) -> Result<(), Error> {
         let errand = Errand::Chunk {
             handle: self.file.handle(),
@@ -64,9 +69,11 @@ impl<'a> Reads<'a> {
         Ok(())
     }
 
-    /// Looks at the oldest when it has come: its place, the bytes that were asked for, and the
-    /// data,
-    /// which are fewer only where the file ends. `None` if none is under way.
+    /// Waits for the oldest read and passes it to `look`: its offset, the requested length, and the
+    /// data, which are shorter only at the end of the file. Returns `None` if none is in flight.
+    ///
+    /// # Errors
+    /// The read failed.
     pub fn finish_oldest<T>(
         &mut self,
         mut look: impl FnMut(u64, u32, &[u8]) -> T,
@@ -80,15 +87,18 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// Writes under way.
+/// Writes in flight.
 #[derive(Debug, Default)]
 pub struct Writes {
     due: VecDeque<Ticket>,
 }
 
 impl Writes {
-    /// Starts to write everything at an offset; waits for earlier writes first if too many are
-    /// under way. The bytes have left when this returns.
+    /// Starts to write all bytes at an offset; first waits for earlier writes if too many are in
+    /// flight. The bytes have been sent when this returns.
+    ///
+    /// # Errors
+    /// A write failed.
     pub fn start(&mut self, file: &SharedFile, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let most = file.exchange().most_at_once();
         for (index, chunk) in bytes.chunks(most).enumerate() {
@@ -111,7 +121,10 @@ impl Writes {
         }
     }
 
-    /// Waits for all of them; the first error, if any.
+    /// Waits for all writes.
+    ///
+    /// # Errors
+    /// The first error of a write.
     pub fn finish(&mut self) -> Result<(), Error> {
         let mut first = Ok(());
         while !self.due.is_empty() {

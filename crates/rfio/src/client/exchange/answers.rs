@@ -1,4 +1,4 @@
-//! What replies mean: where their data are, whether they are right, and what is left to be asked for.
+//! Evaluates replies: locates and verifies their data, and requests the rest of short ones.
 
 use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::reply::{ReadDone, ReadVectorDone, Refusal};
@@ -12,7 +12,7 @@ use crate::client::options::Checksums;
 use crate::client::session::{too_much, unexpected};
 
 impl Traffic {
-    /// A request was answered, and its data are there.
+    /// Handles the reply of a request, whose data have arrived.
     pub(super) fn answered(
         &mut self,
         flight: Flight,
@@ -51,7 +51,7 @@ impl Traffic {
         }
         match judged {
             Ok(None) => self.piece_ended(number, None),
-            // What a busy server left out goes before what was begun later.
+            // The rest of a short answer is requested before operations that were begun later.
             Ok(Some(rest)) if self.is_wanted(number) => self.queue.push_front(rest),
             Ok(Some(_)) => self.piece_ended(number, Some(taken_back())),
             Err(error @ (Error::Protocol(_) | Error::Fabric(_))) => return Err(error),
@@ -60,8 +60,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// Takes the window of a request back; the part of the landing area where its data are, if they
-    /// are there. Nobody else gets that yet.
+    /// Ends the loan of a request's window. Returns the part of the landing area that holds the
+    /// data, if any; it stays reserved.
     fn place(
         &mut self,
         request: u64,
@@ -82,7 +82,7 @@ impl Traffic {
             }
             Some(Lent::Landing(part)) => {
                 let has_landed = streamed == 0 && landed > 0;
-                // With checksums there is no notice: they say whether the data are there.
+                // With checksums there is no immediate: they show whether the data have arrived.
                 if has_landed && checksums == Checksums::Off {
                     data.landed(request)?;
                 }
@@ -95,7 +95,7 @@ impl Traffic {
         }
     }
 
-    /// What a reply means for its piece: `None` if that has ended, or the rest of it.
+    /// Evaluates a reply: returns `None` if the subrequest has ended, or the rest of it.
     fn judge(
         &mut self,
         piece: &Piece,
@@ -136,8 +136,8 @@ impl Traffic {
         }
     }
 
-    /// Brings data that landed to their place in memory, and checks them there, or those that came
-    /// with the reply. Data that are all of a chunk stay where they landed, if they can.
+    /// Copies received data to their location in memory and verifies them, or verifies those that
+    /// came with the reply. Data that are all of a chunk stay where they landed, if possible.
     #[allow(
         clippy::too_many_arguments,
         reason = "a request, its reply, and where its data are"
@@ -246,7 +246,7 @@ impl Traffic {
         let Some(errand) = self.under_way.get_mut(&piece.errand) else {
             return Ok(());
         };
-        // They came packed; each goes to its own place, the last one first.
+        // The data arrived packed; each range is moved to its own location, the last one first.
         let memory = &mut errand.memory.bytes_mut()[piece.at..piece.at + piece.length];
         let (mut from, mut to) = (announced, piece.length);
         for (&length, range) in lengths.rev() {

@@ -1,4 +1,4 @@
-//! The connections of a program: one for each server, with many requests of many files on it.
+//! The connections of a program: one for each server, shared by the requests of many files.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
@@ -15,8 +15,8 @@ type Kept = HashMap<Address, (u64, Arc<Exchange>)>;
 /// The connections, locked.
 pub type Guard<'a> = MutexGuard<'a, Kept>;
 
-/// Connections that are kept. The lock is only ever held for a look, so a program that forks needs to hold it no longer than
-/// over the fork.
+/// The kept connections. The lock is only held briefly, so a program that forks needs to hold it
+/// only during the fork.
 #[derive(Debug)]
 pub struct Connections {
     kept: LazyLock<Mutex<Kept>>,
@@ -24,7 +24,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// None yet; `options` say how they will be made.
+    /// Creates an empty set; `options` returns the options of new connections.
     pub const fn new(options: fn() -> Result<Options, Error>) -> Self {
         Self {
             kept: LazyLock::new(Mutex::default),
@@ -32,14 +32,17 @@ impl Connections {
         }
     }
 
-    /// Locks them, for a look or for the time of a fork.
+    /// Locks the connections, for a lookup or during a fork.
     pub fn hold(&self) -> Guard<'_> {
         self.kept
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// The connection to a server: made if it is missing, broken, or a parent's.
+    /// Returns the connection to a server; makes one if it is missing, broken, or a parent's.
+    ///
+    /// # Errors
+    /// Those of the options and of connecting.
     pub fn to(&self, address: &Address) -> Result<Arc<Exchange>, Error> {
         match self.kept(address).filter(|exchange| exchange.stands()) {
             Some(exchange) => Ok(exchange),
@@ -51,7 +54,7 @@ impl Connections {
         }
     }
 
-    /// The connection of this process to a server, if there is one; it may have ended meanwhile.
+    /// Returns this process's connection to a server, if there is one; it may have ended meanwhile.
     pub fn kept(&self, address: &Address) -> Option<Arc<Exchange>> {
         let found = self.hold().get(address).cloned();
         found.and_then(|(process, exchange)| (process == lineage::mark()).then_some(exchange))
@@ -64,9 +67,9 @@ impl Connections {
         drop(earlier);
     }
 
-    /// Lets the connections go; each ends with the last file that uses it.
+    /// Drops the connections; each ends with the last file that uses it.
     pub fn close_all(&self) {
-        // Outside the lock: the last words to a server take their time.
+        // Outside the lock, since closing a connection takes time.
         let kept = std::mem::take(&mut *self.hold());
         drop(kept);
     }

@@ -1,4 +1,4 @@
-//! What a caller wants done, and the pieces that it is done in: a request of the protocol each.
+//! Operations, and the subrequests they are split into, one protocol request each.
 
 use verbena_rfio_protocol::order::Order;
 use verbena_rfio_protocol::types::{Handle, Range};
@@ -6,13 +6,14 @@ use verbena_rfio_protocol::{Reply, Request};
 
 use crate::client::error::Error;
 
-/// A caller's memory that an errand fills or takes its data from. It is the errand's until that is done.
+/// A caller's memory that an operation fills or reads. It belongs to the operation until that is
+/// done.
 pub trait Memory: Send {
-    /// The bytes.
+    /// Returns the bytes.
     fn bytes(&self) -> &[u8];
-    /// The bytes, to be filled.
+    /// Returns the bytes, to be filled.
     fn bytes_mut(&mut self) -> &mut [u8];
-    /// The bytes, when the errand is done and the memory is not needed otherwise.
+    /// Returns the bytes when the operation is done and the memory is not needed otherwise.
     fn into_bytes(self: Box<Self>) -> Vec<u8> {
         self.bytes().to_vec()
     }
@@ -30,38 +31,39 @@ impl Memory for Vec<u8> {
     }
 }
 
-/// What is to be done.
+/// An operation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Errand {
-    /// One request; the memory holds the data that go with it, or takes those that come with the reply.
+    /// Sends one request; the memory holds its data, or receives those of the reply.
     Call(Request),
     /// Fills the memory from an offset of a file on, until it is full or the file ends.
     Read {
         /// The file.
         handle: Handle,
-        /// Where in the file, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
     },
     /// Reads part of a file, at most [`super::Exchange::most_at_once`] bytes, which stay where they
-    /// land until [`super::Ticket::look`] shows them. It needs no memory.
+    /// landed until [`super::Ticket::look`] passes them on. It needs no memory.
     Chunk {
         /// The file.
         handle: Handle,
-        /// Where in the file, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         length: u32,
-        /// The version that the file must have, if it must have one.
+        /// The version that the file must have, if any.
         version: Option<u64>,
     },
     /// Writes the memory to a file, from an offset on.
     Write {
         /// The file.
         handle: Handle,
-        /// Where in the file, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
     },
-    /// Reads ranges of a file. Each has its place in the memory, behind the whole length of the ones before it.
+    /// Reads ranges of a file. They are stored in order in the memory, each at the sum of the
+    /// lengths before it.
     Vector {
         /// The file.
         handle: Handle,
@@ -70,22 +72,22 @@ pub enum Errand {
     },
 }
 
-/// What came of an errand.
+/// The result of an operation.
 #[derive(Debug, PartialEq)]
 pub enum Given {
-    /// The reply to a call, and the bytes of data that came with it.
+    /// The reply to a call, and the length of its data in bytes.
     Reply(Reply, usize),
-    /// Bytes that were read; fewer than the memory holds only where the file ends.
+    /// Number of bytes read; fewer than the memory holds only at the end of the file.
     Read(usize),
-    /// Everything was written.
+    /// All data were written.
     Written,
-    /// The bytes of each range; fewer than asked for only where the file ends.
+    /// Number of bytes read of each range; fewer than requested only at the end of the file.
     Vector(Vec<u32>),
 }
 
-/// An errand that is done: how it went, and the caller's memory.
+/// A finished operation: its result and the caller's memory.
 pub struct Done {
-    /// What came of it.
+    /// The result.
     pub outcome: Result<Given, Error>,
     /// The caller's memory.
     pub memory: Box<dyn Memory>,
@@ -99,7 +101,7 @@ impl std::fmt::Debug for Done {
     }
 }
 
-/// What a server lets one request do.
+/// The server's limits for one request.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Bytes of data.
@@ -108,59 +110,59 @@ pub struct Bounds {
     pub ranges: usize,
 }
 
-/// A part of an errand that is one request.
+/// A subrequest: the part of an operation that is one request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Piece {
-    /// Whose it is.
+    /// The operation's number.
     pub errand: u64,
-    /// Where its data are in the errand's memory.
+    /// Offset of its data in the operation's memory.
     pub at: usize,
-    /// Bytes there.
+    /// Length of its data in bytes.
     pub length: usize,
-    /// What is asked for.
+    /// The request.
     pub what: What,
 }
 
-/// What a piece asks for.
+/// The request of a subrequest.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    /// A request as it is.
+    /// A request without changes.
     Call(Request),
-    /// A range to be read.
+    /// Read at this offset of the file.
     Read(Handle, u64),
-    /// A range to be written.
+    /// Write at this offset of the file.
     Write(Handle, u64),
-    /// Ranges to be read, beginning with this one of the errand's.
+    /// Read these ranges; the number is the index of the first one in the operation.
     Vector(Handle, usize, Vec<Range>),
-    /// A part of this one of the errand's ranges, which is too long for one request.
+    /// Read at this offset a part of the range with this index, which is too long for one request.
     Part(Handle, usize, u64),
 }
 
-/// An errand that is under way.
+/// An operation in progress.
 pub struct UnderWay {
     errand: Errand,
     /// The caller's memory.
     pub memory: Box<dyn Memory>,
     /// The part of the landing area where its data stay.
     pub landed: Option<usize>,
-    /// Pieces that have not ended.
+    /// Number of subrequests that have not ended.
     pub left: usize,
-    /// The first thing that went wrong.
+    /// The first error.
     pub error: Option<Error>,
-    /// Whether it was taken back: what is left of it is not asked for.
+    /// Whether it was canceled: its remaining subrequests are not sent.
     pub is_taken_back: bool,
-    /// Whether nobody waits for it any more.
+    /// Whether it was abandoned: its result is discarded.
     pub is_abandoned: bool,
-    /// Where the file was found to end, in the memory.
+    /// Length in the memory at which the file was found to end.
     end: usize,
     lengths: Vec<u32>,
-    /// Where the file was found to end, in each range that was read in parts.
+    /// Length at which the file was found to end, for each range that was read in parts.
     ends: Vec<u32>,
     reply: Option<(Reply, usize)>,
 }
 
 impl What {
-    /// What it has to wait for.
+    /// Returns its ordering constraints.
     pub fn order(&self) -> Order {
         match self {
             Self::Call(request) => Order::of(request),
@@ -171,12 +173,12 @@ impl What {
         }
     }
 
-    /// Whether it moves data of a file, which may travel beside the frames.
+    /// Returns whether it moves file data, which may travel by RDMA.
     pub fn moves_data(&self) -> bool {
         !matches!(self, Self::Call(_))
     }
 
-    /// Whether its data go to the server.
+    /// Returns whether its data go to the server.
     pub fn brings_data(&self) -> bool {
         match self {
             Self::Call(request) => request.brings_data(),
@@ -185,14 +187,17 @@ impl What {
         }
     }
 
-    /// Whether a busy server may do less than is asked for, so that the rest is asked for again.
+    /// Returns whether a busy server may answer it short, so that the rest is requested again.
     pub fn may_be_short(&self) -> bool {
         matches!(self, Self::Read(..) | Self::Part(..))
     }
 }
 
 impl UnderWay {
-    /// An errand and its pieces, in order.
+    /// Creates an operation and its subrequests, in order.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] if the operation exceeds a limit or its memory.
     pub fn new(
         number: u64,
         errand: Errand,
@@ -224,7 +229,7 @@ impl UnderWay {
         Ok((under_way, pieces))
     }
 
-    /// Bytes of memory that it needs from the first of its data on.
+    /// Returns the bytes of memory that must be allocated when its first data arrive.
     pub fn missing_memory(&self) -> usize {
         match self.errand {
             Errand::Chunk { length, .. } if self.memory.bytes().is_empty() => length as usize,
@@ -232,12 +237,12 @@ impl UnderWay {
         }
     }
 
-    /// Whether data that are all of it may stay where they landed.
+    /// Returns whether its data may stay where they landed.
     pub fn may_stay(&self) -> bool {
         matches!(self.errand, Errand::Chunk { .. })
     }
 
-    /// Whether it may have data of this version of the file.
+    /// Returns whether data of this version of the file are acceptable.
     pub fn takes_version(&self, found: u64) -> bool {
         match self.errand {
             Errand::Chunk { version, .. } => version.is_none_or(|version| version == found),
@@ -245,25 +250,27 @@ impl UnderWay {
         }
     }
 
-    /// The reply to a call came, with so many bytes of data.
+    /// Records the reply to a call and the length of its data in bytes.
     pub fn replied(&mut self, reply: Reply, data: usize) {
         self.reply = Some((reply, data));
     }
 
-    /// The file ends at this place of the memory, or earlier.
+    /// Records that the file ends at this offset in the memory, or earlier.
     pub fn ends_at(&mut self, at: usize) {
         self.end = self.end.min(at);
     }
 
-    /// The lengths of some ranges are known, from the first of them on. A short one was read up to the file's end.
+    /// Adds the lengths read of some ranges, from index `first` on. A short one was read up to the
+    /// end of the file.
     pub fn lengths_are(&mut self, first: usize, lengths: &[u32]) {
         for (place, length) in self.lengths.iter_mut().skip(first).zip(lengths) {
             *place += length;
         }
     }
 
-    /// The file ends at this place of one of the ranges, or earlier: what a part behind it brought, the file has got since, and
-    /// between them is nothing.
+    /// Records that the file ends at this offset within a range, or earlier. Data of a later part
+    /// of the range come from a file that has grown since; there is a gap before them, so they do
+    /// not count.
     pub fn range_ends_at(&mut self, range: usize, offset: u64) {
         if let (Errand::Vector { ranges, .. }, Some(end)) = (&self.errand, self.ends.get_mut(range))
         {
@@ -272,7 +279,7 @@ impl UnderWay {
         }
     }
 
-    /// What came of it; no piece may be left.
+    /// Returns the result; no subrequest may be left.
     pub fn into_done(self) -> Done {
         debug_assert_eq!(self.left, 0);
         let given = match (&self.errand, self.reply) {
@@ -360,7 +367,8 @@ fn pieces(
     }
 }
 
-/// Ranges in groups that one request may ask for. One that is too long for that is alone.
+/// Groups ranges into requests within the bounds. A range that is too long for one request is
+/// alone.
 fn groups(ranges: &[Range], bounds: Bounds) -> impl Iterator<Item = &[Range]> {
     let mut rest = ranges;
     std::iter::from_fn(move || {
@@ -398,7 +406,8 @@ mod tests {
             prop_assert_eq!(at, length);
         }
 
-        /// Whichever part comes first: the file grew between the two, and the range ends where it was found to end.
+        /// In either order of the parts: the file grew between the two, and the range ends where
+        /// the file was first found to end.
         #[test]
         fn a_range_in_parts_has_no_gap(found in 0u32..100, behind in 1u32..100, first_is_first in any::<bool>()) {
             let errand = Errand::Vector {

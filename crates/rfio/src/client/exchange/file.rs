@@ -1,7 +1,7 @@
-//! An open file on a connection that it shares with others.
+//! An open file on a shared connection.
 //!
-//! Requests of one file are carried out in their order as far as one of them changes something, and are in no order with those
-//! of other files.
+//! Requests of one file are carried out in order as far as one of them modifies it; they are
+//! unordered relative to those of other files.
 
 use std::sync::Arc;
 
@@ -28,6 +28,9 @@ pub struct SharedFile {
 
 impl SharedFile {
     /// Opens a file; `flags` are the protocol's.
+    ///
+    /// # Errors
+    /// The server refuses, or the connection fails.
     pub fn open(
         exchange: Arc<Exchange>,
         path: &Path,
@@ -51,7 +54,10 @@ impl SharedFile {
         }
     }
 
-    /// Opens a file that was open before. It must still be the one with this device and inode.
+    /// Reopens a file, which must still have this device and inode.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if it is another file; as [`SharedFile::open`].
     pub fn again(
         exchange: Arc<Exchange>,
         path: &Path,
@@ -65,42 +71,48 @@ impl SharedFile {
         }
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn exchange(&self) -> &Arc<Exchange> {
         &self.exchange
     }
 
-    /// The file on the connection.
+    /// Returns the file's handle on the connection.
     pub fn handle(&self) -> Handle {
         self.handle
     }
 
-    /// What it was when it was opened.
+    /// Returns the attributes from the time of opening.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// Device and inode on the server.
+    /// Returns device and inode on the server.
     pub fn identity(&self) -> (u64, u64) {
         (self.attributes.device, self.attributes.inode)
     }
 
-    /// The version of the protocol on its connection.
+    /// Returns the connection's protocol version.
     pub fn version(&self) -> u16 {
         self.exchange.version()
     }
 
-    /// Whether it can still be used, by this process.
+    /// Returns whether this process can still use the file.
     pub fn is_usable(&self) -> bool {
         self.process == lineage::mark() && self.exchange.stands()
     }
 
-    /// One request without data, and its reply.
+    /// Sends one request without data and returns its reply.
+    ///
+    /// # Errors
+    /// The server refuses, or the connection fails.
     pub fn call(&self, request: Request) -> Result<Reply, Error> {
         self.exchange.call(request)
     }
 
-    /// What it is now.
+    /// Returns the current attributes.
+    ///
+    /// # Errors
+    /// The server refuses, or the connection fails.
     pub fn examine(&self) -> Result<Attributes, Error> {
         let handle = self.handle;
         match self.call(Request::Examine(OnHandle { handle }))? {
@@ -109,8 +121,12 @@ impl SharedFile {
         }
     }
 
-    /// Copies part of the file to another one of the same server, where they are; how many bytes, zero at the end. `None` if
-    /// the server is another one, or too old for that.
+    /// Copies part of the file to another one on the same server, without moving data to the
+    /// client. Returns the number of bytes, zero at the end of the file. Returns `None` if the
+    /// files are on different connections, or the server's protocol version is too old.
+    ///
+    /// # Errors
+    /// The server refuses, or the connection fails.
     pub fn copy_to(
         &self,
         offset: u64,
@@ -134,8 +150,12 @@ impl SharedFile {
         }
     }
 
-    /// Reads ranges with as few requests as the server allows, packed in their order into `packed`, whose memory is used again;
-    /// the length of each, which is shorter only where the file ends.
+    /// Reads ranges with as few requests as the server allows, in order and without gaps into
+    /// `packed`, whose memory is reused. Returns the length of each, which is shorter only at the
+    /// end of the file.
+    ///
+    /// # Errors
+    /// The server refuses, or the connection fails.
     pub fn read_packed(&self, ranges: &[Range], packed: &mut Vec<u8>) -> Result<Vec<u32>, Error> {
         let lengths = ranges.iter().map(|range| range.length as usize);
         let places: Vec<usize> = lengths
@@ -155,7 +175,7 @@ impl SharedFile {
             return Err(Error::Dropped("before it answered"));
         };
         *packed = done.memory.into_bytes();
-        // A range has its place whether it is full or not.
+        // Each range is stored at its full length's offset, even if it is short.
         let mut end = 0;
         for (&place, &length) in places.iter().zip(&lengths) {
             packed.copy_within(place..place + length as usize, end);
@@ -165,8 +185,11 @@ impl SharedFile {
         Ok(lengths)
     }
 
-    /// Fills memory from an offset on, until it is full or the file ends; how many bytes are there,
-    /// and the memory.
+    /// Fills memory from an offset on, until it is full or the file ends; returns the number of
+    /// bytes read, and the memory.
+    ///
+    /// # Errors
+    /// The server refuses, or the connection fails.
     pub fn read(&self, offset: u64, memory: Vec<u8>) -> Result<(usize, Vec<u8>), Error> {
         let handle = self.handle;
         let done = self
@@ -178,7 +201,12 @@ impl SharedFile {
         }
     }
 
-    /// The CRC32C of the whole file. The server computes it, from the file: no data travel.
+    /// Returns the CRC32C of the whole file. The server computes it from the file; no data are
+    /// transferred.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if the file changes meanwhile; the server refuses, or the connection
+    /// fails.
     pub fn checksum(&self) -> Result<u32, Error> {
         let block = self.exchange.terms().block;
         let about = self.examine()?;
@@ -198,7 +226,11 @@ impl SharedFile {
         Ok(sum)
     }
 
-    /// The checksums of blocks from an offset on: some of so many, and none where the file ends.
+    /// Returns checksums of at most `count` blocks from an offset on: at least one, unless the file
+    /// ends there.
+    ///
+    /// # Errors
+    /// The server refuses or violates the protocol, or the connection fails.
     pub fn checksums(&self, offset: u64, block: u32, count: u64) -> Result<Checksums, Error> {
         const BATCH: u64 = 256;
         let wanted = count.min(BATCH);
@@ -217,28 +249,40 @@ impl SharedFile {
         }
     }
 
-    /// Sets the length.
+    /// Sets the file's size in bytes.
+    ///
+    /// # Errors
+    /// The server refuses, or the connection fails.
     pub fn truncate(&self, size: u64) -> Result<(), Error> {
         let handle = self.handle;
         self.call(Request::Truncate(Truncate { handle, size }))
             .map(|_| ())
     }
 
-    /// Puts what was written on stable storage.
+    /// Flushes written data to stable storage.
+    ///
+    /// # Errors
+    /// The server refuses, or the connection fails.
     pub fn synchronise(&self) -> Result<(), Error> {
         let handle = self.handle;
         self.call(Request::Synchronise(OnHandle { handle }))
             .map(|_| ())
     }
 
-    /// Closes, and says if that failed.
+    /// Closes the file.
+    ///
+    /// # Errors
+    /// The server reports a failure, or the connection fails.
     pub fn close(mut self) -> Result<(), Error> {
         self.open = false;
         let handle = self.handle;
         self.call(Request::Close(OnHandle { handle })).map(|_| ())
     }
 
-    /// Begins an errand of the file.
+    /// Begins an operation on the file.
+    ///
+    /// # Errors
+    /// As [`Exchange::begin`].
     pub fn begin(&self, errand: Errand, memory: impl Memory + 'static) -> Result<Ticket, Error> {
         self.exchange.begin(errand, memory)
     }
@@ -246,7 +290,8 @@ impl SharedFile {
 
 impl Drop for SharedFile {
     fn drop(&mut self) {
-        // Behind all that is under way on the file. A connection that is gone has closed it.
+        // Ordered after all requests in progress on the file. If the connection has failed, the
+        // server closes the file itself.
         if self.open {
             let handle = self.handle;
             let _ = self.call(Request::Close(OnHandle { handle }));

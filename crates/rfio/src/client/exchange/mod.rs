@@ -1,31 +1,33 @@
-//! The engine of every client: many errands of many threads on one session, answered in any order.
+//! The multiplexed connection that every client uses: concurrent operations of several threads
+//! share one session and complete in any order.
 //!
-//! The C libraries, Python and the tools all ask a server through it. What a request looks like,
-//! how its data travel (in a frame, or by RDMA through a window), how they are checked, how long an
-//! answer may take and what is asked for again after a short one is written here and nowhere else.
+//! The C libraries, Python and the tools all send their requests through it. Request encoding, data
+//! transfer (inline in a frame, or by RDMA through a window), checksums, timeouts and the retry
+//! after a short reply are implemented only here.
 //!
-//! # The law
+//! # Rules
 //!
-//! - Beginning an errand never waits, but for [`Exchange::lend`], which waits until the bytes have
-//!   left, and the first errand that is worth a data queue pair on a connection for copies.
-//! - One thread at a time waits at the network and takes whatever comes, for itself and for the
-//!   others, who sleep. A thread that has taken something meanwhile, or has left something to be
-//!   sent, wakes the one at the network: what it waits for may not come any more. So there is no
-//!   thread of the library's own, and nothing that a fork could lose.
-//! - When a wait for an errand has ended the errand's memory is not used any more, whatever came of
-//!   it. A wait fails only in a forked process, where nothing is touched.
-//! - A server is silent only while somebody waits for it: a client that takes its time between two
-//!   waits is none that was left waiting.
-//! - The data of a chunk stay where they landed, and that part of the landing area is taken, until
-//!   they have been looked at or nobody can ask for them any more. What comes behind a chunk stays
-//!   in the connection until it is wanted, while its bytes are in the processor's caches; so a
-//!   program that waits at [`Exchange::events`] has no chunks.
-//! - A program with an event loop waits at [`Exchange::events`] itself and calls
-//!   [`Exchange::advance`] then.
-//! - In a process that was forked from the one that opened it, everything is [`Error::Forked`] and
-//!   nothing is touched.
+//! - Beginning an operation never blocks. Exceptions: [`Exchange::lend`], which blocks until the
+//!   bytes have been sent, and the first operation on a connection for copies that justifies a data
+//!   queue pair.
+//! - One waiting thread polls the network and receives for all threads; the others sleep. A thread
+//!   that has received a reply in the meantime, or left something unsent, wakes the polling thread,
+//!   which may otherwise wait for an event that has already been consumed. The library therefore
+//!   has no thread of its own, and nothing that a fork could lose.
+//! - After a wait for an operation has returned, the operation's memory is no longer used in any
+//!   case. A wait fails only in a forked process, where nothing is touched.
+//! - A server counts as silent only while a thread waits for it: the time a client spends between
+//!   two waits does not count.
+//! - The data of a chunk stay in place in the landing area, and occupy that part of it, until they
+//!   have been consumed or can no longer be requested. Data behind a chunk stay in the socket until
+//!   they are wanted, so that they are read while they are in the processor's caches. A program
+//!   that waits on [`Exchange::events`] therefore has no chunks.
+//! - A program with an event loop waits on [`Exchange::events`] itself and then calls
+//!   [`Exchange::advance`].
+//! - In a process forked from the one that opened the connection, every call returns
+//!   [`Error::Forked`] and touches nothing.
 //!
-//! What leaves, what comes, and what belongs together is `traffic`'s.
+//! Sending, receiving and matching replies to operations is in `traffic`.
 
 mod ahead;
 mod answers;
@@ -57,13 +59,13 @@ pub use connections::Connections;
 pub use errand::{Done, Errand, Given, Memory};
 pub use file::SharedFile;
 
-/// A session that is shared.
+/// A session shared by several threads.
 pub struct Exchange {
     state: Mutex<State>,
-    /// Errands have ended, or nobody waits at the network any more.
+    /// Signalled when operations have ended, or when no thread polls the network any more.
     changed: Condvar,
     socket: OwnedFd,
-    /// Wakes who waits at the network when there is something to be sent.
+    /// Wakes the polling thread when there is something to send.
     wake: OwnedFd,
     address: Address,
     terms: Accepted,
@@ -73,21 +75,28 @@ pub struct Exchange {
 
 struct State {
     traffic: Traffic,
-    /// Whether somebody waits at the network, for all.
+    /// Whether a thread polls the network, on behalf of all.
     is_attended: bool,
-    /// Threads that wait for a change.
+    /// Number of threads that wait for a change.
     asleep: usize,
-    /// Errands that had ended when it began to wait.
+    /// Number of operations that had ended when the polling thread began to wait.
     ended_before: u64,
 }
 
 impl Exchange {
-    /// Connects, proves who the user is, and settles how data travel.
+    /// Connects, authenticates, and negotiates how data travel.
+    ///
+    /// # Errors
+    /// Failures to connect, to authenticate or to negotiate.
     pub fn connect(address: &Address, options: &Options) -> Result<Arc<Self>, Error> {
         Self::connect_within(address, options, options.patience)
     }
 
-    /// The same, but nothing until the session stands may take longer than `patience`; zero is for ever.
+    /// Like [`Exchange::connect`], but fails if the session is not established within `patience`;
+    /// zero means no limit.
+    ///
+    /// # Errors
+    /// As [`Exchange::connect`].
     pub fn connect_within(
         address: &Address,
         options: &Options,
@@ -98,9 +107,12 @@ impl Exchange {
         Self::of(session, address, false)
     }
 
-    /// A connection of a copy, or of a tool: how data travel is decided when there are any, and
-    /// requests may be sent further ahead than the server takes at a time. Its callers bound what
-    /// is under way.
+    /// Opens a connection for a copy or a tool. The data path is chosen when the first data are
+    /// transferred, and requests may be sent further ahead than the server processes at a time;
+    /// callers limit the number in flight.
+    ///
+    /// # Errors
+    /// As [`Exchange::connect`].
     pub fn for_copies(address: &Address, options: &Options) -> Result<Arc<Self>, Error> {
         Self::of(Session::connect(address, options)?, address, true)
     }
@@ -124,23 +136,24 @@ impl Exchange {
         }))
     }
 
-    /// The server.
+    /// Returns the server's address.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Most bytes of one request.
+    /// Returns the largest payload of one request, in bytes.
     pub fn most_at_once(&self) -> usize {
         self.lock().map_or(1, |state| state.traffic.most_at_once())
     }
 
-    /// Whether data travel by RDMA, as far as that is decided.
+    /// Returns whether data travel by RDMA, as far as that has been decided.
     pub fn uses_fabric(&self) -> bool {
         self.lock()
             .is_ok_and(|state| state.traffic.session.uses_fabric())
     }
 
-    /// Whether nothing is under way and the server has not gone, as far as is known here.
+    /// Returns whether nothing is in flight and the server is not known to have closed the
+    /// connection.
     pub fn is_idle(&self) -> bool {
         self.lock().is_ok_and(|state| {
             let session = &state.traffic.session;
@@ -148,28 +161,32 @@ impl Exchange {
         })
     }
 
-    /// What the server allows.
+    /// Returns the limits that the server announced.
     pub fn terms(&self) -> &Accepted {
         &self.terms
     }
 
-    /// The version of the protocol that both speak.
+    /// Returns the negotiated protocol version.
     pub fn version(&self) -> u16 {
         self.version
     }
 
-    /// Whether it can still be used.
+    /// Returns whether the connection is unusable.
     pub fn is_broken(&self) -> bool {
         self.lock()
             .map_or(true, |state| state.traffic.session.is_broken())
     }
 
-    /// Whether the server has not gone meanwhile, as far as is known here.
+    /// Returns whether the connection is usable, after receiving everything that is available.
     pub fn stands(&self) -> bool {
         self.advance().is_ok() && !self.is_broken()
     }
 
-    /// Begins an errand. It goes on whenever anybody waits for one, or calls [`Exchange::advance`].
+    /// Begins an operation. It progresses whenever any thread waits for an operation or calls
+    /// [`Exchange::advance`].
+    ///
+    /// # Errors
+    /// Fails if the operation cannot be started, or in a forked process.
     pub fn begin(
         self: &Arc<Self>,
         errand: Errand,
@@ -182,8 +199,12 @@ impl Exchange {
         Ok(self.ticket(number))
     }
 
-    /// The same, but it may leave together with those that follow: when there are enough, when
-    /// another is begun, or when one is waited for.
+    /// Like [`Exchange::begin`], but may delay sending in order to batch requests: they are sent
+    /// when enough are queued, when another operation is begun with [`Exchange::begin`], or when a
+    /// thread waits for one.
+    ///
+    /// # Errors
+    /// As [`Exchange::begin`].
     pub fn begin_with_others(
         self: &Arc<Self>,
         errand: Errand,
@@ -193,10 +214,13 @@ impl Exchange {
         Ok(self.ticket(number))
     }
 
-    /// Begins an errand that sends bytes that stay the caller's, and waits until they have left.
+    /// Begins an operation that sends borrowed bytes, and blocks until they have been sent.
+    ///
+    /// # Errors
+    /// As [`Exchange::begin`]; [`Error::Setup`] if the operation sends no data.
     #[allow(unsafe_code, reason = "bytes of a caller who waits")]
     pub fn lend(self: &Arc<Self>, errand: Errand, bytes: &[u8]) -> Result<Ticket, Error> {
-        /// Nobody may look at the bytes once this call is left, so a panic cannot leave it.
+        /// Aborts on unwinding: the bytes must not be accessed after this call returns.
         struct Waits;
         impl Drop for Waits {
             fn drop(&mut self) {
@@ -212,7 +236,7 @@ impl Exchange {
             return Err(Error::Setup("bytes are lent to be sent".into()));
         }
         let waits = Waits;
-        // SAFETY: `has_left` takes them from the errand before this returns.
+        // SAFETY: `has_left` takes them from the operation before this function returns.
         let lent = unsafe { Lent::new(bytes) };
         let begun = self.begin(errand, lent).and_then(|ticket| {
             let number = ticket.number.unwrap_or_default();
@@ -230,13 +254,19 @@ impl Exchange {
         }
     }
 
-    /// One request without data, and its reply.
+    /// Sends one request without data and returns its reply.
+    ///
+    /// # Errors
+    /// As [`Ticket::reply`].
     pub fn call(self: &Arc<Self>, request: Request) -> Result<Reply, Error> {
         let ticket = self.begin(Errand::Call(request), Vec::new())?;
         ticket.reply().map(|(reply, _)| reply)
     }
 
-    /// Sends and receives what can be without waiting.
+    /// Sends and receives as much as possible without blocking.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a forked process.
     pub fn advance(&self) -> Result<(), Error> {
         let mut state = self.lock()?;
         state.traffic.advance(None);
@@ -245,13 +275,14 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether something waits until the socket takes more. [`Exchange::advance`] is due when it
-    /// does.
+    /// Returns whether output waits for the socket to become writable; call [`Exchange::advance`]
+    /// when it does.
     pub fn wants_to_send(&self) -> bool {
         self.lock().is_ok_and(|state| state.traffic.wants_to_send())
     }
 
-    /// Becomes readable when something has come that [`Exchange::advance`] would take.
+    /// Returns a descriptor that becomes readable when [`Exchange::advance`] has something to
+    /// receive.
     pub fn events(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -266,12 +297,13 @@ impl Exchange {
             .unwrap_or_else(|poison| poison.into_inner()))
     }
 
-    /// Who waits at the network learns that there is more to be sent than the socket took, or that something has ended
-    /// which it may be waiting for; the others, that something may have ended.
+    /// Wakes the polling thread if the socket did not take all output, or if an operation has ended
+    /// that it may be waiting for. Wakes the sleeping threads too, since an operation may have
+    /// ended.
     fn tell(&self, state: &State) {
         let has_ended = state.traffic.ended() != state.ended_before;
         if state.is_attended && (state.traffic.wants_to_send() || has_ended) {
-            // Fails only when the counter is full, and then it wakes all the same.
+            // Fails only if the counter is full, which wakes the thread all the same.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
         self.wake_sleepers(state);
@@ -283,7 +315,7 @@ impl Exchange {
         }
     }
 
-    /// Sleeps until there may be a change, at most so long.
+    /// Sleeps until there may be a change, for `at_most` at the longest.
     fn sleep<'a>(
         &self,
         mut state: MutexGuard<'a, State>,
@@ -304,8 +336,8 @@ impl Exchange {
         state
     }
 
-    /// Waits until `look` finds something, taking what comes for everybody; no more than until an
-    /// errand has ended, if that is wanted.
+    /// Waits until `look` returns a value, receiving for all threads meanwhile. If `wanted` names
+    /// an operation, receives nothing beyond its end.
     fn wait_until<T>(
         &self,
         wanted: Option<u64>,
@@ -322,7 +354,7 @@ impl Exchange {
                 state = self.sleep(state, None);
                 continue;
             }
-            // Nobody has waited until now.
+            // No thread has waited until now.
             if std::mem::take(&mut is_first) {
                 state.traffic.quiet.restart();
             }
@@ -336,13 +368,14 @@ impl Exchange {
         }
     }
 
-    /// How many errands have ended, for [`Exchange::pause`].
+    /// Returns the number of operations that have ended, for [`Exchange::pause`].
     fn ended(&self) -> Result<u64, Error> {
         Ok(self.lock()?.traffic.ended())
     }
 
-    /// Waits until something may have ended, at most so long. What has ended since there were `ended` is not waited for: who looked
-    /// at several errands one after the other may have taken the reply of one that he had looked at.
+    /// Waits until an operation may have ended, for `at_most` at the longest. Returns at once if
+    /// more than `ended` operations have ended: a caller that checks several operations in turn may
+    /// have received the reply of one that it had already checked.
     fn pause(&self, ended: u64, at_most: Option<Duration>) -> Result<(), Error> {
         let state = self.lock()?;
         if state.traffic.ended() != ended {
@@ -353,12 +386,12 @@ impl Exchange {
             self.wake_sleepers(&state);
             return Ok(());
         }
-        // Who attends goes when its own errand has ended, and says so.
+        // The polling thread leaves when its own operation has ended, and then wakes the others.
         drop(self.sleep(state, at_most));
         Ok(())
     }
 
-    /// Waits at the network, for all, at most so long.
+    /// Polls the network on behalf of all threads, for `at_most` at the longest.
     fn attend<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -381,7 +414,7 @@ impl Exchange {
             PollFd::new(&self.socket, events),
             PollFd::new(&self.wake, PollFlags::IN),
         ];
-        // A look that fails has seen nothing, and is made again.
+        // A failed poll has reported nothing and is repeated.
         let woken = poll(&mut looked, timeout.as_ref());
         if !looked[1].revents().is_empty() {
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
@@ -400,8 +433,8 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        // The parent goes on with the session, whose own end says nothing on the stream then; what is under way is the
-        // parent's memory, and stays.
+        // The parent process keeps using the session, so closing it here must send nothing on the
+        // stream. Memory of operations in flight belongs to the parent and is left alone.
         if self.process != lineage::mark()
             && let Ok(state) = self.state.get_mut()
         {
@@ -416,7 +449,7 @@ impl std::fmt::Debug for Exchange {
     }
 }
 
-/// An errand that was begun. Who drops it takes it back.
+/// Handle of an operation in progress. Dropping it cancels the operation.
 #[derive(Debug)]
 #[must_use]
 pub struct Ticket {
@@ -425,7 +458,10 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Waits for the end.
+    /// Waits for the operation to end.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a forked process. The operation's own error is in [`Done::outcome`].
     pub fn wait(mut self) -> Result<Done, Error> {
         match self.number.take() {
             Some(number) => self
@@ -435,7 +471,10 @@ impl Ticket {
         }
     }
 
-    /// Waits for the reply to a call, and the data that came with it.
+    /// Waits for the reply to a call and returns it with the data that came with it.
+    ///
+    /// # Errors
+    /// The operation's own error; as [`Ticket::wait`].
     pub fn reply(self) -> Result<(Reply, Vec<u8>), Error> {
         let done = self.wait()?;
         match done.outcome? {
@@ -448,8 +487,11 @@ impl Ticket {
         }
     }
 
-    /// Waits for the data of a chunk and looks at them where they are. Nobody else gets on with the
-    /// connection meanwhile.
+    /// Waits for the data of a chunk and passes them to `look` in place. No other thread makes
+    /// progress on the connection meanwhile.
+    ///
+    /// # Errors
+    /// As [`Ticket::wait`].
     pub fn look<T>(mut self, mut look: impl FnMut(&[u8]) -> T) -> Result<T, Error> {
         match self.number.take() {
             Some(number) => self
@@ -459,7 +501,11 @@ impl Ticket {
         }
     }
 
-    /// Whether it has ended, so that [`Ticket::wait`] does not wait. Takes what has come, if nobody else does.
+    /// Returns whether the operation has ended, so that [`Ticket::wait`] would not block. Receives
+    /// available data unless another thread polls the network.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a forked process.
     pub fn is_done(&self) -> Result<bool, Error> {
         let mut state = self.exchange.lock()?;
         let Some(number) = self.number else {
@@ -473,8 +519,11 @@ impl Ticket {
         Ok(state.traffic.is_done(number))
     }
 
-    /// Whether it has ended. Unlike [`Ticket::is_done`] this reads nothing from the network, so
-    /// that a look at many tickets after one [`Exchange::advance`] is cheap.
+    /// Returns whether the operation has ended. Unlike [`Ticket::is_done`] it reads nothing from
+    /// the network, which makes checking many tickets after one [`Exchange::advance`] cheap.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a forked process.
     pub fn has_ended(&self) -> Result<bool, Error> {
         let state = self.exchange.lock()?;
         Ok(self
@@ -482,13 +531,17 @@ impl Ticket {
             .is_some_and(|number| state.traffic.is_done(number)))
     }
 
-    /// Becomes readable when [`Ticket::is_done`] may have news; where several threads use the exchange, another may take them.
+    /// Returns a descriptor that becomes readable when [`Ticket::is_done`] may have changed. If
+    /// several threads use the connection, another one may consume the event.
     pub fn events(&self) -> BorrowedFd<'_> {
         self.exchange.events()
     }
 
-    /// Takes it back. It ends all the same: with ECANCELED, or done if it was too late for that. What changes something and
-    /// has been asked for is done.
+    /// Cancels the operation. It still ends: with ECANCELED, or normally if it was too late to
+    /// cancel. A modifying request that has been sent is carried out.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in a forked process.
     pub fn cancel(&self) -> Result<(), Error> {
         let mut state = self.exchange.lock()?;
         if let Some(number) = self.number {
@@ -499,7 +552,11 @@ impl Ticket {
     }
 }
 
-/// Waits until one of the tickets is done, at most so long (`None`: for ever); which one.
+/// Waits until one of the tickets is done and returns its index, or `None` after `at_most` (`None`:
+/// no limit).
+///
+/// # Errors
+/// [`Error::Forked`] in a forked process.
 pub fn wait_any(tickets: &[&Ticket], at_most: Option<Duration>) -> Result<Option<usize>, Error> {
     let begun = Instant::now();
     let Some(first) = tickets.first() else {
@@ -519,7 +576,7 @@ pub fn wait_any(tickets: &[&Ticket], at_most: Option<Duration>) -> Result<Option
         if left.is_some_and(|left| left.is_zero()) {
             return Ok(None);
         }
-        // What ends elsewhere meanwhile is seen a little later.
+        // Operations that end on other connections meanwhile are noticed a little later.
         let pause = match are_of_one {
             true => left,
             false => Some(left.unwrap_or(ELSEWHERE).min(ELSEWHERE)),
@@ -528,7 +585,7 @@ pub fn wait_any(tickets: &[&Ticket], at_most: Option<Duration>) -> Result<Option
     }
 }
 
-/// How soon [`wait_any`] looks at other exchanges again while it waits at one.
+/// Interval at which [`wait_any`] checks other connections while it waits on one.
 const ELSEWHERE: Duration = Duration::from_millis(5);
 
 impl Drop for Ticket {
@@ -542,17 +599,17 @@ impl Drop for Ticket {
     }
 }
 
-/// Bytes of a caller that only writes look at.
+/// Borrowed bytes, read only by write operations.
 struct Lent(*const [u8]);
 
 #[allow(unsafe_code, reason = "bytes of a caller who waits")]
-// SAFETY: shared bytes, which any thread may look at.
+// SAFETY: shared bytes, which any thread may read.
 unsafe impl Send for Lent {}
 
 #[allow(unsafe_code, reason = "bytes of a caller who waits")]
 impl Lent {
     /// # Safety
-    /// The bytes must outlive it.
+    /// The bytes must outlive the returned value.
     unsafe fn new(bytes: &[u8]) -> Self {
         Self(bytes)
     }
@@ -561,10 +618,10 @@ impl Lent {
 impl Memory for Lent {
     #[allow(unsafe_code, reason = "bytes of a caller who waits")]
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the promise of who made it.
+        // SAFETY: `new` requires that the bytes outlive this value.
         unsafe { &*self.0 }
     }
-    /// Nothing is put there.
+    /// Returns an empty slice: nothing is received into it.
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut []
     }

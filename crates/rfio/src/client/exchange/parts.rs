@@ -1,4 +1,4 @@
-//! Which parts of an area of memory requests have, so that no two that are under way have the same.
+//! Allocates the parts of a memory area to requests, so that no two requests in flight share one.
 
 use crate::client::data::PARTS;
 
@@ -9,14 +9,14 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The first part that nobody has; it is taken then.
+    /// Takes the first free part.
     pub fn take(&mut self) -> Option<usize> {
         let part = self.taken.iter().position(|taken| !taken)?;
         self.taken[part] = true;
         Some(part)
     }
 
-    /// Nobody has this one any more.
+    /// Frees a part.
     pub fn free(&mut self, part: usize) {
         self.taken[part] = false;
     }

@@ -1,14 +1,17 @@
-//! Requests on their way and their replies, matched by number. Nothing here waits for the network.
+//! Requests in flight and their replies, matched by number. Nothing here blocks on the network.
 //!
-//! # The law
+//! # Rules
 //!
-//! - What errands do is what they would do if the server carried them out in the order of the calls, as far as it keeps any
-//!   order ([`verbena_rfio_protocol::order`]): a piece does not leave before one that it must follow. A read may be answered
-//!   short, and its rest is asked for later; so what must follow a read leaves when that has ended.
-//! - A reply belongs to the request whose number it has, if that one was sent whole, is of that operation, and has no reply
-//!   yet. Any other frame is a violation, and ends everything.
-//! - Data go to the place in memory that their own request has, and to no other; nobody has that memory but the errand.
-//! - An errand ends once, when all of its pieces have ended. After a failure of the connection all have.
+//! - Operations take effect as if the server carried them out in the order of the calls, as far as
+//!   it guarantees an order ([`verbena_rfio_protocol::order`]): a subrequest is not sent before one
+//!   that it must follow. A read may get a short answer, whose rest is requested later; a
+//!   subrequest that must follow a read is therefore sent after the read has ended.
+//! - A reply matches the request with its number if that request was sent completely, has the same
+//!   opcode, and has no reply yet. Any other frame is a protocol violation and ends the session.
+//! - Data go only to the location in memory that belongs to their own request, and only the
+//!   operation uses that memory.
+//! - An operation ends once, when all of its subrequests have ended. After a connection failure all
+//!   have.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::IoSlice;
@@ -31,51 +34,52 @@ use crate::client::error::Error;
 use crate::client::options::Checksums;
 use crate::client::session::{Session, too_much};
 
-/// Smallest transfer for which a window is opened: below, the data go with the frame that goes
+/// Minimum transfer length for a window, in bytes; shorter data travel in the frame, which is sent
 /// anyway.
 const WORTH_A_WINDOW: usize = 16 << 10;
 
-/// Pieces among which one is looked for that may leave.
+/// Number of queued subrequests that are searched for one that may be sent.
 const NEXT: usize = 64;
 
-/// Frames that are handed to the network together.
+/// Maximum number of frames per system call.
 const TOGETHER: usize = 64;
 
-/// Bytes of requests that may wait for others to leave with them.
+/// Bytes of requests that may be held back for batching.
 const HELD_BACK: usize = 32 << 10;
 
-/// Bytes of a frame beside its data, about.
+/// Approximate bytes of a frame without its data.
 const FRAME: usize = 128;
 
-/// A request that was made and has no reply yet.
+/// A request without a reply yet.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) id: u64,
     operation: u16,
-    /// The most data that may come with the reply, in bytes.
+    /// Maximum length of the reply's data, in bytes.
     most: usize,
-    /// Whether all of it was handed to the network.
+    /// Whether it was handed to the network completely.
     is_sent: bool,
-    /// Of whose errand; a request to take another back has none.
+    /// The subrequest; a cancel request has none.
     pub(super) piece: Option<Piece>,
     only_looks: bool,
-    /// The part of the landing or of the offering area that its window covers.
+    /// The part of the read or write area that its window covers.
     pub(super) window: Option<Lent>,
 }
 
-/// The part that a window covers.
+/// A part of an area, covered by a window: of the landing area for reads, of the offering area for
+/// writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Lent {
     Landing(usize),
     Offering(usize),
 }
 
-/// A frame that leaves.
+/// A frame being sent.
 #[derive(Debug)]
 struct Leaving {
     id: u64,
     front: Vec<u8>,
-    /// Data behind it: whose, and where in the memory.
+    /// The data behind it: the operation, and the range of its memory.
     data: Option<(u64, Span<usize>)>,
     sent: usize,
 }
@@ -86,7 +90,7 @@ impl Leaving {
     }
 }
 
-/// A reply whose data are coming.
+/// A reply whose data are being received.
 #[derive(Debug)]
 struct Coming {
     id: u64,
@@ -95,11 +99,11 @@ struct Coming {
     filled: usize,
 }
 
-/// All that is under way on one session.
+/// Everything in progress on one session.
 pub struct Traffic {
     pub(super) session: Session,
     bounds: Bounds,
-    /// Requests that may be on their way.
+    /// Maximum number of requests in flight.
     most: usize,
     coming: Option<Coming>,
     flights: BTreeMap<u64, Flight>,
@@ -107,30 +111,30 @@ pub struct Traffic {
     pub(super) queue: VecDeque<Piece>,
     pub(super) under_way: HashMap<u64, UnderWay>,
     done: HashMap<u64, Done>,
-    /// Errands that have ended since the session began.
+    /// Operations that have ended since the session began.
     ended: u64,
     pub(super) landing: Parts,
     pub(super) offering: Parts,
-    /// Memory of chunks that were looked at, for the next.
+    /// Memory of consumed chunks, for reuse.
     pub(super) spare: Vec<Vec<u8>>,
-    /// Bytes of requests that wait for others.
+    /// Bytes of requests held back for batching.
     held_back: usize,
     next: u64,
     broken: Option<Error>,
-    /// How long the next answer may still take.
+    /// Remaining time for the next answer.
     pub(super) quiet: Wait,
 }
 
 impl Traffic {
-    /// Nothing is under way yet. `ahead` is whether requests may leave that the server takes only
-    /// when earlier ones have ended.
+    /// Creates the state of an idle session. With `ahead`, requests may be sent that the server
+    /// processes only after earlier ones have ended.
     pub fn new(session: Session, ahead: bool) -> Self {
         let terms = session.terms();
         let bounds = Bounds {
             bytes: (terms.most_payload as usize / PARTS).max(1),
             ranges: terms.most_ranges as usize,
         };
-        // Room for one request that takes another back, whatever else is on its way.
+        // Leaves room for one cancel request in every case.
         let most = (terms.most_requests as usize).saturating_sub(1).max(1);
         let quiet = Wait::new(session.patience());
         Self {
@@ -154,13 +158,16 @@ impl Traffic {
         }
     }
 
-    /// Most bytes of one request.
+    /// Returns the maximum length of one request, in bytes.
     pub fn most_at_once(&self) -> usize {
         self.bounds.bytes
     }
 
-    /// Begins an errand; gives its number. It leaves when the traffic advances, as it does here if
-    /// enough has been held back to leave together.
+    /// Begins an operation and returns its number. It is sent when the traffic advances, or at once
+    /// if enough has been held back.
+    ///
+    /// # Errors
+    /// The error of a broken session, or of an invalid operation.
     pub fn begin(&mut self, errand: Errand, memory: Box<dyn Memory>) -> Result<u64, Error> {
         if let Some(why) = &self.broken {
             return Err(why.again());
@@ -191,12 +198,12 @@ impl Traffic {
         Ok(number)
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether nothing is in progress.
     pub fn is_idle(&self) -> bool {
         self.under_way.is_empty() && self.flights.is_empty()
     }
 
-    /// Errands that have ended since the session began.
+    /// Returns the number of operations that have ended since the session began.
     pub fn ended(&self) -> u64 {
         self.ended
     }
@@ -215,12 +222,12 @@ impl Traffic {
         }
     }
 
-    /// An errand's end, if it has come; it is told once.
+    /// Returns the result of an operation once it has ended; a result is returned once.
     pub fn take(&mut self, number: u64) -> Option<Done> {
         self.done.remove(&number)
     }
 
-    /// Shows what a chunk brought, where it landed, if its end has come; it is shown once.
+    /// Passes the received data of a chunk to `look` in place once it has ended; this happens once.
     pub fn look<T>(
         &mut self,
         number: u64,
@@ -247,7 +254,8 @@ impl Traffic {
         Some(looked)
     }
 
-    /// Whether all that an errand writes has left; its memory is not looked at any more then.
+    /// Returns whether all data that an operation writes have been sent. Its memory is not accessed
+    /// any more then.
     pub fn has_left(&mut self, number: u64) -> bool {
         let waits = self.queue.iter().any(|piece| piece.errand == number);
         let is_of_it = |(errand, _): &(u64, Span<usize>)| *errand == number;
@@ -264,13 +272,13 @@ impl Traffic {
         true
     }
 
-    /// Whether an errand has ended and was not taken.
+    /// Returns whether an operation has ended and its result was not taken.
     pub fn is_done(&self, number: u64) -> bool {
         self.done.contains_key(&number)
     }
 
-    /// Takes an errand back: what was not asked for yet is not, and the server is told of what was. It ends all the same,
-    /// refused or done.
+    /// Cancels an operation: drops its unsent subrequests, and asks the server to cancel those
+    /// already sent. The operation still ends, refused or done.
     pub fn cancel(&mut self, number: u64) {
         if let Some(errand) = self.under_way.get_mut(&number) {
             errand.is_taken_back = true;
@@ -292,7 +300,8 @@ impl Traffic {
             false => Vec::new(),
         };
         for id in asked {
-            // One such request at a time has room; without room the reply comes as ever.
+            // There is room for one such request at a time; without room the reply arrives as
+            // usual.
             if self.flights.len() <= self.most {
                 self.emit(&Request::Cancel(Cancel { id }), None, None);
             }
@@ -301,7 +310,7 @@ impl Traffic {
         self.advance(None);
     }
 
-    /// Nobody waits for an errand any more: it is taken back, and its end is told to nobody.
+    /// Abandons an operation: cancels it and discards its result.
     pub fn abandon(&mut self, number: u64) {
         if let Some(done) = self.done.remove(&number) {
             self.forget_landed(done.landed);
@@ -322,24 +331,24 @@ impl Traffic {
         }
     }
 
-    /// Whether something waits to be sent.
+    /// Returns whether output is pending.
     pub fn wants_to_send(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// How long the network may still be waited for; zero is for ever.
+    /// Returns how long to wait for the network at most; zero means no limit.
     pub fn patience(&self) -> Duration {
         let left = self.quiet.left();
         left.map_or(Duration::ZERO, |left| left.max(Duration::from_millis(1)))
     }
 
-    /// Sends and receives what can be without waiting; receives no more than is needed for one
-    /// errand to end, if one is named.
+    /// Sends and receives as much as possible without blocking. If `wanted` names an operation,
+    /// receives nothing beyond its end.
     pub fn advance(&mut self, wanted: Option<u64>) {
         self.act(|traffic| traffic.move_on(wanted));
     }
 
-    /// Sends what can be without waiting.
+    /// Sends as much as possible without blocking.
     pub fn send(&mut self) {
         self.act(|traffic| traffic.depart().and_then(|()| traffic.flush()));
     }
@@ -352,14 +361,14 @@ impl Traffic {
         }
     }
 
-    /// What should have come has not.
+    /// Fails the session if an expected answer is overdue.
     pub fn look_for_silence(&mut self) {
         if !self.flights.is_empty() && self.broken.is_none() && self.quiet.is_over() {
             self.fail(Error::TimedOut);
         }
     }
 
-    /// The session is over: everything ends.
+    /// Ends the session and all operations.
     fn fail(&mut self, error: Error) {
         self.queue.clear();
         self.leaving.clear();
@@ -374,7 +383,7 @@ impl Traffic {
         self.broken = Some(error);
     }
 
-    /// Leaves everything as it is, for it is another process's.
+    /// Leaves all memory as it is, since it belongs to another process.
     pub fn forget(&mut self) {
         std::mem::forget(std::mem::take(&mut self.under_way));
         std::mem::forget(std::mem::take(&mut self.done));
@@ -390,7 +399,7 @@ impl Traffic {
         }
     }
 
-    /// Makes requests of the pieces that wait, as many as may be on their way.
+    /// Turns queued subrequests into requests, as many as may be in flight.
     fn depart(&mut self) -> Result<(), Error> {
         self.held_back = 0;
         if self.queue.is_empty() {
@@ -407,8 +416,8 @@ impl Traffic {
         while self.flights.len() < self.most
             && let Some(index) = self.may_leave(&reads)
         {
-            // Where all parts are lent its turn comes when one is free; later ones do not overtake
-            // it.
+            // If all parts are in use, the subrequest waits for a free one; later ones do not
+            // overtake it.
             let Some(window) = self.window_for(index)? else {
                 return Ok(());
             };
@@ -425,7 +434,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// The first piece that may leave, of those that are next; `reads` are on their way.
+    /// Returns the first of the next queued subrequests that may be sent; `reads` are in flight.
     fn may_leave(&self, reads: &[Order]) -> Option<usize> {
         let mut earlier: Vec<Order> = Vec::new();
         for (index, piece) in self.queue.iter().take(NEXT).enumerate() {
@@ -439,9 +448,8 @@ impl Traffic {
         None
     }
 
-    /// Opens a window for the data of a piece that waits, if they travel beside the frames: `None`
-    /// if
-    /// there is no room for that now.
+    /// Opens a window for the data of a queued subrequest if they travel by RDMA; returns `None` if
+    /// there is no room for it now.
     #[allow(clippy::option_option, reason = "no room, or no need of any")]
     fn window_for(&mut self, index: usize) -> Result<Option<Option<(Window, Lent)>>, Error> {
         let piece = &self.queue[index];
@@ -513,7 +521,7 @@ impl Traffic {
         }
     }
 
-    /// Puts a request among those that leave.
+    /// Queues a request for sending.
     fn emit(&mut self, request: &Request, piece: Option<Piece>, window: Option<Lent>) {
         let data = match (&piece, request.brings_data()) {
             (Some(piece), true) if piece.length > 0 => {
@@ -563,7 +571,7 @@ impl Traffic {
                 let Some(mut taken) = self.session.stream().send_some(&slices)? else {
                     return Ok(());
                 };
-                // A peer that takes what is sent is not silent.
+                // A peer that takes data is not silent.
                 self.quiet.count(taken);
                 for one in &mut self.leaving {
                     let now = taken.min(one.length() - one.sent);
@@ -591,7 +599,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Takes what has come; whether a reply was whole.
+    /// Receives available data; returns whether a reply was completed.
     fn arrive(&mut self) -> Result<bool, Error> {
         if self.coming.is_none() {
             let Some(front) = self.session.front()? else {
@@ -625,7 +633,7 @@ impl Traffic {
             return Ok(false);
         };
         let flight = self.flights.get(&coming.id);
-        // Memory that is only written from is not looked at as memory to be filled.
+        // Only replies with data need memory to receive into; the memory of a write is read-only.
         if coming.length > 0
             && let Some(piece) = flight.and_then(|flight| flight.piece.as_ref())
             && let Some(errand) = self.under_way.get_mut(&piece.errand)
@@ -663,7 +671,7 @@ impl Traffic {
             errand.error.get_or_insert(error);
         }
         self.end_if_done(number);
-        // What is left of an errand that has failed is not asked for.
+        // The rest of a failed operation is not requested.
         if failed {
             let before = self.queue.len();
             self.queue.retain(|piece| piece.errand != number);
@@ -671,7 +679,7 @@ impl Traffic {
         }
     }
 
-    /// Whether what is left of an errand is still asked for.
+    /// Returns whether the rest of an operation is still requested.
     pub(super) fn is_wanted(&self, number: u64) -> bool {
         let errand = self.under_way.get(&number);
         errand.is_some_and(|errand| !errand.is_taken_back && errand.error.is_none())
@@ -688,8 +696,8 @@ impl Traffic {
     }
 }
 
-/// The memory of an errand, to be filled. A chunk gets it when its first data come, and mostly that
-/// of one that was looked at just before.
+/// Returns the memory of an operation, to be filled. A chunk gets its memory when its first data
+/// arrive, usually that of a chunk consumed just before.
 pub(super) fn memory<'a>(errand: &'a mut UnderWay, spare: &mut Vec<Vec<u8>>) -> &'a mut [u8] {
     let missing = errand.missing_memory();
     if missing > 0 {

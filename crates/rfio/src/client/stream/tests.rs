@@ -9,15 +9,16 @@ use rustls::ServerConnection;
 use crate::auth::tls::{ClientFiles, ClientRules, Server};
 use crate::scratch::Scratch;
 
-/// A certificate for servers at 127.0.0.1, until 2120, that vouches for itself, and its key, which is nobody's secret.
+/// A self-signed certificate for servers at 127.0.0.1, valid until 2120, and its key, which is not
+/// secret.
 const FILES: [(&str, &str, u32); 3] = [
     ("certificate", include_str!("tests/certificate.pem"), 0o644),
     ("key", include_str!("tests/key.pem"), 0o600),
     ("users", "", 0o644),
 ];
 
-/// A server that refuses the client's certificate, because it is for servers, and is gone when the client has something to send: all
-/// that can be sent then fails, and why is in what came before.
+/// The server refuses the client's certificate, which is for servers, and has closed the connection
+/// before the client sends anything: sending fails, and the reason is in the data received before.
 #[test]
 fn a_refusal_is_heard_by_who_can_send_nothing_any_more() {
     let scratch = Scratch::new();
@@ -48,7 +49,7 @@ fn a_refusal_is_heard_by_who_can_send_nothing_any_more() {
         while connection.wants_write() {
             connection.write_tls(&mut socket).unwrap();
         }
-        // What ends a connection at once, as an end with unread bytes does.
+        // Resets the connection, as closing it with unread data does.
         set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
     });
     let tls = files.configuration().unwrap();

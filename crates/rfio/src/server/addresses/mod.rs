@@ -1,10 +1,11 @@
-//! Limits by address: what each host, or a network together, may have of sessions, requests and bytes.
+//! Limits by address on the sessions, requests and bytes of each host or of a network as a whole.
 //!
-//! A file has a line for each network; the narrowest that holds an address decides about it. Sessions beyond a limit are
-//! refused with the reason. Requests beyond a rate are not: they wait, so that programs get slower and do not fail. What is read
-//! again holds from then on for sessions that stand as well, except that none of them is ended.
+//! A file has a line for each network; the narrowest one that contains an address applies. Sessions
+//! beyond a limit are refused with the reason. Requests beyond a rate are delayed instead, so that
+//! programs slow down and do not fail. Reloaded limits also apply to established sessions, but end
+//! none of them.
 //!
-//! A host of IPv6 has a network of 64 bits to itself and is counted as one, whichever of its addresses it comes from.
+//! An IPv6 host is identified by its 64-bit network prefix, regardless of the rest of its address.
 
 mod network;
 mod party;
@@ -24,40 +25,40 @@ use std::time::Instant;
 use party::{Bucket, Party, Used};
 use rules::{Rule, Terms};
 
-/// The limits, and who uses how much of them.
+/// The limits, and their usage.
 #[derive(Debug, Default)]
 pub struct Addresses {
     rules: RwLock<Arc<Rules>>,
-    /// How often they were replaced.
+    /// Number of times the limits were replaced.
     generation: AtomicU64,
     parties: Mutex<HashMap<Network, Arc<Party>>>,
 }
-/// Why a session is not begun.
+/// Why a session is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unwelcome {
     /// The network is refused.
     #[error("connections from {0} are not taken here")]
     Refused(Network),
-    /// A host has as many sessions as it may.
+    /// A host has reached its limit of sessions.
     #[error("sessions: {host} has {has} already, the limit of each address in {network}")]
     Host {
         /// The host.
         host: Network,
-        /// How many.
+        /// Its number of sessions.
         has: usize,
-        /// Whose limit it is.
+        /// The network whose line sets the limit.
         network: Network,
     },
-    /// A network has.
+    /// A network has reached its limit of sessions.
     #[error("sessions: {network} has {has} already, its limit")]
     Network {
         /// The network.
         network: Network,
-        /// How many.
+        /// Its number of sessions.
         has: usize,
     },
 }
-/// A session's part in what its address has, until it is dropped.
+/// A session's share of its address's limits, held until dropped.
 #[derive(Debug)]
 pub struct Presence {
     addresses: Arc<Addresses>,
@@ -66,17 +67,17 @@ pub struct Presence {
     standing: Standing,
 }
 
-/// What the rules of a generation mean for a session.
+/// Effect of the current rules on a session.
 #[derive(Debug)]
 enum Standing {
-    /// Nothing limits it.
+    /// No limit applies.
     Free,
-    /// It counts.
+    /// The session counts towards these limits.
     Counted(Terms, Arc<Party>),
 }
 
 impl Addresses {
-    /// These limits.
+    /// Creates a set of limits.
     pub fn of(rules: Rules) -> Arc<Self> {
         Arc::new(Self {
             rules: RwLock::new(Arc::new(rules)),
@@ -84,7 +85,7 @@ impl Addresses {
         })
     }
 
-    /// Other limits, from now on.
+    /// Replaces the limits.
     pub fn replace(&self, rules: Rules) {
         *self
             .rules
@@ -98,14 +99,17 @@ impl Addresses {
         Arc::clone(&rules.unwrap_or_else(|poison| poison.into_inner()))
     }
 
-    /// Whether nobody is let in from an address.
+    /// Returns whether connections from an address are refused.
     pub fn refuse(&self, address: SocketAddr) -> bool {
         let rules = self.rules();
         let rule = rules.of(address.ip().to_canonical());
         rule.is_some_and(|rule| rule.terms.is_refused)
     }
 
-    /// A session from an address, if it may have one more.
+    /// Counts a new session from an address.
+    ///
+    /// # Errors
+    /// The limit that was reached.
     pub fn enter(
         self: &Arc<Self>,
         address: SocketAddr,
@@ -143,8 +147,8 @@ impl Addresses {
             .parties
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
-        // Who has a session has a reference, and who has gone is remembered for as long as something is owed. References come
-        // from here alone, under the lock.
+        // A party with sessions is referenced, and one without is kept while its rate limits are
+        // not fully replenished. References are created only here, under the lock.
         parties.retain(|_, party| Arc::strong_count(party) > 1 || party.has_used_some(now));
         let party = parties.entry(rule.party(host)).or_default();
         Arc::clone(party)
@@ -152,7 +156,7 @@ impl Addresses {
 }
 
 impl Presence {
-    /// Whether the next request may be looked at now.
+    /// Returns whether the next request may be read now.
     pub fn may_ask(&mut self, now: Instant) -> bool {
         self.follow(now);
         let Standing::Counted(terms, party) = &self.standing else {
@@ -176,17 +180,17 @@ impl Presence {
             })
     }
 
-    /// A request is looked at.
+    /// Charges one request.
     pub fn has_asked(&self) {
         self.charge(|used| &mut used.requests, 1.0);
     }
 
-    /// A request, which may be carried out, is about so many bytes of data at most.
+    /// Charges a request that may be carried out with its maximum length of data, in bytes.
     pub fn expects(&self, bytes: usize) {
         self.charge(|used| &mut used.bytes, bytes as f64);
     }
 
-    /// It was about so many fewer.
+    /// Refunds the bytes that were not transferred.
     pub fn did_without(&self, bytes: usize) {
         self.charge(|used| &mut used.bytes, -(bytes as f64));
     }
@@ -199,7 +203,8 @@ impl Presence {
         }
     }
 
-    /// Stands under the rules as they are now. A session that stands is not ended: where they refuse it, it keeps its old terms.
+    /// Applies the current rules. An established session is not ended: if they refuse it, it keeps
+    /// its old limits.
     pub fn follow(&mut self, now: Instant) {
         let generation = self.addresses.generation.load(Ordering::Acquire);
         if generation == self.generation {

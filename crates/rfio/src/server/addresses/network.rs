@@ -1,9 +1,9 @@
-//! Networks, as rules name them.
+//! Networks in rules.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Addresses that begin with the same bits.
+/// The addresses with the same leading bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network {
     first: IpAddr,
@@ -11,7 +11,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of an address with so many bits.
+    /// Returns the network of an address with a prefix of `bits` bits.
     pub(super) fn around(address: IpAddr, bits: u8) -> Self {
         let first = match address {
             IpAddr::V4(v4) => {
@@ -30,7 +30,7 @@ impl Network {
         address.is_ipv4() == self.first.is_ipv4() && Self::around(address, self.bits) == *self
     }
 
-    /// Bits of an address of the same family.
+    /// Returns the number of bits of an address of the same family.
     fn most_bits(address: IpAddr) -> u8 {
         match address {
             IpAddr::V4(_) => 32,
@@ -71,7 +71,7 @@ impl FromStr for Network {
                 "'{text}' has bits beyond the network; write {network}"
             ));
         }
-        // With no bits beyond it, such a network has at least the 96 bits before the address of IPv4.
+        // No bits are set after the prefix, so it has at least the 96 bits before the IPv4 address.
         match address.to_canonical() {
             IpAddr::V4(v4) if address.is_ipv6() => Err(format!(
                 "'{text}' is of IPv4; write {}",

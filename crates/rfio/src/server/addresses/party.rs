@@ -1,12 +1,12 @@
-//! What those that have terms have used of them.
+//! Usage of the limits by one host or network.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-/// What is left of a rate: it fills up to what a second brings.
+/// A token bucket: refills to the amount of one second at most.
 #[derive(Debug)]
 pub(super) struct Bucket {
-    /// What a second brings.
+    /// Refill per second.
     rate: f64,
     pub(super) left: f64,
     at: Instant,
@@ -22,7 +22,8 @@ impl Bucket {
         }
     }
 
-    /// Whether anything is left. What is taken may be more, and is owed then: a request may be larger than the rate.
+    /// Returns whether anything is left. More than that may be taken, as debt: a request may be
+    /// larger than the rate.
     pub(super) fn has_some(&mut self, rate: u64, now: Instant) -> bool {
         self.rate = rate as f64;
         self.left = self.left_at(now);
@@ -40,7 +41,7 @@ impl Bucket {
     }
 }
 
-/// One that has terms: a host, or a network together.
+/// A host, or a network as a whole, to which limits apply.
 #[derive(Debug, Default)]
 pub(super) struct Party(Mutex<Used>);
 
@@ -56,7 +57,7 @@ impl Party {
         self.0.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Whether one that has never been here would have more.
+    /// Returns whether any bucket is not full, so that the usage must be kept.
     pub(super) fn has_used_some(&self, now: Instant) -> bool {
         let used = self.lock();
         let mut buckets = used.requests.iter().chain(&used.bytes);

@@ -1,11 +1,11 @@
-//! What a file says of networks.
+//! Parses the file of limits by network.
 
 use std::net::IpAddr;
 
 use super::Unwelcome;
 use super::network::Network;
 
-/// What is allowed.
+/// The limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Terms {
     pub(super) is_refused: bool,
@@ -16,12 +16,12 @@ pub(super) struct Terms {
     pub(super) bytes: Option<u64>,
 }
 
-/// Who has the terms.
+/// The unit to which limits apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// Each host for itself.
+    /// Each host separately.
     Each,
-    /// All of the network.
+    /// The network as a whole.
     Together,
 }
 
@@ -32,22 +32,26 @@ pub(super) struct Rule {
     whose: Whose,
 }
 
-/// What a file says.
+/// The rules of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Rules(pub(super) Vec<Rule>);
 
-/// A line that makes no sense.
+/// An invalid line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct BadRule {
     /// Its number, from 1.
     pub line: usize,
-    /// Why.
+    /// The error.
     pub what: String,
 }
 
 impl Rules {
-    /// Reads text: `NETWORK refuse`, or `NETWORK [together] [sessions=N] [requests=N] [bytes=SIZE]`; `#` begins a comment.
+    /// Parses lines `NETWORK refuse`, or `NETWORK [together] [sessions=N] [requests=N]
+    /// [bytes=SIZE]`; `#` begins a comment.
+    ///
+    /// # Errors
+    /// The first invalid line.
     pub fn parse(text: &str) -> Result<Self, BadRule> {
         let mut rules: Vec<Rule> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -71,7 +75,7 @@ impl Rules {
         Ok(Self(rules))
     }
 
-    /// The rule for an address.
+    /// Returns the rule for an address.
     pub(super) fn of(&self, address: IpAddr) -> Option<&Rule> {
         self.0.iter().find(|rule| rule.network.holds(address))
     }
@@ -118,7 +122,7 @@ fn rule<'a>(network: Network, words: impl Iterator<Item = &'a str>) -> Result<Ru
     }
 }
 
-/// Whether a number may have k, M or G behind it.
+/// Whether a number may have the suffix k, M or G.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Suffixes {
     No,
@@ -137,7 +141,7 @@ fn scaled(text: &str, suffixes: Suffixes) -> Option<u64> {
 }
 
 impl Rule {
-    /// Who has the terms, of which an address is one.
+    /// Returns the host or network to which the limits apply for an address.
     pub(super) fn party(&self, host: IpAddr) -> Network {
         match (self.whose, host) {
             (Whose::Together, _) => self.network,

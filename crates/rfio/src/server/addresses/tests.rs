@@ -61,7 +61,7 @@ fn the_narrowest_network_decides_whatever_the_order() {
             "{refused}"
         );
         assert!(enter("10.1.9.9").is_err());
-        // Each host for itself.
+        // Each host counts separately.
         assert!(enter("10.9.9.8").is_ok());
         assert!(
             enter("10.1.2.3")
@@ -100,8 +100,8 @@ fn a_network_together_and_a_host_of_ipv6_count_as_one() {
     );
 }
 
-/// However a client spreads its requests over sessions, over time and over reconnecting, it gets no more than the rate, and what a
-/// second saves up.
+/// A client that spreads its requests over sessions, time and reconnects gets no more than the
+/// rate, and a burst of one second.
 #[test]
 fn a_rate_holds_over_all_sessions_of_a_host() {
     let begin = Instant::now();
@@ -139,7 +139,8 @@ fn a_request_larger_than_the_rate_is_paid_for_afterwards() {
     }
 }
 
-/// What is owed is owed by the host, and not by the session: whether it stays, or goes for any time and comes back.
+/// A debt belongs to the host and not to the session: it remains if the session ends and the client
+/// returns at any later time.
 #[test]
 fn a_debt_outlives_the_session() {
     let begin = Instant::now();
@@ -156,7 +157,7 @@ fn a_debt_outlives_the_session() {
         assert!(session.may_ask(begin));
         session.expects(11 << 20);
         drop(session);
-        // Others come and go meanwhile.
+        // Other hosts connect and disconnect meanwhile.
         for (milliseconds, may) in [(0, false), (3_000, false), (9_990, false), (10_010, true)] {
             let other = addresses.enter(at("10.0.0.2"), later(milliseconds));
             drop(other.unwrap());
@@ -186,14 +187,14 @@ fn what_was_expected_and_did_not_come_is_given_back() {
     assert!(!session.may_ask(begin));
     session.did_without(8 << 20);
     assert!(session.may_ask(begin));
-    // No more than a second brings is ever saved up.
+    // The credit never exceeds the amount of one second.
     session.did_without(8 << 20);
     assert!(session.may_ask(begin));
     session.expects((1 << 20) + 1);
     assert!(!session.may_ask(begin));
 }
 
-/// Sessions that stand are not ended by a refusal, and are not freed by it either.
+/// A later refusal neither ends established sessions nor lifts their limits.
 #[test]
 fn who_is_refused_later_keeps_the_old_terms() {
     let now = Instant::now();
@@ -226,13 +227,14 @@ fn new_rules_hold_for_sessions_that_stand() {
     addresses.replace(Rules::default());
     assert!(sessions[1].may_ask(now));
     drop(sessions);
-    // Nobody is counted twice or forgotten.
+    // No session is counted twice or lost.
     addresses.replace(Rules::parse("10.0.0.0/8 sessions=1").unwrap());
     assert!(addresses.enter(at("10.0.0.1"), now).is_ok());
 }
 
 proptest! {
-    /// An address is held by its own network of any length, and by no network that differs within its bits.
+    /// An address is contained in its own network of any length, and in no network that differs
+    /// within its bits.
     #[test]
     fn networks_hold_what_begins_alike(v4: u32, v6: u128, bits in 0u8..=32, flipped in 0u8..32) {
         let host = IpAddr::V4(Ipv4Addr::from(v4));

@@ -1,10 +1,11 @@
-//! A file on its way to its name, which it gets when all of it is there.
+//! An upload: a file that gets its name when it is complete.
 //!
-//! Where the file system has files without names, it is one, and nothing is left of it if the service is killed. Where
-//! there are none, and while it takes the place of what has its name, it has a hidden one beside it, `.NAME.rfio`. Whoever
-//! writes a hidden file holds its lock. A service that is killed leaves the file and loses the lock, so the next one to
-//! write that name knows what nobody works at any more, and takes it away. Who finds it locked makes a name that is its own
-//! alone: several writers may be of one session.
+//! On file systems with unnamed files (`O_TMPFILE`) it is one, and nothing is left of it if the
+//! service is killed. On others, and while it replaces an existing file, it has a hidden name in
+//! the same directory, `.NAME.rfio`. The writer of a hidden file holds a lock on it. A killed
+//! service leaves the file but loses the lock, so the next writer of that name recognizes the file
+//! as abandoned and removes it. A writer that finds the file locked uses a unique hidden name: a
+//! session may have several writers.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,21 +18,26 @@ use rustix::io::Errno;
 use crate::nameless;
 use crate::server::export::Named;
 
-/// Bytes of a name that its hidden name begins with: a name of 255 bytes leaves no room for what follows.
+/// Bytes of a name that its hidden name begins with: a name of 255 bytes leaves no room for the
+/// suffix.
 const KEPT: usize = 200;
 
-/// A file without its name; a hidden name is taken away again unless it is given its own.
+/// A file without its final name; a hidden name is removed on drop unless the file gets its name.
 #[derive(Debug)]
 pub struct Arriving<'a> {
     destination: &'a Named,
-    /// Of whose session it is.
+    /// The number of its session.
     session: u64,
     file: OwnedFd,
     hidden: Option<Vec<u8>>,
 }
 
 impl<'a> Arriving<'a> {
-    /// Makes the file, empty, for its writer alone. `session` tells the writers of one service apart.
+    /// Creates the file, empty, with access for its writer alone. `session` distinguishes the
+    /// writers of one service.
+    ///
+    /// # Errors
+    /// The file cannot be created.
     pub fn begin(destination: &'a Named, session: u64) -> Result<Self, Errno> {
         match Self::without_name(destination, session)? {
             Some(arriving) => Ok(arriving),
@@ -60,12 +66,15 @@ impl<'a> Arriving<'a> {
         })
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Gives the file its name, unless the name is taken.
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// EEXIST if the name is taken.
     pub fn rename_to_new(mut self) -> Result<(), Errno> {
         let Named { parent, name, .. } = self.destination;
         match &self.hidden {
@@ -80,7 +89,10 @@ impl<'a> Arriving<'a> {
         }
     }
 
-    /// Gives the file its name, in place of what has it now.
+    /// Gives the file its name, replacing an existing file.
+    ///
+    /// # Errors
+    /// The kernel's error of linkat(2) or renameat(2).
     pub fn rename(mut self) -> Result<(), Errno> {
         let Named { parent, name, .. } = self.destination;
         if self.hidden.is_none() {
@@ -103,13 +115,14 @@ impl<'a> Arriving<'a> {
 impl Drop for Arriving<'_> {
     fn drop(&mut self) {
         if let Some(hidden) = &self.hidden {
-            // Before the lock goes with the file. If it fails, the next to write this name does it.
+            // Before closing the file releases the lock. If it fails, the next writer of this name
+            // removes it.
             let _ = rustix::fs::unlinkat(&self.destination.parent, &hidden[..], AtFlags::empty());
         }
     }
 }
 
-/// Finds a hidden name for a file: what `take` makes of the first that is free, and the name.
+/// Finds a free hidden name for a file. Returns it with the result of `take`.
 fn hide<T>(
     destination: &Named,
     session: u64,
@@ -136,8 +149,9 @@ fn hidden_name(name: &OsStr, who: &str) -> Vec<u8> {
     [b".", kept, b".rfio", who.as_bytes()].concat()
 }
 
-/// A file that was not there before, as what somebody else put under the name is not written to, and its lock; none if the
-/// name is taken, or was taken away before the file was locked.
+/// Creates and locks a hidden file. It must be new, so that another user's file under the name is
+/// never written to. Returns `None` if the name is taken, or was removed before the file was
+/// locked.
 fn make_and_lock(destination: &Named, hidden: &[u8]) -> Result<Option<OwnedFd>, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
@@ -147,7 +161,7 @@ fn make_and_lock(destination: &Named, hidden: &[u8]) -> Result<Option<OwnedFd>, 
     };
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        // Somebody takes it for a file that was left, and takes it away.
+        // Another writer takes it for an abandoned file and removes it.
         Err(Errno::WOULDBLOCK) => return Ok(None),
         // A file system without locks.
         Err(_) => return Ok(Some(file)),
@@ -156,26 +170,26 @@ fn make_and_lock(destination: &Named, hidden: &[u8]) -> Result<Option<OwnedFd>, 
     Ok(is_linked.then_some(file))
 }
 
-/// Gives a file that has no name a hidden one, under its lock; none if the name is taken.
+/// Gives an unnamed file a hidden name, under its lock; returns `None` if the name is taken.
 fn lock_and_link(file: &OwnedFd, destination: &Named, hidden: &[u8]) -> Result<Option<()>, Errno> {
-    // Nobody else has it, and a file system without locks has none for others either.
+    // The file has no other user. On a file system without locks other writers have none either.
     let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
     let linked = nameless::link(file, &destination.parent, hidden)?;
     Ok(linked.then_some(()))
 }
 
-/// Takes away a file under the hidden name that nobody works at; whether the name is free.
+/// Removes an abandoned file under the hidden name; returns whether the name is free.
 fn take_away_if_left(destination: &Named, hidden: &[u8]) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let left = match rustix::fs::openat(&destination.parent, hidden, flags, Mode::empty()) {
         Ok(left) => left,
-        // A link, or somebody else's, is left alone.
+        // A link, or another user's file, is left alone.
         Err(errno) => return errno == Errno::NOENT,
     };
     if rustix::fs::flock(&left, FlockOperation::NonBlockingLockExclusive).is_err() {
         return false;
     }
-    // Locked, but it may have got its own name, or gone, before.
+    // Locked, but it may have been renamed or removed before.
     let Ok(locked) = rustix::fs::fstat(&left) else {
         return false;
     };
@@ -237,7 +251,7 @@ mod tests {
         arriving.rename().unwrap();
     }
 
-    /// Hidden names keep the beginning of a name alone, and one session writes many files at a time.
+    /// Hidden names keep only the beginning of a name, and one session writes many files at a time.
     #[test]
     fn files_of_one_session_whose_names_begin_alike_have_a_file_each() {
         let scratch = Scratch::new();
@@ -287,7 +301,8 @@ mod tests {
         assert_eq!(names(&scratch), [".f.rfio", "f", "precious"]);
     }
 
-    /// One without a name, with this in it; none where there are no such files.
+    /// Returns an unnamed file with this content, or `None` if the file system does not support
+    /// them.
     fn without_name<'a>(destination: &'a Named, content: &str) -> Option<Arriving<'a>> {
         let arriving = Arriving::without_name(destination, 0).unwrap();
         if arriving.is_none() {
@@ -314,7 +329,7 @@ mod tests {
         assert_eq!(fs::read(scratch.path("f")).unwrap(), b"new");
     }
 
-    /// What a killed service left in the midst of such a replacement goes with it.
+    /// A hidden file that a killed service left during such a replacement is removed too.
     #[test]
     fn a_file_without_a_name_takes_the_place_of_what_has_its_own() {
         let scratch = Scratch::new();

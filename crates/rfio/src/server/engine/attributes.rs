@@ -1,4 +1,5 @@
-//! From the system's `stat` to the protocol's attributes, and the version that tells changed data apart.
+//! Converts the system's `stat` to the protocol's attributes, and computes the version that detects
+//! changed data.
 
 use std::os::fd::AsFd;
 use std::time::SystemTime;
@@ -10,7 +11,7 @@ use crate::server::cache::FileVersion;
 use crate::settled::{is_settled, is_settled_among};
 use crate::writers::{self, Writers};
 
-/// The protocol's attributes.
+/// Returns the protocol's attributes.
 pub fn attributes(stat: &Stat) -> Attributes {
     let nanoseconds =
         |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
@@ -36,20 +37,20 @@ pub fn attributes(stat: &Stat) -> Attributes {
     }
 }
 
-/// The attributes of a file that is open for reading; whether it has settled takes those into account who can write to it.
+/// Returns the attributes of a file open for reading; `settled` takes its writers into account.
 pub(crate) fn attributes_of(file: impl AsFd) -> rustix::io::Result<Attributes> {
     let stat = rustix::fs::fstat(&file)?;
     Ok(attributes_among(&stat, writers::of(file.as_fd())))
 }
 
-/// The same of a file of which it is known who can write to it.
+/// Like [`attributes_of`], for a file whose writers are known.
 pub(crate) fn attributes_among(stat: &Stat, writers: Writers) -> Attributes {
     let mut about = attributes(stat);
     about.settled &= is_settled_among(about.changed, SystemTime::now(), writers);
     about
 }
 
-/// The key of a file's blocks in the cache.
+/// Returns the cache key of a file's blocks.
 pub(crate) fn file_version(attributes: &Attributes) -> FileVersion {
     FileVersion {
         device: attributes.device,
@@ -58,7 +59,8 @@ pub(crate) fn file_version(attributes: &Attributes) -> FileVersion {
     }
 }
 
-/// Mixes words so that versions that differ in one bit differ in about half of theirs (the finaliser of SplitMix64).
+/// Mixes words so that inputs that differ in one bit yield versions that differ in about half of
+/// their bits (the finalizer of SplitMix64).
 fn digest(words: [u64; 3]) -> u64 {
     words.into_iter().fold(0, |state, word| {
         let mut mixed = (state ^ word).wrapping_add(0x9E37_79B9_7F4A_7C15);

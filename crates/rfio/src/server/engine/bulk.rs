@@ -1,4 +1,4 @@
-//! Small files, whole, one request each: what makes a tree of them fast to copy.
+//! Transfer of small files as a whole, one request each, which makes copies of file trees fast.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -20,10 +20,10 @@ use crate::server::session::scopes::Existing;
 use crate::server::storage::{read_from_start, read_fully};
 use crate::writers;
 
-/// How so many bytes of a file are read from its beginning: as many as there are, or not at all.
+/// Reads up to the given number of bytes from the beginning of a file, or fails.
 type Read = fn(BorrowedFd<'_>, usize) -> Result<Vec<u8>, Failure>;
 
-/// The bytes, if they are all in memory.
+/// Reads the bytes if they are all in memory.
 fn read_at_once(file: BorrowedFd<'_>, length: usize) -> Result<Vec<u8>, Failure> {
     let mut bytes = vec![0; length];
     let read = read_if_in_memory(file, 0, &mut bytes)?;
@@ -68,7 +68,8 @@ impl Engine {
         let size = about.size as usize;
         let bytes = read(file.as_fd(), size)?;
         let after = attributes(&rustix::fs::fstat(&file)?);
-        // Times that may stay equal when the file is written again prove nothing.
+        // Unsettled timestamps may stay equal when the file is written again, so they prove
+        // nothing.
         if bytes.len() < size || after.version != about.version || !about.settled {
             let fetched = Fetched {
                 attributes: after,
@@ -103,7 +104,7 @@ impl Engine {
         let arriving = Arriving::begin(&named, self.who.session)?;
         let file = arriving.file();
         write_fully(file, 0, incoming)?;
-        // The service's own mask must not take away what the client gives.
+        // The service's own umask must not remove permissions given by the client.
         rustix::fs::fchmod(file, settable(store.mode))?;
         if store.modified != i64::MIN {
             let time = timespec(store.modified);

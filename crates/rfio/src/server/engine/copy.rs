@@ -1,4 +1,5 @@
-//! Copies between open files: no data travel. The file system does it if it can, and may share the blocks.
+//! Copies between open files without transferring data to the client. The file system does it if it
+//! can, and may share blocks.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -11,7 +12,7 @@ use super::write::write_fully;
 use super::{Engine, Failure, Outcome, plain};
 
 impl Engine {
-    /// One request is for no more bytes than a read, for it costs no less.
+    /// Copies a range. One request covers no more bytes than a read, since it costs no less.
     pub(super) fn copy(&self, copy: &Copy) -> Outcome {
         let length = (copy.length as usize).min(self.service.limits.payload);
         let ends = |offset: u64| {
@@ -43,8 +44,8 @@ impl Engine {
     }
 }
 
-/// copy_file_range(2) until everything is copied or the file ends. What fails after a part of it is told when the rest is
-/// asked for.
+/// Calls copy_file_range(2) until everything is copied or the file ends. An error after a partial
+/// copy is reported when the rest is requested.
 fn by_the_system(
     from: BorrowedFd<'_>,
     mut offset: u64,
@@ -66,7 +67,7 @@ fn by_the_system(
     Ok(copied)
 }
 
-/// The same by reading and writing, a block at a time.
+/// Copies by reading and writing, a block at a time.
 fn by_hand(
     from: BorrowedFd<'_>,
     offset: u64,
@@ -123,7 +124,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Both ways copy what slices say, wherever the files end.
+        /// Both methods match copying between slices, wherever the files end.
         #[test]
         fn both_ways_do_what_slices_do(
             source in proptest::collection::vec(any::<u8>(), 0..3000),

@@ -15,33 +15,34 @@ use crate::server::export::Root;
 use crate::server::quota::Share;
 use crate::server::service::SoleWriter;
 
-/// What an open file is.
+/// The storage of an open file.
 #[derive(Debug)]
 pub enum Body {
     /// A regular file.
     File(OwnedFd),
-    /// So many zero bytes and no storage: for measurements of everything but the storage.
+    /// This number of zero bytes without storage, to measure everything except the storage.
     Unfilled(u64),
 }
 
 /// An open file.
 #[derive(Debug)]
 pub struct OpenFile {
-    /// The file itself.
+    /// Its storage.
     pub body: Body,
-    /// How it was opened.
+    /// Flags of the open request.
     pub flags: OpenFlags,
-    /// The exported directory that it is in, if it is in one.
+    /// The exported directory that contains it, if any.
     pub root: Option<Arc<Root>>,
-    /// What is read and written.
+    /// Counts of data read and written.
     pub account: FileAccount,
-    /// Kept only to be dropped with the file.
+    /// Reservation, held until the file is dropped.
     pub _sole_writer: Option<SoleWriter>,
     /// The user's share of open files.
     pub _share: Share,
 }
 
-/// An open file with storage behind it. It stays open for as long as this lives, whatever is closed meanwhile.
+/// An open file with storage. It stays open for the lifetime of this value, even if its handle is
+/// closed meanwhile.
 #[derive(Debug)]
 pub struct Stored(Arc<OpenFile>);
 
@@ -54,7 +55,8 @@ impl AsFd for Stored {
     }
 }
 
-/// The table: 64-bit numbers, never reused within a session, so a late request cannot reach another file.
+/// The table of handles: 64-bit numbers, never reused within a session, so that a late request
+/// cannot reach another file.
 #[derive(Debug)]
 pub struct Handles {
     table: Mutex<Table>,
@@ -68,7 +70,7 @@ struct Table {
 }
 
 impl Handles {
-    /// No file, at most `limit`.
+    /// Creates an empty table for at most `limit` files.
     pub fn new(limit: usize) -> Self {
         let table = Table {
             files: HashMap::new(),
@@ -86,7 +88,10 @@ impl Handles {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Fails with EMFILE when the session has all it may have.
+    /// Checks that the session may open another file.
+    ///
+    /// # Errors
+    /// EMFILE if it has reached its limit.
     pub fn must_have_room(&self) -> Result<(), Failure> {
         if self.lock().files.len() < self.limit {
             Ok(())
@@ -95,12 +100,15 @@ impl Handles {
         }
     }
 
-    /// Whether no file is open.
+    /// Returns whether no file is open.
     pub fn is_empty(&self) -> bool {
         self.lock().files.is_empty()
     }
 
-    /// Adds a file; fails with EMFILE when the session has all it may have by now.
+    /// Adds a file and returns its handle.
+    ///
+    /// # Errors
+    /// EMFILE if the session has reached its limit.
     pub fn insert(&self, file: OpenFile) -> Result<Handle, Failure> {
         let mut table = self.lock();
         if table.files.len() >= self.limit {
@@ -112,14 +120,20 @@ impl Handles {
         Ok(Handle(handle))
     }
 
-    /// An open file.
+    /// Returns an open file.
+    ///
+    /// # Errors
+    /// EBADF for an unknown handle.
     pub fn find(&self, handle: Handle) -> Result<Arc<OpenFile>, Failure> {
         let table = self.lock();
         let file = table.files.get(&handle.0).ok_or(Errno::BADF)?;
         Ok(Arc::clone(file))
     }
 
-    /// A file with storage behind it.
+    /// Returns an open file with storage.
+    ///
+    /// # Errors
+    /// EBADF for an unknown handle; not supported for a file without storage.
     pub fn find_stored(&self, handle: Handle) -> Result<Stored, Failure> {
         let file = self.find(handle)?;
         match file.body {
@@ -131,7 +145,10 @@ impl Handles {
         }
     }
 
-    /// A file that was opened for writing.
+    /// Returns a file that was opened for writing.
+    ///
+    /// # Errors
+    /// EBADF for an unknown handle or a file open for reading, ESTALE if its export was replaced.
     pub fn find_writable(&self, handle: Handle) -> Result<Stored, Failure> {
         let file = self.find(handle)?;
         if !file.flags.has(OpenFlags::WRITE) {
@@ -143,12 +160,15 @@ impl Handles {
         self.find_stored(handle)
     }
 
-    /// Takes all files out.
+    /// Removes all files.
     pub fn take_all(&self) -> impl Iterator<Item = Arc<OpenFile>> {
         std::mem::take(&mut self.lock().files).into_values()
     }
 
-    /// Takes a file out. It is closed when nothing uses it any more.
+    /// Removes a file. It is closed when no request uses it any more.
+    ///
+    /// # Errors
+    /// EBADF for an unknown handle.
     pub fn remove(&self, handle: Handle) -> Result<Arc<OpenFile>, Failure> {
         self.lock()
             .files

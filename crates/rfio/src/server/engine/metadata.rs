@@ -1,5 +1,5 @@
-//! What a faithful copy needs besides names and bytes: holes, times, hard links, extended attributes, and names on stable
-//! storage.
+//! Requests for faithful copies: holes, timestamps, hard links, extended attributes, and directory
+//! synchronization.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,20 +17,22 @@ use super::{Engine, Failure, Outcome, plain};
 use crate::server::export::{Named, Takes};
 use crate::server::rights::{Need, Operations};
 
-/// Extents of one reply.
+/// Maximum number of extents in one reply.
 const MOST_EXTENTS: u32 = 4096;
 
-/// Bytes of all extended attributes of a file that are handed out. Linux's file systems keep far less, mostly.
+/// Maximum bytes of a file's extended attributes in a reply. Most of Linux's file systems store far
+/// less.
 pub(super) const MOST_EXTENDED: usize = 128 << 10;
 
-/// The only name space that belongs to users; the others say who may do what on this host.
+/// The only namespace that belongs to users; the others control access on this host.
 const NAME_SPACE: &[u8] = b"user.";
 
 /// A file's POSIX ACL, in the kernel's form.
 const ACL: &CStr = c"system.posix_acl_access";
 
 impl Engine {
-    /// Data and holes, as lseek(2) tells them; a file system that knows no holes says that all is data.
+    /// Returns data extents and holes, as reported by lseek(2); a file system without holes reports
+    /// everything as data.
     pub(super) fn extents(&self, request: &Extents) -> Outcome {
         let open = self.handles.find(request.handle)?;
         let file = match &open.body {
@@ -53,7 +55,7 @@ impl Engine {
             if extents.len() >= request.count.clamp(1, MOST_EXTENTS) as usize {
                 break at;
             }
-            // Nothing but holes follow, or the file ends.
+            // Only a hole follows, or the file ends.
             let Some(offset) = seek(file, SeekFrom::Data(at))? else {
                 break 0;
             };
@@ -112,8 +114,8 @@ impl Engine {
         plain(Reply::HardLinkMade(Done {}))
     }
 
-    /// Renames a file onto another one, whose owner, permissions, ACL and user attributes it takes
-    /// first.
+    /// Renames a file onto another one, after copying the replaced file's owner, permissions, ACL
+    /// and user attributes.
     pub(super) fn replace(&self, two: &TwoPaths) -> Outcome {
         let (from, to) = self.two_names(two, Takes::Away)?;
         let look = |named: &Named| {
@@ -130,7 +132,7 @@ impl Engine {
         plain(Reply::Replaced(Done {}))
     }
 
-    /// A file system without extended attributes has none.
+    /// A file system without extended attributes yields none.
     pub(super) fn extended(&self, path: &Path) -> Outcome {
         let permit = self.permit(Need::All(Operations::READ));
         let file = self.service.exports.look(path, OFlags::NOFOLLOW, &permit)?;
@@ -180,7 +182,7 @@ impl Engine {
 }
 
 /// Gives `file` the owner, permissions, ACL and user attributes of `other`, as far as this process
-/// may. Both are regular files, or nothing is changed.
+/// may. Changes nothing unless both are regular files.
 fn take_attributes(file: &OwnedFd, other: &OwnedFd) -> Result<(), Failure> {
     let (mine, about) = (rustix::fs::fstat(file)?, rustix::fs::fstat(other)?);
     let is_regular = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
@@ -188,11 +190,11 @@ fn take_attributes(file: &OwnedFd, other: &OwnedFd) -> Result<(), Failure> {
         return Ok(());
     }
     let (by_file, by_other) = (by_descriptor(file), by_descriptor(other));
-    // Only root may give files away. Unprivileged editors leave a file of their user as well.
+    // Only root may change owners. Unprivileged editors also leave the file to their user.
     let _ = rustix::fs::chownat(file, c"", owner(about.st_uid), None, AtFlags::EMPTY_PATH);
     let has_group = mine.st_gid == about.st_gid
         || rustix::fs::chownat(file, c"", None, group(about.st_gid), AtFlags::EMPTY_PATH).is_ok();
-    // Rights of one group are not another's, nor are those of an ACL beside it.
+    // Rights of one group must not pass to another, nor those of an ACL.
     let kept = if has_group { !0 } else { !0o070 };
     match rustix::fs::removexattr(&*by_file, ACL) {
         Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
@@ -219,7 +221,8 @@ fn take_attributes(file: &OwnedFd, other: &OwnedFd) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A descriptor that only looks takes no call of its own for this; its name in /proc leads to exactly this file.
+/// An `O_PATH` descriptor cannot be used for these calls; its name in /proc leads to exactly this
+/// file.
 fn by_descriptor(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
@@ -237,7 +240,7 @@ fn names(file: &OwnedFd) -> Result<Vec<CString>, Failure> {
         .collect())
 }
 
-/// The offset that lseek(2) finds, if there is one.
+/// Returns the offset found by lseek(2), if any.
 fn seek(file: &OwnedFd, from: SeekFrom) -> Result<Option<u64>, Failure> {
     match rustix::fs::seek(file, from) {
         Ok(at) => Ok(Some(at)),

@@ -1,10 +1,12 @@
-//! The request engine: a request and perhaps data in, an outcome and perhaps data out.
+//! The request engine: takes a request, possibly with data, and returns an outcome, possibly with
+//! data.
 //!
-//! It knows files and no network. Data leave as [`Segment`]s, which a transport sends without copying: pinned blocks of
-//! the cache or small buffers. Every transport uses this engine, so they cannot differ in what a request means.
+//! It accesses files and knows no network. Data leave as [`Segment`]s, which a transport sends
+//! without copying: pinned blocks of the cache, or small buffers. Every transport uses this engine,
+//! so that requests mean the same on all of them.
 //!
-//! An engine belongs to one session. It may carry out several requests at once, on several threads; which ones, and in
-//! which order, is the session's to say ([`verbena_rfio_protocol::order`]).
+//! An engine belongs to one session. It may carry out several requests concurrently, on several
+//! threads; the session decides which ones, and in which order ([`verbena_rfio_protocol::order`]).
 
 mod arriving;
 mod attributes;
@@ -42,10 +44,10 @@ use handles::Handles;
 
 pub use attributes::attributes;
 
-/// Largest buffer that small pieces are packed into.
+/// Maximum size of a buffer that joins small segments, in bytes.
 const JOINED: usize = 1 << 20;
 
-/// Data that leave.
+/// Data to be sent.
 #[derive(Debug)]
 pub enum Segment {
     /// Part of a cached block: registered memory.
@@ -55,7 +57,7 @@ pub enum Segment {
 }
 
 impl Segment {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Block(pinned, range) => &pinned.bytes()[range.clone()],
@@ -63,7 +65,7 @@ impl Segment {
         }
     }
 
-    /// The bytes for the adapter, where they are registered.
+    /// Returns the bytes as a segment for the adapter, if they are registered.
     pub fn registered(&self) -> Option<verbena_verbs::Result<verbena_verbs::Segment<'_>>> {
         match self {
             Self::Block(pinned, range) => pinned.segment(range.clone()),
@@ -71,7 +73,8 @@ impl Segment {
         }
     }
 
-    /// Joins what follows to this one, if that makes one piece of memory or saves a small one; gives it back if not.
+    /// Joins `next` to this segment if both are contiguous in one block, or small buffers; returns
+    /// it otherwise.
     pub(crate) fn join(&mut self, next: Segment) -> Option<Segment> {
         match (self, next) {
             (Self::Block(mine, range), Self::Block(other, behind))
@@ -88,7 +91,7 @@ impl Segment {
         }
     }
 
-    /// CRC32C of the bytes; that of a whole block is computed once for all its readers.
+    /// Returns the CRC32C of the bytes. That of a whole block is computed once for all its readers.
     pub fn checksum(&self) -> u32 {
         match self {
             Self::Block(pinned, range) if *range == (0..pinned.bytes().len()) => pinned.checksum(),
@@ -97,17 +100,17 @@ impl Segment {
     }
 }
 
-/// What a request led to.
+/// The result of a request.
 #[derive(Debug)]
 pub struct Answer {
-    /// The reply or why not.
+    /// The reply, or the refusal.
     pub outcome: Result<Reply, Refusal>,
-    /// The data that go with it.
+    /// The data of the reply.
     pub data: Vec<Segment>,
 }
 
 impl Answer {
-    /// An answer without data.
+    /// Returns a refusal, which has no data.
     pub fn refusal(status: Status, reason: impl Into<String>) -> Self {
         Self {
             outcome: Err(Refusal::new(status, reason)),
@@ -115,7 +118,7 @@ impl Answer {
         }
     }
 
-    /// The same, not keeping blocks if there are at most so many bytes.
+    /// Copies data out of cache blocks, releasing these, if there are at most `most` bytes of data.
     pub fn released(mut self, most: usize) -> Self {
         if self.length() <= most {
             for segment in &mut self.data {
@@ -127,29 +130,29 @@ impl Answer {
         self
     }
 
-    /// Bytes of data.
+    /// Returns the length of the data in bytes.
     pub fn length(&self) -> usize {
         self.data.iter().map(|segment| segment.bytes().len()).sum()
     }
 }
 
-/// Whether the caller can wait for storage.
+/// Whether the caller may block on storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// On an event loop: only what is in memory.
+    /// No, it is an event loop: only data in memory are available.
     None,
-    /// On a worker.
+    /// Yes, it is a worker.
     Unlimited,
 }
 
-/// Why a request was not carried out, before it has words.
+/// Why a request was not carried out.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The system said no.
+    /// Error of a system call.
     System(io::Error),
-    /// The request itself is wrong.
+    /// The request is invalid or not permitted.
     Refused(Status, &'static str),
-    /// It would have to wait, and may not.
+    /// The request would block, and must not.
     WouldBlock,
 }
 
@@ -176,16 +179,17 @@ fn plain(reply: Reply) -> Outcome {
     Ok((reply, Vec::new()))
 }
 
-/// Bytes of a read that is answered when no memory is left.
+/// Length of a read that is answered without free memory, in bytes.
 pub(super) const FRUGAL: usize = 4096;
 
-/// Bytes of a read past a full cache.
+/// Length of a read that bypasses a full cache, in bytes.
 pub(super) const MEAGRE: usize = 64 << 10;
 
-/// Ranges of a vector that an event loop reads while others wait; a longer one is a worker's.
+/// Maximum number of ranges of a vector that an event loop reads itself; longer ones go to a
+/// worker.
 const QUICK_RANGES: usize = 1024;
 
-/// Whom a session acts as, and the mapping that says so.
+/// The local user of a session, and the mapping that determined it.
 type Local = (Arc<Mapping>, Result<Arc<Identity>, String>);
 
 /// One session's engine.
@@ -193,7 +197,7 @@ type Local = (Arc<Mapping>, Result<Arc<Identity>, String>);
 pub struct Engine {
     service: Arc<Service>,
     who: Who,
-    /// Whose rights the session has: without the address that tells anonymous sessions apart.
+    /// The user whose rights apply: without the address that distinguishes anonymous sessions.
     subject: Subject,
     local: Mutex<Option<Local>>,
     handles: Handles,
@@ -201,7 +205,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine with no file open, for a session of `subject`; `who` is for logs and shares.
+    /// Creates an engine without open files for a session with the rights of `subject`. The second
+    /// argument is the identity for logs and quotas.
     pub fn new(service: Arc<Service>, who: Who, subject: Subject) -> Self {
         let handles = Handles::new(service.limits.handles);
         let account = SessionAccount::begin(service.users.of(&who.user));
@@ -215,12 +220,12 @@ impl Engine {
         }
     }
 
-    /// Says why the session ends, for its record; the first reason counts.
+    /// Records why the session ends; the first reason counts.
     pub fn ends(&self, why: &'static str) {
         self.account.ends(why);
     }
 
-    /// Counts file data that a request moved: for the service, the session, its user and the file.
+    /// Counts file data moved by a request: for the service, the session, its user and the file.
     pub fn moved(&self, request: &Request, flow: Flow, carrier: Carrier, bytes: u64) {
         self.service.metrics.moved(flow, carrier, bytes);
         self.account.add(flow, carrier, bytes);
@@ -229,12 +234,12 @@ impl Engine {
         }
     }
 
-    /// What a request may do by path that needs this.
+    /// Returns the permit of a request by path that needs these rights.
     fn permit(&self, need: Need) -> Permit<'_> {
         Permit::new(self.service.rights(), &self.subject, need)
     }
 
-    /// Makes this thread act as the session's local user, if users are mapped to such.
+    /// Makes this thread act as the session's local user, if users are mapped.
     fn act_as_local_user(&self) -> Result<(), Refusal> {
         let Some(identities) = &self.service.identities else {
             return Ok(());
@@ -259,17 +264,18 @@ impl Engine {
         identity::assume(&identity).map_err(|error| refusal(format!("act as local user: {error}")))
     }
 
-    /// Whether no file is open.
+    /// Returns whether no file is open.
     pub fn holds_nothing(&self) -> bool {
         self.handles.is_empty()
     }
 
-    /// Who is served.
+    /// Returns the identity of the session's user.
     pub fn who(&self) -> &Who {
         &self.who
     }
 
-    /// Answers if that needs nothing but memory; `None` asks for [`Engine::execute`] on a thread that may wait.
+    /// Carries out a request that needs no storage access. Returns `None` if it must be passed to
+    /// [`Engine::execute`] on a thread that may block.
     pub fn execute_quickly(&self, request: &Request) -> Option<Answer> {
         let by_path = self.service.identities.is_none();
         let outcome = match request {
@@ -279,7 +285,8 @@ impl Engine {
                 self.read_vector(vector, Patience::None)
             }
             Request::Examine(on) => self.examine(on.handle),
-            // What is looked up by path as a local user is a worker's, which can act as one.
+            // With mapped users, lookups by path must run on a worker, which can assume the user's
+            // credentials.
             Request::Status(on) if by_path => self.status(&on.path, Patience::None),
             Request::LinkStatus(on) if by_path => self.link_status(&on.path, Patience::None),
             Request::Access(access) if by_path => self.access(access, Patience::None),
@@ -292,12 +299,12 @@ impl Engine {
         }
     }
 
-    /// Carries a request out. `incoming` is the data that came with it. May wait for storage.
+    /// Carries out a request; `incoming` is the data that came with it. May block on storage.
     pub fn execute(&self, request: &Request, incoming: &[u8]) -> Answer {
         self.as_local_user(request, incoming, || self.dispatch(request, incoming))
     }
 
-    /// The same without the right to replace an existing name: that is refused with EEXIST.
+    /// Like [`Engine::execute`], but refuses with EEXIST to replace an existing name.
     pub fn execute_on_new(&self, request: &Request, incoming: &[u8]) -> Answer {
         self.as_local_user(request, incoming, || match request {
             Request::Rename(two) => self
@@ -311,7 +318,7 @@ impl Engine {
         })
     }
 
-    /// Carries a request out with the permissions of the session's local user.
+    /// Carries out a request with the permissions of the session's local user.
     fn as_local_user(
         &self,
         request: &Request,
@@ -329,13 +336,14 @@ impl Engine {
         self.conclude(request, length, carry_out())
     }
 
-    /// Whether a file is open for writing.
+    /// Returns whether a file is open for writing.
     pub fn is_writable(&self, handle: Handle) -> bool {
         let file = self.handles.find(handle);
         file.is_ok_and(|file| file.flags.has(OpenFlags::WRITE))
     }
 
-    /// The most memory outside the cache that carrying a request out can need. Zero for what needs next to nothing.
+    /// Returns the maximum memory outside the cache that a request can need, in bytes; zero if it
+    /// is negligible.
     pub fn demand(&self, request: &Request) -> usize {
         let limits = &self.service.limits;
         match request {
@@ -343,7 +351,7 @@ impl Engine {
             Request::Read(_) => MEAGRE,
             Request::ReadVector(vector) => {
                 let add = |sum: usize, range: &Range| sum.saturating_add(range.length as usize);
-                // The reply has a length and a checksum for each.
+                // The reply has a length and a checksum for each range.
                 vector.ranges.iter().fold(0, add).min(limits.payload) + 8 * vector.ranges.len()
             }
             Request::Fetch(fetch) => (fetch.most as usize).min(limits.payload),
@@ -354,18 +362,20 @@ impl Engine {
         }
     }
 
-    /// The most data that the answer to a request can have.
+    /// Returns the maximum length of an answer's data, in bytes.
     pub fn promise(&self, request: &Request) -> usize {
         request.most_data().min(self.service.limits.payload)
     }
 
-    /// The same request for less, where that is allowed: what can be answered when no memory is left. A read may always
-    /// be answered short, so readers go on, slowly, whatever others hold.
+    /// Returns the request shortened to a length that can be answered without free memory, if that
+    /// is allowed. A read may always be answered short, so readers always make progress,
+    /// if slowly.
     pub fn frugal(request: &Request) -> Option<Request> {
         shortened(request, FRUGAL)
     }
 
-    /// The same request for as much as is copied rather than pinned, where that is allowed.
+    /// Returns the request shortened to a length that is copied rather than pinned, if that is
+    /// allowed.
     pub fn meagre(request: &Request) -> Option<Request> {
         shortened(request, MEAGRE)
     }
@@ -446,7 +456,7 @@ impl Engine {
         self.record(request, incoming, answer)
     }
 
-    /// Counts and writes down what became of a request.
+    /// Counts and logs the result of a request.
     fn record(&self, request: &Request, incoming: usize, answer: Answer) -> Answer {
         let status = answer
             .outcome
@@ -484,7 +494,7 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// The session and the last of its requests have ended: files that are still open were cut.
+    /// The session and the last of its requests have ended: files still open are logged as cut off.
     fn drop(&mut self) {
         let log = &self.service.accounting;
         for file in self.handles.take_all() {
@@ -505,7 +515,7 @@ fn shortened(request: &Request, most: usize) -> Option<Request> {
     }
 }
 
-/// What a request acts on, for messages: begins with a space, or is empty.
+/// Returns the names that a request acts on, for messages: begins with a space, or is empty.
 fn subject(request: &Request) -> String {
     let (path, to) = names_of(request);
     [path, to]
@@ -515,8 +525,8 @@ fn subject(request: &Request) -> String {
         .collect()
 }
 
-/// The names that a request acts on; of a rename and of a link, the old one or the link's text
-/// first.
+/// Returns the names that a request acts on; for a rename the old name first, for a link its
+/// target.
 fn names_of(request: &Request) -> (Option<&Path>, Option<&Path>) {
     let path = match request {
         Request::Open(open) => &open.path,
@@ -545,7 +555,7 @@ fn names_of(request: &Request) -> (Option<&Path>, Option<&Path>) {
     (Some(path), None)
 }
 
-/// The open file that a request is about, for its account.
+/// Returns the open file of a request, for its accounting.
 fn handle_of(request: &Request) -> Option<Handle> {
     Some(match request {
         Request::Read(read) => read.handle,
@@ -559,7 +569,8 @@ fn handle_of(request: &Request) -> Option<Handle> {
     })
 }
 
-/// A file that one request moved whole, or tried to: its name, which way, and its bytes.
+/// Returns a file that one request transferred whole, or tried to: its name, direction and length
+/// in bytes.
 fn small_file<'a>(
     request: &'a Request,
     incoming: usize,
@@ -574,7 +585,7 @@ fn small_file<'a>(
     }
 }
 
-/// Whether a request opens something or changes something by name.
+/// Returns whether a request opens a file or changes one by name.
 fn is_audited(request: &Request) -> bool {
     matches!(
         request,

@@ -1,4 +1,4 @@
-//! What is done by name: directories, links, permissions, and lists.
+//! Requests by name: directories, links, permissions and listings.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -16,13 +16,13 @@ use crate::server::export::{Named, Place, Takes};
 use crate::server::rights::{Need, Operations};
 use crate::server::sys;
 
-/// Most entries of one reply: with names of 255 bytes they fit a body.
+/// Maximum number of entries per reply: with names of 255 bytes they fit a body.
 const MOST_ENTRIES: usize = 4096;
 
-/// Bytes of an entry at most: its name, its attributes, and what holds them.
+/// Maximum bytes of an entry: its name, its attributes, and the structures around them.
 pub(super) const MOST_ENTRY_BYTES: usize = 512;
 
-/// Entries of a reply to somebody who wants `count`.
+/// Returns the number of entries of a reply to a client that wants `count`.
 pub(super) fn page(count: u32) -> usize {
     (count as usize).clamp(1, MOST_ENTRIES)
 }
@@ -45,19 +45,19 @@ impl Engine {
         }
     }
 
-    /// The name of something that is made or changed.
+    /// Opens the parent of a name that is created or changed.
     pub(super) fn name(&self, path: &Path) -> Result<Named, Failure> {
         let permit = self.permit(Need::All(Operations::WRITE));
         Ok(self.service.exports.name(path, &permit)?)
     }
 
-    /// The name of something that is removed.
+    /// Opens the parent of a name that is removed.
     fn name_to_remove(&self, path: &Path) -> Result<Named, Failure> {
         let permit = self.permit(Need::All(Operations::DELETE));
         Ok(self.service.exports.name(path, &permit)?)
     }
 
-    /// The name of something, and one that it gets.
+    /// Opens the parents of an existing name and of the new one that it gets.
     pub(super) fn two_names(
         &self,
         two: &TwoPaths,
@@ -75,7 +75,8 @@ impl Engine {
         matches!(self.service.exports.locate(path), Ok(Place::Above))
     }
 
-    /// The directory above several exports looks like the first of them.
+    /// Returns the attributes of the directory above several exports, which are those of the first
+    /// export.
     fn first_root(&self) -> Result<About, Failure> {
         self.permit(Need::Look).check(b"/")?;
         let (_, root) = self
@@ -141,7 +142,7 @@ impl Engine {
 
     pub(super) fn make_directory(&self, make: &PathMode) -> Outcome {
         let named = match self.name(&make.path) {
-            // As mkdir(2) has it: `mkdir -p` goes on below what others have made.
+            // Like mkdir(2): `mkdir -p` continues below directories created by other users.
             Err(Failure::Refused(status, _))
                 if status == Status::errno(libc::EACCES)
                     && self.status(&make.path, Patience::Unlimited).is_ok() =>
@@ -176,7 +177,7 @@ impl Engine {
         plain(Reply::Renamed(Done {}))
     }
 
-    /// Fails with EEXIST if the name is taken.
+    /// Renames; fails with EEXIST if the new name is taken.
     pub(super) fn rename_to_new(&self, two: &TwoPaths) -> Result<(), Failure> {
         let (from, to) = self.two_names(two, Takes::Away)?;
         let flags = RenameFlags::NOREPLACE;
@@ -184,7 +185,7 @@ impl Engine {
         Ok(to.confirm()?)
     }
 
-    /// The link's text is the client's; where it leads is judged when somebody follows it.
+    /// The link's target is stored as the client gave it; it is checked when the link is followed.
     pub(super) fn make_link(&self, two: &TwoPaths) -> Outcome {
         let named = self.name(&two.to)?;
         rustix::fs::symlinkat(two.from.as_bytes(), &named.parent, &named.name)?;
@@ -206,11 +207,11 @@ impl Engine {
         self.service.exports.must_be_writable(&change.path)?;
         let need = Need::All(Operations::WRITE);
         let file = self.look(&change.path, OFlags::empty(), Patience::Unlimited, need)?;
-        // fchmod(2) does not take such a descriptor; its name in /proc leads to exactly this file.
+        // fchmod(2) rejects an `O_PATH` descriptor; its name in /proc leads to exactly this file.
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut mode = settable(change.mode);
-        // Of a directory the bit gives nobody rights: its group passes to what is in it. One that
-        // is set stays, as with chmod(1).
+        // On a directory the set-group-ID bit grants no rights: new entries inherit the directory's
+        // group. A set bit is kept, as by chmod(1).
         let about = rustix::fs::fstat(&file)?;
         if FileType::from_raw_mode(about.st_mode) == FileType::Directory {
             mode |= Mode::from_raw_mode(change.mode | about.st_mode) & Mode::SGID;
@@ -269,7 +270,7 @@ impl Engine {
             if name == b"." || name == b".." {
                 continue;
             }
-            // A name that vanished since the directory was read is not an entry.
+            // A name removed since the directory was read is not an entry.
             if let Ok(stat) =
                 rustix::fs::statat(&directory, found.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                 && let Some(name) = Path::new(name)

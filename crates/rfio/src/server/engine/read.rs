@@ -1,10 +1,10 @@
-//! Reads: one range, or a vector of them.
+//! Reads of one range, or of a vector of ranges.
 //!
-//! When the cache has no slot to spare, a read is answered short: the client asks again for the rest, and the server's
-//! memory stays what it was configured to be.
+//! If the cache has no free slot, a read is answered short and the client requests the rest again;
+//! the server's memory stays within its configured size.
 //!
-//! A file that changes while it is read gives what it has, as any file system does, with the version that it has then: a
-//! client that needs one state of it compares versions.
+//! A file that changes while it is read returns its contents at that moment, as on any file system,
+//! with its version at that moment: a client that needs one consistent state compares versions.
 
 use rustix::io::Errno;
 use verbena_rfio_protocol::checksum::pieces;
@@ -16,28 +16,29 @@ use super::source::{Demand, Piece, Source, Wanted};
 use super::{Engine, Failure, MEAGRE, Outcome, Patience, Segment, plain};
 use crate::checksum;
 
-/// How often a read starts again because the file changed under it.
+/// Number of restarts of a read because the file changed.
 const ATTEMPTS: usize = 4;
 
-/// Checksums of one reply.
+/// Maximum number of checksums in one reply.
 const MOST_CHECKSUMS: usize = 1024;
 
-/// What the attempts at a read demand: one version a few times, then what there is.
+/// Returns the demands of successive attempts: one version a few times, then the current contents.
 fn demands() -> impl Iterator<Item = Demand> {
     std::iter::repeat_n(Demand::OneVersion, ATTEMPTS).chain([Demand::AsItIs])
 }
 
-/// Pieces of a vector that are read at once: what they need besides the answer's own memory is small.
+/// Number of pieces of a vector read at once, which bounds the memory besides the answer's own.
 const BATCH: usize = 64;
 
-/// Only a source that is taken as it is comes last, and that is always served.
+/// The last attempt takes the file as it is, which always succeeds.
 const UNSERVED: Failure = Failure::Refused(Status::INTERNAL, "the file could not be read at all");
 
-/// Bytes of a buffer that small pieces of a vector are packed into: enough to be worth a system
-/// call, and not so many that the allocator takes each buffer from the system and gives it back.
+/// Size of a buffer that small pieces of a vector are packed into, in bytes: large enough to
+/// justify a system call, and small enough that the allocator does not map and unmap each buffer.
 const PACKED: usize = 64 << 10;
 
-/// Copies a piece to the end of the data, of which so many bytes are left with it.
+/// Copies a piece to the end of the data; `left` is the number of bytes that remain, including the
+/// piece.
 fn pack(data: &mut Vec<Segment>, bytes: &[u8], left: usize) {
     match data.last_mut() {
         Some(Segment::Owned(packed)) if packed.len() + bytes.len() <= packed.capacity() => {
@@ -76,7 +77,7 @@ impl Engine {
             } else {
                 Vec::new()
             };
-            // A file that lost its end while it was read as it is ends where nothing more came.
+            // A file truncated while it was read as it is ends where no more data came.
             let lost = length == 0 && available > 0;
             let end = lost || offset + length as u64 >= source.size();
             let version = source.version()?;
@@ -93,7 +94,8 @@ impl Engine {
         Err(UNSERVED)
     }
 
-    /// The pieces of a range, as many as the cache has slots for; `None` if the file changed meanwhile.
+    /// Returns the pieces of a range, as many as the cache has slots for; `None` if the file
+    /// changed meanwhile.
     fn collect(
         &self,
         source: &Source<'_>,
@@ -167,8 +169,9 @@ impl Engine {
         Err(UNSERVED)
     }
 
-    /// All ranges, in order. With a window, parts of cached blocks go from where they lie, as far as one request may hold
-    /// blocks; in the control connection, whose reader may be slow, and beyond that, they are packed.
+    /// Reads all ranges, in order. With a window, parts of cached blocks are sent in place, up to
+    /// the number of blocks that one request may hold. Beyond that, and in the control connection,
+    /// whose reader may be slow, they are copied into packed buffers.
     #[allow(clippy::type_complexity)]
     fn gather(
         &self,
@@ -183,7 +186,7 @@ impl Engine {
             Some(_) => self.service.cache.slots() / 4,
             None => 0,
         };
-        // Where a range ended before it was full, nothing more of it is taken.
+        // A range that ended early gets no further data.
         let mut ended = vec![false; count];
         let wanted = self.wanted(source, vector);
         let mut left: usize = wanted.iter().map(|(_, wanted)| wanted.length).sum();
@@ -224,7 +227,7 @@ impl Engine {
         Ok(source.is_served()?.then_some((lengths, checksums, data)))
     }
 
-    /// The pieces of all ranges, each with its range's number.
+    /// Returns the pieces of all ranges, each with its range's index.
     fn wanted(&self, source: &Source<'_>, vector: &ReadVector) -> Vec<(usize, Wanted)> {
         let block = self.service.cache.block() as u32;
         let ranges = vector.ranges.iter().enumerate();
@@ -241,8 +244,9 @@ impl Engine {
         pieces.collect()
     }
 
-    /// Checksums of blocks, for a client that wants to know which of its own blocks are right, or whether what it wrote is
-    /// there. They are of the file and never of the cache. One reply is for no more bytes than a read, for it costs no less.
+    /// Returns checksums of blocks, for a client that checks its own blocks or the data that it
+    /// wrote. They are computed from the file and never from the cache. One reply covers no more
+    /// bytes than a read, since it costs no less.
     pub(super) fn checksum(&self, request: &Checksum) -> Outcome {
         let limits = &self.service.limits;
         let block = request.block as usize;

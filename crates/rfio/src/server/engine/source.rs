@@ -1,14 +1,17 @@
-//! Something to read from, as it was at one moment, and its pieces: from the cache, past it, or together from storage.
+//! A consistent source of read data, served in pieces of at most one block: from the cache, past
+//! it, or in one batch from storage.
 //!
-//! Large pieces go through the cache; small ones that are not cached are read past it, since filling a block for a few
-//! bytes costs more than it saves.
+//! Large pieces go through the cache. Small uncached ones are read past it, since filling a block
+//! for a few bytes costs more than it saves.
 //!
-//! # What may be found again
+//! # Cache keys
 //!
-//! A block is cached under its file's version, so the version must tell its bytes from any other. It does when the file had
-//! settled and nobody could write to it when the block was read: whoever opens it later and writes or stores through a
-//! mapping stamps it anew. Where the kernel does not say who can write, a block is found again for a short while only;
-//! while a file is open for writing, or its times are of the present tick, never.
+//! A block is cached under its file's version, so the version must distinguish its bytes from any
+//! others. It does if the file's timestamps had settled and no process could write to the file when
+//! the block was read: a process that opens it later and writes, or stores through a mapping,
+//! changes the timestamps. If the kernel cannot report writers, a block can be found again for a
+//! short time only. While a file is open for writing, or its timestamps are of the current tick,
+//! its blocks are never found again.
 
 use std::cell::OnceCell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,50 +33,50 @@ use crate::server::service::Service;
 use crate::server::storage::{Part, read_fully};
 use crate::writers::{self, Writers};
 
-/// How long a block is found again if the kernel does not say who can write to its file.
+/// How long a cached block can be found again if the kernel cannot report the file's writers.
 const BRIEFLY: Duration = Duration::from_secs(2);
 
-/// Something to read from, as it was at one moment.
+/// A file to read from, as it was at one moment.
 pub(super) struct Source<'a> {
     service: &'a Service,
     body: &'a Body,
     attributes: Attributes,
     demand: Demand,
-    /// Under which version blocks that are not cached yet are kept; found out when one is needed.
+    /// Version under which newly read blocks are cached; determined when first needed.
     kept_as: OnceCell<FileVersion>,
-    /// Whether the file has no storage but memory; found out once for all pieces.
+    /// Whether the file is on tmpfs; determined once for all pieces.
     of_memory: OnceCell<bool>,
 }
 
-/// What a read asks of its source.
+/// The consistency that a read requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Demand {
-    /// All bytes of the one version that it had.
+    /// All bytes of the version that the file had.
     OneVersion,
-    /// What it has.
+    /// The file's current contents.
     AsItIs,
 }
 
-/// Bytes that are wanted of a source; they lie in one block, and in the file.
+/// A byte range wanted from a source; it lies in one block, and within the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
-    /// The first one's place in the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// How many.
+    /// Length in bytes.
     pub length: usize,
 }
 
-/// What came of a piece.
+/// Result for one piece.
 pub(super) enum Piece {
-    /// The bytes; fewer than asked for only if the source is taken as it is, and ends there.
+    /// The bytes; fewer than requested only with [`Demand::AsItIs`] at the end of the file.
     Data(Segment),
     /// The cache has no slot.
     NoSlot,
-    /// The file is no longer what it was.
+    /// The file has changed.
     Changed,
 }
 
-/// A version under which nothing is ever found again.
+/// Returns a version under which nothing is ever found again.
 fn unfindable() -> FileVersion {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     FileVersion {
@@ -83,7 +86,7 @@ fn unfindable() -> FileVersion {
     }
 }
 
-/// A version that is another one after a while.
+/// Returns a version that is replaced by another after [`BRIEFLY`].
 fn brief(file: FileVersion) -> FileVersion {
     static BEGUN: OnceLock<Instant> = OnceLock::new();
     let since = BEGUN.get_or_init(Instant::now).elapsed();
@@ -104,7 +107,7 @@ impl<'a> Source<'a> {
             return Err(Errno::BADF.into());
         }
         let attributes = current(&file.body)?;
-        // What may change without a trace has no version that could be insisted on.
+        // A file that can change without a trace has no version to insist on.
         let demand = match attributes.settled {
             true => demand,
             false => Demand::AsItIs,
@@ -119,7 +122,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The version under which a block is found if it was cached when nobody could write to the file.
+    /// Returns the version under which a block is found if it was cached while no process could
+    /// write to the file.
     fn settled_version(&self) -> Option<FileVersion> {
         (self.demand == Demand::OneVersion).then(|| file_version(&self.attributes))
     }
@@ -141,7 +145,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The file's version for the reply: what the data are of, or, if that is not known, what it is now.
+    /// Returns the file's version for the reply: the version that the data belong to or, if that is
+    /// unknown, the current one.
     pub(super) fn version(&self) -> Result<u64, Failure> {
         match self.demand {
             Demand::OneVersion => Ok(self.attributes.version),
@@ -149,22 +154,23 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether the data are what was asked for.
+    /// Returns whether the data satisfy the demand.
     pub(super) fn is_served(&self) -> Result<bool, Failure> {
         Ok(self.demand == Demand::AsItIs || current(self.body)?.version == self.attributes.version)
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file in bytes.
     pub(super) fn size(&self) -> u64 {
         self.attributes.size
     }
 
-    /// Bytes of a range that the file has.
+    /// Returns how many bytes of a range lie within the file.
     pub(super) fn available(&self, offset: u64, length: u64) -> u64 {
         self.attributes.size.saturating_sub(offset).min(length)
     }
 
-    /// What comes of each piece, in order. On a worker, those that must come from storage are read together.
+    /// Returns the result of each piece, in order. On a worker, pieces that must come from storage
+    /// are read in one batch.
     pub(super) fn pieces(
         &self,
         wanted: &[Wanted],
@@ -189,7 +195,7 @@ impl<'a> Source<'a> {
             .collect()
     }
 
-    /// The piece, by the way that serves it in the least memory.
+    /// Returns the piece, read past the cache, which needs the least memory.
     pub(super) fn past_the_cache(
         &self,
         wanted: &Wanted,
@@ -212,7 +218,7 @@ impl<'a> Source<'a> {
         Ok(self.owned(bytes, read))
     }
 
-    /// The piece, if the cache has its block.
+    /// Returns the piece if its block is cached.
     fn cached(&self, wanted: &Wanted) -> Option<Piece> {
         let key = self.key(self.settled_version()?, wanted);
         let pinned = self.service.cache.lookup(&key)?;
@@ -220,7 +226,7 @@ impl<'a> Source<'a> {
         Some(self.part_of(pinned, wanted))
     }
 
-    /// The piece, which was not in the cache.
+    /// Returns a piece that was not in the cache.
     fn uncached(&self, wanted: &Wanted, patience: Patience) -> Result<Piece, Failure> {
         let cache = &self.service.cache;
         if self.is_past_the_cache(wanted) {
@@ -240,8 +246,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Reads what is missing of a file together: pieces past the cache, and blocks into it. What does not come of that is left
-    /// to be read by itself, whose word counts.
+    /// Reads missing pieces of a file in one batch: some past the cache, others as blocks into it.
+    /// Pieces that this does not deliver are read individually later, and that result counts.
     fn read_together(
         &self,
         file: BorrowedFd<'_>,
@@ -267,7 +273,8 @@ impl<'a> Source<'a> {
         }
 
         let cache = &self.service.cache;
-        // No more than the cache takes for one use, lest what is read once look like what is read again.
+        // Limited to the share of the cache that one use may take, so that data read once do not
+        // look like data read repeatedly.
         blocks.truncate(cache.slots() / 32);
         if blocks.len() < 2 {
             return;
@@ -301,7 +308,7 @@ impl<'a> Source<'a> {
         self.service.storage.read(file, &mut parts)
     }
 
-    /// Whether filling a block would cost more than it saves.
+    /// Returns whether filling a block would cost more than it saves.
     fn is_past_the_cache(&self, wanted: &Wanted) -> bool {
         wanted.length < (self.service.cache.block() / 8).min(MEAGRE / 2)
     }
@@ -309,13 +316,13 @@ impl<'a> Source<'a> {
     fn key(&self, file: FileVersion, wanted: &Wanted) -> Key {
         let block = match self.body {
             Body::File(_) => wanted.offset / self.service.cache.block() as u64,
-            // Every block of it is the same.
+            // All its blocks are equal.
             Body::Unfilled(_) => 0,
         };
         Key { file, block }
     }
 
-    /// The part of its block.
+    /// Returns the wanted part of a block.
     fn part_of(&self, block: Pinned, wanted: &Wanted) -> Piece {
         let start = (wanted.offset % self.service.cache.block() as u64) as usize;
         let (end, have) = (start + wanted.length, block.bytes().len());
@@ -326,7 +333,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The first bytes of these, as many as were read.
+    /// Returns the first `read` bytes.
     fn owned(&self, mut bytes: Vec<u8>, read: usize) -> Piece {
         match (self.demand, read < bytes.len()) {
             (Demand::OneVersion, true) => Piece::Changed,
@@ -348,7 +355,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Attributes now.
+/// Returns the current attributes.
 fn current(body: &Body) -> Result<Attributes, Failure> {
     match body {
         Body::File(file) => Ok(attributes(&fstat(file)?)),
@@ -356,7 +363,7 @@ fn current(body: &Body) -> Result<Attributes, Failure> {
     }
 }
 
-/// The attributes of the file without storage.
+/// Returns the attributes of the file without storage.
 pub(super) fn unfilled_attributes(size: u64) -> Attributes {
     Attributes {
         device: u64::MAX,
@@ -375,7 +382,8 @@ pub(super) fn unfilled_attributes(size: u64) -> Attributes {
     }
 }
 
-/// The bytes, if they are all in memory: preadv2(2) with `RWF_NOWAIT`, which tmpfs does not know, for its files are there.
+/// Reads the bytes if they are all in memory: preadv2(2) with `RWF_NOWAIT`. tmpfs does not support
+/// the flag, but its files are always in memory.
 pub(super) fn read_if_in_memory(
     file: BorrowedFd<'_>,
     offset: u64,
@@ -391,7 +399,7 @@ pub(super) fn read_if_in_memory(
     }
 }
 
-/// Whether a file's file system has no storage but memory.
+/// Returns whether a file is on tmpfs.
 fn is_of_memory(file: BorrowedFd<'_>) -> bool {
     rustix::fs::fstatfs(file)
         .is_ok_and(|system| i128::from(system.f_type) == i128::from(libc::TMPFS_MAGIC))

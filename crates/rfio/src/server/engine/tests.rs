@@ -1,4 +1,4 @@
-//! The engine without any network: a scratch export, requests in, answers out.
+//! Tests of the engine without a network: requests to a temporary export, and their answers.
 
 use std::sync::Arc;
 
@@ -260,7 +260,7 @@ fn a_vector_is_packed_in_its_order() {
     assert_eq!(done.checksums[1], checksum::crc32c(&content[..4]));
 }
 
-/// Reads and vectors of anything, from a cache that they come to the end of, read together and in turn.
+/// Random reads and vectors, with a cache too small for them, read in batches and one by one.
 #[test]
 fn what_is_read_together_is_what_is_read_in_turn() {
     let scratch = Scratch::new();
@@ -560,7 +560,7 @@ fn clients_cannot_make_set_user_id_files() {
             .mode();
         assert_eq!(mode & 0o6000, 0, "{name}: {mode:o}");
     }
-    // Of a directory one of the two bits gives nobody rights, and stays when other bits are
+    // On a directory the set-group-ID bit grants no rights, and is kept when other bits are
     // changed.
     std::fs::create_dir(scratch.path("d")).unwrap();
     for (asked, set) in [(0o7775, 0o3775), (0o750, 0o2750)] {
@@ -758,8 +758,8 @@ fn checksums_of_blocks_are_those_of_the_data() {
     assert_eq!(reply.checksums, expected);
 }
 
-/// Whatever is answered without waiting is what would have been answered with it: names that are there and are not, links that
-/// lead to them, out, and in circles.
+/// A non-blocking answer equals the blocking one: for existing and missing names, and for links to
+/// them, out of the export, and in loops.
 #[test]
 fn what_is_known_at_once_is_what_is_found() {
     let scratch = Scratch::new();
@@ -816,7 +816,7 @@ fn what_is_known_at_once_is_what_is_found() {
             }
         }
     }
-    // On a file system that is not local none is.
-    // One that keeps no names of files that are not there (tmpfs) answers fewer.
+    // None is answered on a file system that is not local. One without negative dentries (tmpfs)
+    // answers fewer.
     assert!(quick == 0 || quick > 300, "{quick}");
 }

@@ -1,4 +1,4 @@
-//! Opening, writing, and what else is done to an open file.
+//! Opening and writing of files, and other requests on open files.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -23,8 +23,8 @@ use crate::server::quota::{Exhausted, Resource};
 use crate::server::rights::{Need, Operations};
 use crate::server::sys;
 
-/// Permission bits that a client may set. Set-user-id and set-group-id would lend the service's own identity to whoever
-/// runs the file on the server.
+/// Permission bits that a client may set. Set-user-ID and set-group-ID would give the service's
+/// identity to every user that executes the file on the server.
 pub(super) const SETTABLE: u32 = 0o1777;
 
 /// The path of the file without storage.
@@ -59,11 +59,12 @@ fn system_flags(flags: OpenFlags) -> OFlags {
             system |= flag;
         }
     }
-    // A FIFO must not stop the worker that opens it, and a terminal must not become the service's.
+    // A FIFO must not block the worker that opens it, and a terminal must not become the service's
+    // controlling terminal.
     system | OFlags::NONBLOCK | OFlags::NOCTTY
 }
 
-/// The rights that opening takes.
+/// Returns the rights needed to open a file with these flags.
 fn needed(flags: OpenFlags) -> Need {
     let reads = flags.has(OpenFlags::READ) || !flags.has(OpenFlags::WRITE);
     let mut operations = Operations::NONE;
@@ -114,7 +115,7 @@ impl Engine {
                 attributes: unfilled_attributes(size),
             }));
         }
-        // A file that somebody else is writing alone must not be emptied before that is known.
+        // A file reserved by another sole writer must not be truncated before that is known.
         let sole = flags.has(OpenFlags::SOLE_WRITER);
         let mut system = system_flags(flags);
         if sole {
@@ -267,7 +268,7 @@ impl Engine {
     }
 }
 
-/// Nanoseconds since 1970 as the system takes them.
+/// Converts nanoseconds since 1970.
 pub(super) fn timespec(nanoseconds: i64) -> Timespec {
     Timespec {
         tv_sec: nanoseconds.div_euclid(1_000_000_000),
@@ -275,7 +276,7 @@ pub(super) fn timespec(nanoseconds: i64) -> Timespec {
     }
 }
 
-/// pwrite(2) until everything is written.
+/// Calls pwrite(2) until everything is written.
 pub(super) fn write_fully(file: BorrowedFd<'_>, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
     let mut written = 0;
     while written < bytes.len() {

@@ -1,4 +1,4 @@
-//! The walk from an export's root: the kernel's, at every step.
+//! The path walk from an export's root, done entirely by the kernel.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::Root;
 
-/// A path within an export, its parts separated; `..` stays, for the kernel to judge.
+/// A path within an export, normalized except for `..`, which the kernel resolves.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Beneath {
     pub(super) relative: Vec<u8>,
@@ -25,7 +25,8 @@ impl Beneath {
         }
     }
 
-    /// The parent's path and the last name, where the path has a name that can be made or removed.
+    /// Returns the parent's path and the last name, if the path ends in a name that can be created
+    /// or removed.
     pub(super) fn split(&self) -> Option<(Beneath, &OsStr)> {
         let (parent, name) = match self.relative.iter().rposition(|&byte| byte == b'/') {
             Some(slash) => (&self.relative[..slash], &self.relative[slash + 1..]),
@@ -44,7 +45,7 @@ impl Beneath {
 }
 
 impl Root {
-    /// Opens what is there.
+    /// Opens a path beneath the root.
     pub(super) fn open_beneath(
         &self,
         beneath: &Beneath,
@@ -53,11 +54,11 @@ impl Root {
     ) -> io::Result<OwnedFd> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let flags = flags | OFlags::CLOEXEC;
-        // EAGAIN: the kernel saw a rename race with a `..` and asks to try again (openat2(2)).
+        // EAGAIN: a rename raced with a `..`; openat2(2) asks to try again.
         for _ in 0..64 {
             match rustix::fs::openat2(self, beneath.as_os_str(), flags, mode, resolve) {
                 Err(Errno::AGAIN) => {}
-                // EXDEV would puzzle the user of a copy tool: what happened is a refusal.
+                // EXDEV would be misleading for the user of a copy tool: this is a refusal.
                 Err(Errno::XDEV) => return Err(Errno::ACCESS.into()),
                 other => return Ok(other?),
             }
@@ -65,9 +66,8 @@ impl Root {
         Err(Errno::AGAIN.into())
     }
 
-    /// The same by what the kernel remembers. The walk ends at another file system, which may have
-    /// to
-    /// be asked.
+    /// Opens a path from the kernel's caches alone. The walk stops at another file system, whose
+    /// lookups may block.
     pub(super) fn look_beneath_at_once(
         &self,
         beneath: &Beneath,
@@ -82,19 +82,19 @@ impl Root {
             | ResolveFlags::CACHED;
         let flags = flags | OFlags::CLOEXEC;
         match rustix::fs::openat2(self, beneath.as_os_str(), flags, Mode::empty(), resolve) {
-            // Not remembered, or not within this file system; or a kernel before 5.12, which does
-            // not know the question.
+            // Not cached, or not within this file system; or a kernel before 5.12, which lacks
+            // `RESOLVE_CACHED`.
             Err(Errno::AGAIN | Errno::XDEV | Errno::INVAL) => Ok(None),
             other => Ok(Some(other?)),
         }
     }
 }
 
-/// Opens what was looked at, if it is a regular file.
+/// Opens a file that was opened with `O_PATH` before, if it is a regular file.
 pub(super) fn open_seen(seen: &OwnedFd, about: &Stat, flags: OFlags) -> io::Result<OwnedFd> {
     match FileType::from_raw_mode(about.st_mode) {
         FileType::RegularFile => {
-            // The descriptor's name in /proc leads to exactly the file that was looked at.
+            // The descriptor's name in /proc leads to exactly that file.
             let name = format!("/proc/self/fd/{}", seen.as_raw_fd());
             Ok(rustix::fs::open(
                 name,

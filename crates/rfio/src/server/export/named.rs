@@ -1,4 +1,4 @@
-//! One name in a directory, which is made, changed or removed.
+//! A name in a directory, to be created, changed or removed.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,21 +9,21 @@ use super::permit::denied;
 use super::{Permit, Root};
 use crate::server::rights::{Need, Operations};
 
-/// A parent directory, open, and one name in it.
+/// An open parent directory, and a name in it.
 #[derive(Debug)]
 pub struct Named {
     /// The parent.
     pub parent: OwnedFd,
     /// The name.
     pub name: OsString,
-    /// The exported directory that it is in, if it was found by a path of a request.
+    /// The exported directory that contains it, if it was found by a requested path.
     pub root: Option<Arc<Root>>,
-    /// The real path, where rights are judged by it.
+    /// The real path, if rights are checked.
     pub(super) path: Option<Vec<u8>>,
 }
 
 impl Named {
-    /// A name in a directory that no client has named.
+    /// Returns a name in a directory that was not found by a requested path.
     pub fn of(parent: OwnedFd, name: OsString) -> Self {
         Self {
             parent,
@@ -33,7 +33,10 @@ impl Named {
         }
     }
 
-    /// Fails if what was done by this name is not where clients look for it.
+    /// Checks that a change by this name is where clients look for it.
+    ///
+    /// # Errors
+    /// ESTALE if it is not.
     pub fn confirm(&self) -> io::Result<()> {
         match &self.root {
             Some(root) => root.must_be_at_its_path(),
@@ -41,7 +44,10 @@ impl Named {
         }
     }
 
-    /// Fails unless what has this name may have another one as well, or instead.
+    /// Checks that the file may get another name, in addition or instead.
+    ///
+    /// # Errors
+    /// EACCES if the user's rights do not permit it.
     pub fn may_become(&self, to: &Self, permit: &Permit<'_>, takes: Takes) -> io::Result<()> {
         let (Some((rights, user)), Some(from), Some(to)) = (&permit.rights, &self.path, &to.path)
         else {
@@ -50,7 +56,7 @@ impl Named {
         let is_same_directory = parent_of(from) == parent_of(to);
         let needs = match takes {
             Takes::Away if !is_same_directory => Operations::DELETE,
-            // The data are the new name's as well.
+            // The new name gives access to the data as well.
             Takes::Shared => Operations::READ.and(Operations::WRITE),
             Takes::Away => Operations::WRITE,
         };
@@ -61,12 +67,12 @@ impl Named {
     }
 }
 
-/// What becomes of the old name of something that gets a new one.
+/// Effect of a new name on the old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// It is gone.
+    /// The old name is removed.
     Away,
-    /// It stays.
+    /// The old name stays.
     Shared,
 }
 

@@ -1,4 +1,4 @@
-//! What a request may do by path.
+//! The rights of a request by path.
 
 use std::io;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use verbena_rfio_protocol::types::Path;
 use super::told;
 use crate::server::rights::{Need, Rights, Subject, components};
 
-/// The refusal of what no right covers.
+/// Returns the error for a lack of rights.
 pub(super) fn denied() -> io::Error {
     told(Errno::ACCESS, "this user has no right to do that here")
 }
 
-/// What a request may do by path: all that the kernel allows, or what the rights of its user cover.
+/// The permit of a request by path: unlimited, or limited to the rights of its user.
 #[derive(Debug)]
 pub struct Permit<'a> {
     pub(super) rights: Option<(Arc<Rights>, &'a Subject)>,
@@ -22,19 +22,22 @@ pub struct Permit<'a> {
 }
 
 impl<'a> Permit<'a> {
-    /// A request of a user who needs this.
+    /// Returns the permit of a user's request that needs these rights.
     pub fn new(rights: Option<Arc<Rights>>, user: &'a Subject, need: Need) -> Self {
         let rights = rights.map(|rights| (rights, user));
         Self { rights, need }
     }
 
-    /// Everything.
+    /// An unlimited permit.
     pub const FREE: Permit<'static> = Permit {
         rights: None,
         need: Need::Look,
     };
 
-    /// Fails unless the rights cover what has this real path.
+    /// Checks that the rights cover a real path.
+    ///
+    /// # Errors
+    /// EACCES if they do not.
     pub fn check(&self, path: &[u8]) -> io::Result<()> {
         match &self.rights {
             Some((rights, user)) if !rights.allow(user, path, self.need) => Err(denied()),
@@ -42,7 +45,8 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// The result, where a failure tells nothing of what the user may not look at.
+    /// Returns the result, but replaces an error that would reveal something about a path that the
+    /// user may not access.
     pub(super) fn conceal<T>(&self, path: &Path, result: io::Result<T>) -> io::Result<T> {
         match (&self.rights, result) {
             (Some(_), Err(error)) => {
@@ -54,7 +58,7 @@ impl<'a> Permit<'a> {
     }
 }
 
-/// The path as it is written, without `..`.
+/// Resolves `..` in the path textually.
 fn lexical(path: &Path) -> Vec<u8> {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in components(path.as_bytes()) {

@@ -1,16 +1,16 @@
 //! The directory that an export's path leads to.
 //!
-//! The directory is held open, so that nothing a client does leads out of it. The path may come to
-//! lead elsewhere meanwhile: something is mounted over it, its file system is unmounted, or another
-//! directory takes its place. What was written then would be where nobody looks for it.
+//! The directory is held open, so that no client operation leads out of it. In the meantime the
+//! path may come to lead elsewhere: a file system is mounted over it, its file system is unmounted,
+//! or another directory replaces it. Data written then would be in an unexpected place.
 //!
 //! # Invariants
 //!
-//! - A request that makes, replaces, renames or removes a name, or closes a file that was open for
-//!   writing, succeeds only if the path led to the directory of the change when it ended.
-//! - The directory that a path leads to now is exported from then on by itself, except that a
-//!   directory which is no mount point never takes the place of one that was: the file system is
-//!   missing, and what lies below its mount point is not what was exported. Until it is back, or
+//! - A request that creates, replaces, renames or removes a name, or closes a file that was open
+//!   for writing, succeeds only if the path led to the changed directory when the request ended.
+//! - The directory that a path newly leads to is exported from then on, automatically. Exception: a
+//!   directory that is not a mount point never replaces one that was, since the file system is
+//!   missing and the directory below its mount point is not the exported one. Until it is back, or
 //!   until the configuration is read again, requests by name are refused.
 
 use std::io;
@@ -28,7 +28,8 @@ use verbena_rfio_protocol::shown;
 use super::told;
 use crate::server::identity::as_daemon;
 
-/// How old the last look at a path may be for requests that only look and must not wait.
+/// Maximum age of the last check of a path, for requests that only read attributes and must not
+/// block.
 const FRESH: Duration = Duration::from_millis(100);
 
 /// File systems whose attributes the kernel keeps itself (statfs(2)).
@@ -45,7 +46,7 @@ const LOCAL: [libc::c_long; 8] = [
 const RAMFS: libc::c_long = 0x8584_58f6;
 const ZFS: libc::c_long = 0x2fc1_2fc1;
 
-/// Tells directories apart, the same one in two mounts as well.
+/// Identifies a directory, and distinguishes the same directory in two mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     mount: u64,
@@ -60,12 +61,12 @@ pub struct Root {
     directory: OwnedFd,
     path: PathBuf,
     identity: Identity,
-    /// Whether the path led elsewhere when it was last looked at.
+    /// Whether the path led elsewhere at the last check.
     is_replaced: AtomicBool,
-    /// Whether the kernel knows the attributes of what it has looked up, without asking a server or
-    /// a process.
+    /// Whether the kernel knows the attributes of looked-up files without asking a server or a
+    /// process.
     pub(super) is_local: bool,
-    /// Whether its file system has no storage but memory.
+    /// Whether its file system is tmpfs.
     pub(super) is_of_memory: bool,
 }
 
@@ -84,7 +85,8 @@ impl Root {
         }))
     }
 
-    /// Whether the path leads here. `None` if this process may not look, as after it gave up root.
+    /// Returns whether the path leads to this directory. Returns `None` if this process lacks the
+    /// permission, for instance after it gave up root.
     fn is_at_its_path(&self) -> Result<Option<bool>, Errno> {
         match as_daemon(|| identity(CWD, &self.path, AtFlags::empty())) {
             Ok(now) => Ok(Some(now == self.identity)),
@@ -93,8 +95,10 @@ impl Root {
         }
     }
 
-    /// Fails with ESTALE if the path has come to lead elsewhere, so that what was changed here is
-    /// not where it is looked for.
+    /// Checks that the path still leads here, so that changes are where clients look for them.
+    ///
+    /// # Errors
+    /// ESTALE if the path leads elsewhere.
     pub fn must_be_at_its_path(&self) -> io::Result<()> {
         let is_replaced = self.is_replaced.load(Ordering::Relaxed);
         if !is_replaced && matches!(self.is_at_its_path(), Ok(Some(true) | None)) {
@@ -107,7 +111,10 @@ impl Root {
         ))
     }
 
-    /// Fails at once if the path is known to lead elsewhere. For what is done often.
+    /// Fails at once if the path is known to lead elsewhere. For frequent requests.
+    ///
+    /// # Errors
+    /// As [`Root::must_be_at_its_path`].
     pub fn must_not_be_replaced(&self) -> io::Result<()> {
         match self.is_replaced.load(Ordering::Relaxed) {
             false => Ok(()),
@@ -127,7 +134,7 @@ fn identity<P: rustix::path::Arg>(
     path: P,
     flags: AtFlags,
 ) -> Result<Identity, Errno> {
-    // Not what a server of the file system says now: only what is mounted where counts.
+    // No synchronization with a file server: only the mount matters.
     let flags = flags | AtFlags::STATX_DONT_SYNC;
     let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
     let about = rustix::fs::statx(directory, path, flags, wanted)?;
@@ -140,7 +147,7 @@ fn identity<P: rustix::path::Arg>(
     })
 }
 
-/// An export's path, and the directory that it led to when it was last looked at.
+/// An export's path, and the directory that it led to at the last check.
 #[derive(Debug)]
 pub(super) struct Pin {
     path: PathBuf,
@@ -148,7 +155,7 @@ pub(super) struct Pin {
     root: RwLock<Arc<Root>>,
     /// When the path was last found to lead there, in milliseconds of this process.
     looked: AtomicU64,
-    /// Whether it was said that the directory is missing.
+    /// Whether the missing directory has been reported.
     is_complained: AtomicBool,
 }
 
@@ -156,7 +163,7 @@ impl Pin {
     /// Opens the directory.
     ///
     /// # Errors
-    /// It cannot be opened, or it must be a mount point and is none.
+    /// It cannot be opened, or it must be a mount point and is not one.
     pub(super) fn open(path: &LocalPath, must_be_mount_point: bool) -> io::Result<Self> {
         let root = Root::open(path)?;
         if must_be_mount_point && !root.identity.is_mount_point {
@@ -175,12 +182,12 @@ impl Pin {
         &self.path
     }
 
-    /// Whether this process can see where the path leads.
+    /// Returns whether this process can see where the path leads.
     pub(super) fn is_watched(&self) -> bool {
         self.last().is_at_its_path() != Ok(None)
     }
 
-    /// Opens what the path leads to, as at the start, for [`Pin::take`].
+    /// Opens the target of the path, as at the start, for [`Pin::take`].
     pub(super) fn look_again(&self) -> io::Result<Arc<Root>> {
         let root = match Root::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.is_watched() => {
@@ -209,22 +216,22 @@ impl Pin {
         self.looked.store(now(), Ordering::Relaxed);
     }
 
-    /// The directory of the last look.
+    /// Returns the directory of the last check.
     pub(super) fn last(&self) -> Arc<Root> {
         let root = self.root.read();
         Arc::clone(&root.unwrap_or_else(|poison| poison.into_inner()))
     }
 
-    /// The same without another look, if the last one is recent.
+    /// Returns the directory of the last check, if that is recent.
     pub(super) fn recent(&self) -> Option<Arc<Root>> {
         let age = now().saturating_sub(self.looked.load(Ordering::Relaxed));
         (age < FRESH.as_millis() as u64).then(|| self.last())
     }
 
-    /// The directory that the path leads to.
+    /// Returns the directory that the path leads to.
     ///
     /// # Errors
-    /// It leads to none, or to one that must not take the place of the last one.
+    /// It leads to none, or to one that must not replace the last one.
     pub(super) fn current(&self) -> io::Result<Arc<Root>> {
         let last = self.last();
         match last.is_at_its_path() {
@@ -241,7 +248,7 @@ impl Pin {
         }
     }
 
-    /// Exports what the path leads to now in place of what it led to.
+    /// Exports the current target of the path in place of the previous one.
     fn follow(&self, last: &Root) -> io::Result<Arc<Root>> {
         let found = as_daemon(|| Root::open(&self.path));
         let root = match found {
@@ -259,7 +266,7 @@ impl Pin {
         Ok(root)
     }
 
-    /// What a client is told; the administrator is told once.
+    /// Returns the error for the client and logs it once for the administrator.
     fn missing(&self, last: &Root, what: &str) -> io::Error {
         last.is_replaced.store(true, Ordering::Relaxed);
         self.looked.store(0, Ordering::Relaxed);
@@ -279,11 +286,11 @@ impl Pin {
     }
 }
 
-/// Why `--require-mount` does not take a directory.
+/// Message of `--require-mount` for a directory that is not a mount point.
 const NOT_MOUNTED: &str = "is no mount point, which --require-mount asks for; mount its file \
                            system first";
 
-/// Milliseconds since this process first asked, and one more: 0 is never.
+/// Returns the time since the first call in milliseconds, plus an offset: 0 means never.
 fn now() -> u64 {
     static BEGUN: OnceLock<Instant> = OnceLock::new();
     let since = BEGUN.get_or_init(Instant::now).elapsed();

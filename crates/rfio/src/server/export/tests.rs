@@ -1,4 +1,4 @@
-//! Walks that try to leave the root, and rights.
+//! Path walks that try to leave the root, and rights.
 
 use std::os::unix::fs::symlink;
 
@@ -51,8 +51,8 @@ fn nothing_but_a_regular_file_is_opened() {
         0,
     )
     .unwrap();
-    // A writer without a reader is refused (fifo(7)) unless the other end is opened, which inotify
-    // tells.
+    // Opening for writing without a reader fails anyway (fifo(7)), so inotify is used to detect an
+    // open.
     let watch = rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::NONBLOCK).unwrap();
     rustix::fs::inotify::add_watch(&watch, &fifo, rustix::fs::inotify::WatchFlags::OPEN).unwrap();
     let create = OFlags::RDWR | OFlags::CREATE;
@@ -106,7 +106,7 @@ fn no_path_leaves_the_root() {
             Some(Errno::ACCESS.raw_os_error()),
             "{name}: {error}"
         );
-        // Nor does a name below such a path.
+        // Nor can a name below such a path be used.
         assert!(
             exports.name(&path(&format!("{name}/new")), FREE).is_err(),
             "{name}"
@@ -125,7 +125,7 @@ fn a_link_that_stays_inside_is_followed() {
 
 #[test]
 fn a_directory_that_becomes_a_link_during_the_walk_never_leads_out() {
-    // The race that a check before the open loses: one thread swaps a directory for a link to the
+    // A race that defeats a check before the open: one thread swaps a directory with a link to the
     // outside.
     let scratch = Scratch::new();
     let exports = exports(&scratch, Access::ReadOnly);

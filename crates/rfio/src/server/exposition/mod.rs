@@ -1,4 +1,4 @@
-//! The metrics over HTTP: one page, for Prometheus, on an address of its own.
+//! The metrics over HTTP: one page, for Prometheus, on a separate address.
 
 pub mod page;
 
@@ -12,19 +12,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::service::Service;
 use page::Format;
 
-/// Connections at once; the oldest goes when one more comes.
+/// Maximum number of connections; the oldest is dropped for a new one.
 const MOST: usize = 64;
 
-/// How long a request and the taking of its answer may last together.
+/// Time limit for a request and its answer together.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Longest request that is looked at: Prometheus names many formats that it accepts.
+/// Maximum length of a request in bytes: Prometheus lists many accepted formats.
 const LONGEST: usize = 4096;
 
-/// Serves the metrics from a thread of their own; the address, with the port that the system chose.
+/// Serves the metrics from a separate thread. Returns the address, with the port chosen by the
+/// system.
 ///
-/// The thread lives as long as the process. It waits for all connections together: whoever is slow to ask, or says nothing,
-/// makes nobody else wait.
+/// The thread lives as long as the process. It polls all connections together, so a slow or silent
+/// client delays no other.
+///
+/// # Errors
+/// The address cannot be bound, or the thread not started.
 pub fn start(service: Arc<Service>, address: SocketAddr) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -35,12 +39,12 @@ pub fn start(service: Arc<Service>, address: SocketAddr) -> io::Result<SocketAdd
     Ok(address)
 }
 
-/// A scraper.
+/// A connected client.
 struct Scraper {
     stream: TcpStream,
     since: Instant,
     request: Vec<u8>,
-    /// What is still to be sent, once the request is whole.
+    /// The rest of the answer, once the request is complete.
     answer: Option<Vec<u8>>,
 }
 
@@ -59,7 +63,7 @@ fn serve(listener: &TcpListener, service: &Service) {
             tv_sec: 1,
             tv_nsec: 0,
         });
-        // An error is an interruption, and the state is looked at anyway.
+        // An error is an interruption; the state is checked anyway.
         let _ = poll(&mut waited, timeout.as_ref());
         let ready: Vec<bool> = waited.iter().map(|one| !one.revents().is_empty()).collect();
         let mut index = 0;
@@ -68,7 +72,7 @@ fn serve(listener: &TcpListener, service: &Service) {
             scraper.since.elapsed() < PATIENCE
                 && (!ready[index] || scraper.go_on(service).unwrap_or(false))
         });
-        // A scraper that cannot be taken asks again.
+        // A client that cannot be accepted will try again.
         while let Ok((stream, _)) = listener.accept() {
             if stream.set_nonblocking(true).is_err() {
                 continue;
@@ -87,7 +91,7 @@ fn serve(listener: &TcpListener, service: &Service) {
 }
 
 impl Scraper {
-    /// Does what can be done now; whether there is more to do.
+    /// Makes all possible progress; returns whether there is more to do.
     fn go_on(&mut self, service: &Service) -> io::Result<bool> {
         if self.answer.is_none() {
             let mut bytes = [0; LONGEST];

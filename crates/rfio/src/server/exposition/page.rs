@@ -1,9 +1,8 @@
-//! Metrics as text: Prometheus' exposition format 0.0.4, and OpenMetrics 1.0.0 for those who ask
-//! for it.
+//! Metrics as text: Prometheus' exposition format 0.0.4, and OpenMetrics 1.0.0 on request.
 
 use std::fmt::{Display, Write};
 
-/// How the text is written.
+/// The text format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus' own, version 0.0.4.
@@ -13,7 +12,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What a scraper gets that sent this request: OpenMetrics if its `Accept` names that.
+    /// Returns the format for a request: OpenMetrics if its `Accept` header names it.
     pub fn wanted_by(request: &[u8]) -> Self {
         let request = String::from_utf8_lossy(request).to_ascii_lowercase();
         let accepts = request
@@ -26,7 +25,7 @@ impl Format {
         }
     }
 
-    /// For the `Content-Type` of the answer.
+    /// Returns the `Content-Type` of the answer.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -35,7 +34,7 @@ impl Format {
     }
 }
 
-/// What a family of metrics is.
+/// The type of a family of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows; its name ends in `_total`.
@@ -54,7 +53,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page.
+    /// Creates an empty page.
     pub fn new(format: Format) -> Self {
         Self {
             text: String::new(),
@@ -64,7 +63,7 @@ impl Page {
 
     /// Begins a family; its samples follow.
     pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
-        // OpenMetrics names a counter's family without the suffix that its samples have.
+        // OpenMetrics names a counter's family without the suffix of its samples.
         let name = match self.format {
             Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
             Format::Prometheus => name,
@@ -99,7 +98,7 @@ impl Page {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text += "# EOF\n";

@@ -1,4 +1,5 @@
-//! Whether a data queue pair may be used: not before a token has come over it that was made for it, once, in time.
+//! Admission of a data queue pair: it may be used only after it has received the one-time token
+//! issued for it, in time.
 
 use std::time::{Duration, Instant};
 
@@ -6,29 +7,34 @@ use crate::auth::compare::are_equal;
 use crate::auth::proof::random;
 use crate::fabric::FabricError;
 
-/// Bytes of a token.
+/// Length of a token in bytes.
 pub const TOKEN_BYTES: usize = 32;
 
-/// How long a token is good for.
+/// Lifetime of a token.
 pub const TOKEN_LIFE: Duration = Duration::from_secs(10);
 
-/// Whether the client has shown its token.
+/// The state of admission.
 #[derive(Debug)]
 pub enum Admission {
-    /// Not yet; this is what is expected, until then.
+    /// The expected token, and its deadline.
     Awaited([u8; TOKEN_BYTES], Instant),
-    /// Yes. The token is gone.
+    /// Admitted; the token is discarded.
     Admitted,
 }
 
 impl Admission {
-    /// Makes a token, good from `now` on.
+    /// Creates a token, valid from `now` on.
     pub fn begin(now: Instant) -> (Self, [u8; TOKEN_BYTES]) {
         let token = random();
         (Self::Awaited(token, now + TOKEN_LIFE), token)
     }
 
-    /// Judges what was shown. `shown` is asked for only while a token is awaited and good; it says what came.
+    /// Checks the received token, which `shown` returns; it is called only while a token is
+    /// expected and valid.
+    ///
+    /// # Errors
+    /// [`FabricError::Late`] after the deadline, [`FabricError::BadEndpoint`] for a wrong token, or
+    /// the error of `shown`.
     pub fn admit(
         &mut self,
         now: Instant,
@@ -69,7 +75,7 @@ mod tests {
             assert_eq!(verdict.is_ok(), accepted, "after {passed:?}");
             if let Err(error) = verdict {
                 assert!(matches!(error, FabricError::Late(_)), "{error}");
-                // It stays late: nothing that comes later is looked at.
+                // It stays late: tokens that arrive later are not looked at.
                 let later = admission.admit(begin + passed + ten, || panic!("looked at"));
                 assert!(later.is_err());
             }

@@ -13,40 +13,41 @@ use crate::fabric::{FabricError, Outcome, Pair, Purpose};
 use crate::server::engine::Segment;
 use crate::server::quota::Share;
 
-/// How long a transfer is polled for before the event loop turns to others. A software adapter is done by then, and so
-/// is a fast one with a small transfer.
+/// How long a transfer is polled for before the event loop continues with other connections. A
+/// software adapter is done by then, and so is a fast one with a small transfer.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// What a transfer holds while the adapter works on it.
+/// Memory of a transfer in progress.
 #[derive(Debug)]
 enum Transfer {
-    /// Data on their way to the client; held so that blocks stay pinned and the slot stays taken.
+    /// Data being sent to the client; held so that blocks stay pinned and the slot stays reserved.
     Outgoing(
         #[allow(dead_code)] Vec<Segment>,
         #[allow(dead_code)] Option<Slot>,
     ),
-    /// Data on their way from the client.
+    /// Data being fetched from the client.
     Incoming(Slot),
 }
 
-/// A transfer that is over.
+/// A finished transfer.
 #[derive(Debug)]
 #[must_use]
 pub enum Finished {
-    /// The client has its data.
+    /// The client has received its data.
     Sent,
-    /// The client's data are here.
+    /// The client's data have arrived.
     Arrived(Arrived),
 }
 
-/// Data that arrived; the adapter is done with them.
+/// Data that arrived; the adapter no longer accesses them.
 #[derive(Debug)]
 pub struct Arrived(Slot);
 
 impl Arrived {
-    /// The data.
+    /// Returns the data.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: made by `DataPair::finish` alone, after the completion of the only transfer into the slot.
+        // SAFETY: only `DataPair::finish` creates this value, after the completion of the only
+        // transfer into the slot.
         unsafe { self.0.bytes() }
     }
 }
@@ -54,7 +55,8 @@ impl Arrived {
 /// Bytes beyond which pieces are not gathered by one request.
 const GATHERED: usize = 256 << 10;
 
-/// Cuts pieces into runs that one request gathers: at most `most` of them, and `GATHERED` bytes if they are several.
+/// Divides pieces into groups that one request gathers each: at most `most` pieces, and at most
+/// `GATHERED` bytes if there are several.
 fn groups<T>(
     pieces: &[T],
     most: usize,
@@ -77,20 +79,20 @@ fn groups<T>(
 /// The queue pair.
 #[derive(Debug)]
 pub struct DataPair {
-    // Destroyed before what transfers and the token's region hold.
+    // Declared first, so dropped before the memory of transfers and the token's region.
     pair: Pair,
     under_way: Option<(u64, Transfer)>,
     greeting: GreetingRegion,
     admission: Admission,
     _share: Share,
     next: u64,
-    /// Pieces of memory that one request gathers.
+    /// Maximum number of memory segments per request.
     gathers: usize,
-    /// Whether an event was asked for, and may have come.
+    /// Whether an event was requested and may have arrived.
     armed: bool,
 }
 
-/// Where the token arrives.
+/// Memory that receives the token.
 struct GreetingRegion(Region);
 
 impl std::fmt::Debug for GreetingRegion {
@@ -100,7 +102,11 @@ impl std::fmt::Debug for GreetingRegion {
 }
 
 impl DataPair {
-    /// A pair connected to the client's end. Gives its own end and the token that the client must send over it.
+    /// Connects a queue pair to the client's endpoint. Returns it with its local endpoint and the
+    /// token that the client must send over it.
+    ///
+    /// # Errors
+    /// The queue pair cannot be created or connected.
     pub fn connect(
         fabric: &ServerFabric,
         peer: &Endpoint,
@@ -126,12 +132,15 @@ impl DataPair {
         Ok((data, endpoint, token))
     }
 
-    /// Whether the client has shown the token by now. An error ends the pair.
+    /// Checks that the client has sent the token. An error ends the queue pair.
+    ///
+    /// # Errors
+    /// As [`Admission::admit`].
     pub fn admit(&mut self, now: Instant) -> Result<(), FabricError> {
         let (pair, greeting) = (&self.pair, &self.greeting.0);
         self.admission.admit(now, || {
-            // The client's send was acknowledged before it asked for a transfer, so the receive is complete or about to
-            // be.
+            // The client's send was acknowledged before it requested a transfer, so the receive is
+            // complete or about to be.
             match pair.spin(Duration::from_millis(2))? {
                 Some(Outcome::Received(_, length, None)) if length as usize == TOKEN_BYTES => {}
                 _ => return Err(FabricError::Late("the token")),
@@ -142,7 +151,8 @@ impl DataPair {
         })
     }
 
-    /// Whether data that all lie in cached blocks can be sent from there; else they are packed into a staging slot.
+    /// Returns whether the data all lie in cached blocks and can be sent from there; otherwise they
+    /// are packed into a staging slot.
     pub fn can_gather(&self, data: &[Segment]) -> bool {
         let length = |segment: &Segment| segment.bytes().len();
         data.iter()
@@ -150,8 +160,12 @@ impl DataPair {
             && groups(data, self.gathers, length).count() <= Pair::MOST_REQUESTS
     }
 
-    /// Starts writing data to the client's window. A `notice` follows them as immediate data: the data are done with
-    /// when they are acknowledged, and nobody waits for the client to take the notice.
+    /// Starts writing data to the client's window. A `notice` follows them as immediate data. The
+    /// transfer is finished when the data are acknowledged, without waiting for the client to
+    /// consume the notice.
+    ///
+    /// # Errors
+    /// The data are not registered, do not fit the slot, or posting fails.
     pub fn send(
         &mut self,
         data: Vec<Segment>,
@@ -173,8 +187,9 @@ impl DataPair {
                 parts.push(part);
             }
         }
-        // Small pieces that follow each other at the client are gathered by one request. A large one is its own: what a
-        // request holds at the client, its adapter cannot take back meanwhile.
+        // Small pieces that are contiguous at the client are gathered by one request. A large one
+        // gets a separate request: the client's adapter cannot revoke access while a request uses
+        // it.
         let mut address = window.address;
         let list: Vec<_> = groups(&parts, self.gathers, verbena_verbs::Segment::length)
             .map(|group| {
@@ -193,6 +208,9 @@ impl DataPair {
     }
 
     /// Starts reading data from the client's window.
+    ///
+    /// # Errors
+    /// The data do not fit the slot, or posting fails.
     pub fn fetch(
         &mut self,
         mut slot: Slot,
@@ -214,7 +232,10 @@ impl DataPair {
         Ok(())
     }
 
-    /// The transfer, if it is done. Otherwise an event will come.
+    /// Returns the transfer if it is finished. Otherwise an event will follow.
+    ///
+    /// # Errors
+    /// The queue pair failed.
     pub fn finish(&mut self) -> Result<Option<Finished>, FabricError> {
         let Some((due, _)) = &self.under_way else {
             return Ok(None);
@@ -243,12 +264,12 @@ impl DataPair {
         }
     }
 
-    /// Whether a transfer is under way.
+    /// Returns whether a transfer is in progress.
     pub fn is_busy(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// The descriptor that becomes readable when a transfer may be done.
+    /// Returns the descriptor that becomes readable when a transfer may be finished.
     pub fn events(&self) -> BorrowedFd<'_> {
         self.pair.events()
     }

@@ -1,13 +1,14 @@
-//! RDMA on the server: what may be reached, by whom, and how much of it.
+//! RDMA on the server, with its access rules and limits.
 //!
-//! # The law
+//! # Rules
 //!
-//! - The server initiates every transfer. Its memory is registered for itself alone, so it has no key to give out.
-//! - A data queue pair belongs to one session. It is connected to the end that the authenticated session named, and does
-//!   nothing before a token, made for it and valid once, has come over it.
-//! - Memory: the cache, registered as a whole, and a fixed pool of staging slots for what does not lie in it. A transfer
-//!   that finds no slot waits; nothing grows.
-//! - An error completion ends its queue pair. The session and everybody else go on.
+//! - The server initiates every transfer. Its memory is registered for local access only, so it
+//!   gives out no keys.
+//! - A data queue pair belongs to one session. It is connected to the peer that the authenticated
+//!   session named, and does nothing before it has received a one-time token issued for it.
+//! - Memory: the cache, registered as a whole, and a fixed pool of staging slots for data outside
+//!   it. A transfer that finds no slot waits; the memory does not grow.
+//! - An error completion ends its queue pair. The session and all others continue.
 
 mod admission;
 mod data;
@@ -23,38 +24,47 @@ use verbena_verbs::{AccessFlags, Buffer, Region};
 use crate::fabric::{Adapter, FabricError};
 use crate::server::cache::Arena;
 
-/// The server's side of the fabric.
+/// The adapter and its staging slots.
 pub struct ServerFabric {
     adapter: Arc<Adapter>,
     staging: Arc<Staging>,
 }
 
 impl ServerFabric {
-    /// Uses an adapter, with `slots` staging slots of `slot` bytes.
+    /// Uses an adapter, with `slots` staging slots of `slot` bytes each.
+    ///
+    /// # Errors
+    /// The memory cannot be allocated or registered.
     pub fn new(adapter: Arc<Adapter>, slots: usize, slot: usize) -> Result<Self, FabricError> {
         let staging = Staging::new(registered(&adapter, slots * slot)?, slot);
         Ok(Self { adapter, staging })
     }
 
-    /// The adapter.
+    /// Returns the adapter.
     pub fn adapter(&self) -> &Arc<Adapter> {
         &self.adapter
     }
 
-    /// The staging slots.
+    /// Returns the staging slots.
     pub fn staging(&self) -> &Arc<Staging> {
         &self.staging
     }
 }
 
-/// Memory that the adapter may use on the server's behalf, and nobody else.
+/// Allocates memory registered for local access only.
+///
+/// # Errors
+/// The memory cannot be allocated or registered.
 pub fn register(adapter: &Adapter, bytes: usize) -> Result<Region, FabricError> {
     Ok(adapter
         .domain()
         .register(Buffer::allocate(bytes)?, AccessFlags::LOCAL)?)
 }
 
-/// The same, as an arena.
+/// Like [`register`], but returns an arena.
+///
+/// # Errors
+/// As [`register`].
 pub fn registered(adapter: &Adapter, bytes: usize) -> Result<Arena, FabricError> {
     Arena::registered(register(adapter, bytes)?).map_err(|_| FabricError::Unregistered)
 }

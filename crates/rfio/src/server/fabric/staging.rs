@@ -1,4 +1,4 @@
-//! A fixed pool of registered slots for data that do not lie in the cache.
+//! A fixed pool of registered slots for data outside the cache.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,8 @@ pub struct Staging {
     free: Mutex<Vec<usize>>,
 }
 
-/// A slot, until it is dropped. Nobody else touches its memory meanwhile, but for the adapter, on its holder's behalf.
+/// A slot, held until dropped. Only its holder accesses its memory meanwhile, and the adapter on
+/// the holder's behalf.
 #[derive(Debug)]
 pub struct Slot {
     staging: Arc<Staging>,
@@ -27,7 +28,7 @@ pub struct Slot {
 }
 
 impl Staging {
-    /// An arena in slots of `slot` bytes.
+    /// Divides an arena into slots of `slot` bytes.
     pub fn new(arena: Arena, slot: usize) -> Arc<Self> {
         let count = arena.length() / slot;
         Arc::new(Self {
@@ -38,7 +39,7 @@ impl Staging {
         })
     }
 
-    /// Slots, and how many of them are taken.
+    /// Returns the number of slots, and how many of them are in use.
     pub fn occupancy(&self) -> (usize, usize) {
         let free = self
             .free
@@ -47,7 +48,7 @@ impl Staging {
         (self.count, self.count - free.len())
     }
 
-    /// A slot, if one is free and the user has not half of them already.
+    /// Takes a slot if one is free and the user holds less than half of them.
     pub fn take(self: &Arc<Self>, account: &Account) -> Option<Slot> {
         let share = account.take_slot(self.count / 2)?;
         let index = self
@@ -65,16 +66,22 @@ impl Staging {
 }
 
 impl Slot {
-    /// Appends bytes. That they fit is the session's limits' doing.
+    /// Appends bytes; the session's limits ensure that they fit.
+    ///
+    /// # Errors
+    /// [`FabricError::TooLong`] if they do not.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), FabricError> {
         let from = self.grow(bytes.len())?;
-        // SAFETY: the slot is this holder's alone, `&mut self` says that no reference into it lives, and the adapter is
-        // given a slot only after it was filled.
+        // SAFETY: the slot belongs to this holder alone, `&mut self` excludes other references into
+        // it, and the adapter is given a slot only after it was filled.
         unsafe { self.staging.arena.slice_mut(from, bytes.len()) }.copy_from_slice(bytes);
         Ok(())
     }
 
-    /// Says that the adapter is to fill this many bytes.
+    /// Reserves this many bytes for the adapter to fill.
+    ///
+    /// # Errors
+    /// [`FabricError::TooLong`] if they do not fit.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), FabricError> {
         self.grow(bytes).map(|_| ())
     }
@@ -95,18 +102,22 @@ impl Slot {
         self.index * self.staging.slot
     }
 
-    /// The filled part, for the adapter.
+    /// Returns the filled part, for the adapter.
+    ///
+    /// # Errors
+    /// The arena is not registered.
     pub fn segment(&self) -> Result<Segment<'_>, FabricError> {
         let segment = self.staging.arena.segment(self.start(), self.filled);
         Ok(segment.ok_or(FabricError::Unregistered)??)
     }
 
-    /// The filled part.
+    /// Returns the filled part.
     ///
     /// # Safety
-    /// No transfer into the slot is under way.
+    /// No transfer into the slot may be in progress.
     pub unsafe fn bytes(&self) -> &[u8] {
-        // SAFETY: as `append`; the adapter is not writing, by the caller's promise.
+        // SAFETY: the slot belongs to this holder alone, `&self` excludes writes by it, and the
+        // caller guarantees that the adapter is not writing.
         unsafe { self.staging.arena.slice(self.start(), self.filled) }
     }
 }

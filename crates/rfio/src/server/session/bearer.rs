@@ -1,28 +1,29 @@
-//! Whoever has shown a certificate when TLS began.
+//! The TLS identity of a client: its certificate.
 
 use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 
 use crate::auth::certificate::{Shown, Users};
 
-/// A client whose certificate is valid.
+/// A client with a valid certificate.
 #[derive(Debug, Clone)]
 pub struct Bearer {
-    /// What it has shown.
+    /// The certificate.
     pub certificate: Shown,
-    /// Who that is here, if it is somebody.
+    /// The user that the certificate maps to, if any.
     pub user: Option<String>,
 }
 
 impl Bearer {
-    /// Who shows a certificate.
+    /// Returns the identity for a certificate.
     pub fn of(certificate: &CertificateDer<'_>, users: &Users) -> Self {
         let certificate = Shown::read(certificate);
         let user = users.of(&certificate).map(str::to_owned);
         Self { certificate, user }
     }
 
-    /// For the audit log. Subjects are what people know, and may be given to another certificate; the fingerprint is this one's.
+    /// Returns details for the audit log. A subject is readable but may be shared with another
+    /// certificate; the fingerprint is unique.
     pub fn details(&self) -> Value {
         json!({
             "certificate": self.certificate.to_string(),

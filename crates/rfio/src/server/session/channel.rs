@@ -1,4 +1,4 @@
-//! The byte stream under a session: a socket, or TLS over one. Never waits.
+//! The byte stream under a session: a socket, or TLS over one. It never blocks.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,20 +11,23 @@ use crate::auth::certificate::Users;
 use crate::auth::tls;
 use crate::socket::Socket;
 
-/// Plaintext that rustls may hold for a socket that is full.
+/// Bytes of plaintext that rustls may buffer while the socket is full.
 const TLS_BUFFER: usize = 256 << 10;
 
 /// A byte stream.
 #[derive(Debug)]
 pub enum Channel {
-    /// As it is.
+    /// Without TLS.
     Plain(Socket),
-    /// Encrypted, and whose certificates are whose, if the client was asked for one.
+    /// With TLS, and the mapping of certificates to users if the client was asked for one.
     Tls(Socket, Box<ServerConnection>, Option<Arc<Users>>),
 }
 
 impl Channel {
     /// Starts TLS on a socket.
+    ///
+    /// # Errors
+    /// rustls rejects the configuration.
     pub fn encrypt(socket: Socket, tls: &tls::Server) -> io::Result<Self> {
         let config = Arc::clone(&tls.config);
         let mut connection = ServerConnection::new(config).map_err(io::Error::other)?;
@@ -32,7 +35,8 @@ impl Channel {
         Ok(Self::Tls(socket, Box::new(connection), tls.users.clone()))
     }
 
-    /// Who has shown a certificate, and proved to have its key. Until the handshake is over, that is nobody.
+    /// Returns the identity of a client that has shown a certificate and proved possession of its
+    /// key. `None` until the handshake is complete.
     pub fn bearer(&self) -> Option<Bearer> {
         match self {
             Self::Tls(_, connection, Some(users)) if !connection.is_handshaking() => {
@@ -43,7 +47,10 @@ impl Channel {
         }
     }
 
-    /// What binds a proof to this channel: nothing without TLS.
+    /// Returns the key that binds a proof to this channel; empty without TLS.
+    ///
+    /// # Errors
+    /// TLS cannot export the key.
     pub fn key(&self) -> io::Result<Vec<u8>> {
         match self {
             Self::Plain(_) => Ok(Vec::new()),
@@ -51,12 +58,15 @@ impl Channel {
         }
     }
 
-    /// Whether a third party on the way can neither read nor change anything.
+    /// Returns whether the channel is protected against eavesdropping and modification.
     pub fn is_encrypted(&self) -> bool {
         matches!(self, Self::Tls(..))
     }
 
-    /// Receives; zero is the end of the stream.
+    /// Receives data; zero is the end of the stream.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there are none; otherwise the connection failed.
     pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.receive(bytes),
@@ -64,7 +74,10 @@ impl Channel {
         }
     }
 
-    /// Receives at most `most` bytes behind the end of a vector.
+    /// Appends at most `most` received bytes to a vector; returns how many.
+    ///
+    /// # Errors
+    /// As [`Channel::receive`].
     pub fn receive_more(&mut self, bytes: &mut Vec<u8>, most: usize) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.receive_more(bytes, most),
@@ -78,7 +91,10 @@ impl Channel {
         }
     }
 
-    /// Takes as much as it can.
+    /// Sends as much as possible; returns the number of bytes accepted.
+    ///
+    /// # Errors
+    /// `WouldBlock` if none were accepted; otherwise the connection failed.
     pub fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.send(slices),
@@ -93,21 +109,24 @@ impl Channel {
         }
     }
 
-    /// Whether the client will send nothing more.
+    /// Returns whether the client has closed the connection.
     pub fn is_left(&self) -> bool {
         match self {
             Self::Plain(socket) | Self::Tls(socket, ..) => socket.is_left(),
         }
     }
 
-    /// Whether the client's host has acknowledged all that was sent.
+    /// Returns whether the client's host has acknowledged all that was sent.
     pub fn is_delivered(&self) -> bool {
         match self {
             Self::Plain(socket) | Self::Tls(socket, ..) => socket.is_delivered(),
         }
     }
 
-    /// Pushes out what was taken earlier; `true` when nothing is left.
+    /// Flushes data accepted earlier; returns whether none are left.
+    ///
+    /// # Errors
+    /// The connection failed.
     pub fn flush(&mut self) -> io::Result<bool> {
         match self {
             Self::Plain(_) => Ok(true),
@@ -137,12 +156,13 @@ fn receive_tls(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             other => return other,
         }
-        // An end without the closing alert is an end all the same: frames say themselves whether they are whole.
+        // A missing close_notify alert is tolerated: incomplete frames are detected by their
+        // lengths.
         if connection.read_tls(&mut &*socket)? == 0 {
             return Ok(0);
         }
         let state = connection.process_new_packets().map_err(io::Error::other);
-        // The handshake's answer, or the alert that says why not.
+        // The handshake's answer, or the alert with the reason of failure.
         flush_tls(socket, connection)?;
         state?;
     }

@@ -1,6 +1,8 @@
-//! What a session may do that a ticket has opened: open the ticket's file, once, as the ticket says, and read or write it.
+//! Checks requests of a session that was authenticated by a ticket: it may open the ticket's file,
+//! once, with the ticket's access, and read or write it.
 //!
-//! Names, permissions and owners are the issuer's, which has judged the user. What is not listed here is refused.
+//! The issuer has checked the user, so names, permissions and owners stay under its control.
+//! Requests not listed here are refused.
 
 use verbena_rfio_protocol::reply::Refusal;
 use verbena_rfio_protocol::request::OpenFlags;
@@ -13,12 +15,12 @@ use verbena_rfio_protocol::{Request, Status};
 pub struct Confinement {
     path: Path,
     access: u32,
-    /// Whether the file has been asked for: another one may have its name later.
+    /// Whether the file has been opened: its name may refer to another one later.
     is_used: bool,
 }
 
 impl Confinement {
-    /// The bounds that a ticket sets.
+    /// Returns the bounds that a ticket sets.
     pub fn new(claims: &Claims) -> Self {
         Self {
             path: claims.path.clone(),
@@ -27,12 +29,15 @@ impl Confinement {
         }
     }
 
-    /// The file.
+    /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether a request is within the bounds.
+    /// Checks that a request is within the bounds.
+    ///
+    /// # Errors
+    /// EACCES if it is not.
     pub fn admit(&mut self, request: &Request) -> Result<(), Refusal> {
         let denied = |reason: String| Err(Refusal::new(Status::errno(libc::EACCES), reason));
         match request {

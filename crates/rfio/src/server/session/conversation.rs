@@ -1,10 +1,11 @@
-//! A connection's life: greeting, proof, requests, end.
+//! The life cycle of a connection: handshake, authentication, requests, end.
 //!
-//! The conversation never waits. [`Conversation::pump`] does what can be done and says what it needs next; the event
-//! loop brings it back then, and gives what [`Conversation::jobs`] has to the workers. Which requests are carried out
-//! beside each other is `lane`'s to say; each is answered when it is done.
+//! The state machine never blocks. [`Conversation::pump`] does everything that is possible now and
+//! returns its next need; the event loop calls it again then, and hands the jobs in
+//! [`Conversation::jobs`] to the workers. `lane` decides which requests run concurrently; each is
+//! answered when it is done.
 //!
-//! `entrance` is the part before the session stands, `serving` the part after.
+//! `entrance` implements the part before the session is established, `serving` the part after it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -35,41 +36,43 @@ use crate::server::request_times::Kind as Timed;
 use crate::server::service::Service;
 use crate::socket::Socket;
 
-/// Frames handled before other conversations get their turn.
+/// Frames handled per turn before other connections get theirs.
 const TURN: usize = 32;
 
-/// How long a turn may become before its next frame is left for later.
+/// Duration of a turn after which its next frame is deferred.
 const LONG_TURN: Duration = Duration::from_millis(1);
 
-/// How fast a payload must come at least once memory is held for it, in bytes a second; besides what every client is
-/// allowed to be silent for.
+/// Minimum rate of a payload once memory is reserved for it, in bytes a second; the client's
+/// permitted silence comes on top.
 const SLOWEST_PAYLOAD: usize = 64 << 10;
 
-/// Bytes of replies that may wait for those of the next requests of a turn, to leave with them in one system call.
+/// Bytes of replies that are held back to leave in one system call with the replies to the next
+/// requests of the turn.
 const COLLECTED: usize = 16 << 10;
 
-/// Bytes of a request's body beside its ranges: two paths and what goes with them.
+/// Bytes of a request's body without its ranges: two paths and their fields.
 const BODY_WITHOUT_RANGES: usize = 16 << 10;
 
-/// Bytes outside the cache that may wait for one client before its next request is looked at: what a thousand clients
-/// that take nothing may hold is then still bounded, and small.
+/// Bytes outside the cache that may be queued for one client before its next request is looked at.
+/// It keeps the memory held by a thousand clients that read nothing bounded and small.
 const MOST_OWNED: usize = 128 << 10;
 
-/// What all conversations of a server need.
+/// State shared by all connections of a server.
 #[derive(Debug)]
 pub struct Context {
     /// The service.
     pub service: Arc<Service>,
-    /// Who is let in.
+    /// Decides which clients are admitted.
     pub authenticator: Authenticator,
-    /// TLS, if it is configured.
+    /// TLS, if configured.
     pub tls: RwLock<Option<tls::Server>>,
     /// Whether connections without TLS are refused.
     pub tls_only: bool,
 }
 
 impl Context {
-    /// The certificate that new connections are shown, and those that are taken from them.
+    /// Returns the TLS configuration for new connections: the server's certificate, and the rules
+    /// for client certificates.
     fn tls(&self) -> Option<tls::Server> {
         self.tls
             .read()
@@ -77,7 +80,7 @@ impl Context {
             .clone()
     }
 
-    /// New connections are shown this certificate from now on, and judged by these rules.
+    /// Replaces the TLS configuration for new connections.
     pub fn replace_tls(&self, tls: Option<tls::Server>) {
         *self
             .tls
@@ -86,21 +89,21 @@ impl Context {
     }
 }
 
-/// What a conversation wants.
+/// The next need of a connection.
 #[derive(Debug)]
 #[must_use]
 pub enum Next {
-    /// To be called when the socket can do this, or the data queue pair has an event.
+    /// Call again when the socket is ready for this, or the data queue pair has an event.
     Wait(Interest),
-    /// To be called again after the others had their turn.
+    /// Call again after the other connections had their turn.
     Again,
-    /// To be called again when memory is free.
+    /// Call again when memory is free.
     Starved,
-    /// To be forgotten.
+    /// Drop the connection.
     End,
 }
 
-/// What a conversation waits for.
+/// Socket events that a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interest {
     /// Bytes to receive.
@@ -112,18 +115,17 @@ pub struct Interest {
 /// A request that will be answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
-    /// Its header.
     pub header: Header,
-    /// How its time is counted.
+    /// Category under which its latency is recorded.
     kind: Timed,
-    /// When it was whole.
+    /// When it had been received completely.
     whole: Instant,
 }
 
-/// What became of looking after the requests that are under way.
+/// Result of checking the requests in progress.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// Something moved; there may be more.
+    /// Something progressed; there may be more.
     Moved,
     /// The event loop has to do this first.
     Next(Next),
@@ -131,14 +133,14 @@ pub(super) enum Progress {
 
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Nothing is known, not even whether it will be TLS.
+    /// Nothing received yet; plain or TLS is undecided.
     Unknown,
     Greeting,
     Proving(Pending),
-    /// Known, and waiting for room.
+    /// Authenticated, and waiting for a free session.
     Waiting(Box<Known>, Asked, Instant),
     Standing(Box<Standing>),
-    /// What waits is sent, then the connection ends.
+    /// Pending output is sent, then the connection ends.
     Ending,
 }
 
@@ -153,31 +155,32 @@ pub struct Conversation {
     pub(super) outgoing_tags: Option<Tagger>,
     /// A request that waits for memory.
     pub(super) held: Option<Task>,
-    /// What workers are to do.
+    /// Jobs for the workers.
     pub(super) jobs: Vec<Job>,
     pub(super) who: Who,
-    /// Whose memory it takes.
+    /// The account charged for its memory.
     pub(super) account: Account,
     pub(super) origin: Origin,
-    /// What the session takes of its address's limits.
+    /// The session's share of its address's limits.
     pub(super) presence: Option<Presence>,
-    /// Whether a rate holds its next request back.
+    /// Whether a rate limit delays its next request.
     is_held_back: bool,
     begun: Instant,
-    /// Whether replies were left to wait for those to the requests that have come already.
+    /// Whether replies are held back to be sent with those to requests already received.
     collects: bool,
-    /// When bytes last moved towards a client that has some waiting.
+    /// When output last progressed towards a client that has some pending.
     moved: Instant,
-    /// When it last asked for something.
+    /// When the client last sent a request.
     asked: Instant,
-    /// Data queue pairs that this session has had.
+    /// Number of data queue pairs that this session has had.
     pub(super) pairs: u64,
-    /// Since when memory is held for a payload that the client has begun to send, and how long that is.
+    /// Since when memory is reserved for a payload that the client has begun to send, and the
+    /// payload's length.
     owed: Option<(Instant, usize)>,
 }
 
 impl Conversation {
-    /// A connection that was just accepted; the socket must not wait.
+    /// Creates the state of a connection just accepted; the socket must be non-blocking.
     pub fn new(socket: Socket, origin: Origin, context: &Context, now: Instant) -> Self {
         count(&context.service.metrics.connections, 1);
         let session = context.service.next_session();
@@ -208,7 +211,7 @@ impl Conversation {
         }
     }
 
-    /// Whether the peer has not proved yet who it is.
+    /// Returns whether the peer is not authenticated yet.
     pub fn is_stranger(&self) -> bool {
         matches!(
             self.stage,
@@ -216,12 +219,13 @@ impl Conversation {
         )
     }
 
-    /// When the connection was accepted.
+    /// Returns when the connection was accepted.
     pub fn begun(&self) -> Instant {
         self.begun
     }
 
-    /// What the client has let the service wait for longer than it may, if it has.
+    /// Returns a description of the client's stall, if it has kept the service waiting for longer
+    /// than allowed.
     pub fn stall(&self, now: Instant, patience: Duration) -> Option<&'static str> {
         let has_data = self.is_transferring() || self.output.waiting() > 0;
         if has_data && now.duration_since(self.moved) > patience {
@@ -232,19 +236,19 @@ impl Conversation {
         (now.duration_since(since) > allowed).then_some("left a request unfinished for too long")
     }
 
-    /// Whether nothing is under way for the client.
+    /// Returns whether nothing is in progress for the client.
     pub fn is_idle(&self) -> bool {
         let busy = matches!(&self.stage, Stage::Standing(standing) if standing.is_busy());
         self.output.waiting() == 0 && self.held.is_none() && !busy
     }
 
-    /// Whether the client's host has all that was sent: what has not arrived is lost when a
-    /// connection ends that has requests waiting.
+    /// Returns whether the client's host has acknowledged all that was sent. Undelivered data are
+    /// lost when a connection ends that has unread requests.
     pub fn is_delivered(&self) -> bool {
         self.channel.as_ref().is_none_or(Channel::is_delivered)
     }
 
-    /// Why the session is to end, if an administrator or a ban wants that.
+    /// Returns the reason if an administrator or a ban requires the session to end.
     pub fn is_to_end(&self) -> Option<String> {
         match &self.stage {
             Stage::Standing(standing) => standing.is_to_end().map(str::to_owned),
@@ -252,8 +256,8 @@ impl Conversation {
         }
     }
 
-    /// Since when the session does nothing and holds nothing, if it stands. One whose rate holds it back may have asked for
-    /// something.
+    /// Returns since when an established session has been idle and holding nothing. A session
+    /// delayed by its rate limit does not count as idle, since it may have sent a request.
     pub fn idle_since(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Standing(standing)
@@ -265,31 +269,34 @@ impl Conversation {
         }
     }
 
-    /// Counts the session as the limits by address are now, whether it asks for anything or not.
+    /// Updates the session's counting to the current limits by address, whether or not it sends
+    /// requests.
     pub fn follow_limits(&mut self, now: Instant) {
         if let Some(presence) = &mut self.presence {
             presence.follow(now);
         }
     }
 
-    /// Says why the session ends, for its record; the first reason counts.
+    /// Records why the session ends; the first reason counts.
     pub fn ends(&self, why: &'static str) {
         if let Stage::Standing(standing) = &self.stage {
             standing.ends(why);
         }
     }
 
-    /// Who this is, for logs.
+    /// Returns the identity for logs.
     pub fn who(&self) -> &Who {
         &self.who
     }
 
-    /// Tells users apart, strangers each for themselves: sessions of one user share what one gets.
+    /// Returns a number that identifies the user: sessions of one user share their quota. Each
+    /// unauthenticated connection has its own.
     pub fn payer(&self) -> usize {
         self.account.identity()
     }
 
-    /// The number and the descriptor of the data queue pair, whose events the conversation wants to be called for.
+    /// Returns the number and the descriptor of the data queue pair whose events the connection
+    /// waits for.
     pub fn fabric_events(&self) -> Option<(u64, BorrowedFd<'_>)> {
         match &self.stage {
             Stage::Standing(standing) => standing.events().map(|events| (self.pairs, events)),
@@ -305,7 +312,7 @@ impl Conversation {
         self.channel.as_ref().is_some_and(Channel::is_left)
     }
 
-    /// Does what can be done now.
+    /// Does everything that is possible now.
     pub fn pump(&mut self, context: &Context, now: Instant) -> Next {
         let begun = Instant::now();
         if let Stage::Standing(standing) = &mut self.stage {
@@ -322,7 +329,7 @@ impl Conversation {
                 },
                 Err(end) => {
                     if self.collects {
-                        // Whatever ends the session, what was asked for before has its replies.
+                        // Replies to earlier requests are sent, for any kind of end.
                         let _ = self.flush(now);
                     }
                     return self.end(context, end);
@@ -335,7 +342,8 @@ impl Conversation {
         }
     }
 
-    /// Sends the replies that were collected, before the turn ends; what is next then, and `None` if that made room for more.
+    /// Sends the replies held back, before the turn ends. Returns the next step, or `None` if
+    /// sending has made room for more.
     fn push(&mut self, next: Next, now: Instant) -> Result<Option<Next>, NoFrame> {
         if !self.collects {
             return Ok(Some(next));
@@ -351,7 +359,7 @@ impl Conversation {
         })
     }
 
-    /// Sends what waits, as far as the client takes it; whether anything is left.
+    /// Sends pending output as far as the client takes it; returns whether any is left.
     fn flush(&mut self, now: Instant) -> Result<bool, NoFrame> {
         let transferring = self.is_transferring();
         let channel = self
@@ -366,12 +374,13 @@ impl Conversation {
         Ok(self.output.waiting() > 0 || !flushed)
     }
 
-    /// What workers are to do; each result goes to [`Conversation::resume`], in whichever order they come.
+    /// Returns the jobs for the workers. Each result is passed to [`Conversation::resume`], in any
+    /// order.
     pub fn jobs(&mut self) -> std::vec::Drain<'_, Job> {
         self.jobs.drain(..)
     }
 
-    /// Takes a worker's result; `pump` must follow.
+    /// Accepts a worker's result; call [`Conversation::pump`] afterwards.
     pub fn resume(&mut self, finished: Finished, context: &Context) {
         self.take_back(finished, context);
     }
@@ -388,8 +397,9 @@ impl Conversation {
                 Progress::Next(next) => Ok(Some(next)),
             };
         }
-        // Nobody waits for data that are on their way to a client that is gone: what the adapter tries yet, for timeout
-        // and retries, is in vain, and would keep others from the file.
+        // If the client has closed the connection, data in transfer are of no use: the adapter's
+        // retransmissions until timeout and retry limit are in vain, and would keep others from the
+        // file.
         if self.is_transferring() && self.is_left() {
             return Err(NoFrame::End);
         }
@@ -397,7 +407,8 @@ impl Conversation {
             Stage::Ending if !writable => return Err(NoFrame::End),
             Stage::Ending => return wait(false),
             _ if self.is_full(context) => {
-                // It is not the client who leaves a request unfinished: nothing of it is taken meanwhile.
+                // The server pauses reading here, so an unfinished request is not the client's
+                // fault.
                 self.owed = None;
                 return wait(false);
             }
@@ -405,7 +416,7 @@ impl Conversation {
         }
         if self.held.is_none() && !self.may_ask(context, now) {
             self.owed = None;
-            // Nothing of the client is read, so that its end would not be found.
+            // Nothing is read from the client, so its disconnect is checked explicitly.
             if self.is_left() {
                 return Err(NoFrame::End);
             }
@@ -427,7 +438,7 @@ impl Conversation {
             return self.serve(context, task);
         }
         let frame = self.next_frame(context);
-        // What has come and was not looked at yet is nobody's debt.
+        // Received bytes that were not looked at yet do not count against the client.
         self.owed = match (&frame, self.input.owed(), self.owed) {
             (Err(NoFrame::Later), Some(length), None) => Some((now, length)),
             (Err(NoFrame::Later), Some(_), before) => before,
@@ -469,7 +480,7 @@ impl Conversation {
         }
     }
 
-    /// Whether the rate of the client's address leaves something for its next request.
+    /// Returns whether the rate limit of the client's address permits its next request.
     fn may_ask(&mut self, context: &Context, now: Instant) -> bool {
         let before = self.is_held_back;
         self.is_held_back = match (&self.stage, &mut self.presence) {
@@ -482,7 +493,7 @@ impl Conversation {
         !self.is_held_back
     }
 
-    /// Whether as much is under way for the client as may be, so that nothing further is looked at.
+    /// Returns whether the client has reached its limits, so that no further request is read.
     fn is_full(&self, context: &Context) -> bool {
         let limits = &context.service.limits;
         let waiting = self.output.waiting();
@@ -518,7 +529,7 @@ impl Conversation {
         Ok(frame)
     }
 
-    /// Plain or TLS, by the first byte.
+    /// Distinguishes plain from TLS by the first byte.
     fn recognise(&mut self, context: &Context) -> Result<(), NoFrame> {
         const TLS_HANDSHAKE: u8 = 22;
         let Some(Channel::Plain(socket)) = &self.channel else {
@@ -553,7 +564,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Queues a reply, and the data that go with it.
+    /// Queues a reply and its data.
     pub(super) fn send(
         &mut self,
         context: &Context,
@@ -632,8 +643,8 @@ impl Conversation {
     }
 }
 
-/// Makes a grant what an answer needs: the bytes of its frame and of its data outside the cache, and the blocks that it
-/// pins.
+/// Reduces a grant to an answer's needs: the bytes of its frame and of its data outside the cache,
+/// and the blocks that it pins.
 pub(super) fn settle(grant: &mut Grant, frame: usize, data: &[Segment], block: usize) {
     let owned = data.iter().map(|segment| match segment {
         Segment::Owned(bytes) => bytes.len(),
@@ -643,7 +654,7 @@ pub(super) fn settle(grant: &mut Grant, frame: usize, data: &[Segment], block: u
     grant.pin(pinned(data, block));
 }
 
-/// Bytes of the cache that data hold, in whole blocks.
+/// Returns the bytes of cache that `data` pins, in whole blocks.
 pub(super) fn pinned(data: &[Segment], block: usize) -> usize {
     let is_pinned = |segment: &&Segment| matches!(segment, Segment::Block(..));
     data.iter().filter(is_pinned).count() * block

@@ -1,4 +1,4 @@
-//! The part of a conversation before the session stands: greeting and proof.
+//! The handshake: the part of a connection before its session is established.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,11 +22,11 @@ use crate::server::quota::{Resource, Share};
 use crate::server::rights::Subject;
 use crate::server::sessions::Listed;
 
-/// How long somebody who is known waits for room.
+/// How long an authenticated client waits for a free session.
 const FOR_ROOM: Duration = Duration::from_secs(3);
 
 impl Conversation {
-    /// Answers a greeting or a proof. After a refusal the connection ends.
+    /// Answers a hello or a proof. After a refusal the connection ends.
     pub(super) fn greet(
         &mut self,
         context: &Context,
@@ -49,7 +49,7 @@ impl Conversation {
                     let authenticator = &context.authenticator;
                     let greeted = authenticator.welcome(hello, &self.origin, bearer, is_encrypted);
                     greeted.inspect_err(|refusal| {
-                        // An older version is nobody's attempt to get in.
+                        // A version mismatch is not an authentication failure.
                         if refusal.status == Status::errno(libc::EACCES) {
                             self.note_refusal(context, refusal);
                         }
@@ -100,7 +100,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Counts a session of this address, unless that has as many as it may.
+    /// Counts a session of this address, or refuses it if the address has reached its limit.
     fn arrive(&mut self, context: &Context) -> Result<(), Refusal> {
         let Origin::Remote(address) = self.origin else {
             return Ok(());
@@ -121,7 +121,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Has whoever is known wait for room, and tells whoever is not.
+    /// Makes an authenticated client wait for a free session, or answers with the refusal.
     fn admit(
         &mut self,
         context: &Context,
@@ -142,7 +142,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Counts somebody who is not let in, and writes down why.
+    /// Counts a refused client and logs the reason.
     pub(super) fn note_refusal(&self, context: &Context, refusal: &Refusal) {
         let service = &context.service;
         count(&service.metrics.authentication_failures, 1);
@@ -153,7 +153,7 @@ impl Conversation {
             .record(&self.who, "authentication refused", details);
     }
 
-    /// Details for the audit log, with the certificate that the client has shown, if it has.
+    /// Returns details for the audit log with the client's certificate, if it has shown one.
     fn with_certificate(&self, mut details: Value) -> Value {
         let bearer = self.channel.as_ref().and_then(Channel::bearer);
         if let (Value::Object(details), Some(Value::Object(more))) =
@@ -164,7 +164,8 @@ impl Conversation {
         details
     }
 
-    /// Answers a greeting or a proof. The reply to the proof is not tagged: its own proof is what the client checks.
+    /// Answers a hello or a proof. The reply to the proof has no tag: the client verifies the
+    /// server's proof in it.
     fn reply(&mut self, context: &Context, asked: Asked, outcome: Result<Reply, Refusal>) {
         let tags = self.outgoing_tags.take();
         self.send(
@@ -179,8 +180,8 @@ impl Conversation {
         self.outgoing_tags = tags;
     }
 
-    /// Lets somebody who is known in as soon as there is room. Sessions that do nothing make some; if none does, it is a
-    /// refusal.
+    /// Admits an authenticated client as soon as a session is free. Idle sessions are ended to make
+    /// room; if none is, the client is refused after [`FOR_ROOM`].
     pub(super) fn wait_for_room(&mut self, context: &Context, now: Instant) -> Option<Next> {
         let service = &context.service;
         let Stage::Waiting(known, asked, since) = std::mem::replace(&mut self.stage, Stage::Ending)
@@ -208,7 +209,8 @@ impl Conversation {
         None
     }
 
-    /// Whose share a session takes. Nobody in particular is many: those of one address share what one user gets.
+    /// Returns the user whose quota a session counts against. Anonymous sessions of one address
+    /// share the quota of one user.
     fn payer_of(&self, known: &Known) -> String {
         match &self.origin {
             Origin::Remote(address) if known.is_nobody => {
@@ -289,7 +291,7 @@ impl Conversation {
     }
 }
 
-/// Fails for a user who is banned.
+/// Fails for a banned user.
 fn refuse_banned(context: &Context, known: &Known) -> Result<(), Refusal> {
     match context.service.is_banned(&known.user) {
         false => Ok(()),

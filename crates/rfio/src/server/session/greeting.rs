@@ -1,4 +1,4 @@
-//! From a stranger to a user: which method, and whether the proof is right.
+//! Authentication of a client: chooses the method and verifies the proof.
 
 use std::sync::{Arc, RwLock};
 
@@ -19,43 +19,42 @@ use crate::auth::{peer, tags::Tagger, ticket};
 use crate::server::export::Access;
 use crate::server::tickets::{Tickets, Untimely};
 
-/// Which users of this host are believed on the kernel's word.
+/// Which local users are accepted on the kernel's credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalUsers {
-    /// The one who runs the service, and root.
+    /// The user that runs the service, and root.
     Own,
-    /// These, besides.
+    /// These, in addition.
     Named(Vec<String>),
-    /// All.
+    /// All local users.
     All,
 }
 
-/// The name of nobody in particular.
+/// User name of anonymous sessions.
 pub const ANONYMOUS: &str = "anonymous";
 
-/// Who is let in.
+/// Decides which clients are admitted.
 #[derive(Debug)]
 pub struct Authenticator {
-    /// Shared secrets.
     secrets: RwLock<Arc<Secrets>>,
-    /// Users of this host, on a Unix socket.
+    /// Local users accepted on a Unix socket.
     pub local: LocalUsers,
-    /// What nobody in particular may do.
+    /// Access of anonymous clients; `None` refuses them.
     pub anonymous: Option<Access>,
-    /// Whose tickets are taken.
+    /// Tickets that are accepted.
     pub tickets: Tickets,
-    /// Whose tokens are taken.
+    /// Accepted issuers of tokens.
     issuers: RwLock<Arc<Issuers>>,
-    /// Used for users that do not exist, so that they cannot be told from users that do.
+    /// Secret used for unknown users, so that a client cannot tell them from known ones.
     decoy: [u8; 32],
 }
 
-/// Where a connection came from.
+/// Origin of a connection.
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// The network.
     Remote(std::net::SocketAddr),
-    /// This host; the user's id.
+    /// This host, with the peer's user id.
     Local(u32),
 }
 
@@ -68,7 +67,7 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// A welcome that was sent and is not answered yet.
+/// A welcome that was sent and awaits its answer.
 #[derive(Debug)]
 pub struct Pending {
     hello: Hello,
@@ -79,29 +78,29 @@ pub struct Pending {
     bearer: Option<Bearer>,
 }
 
-/// Somebody who is known now.
+/// An authenticated client.
 #[derive(Debug)]
 pub struct Known {
-    /// The name.
+    /// The user's name.
     pub user: String,
-    /// Whether the name is nobody's in particular, so that clients of different addresses are different users.
+    /// Whether the name is anonymous, so that clients of different addresses are different users.
     pub is_nobody: bool,
-    /// All that may be done, for who was let in by a ticket.
+    /// The permitted access of a client authenticated by a ticket.
     pub confinement: Option<Confinement>,
-    /// What may be done, for who was let in by a token.
+    /// The permitted access of a client authenticated by a token.
     pub scopes: Option<Scopes>,
-    /// What the user may do at most.
+    /// Maximum access of the user.
     pub rights: Access,
     /// The server's proof.
     pub proof: [u8; 32],
-    /// Tags on frames from the client and to it, where the method gives keys.
+    /// Authentication tags on frames from and to the client, if the method provides keys.
     pub taggers: Option<(Tagger, Tagger)>,
-    /// The version that both speak.
+    /// The negotiated protocol version.
     pub version: u16,
 }
 
 impl Authenticator {
-    /// Who is let in from now on; sessions that stand go on.
+    /// Replaces the secrets; established sessions continue.
     pub fn replace_secrets(&self, secrets: Secrets) {
         *self
             .secrets
@@ -118,7 +117,7 @@ impl Authenticator {
         )
     }
 
-    /// An authenticator for these secrets, which takes no tickets.
+    /// Returns an authenticator for these secrets that accepts no tickets.
     pub fn new(secrets: Secrets, local: LocalUsers, anonymous: Option<Access>) -> Self {
         Self {
             secrets: RwLock::new(Arc::new(secrets)),
@@ -130,12 +129,12 @@ impl Authenticator {
         }
     }
 
-    /// The same, which takes tickets.
+    /// Returns the authenticator with these tickets accepted.
     pub fn taking(self, tickets: Tickets) -> Self {
         Self { tickets, ..self }
     }
 
-    /// Whose tokens are taken from now on; sessions that stand go on.
+    /// Replaces the accepted issuers; established sessions continue.
     pub fn replace_issuers(&self, issuers: Issuers) {
         *self
             .issuers
@@ -158,8 +157,11 @@ impl Authenticator {
         }
     }
 
-    /// Answers a greeting. `bearer` is who has shown a certificate under TLS; tokens are taken on
-    /// encrypted channels alone.
+    /// Answers a client's hello and chooses the authentication method. `bearer` is the owner of the
+    /// certificate shown under TLS. Tokens are accepted on encrypted channels only.
+    ///
+    /// # Errors
+    /// Refuses if no version or no method is in common.
     pub fn welcome(
         &self,
         hello: Hello,
@@ -217,7 +219,10 @@ impl Authenticator {
         ))
     }
 
-    /// Judges a proof. `channel` is the channel's key, empty without TLS.
+    /// Verifies a proof. `channel` is the channel's key, empty without TLS.
+    ///
+    /// # Errors
+    /// Refuses an unknown user, a wrong proof, or a message that does not belong to the method.
     pub fn judge(
         &self,
         pending: &Pending,
@@ -226,7 +231,7 @@ impl Authenticator {
     ) -> Result<Known, Refusal> {
         let denied = || {
             let wrong = "not let in: unknown user or wrong secret";
-            // Who has a certificate may not know of the secret that was tried in its place.
+            // The owner of a certificate may not be aware that a secret was tried in its place.
             let reason = match &pending.bearer {
                 Some(bearer) => format!("{wrong}, and {}", not_known(bearer)),
                 None => wrong.into(),
@@ -234,7 +239,7 @@ impl Authenticator {
             Refusal::new(Status::errno(libc::EACCES), reason)
         };
         match pending.method {
-            // The kernel has said who it is, or TLS has seen the proof.
+            // The kernel supplied the credentials, or TLS verified the proof.
             Methods::PEER | Methods::CERTIFICATE => {
                 let user = match pending.method {
                     Methods::PEER => pending.local_user.clone(),
@@ -287,7 +292,11 @@ impl Authenticator {
         }
     }
 
-    /// Judges a ticket. It is used up if this lets its bearer in.
+    /// Verifies a ticket. A ticket that admits its bearer is consumed.
+    ///
+    /// # Errors
+    /// Refuses a ticket that is forged, untimely or used up, of an unknown issuer, or for no
+    /// access.
     pub fn redeem(
         &self,
         pending: &Pending,
@@ -336,7 +345,10 @@ impl Authenticator {
 }
 
 impl Authenticator {
-    /// Judges a token.
+    /// Verifies a token.
+    ///
+    /// # Errors
+    /// Refuses a token that the issuers' rules reject.
     pub fn present(&self, pending: &Pending, present: &Present) -> Result<Known, Refusal> {
         if pending.method != Methods::TOKEN {
             return Err(out_of_place("Present"));
@@ -363,7 +375,7 @@ impl Authenticator {
     }
 }
 
-/// Why none of the ways that a client has is one here.
+/// Explains why none of the client's methods is available.
 fn no_way(offered: Methods, bearer: Option<&Bearer>) -> String {
     let no_other = "no method of authentication in common";
     match bearer {
@@ -380,7 +392,7 @@ fn not_known(bearer: &Bearer) -> String {
     format!("the certificate of {} is nobody's here", bearer.certificate)
 }
 
-/// Tags on frames, where nothing else protects them.
+/// Returns taggers for the frames of both directions if TLS does not protect them.
 fn taggers(handshake: &Handshake<'_>) -> Option<(Tagger, Tagger)> {
     handshake.channel.is_empty().then(|| {
         (
@@ -395,7 +407,7 @@ fn out_of_place(what: &str) -> Refusal {
     Refusal::new(Status::errno(libc::EPROTO), reason)
 }
 
-/// Whether another ticket would do: EAGAIN asks for one.
+/// Maps to EAGAIN if another ticket may be accepted, else to EACCES.
 fn status_of(untimely: &Untimely) -> Status {
     match untimely {
         Untimely::BeforeTheStart | Untimely::Crowd(_) => Status::errno(libc::EAGAIN),
@@ -414,7 +426,7 @@ impl Pending {
         }
     }
 
-    /// The name that the peer claims.
+    /// Returns the user name that the peer claims.
     pub fn claimed_user(&self) -> &str {
         self.hello.user.as_str()
     }
@@ -555,7 +567,7 @@ mod tests {
         assert_eq!(refusal.status, Status::BAD_VERSION);
     }
 
-    /// An attacker who makes both ends speak an older version than they could is found out.
+    /// An attacker that downgrades both peers to an older version is detected.
     #[test]
     fn the_proof_covers_the_version() {
         let authenticator = authenticator(None);
@@ -588,7 +600,7 @@ mod tests {
         })
     }
 
-    /// Which method is chosen is decided by what both have, in an order that no client can change.
+    /// The method depends on the support of both peers, in an order that no client can change.
     #[test]
     fn a_certificate_goes_before_a_secret_where_it_is_somebodys() {
         let (secret, certificate) = (Methods::SECRET, Methods::CERTIFICATE);
@@ -619,7 +631,8 @@ mod tests {
             .judge(&pending, &Prove { proof: [0; 32] }, b"key")
             .unwrap();
         assert_eq!((known.user.as_str(), known.is_nobody), ("ann", false));
-        // Whatever the way to it: without a user in the file there is none.
+        // Without a user in the file the certificate is refused, whichever way this state was
+        // reached.
         let nobodys = Pending {
             bearer: bearer(None),
             ..pending

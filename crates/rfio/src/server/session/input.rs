@@ -1,7 +1,8 @@
-//! Bytes to frames, as they come.
+//! Assembles received bytes into frames.
 //!
-//! Small things pass through one staging buffer; a payload goes straight into its own, which is allocated only for an
-//! authenticated peer, within the limit of its session, and within the budget of the service.
+//! Headers and bodies pass through one staging buffer. A payload is received directly into its own
+//! buffer, which is allocated only for an authenticated peer, within the limit of its session, and
+//! within the budget of the service.
 
 use std::io;
 
@@ -13,7 +14,7 @@ use crate::server::budget::{Account, Grant};
 
 const STAGING: usize = 16 << 10;
 
-/// A whole frame.
+/// A complete frame.
 #[derive(Debug)]
 pub struct Frame {
     /// Its header.
@@ -22,19 +23,20 @@ pub struct Frame {
     pub body: Vec<u8>,
     /// Its payload.
     pub payload: Vec<u8>,
-    /// The budget that the payload holds.
+    /// Budget held for the payload.
     pub grant: Option<Grant>,
-    /// The budget that a long body holds, with what it is decoded to.
+    /// Budget held for a long body and its decoded form.
     pub body_grant: Option<Grant>,
 }
 
-/// Body that is free: what a session without any other memory needs to ask for something.
+/// Length of a body that is accepted without budget, in bytes: enough for a session without any
+/// other memory to send a request.
 const FREE_BODY: usize = 512;
 
 /// Why there is no frame.
 #[derive(Debug)]
 pub enum NoFrame {
-    /// Nothing more has come yet.
+    /// No more data have arrived yet.
     Later,
     /// The service has no memory for the payload at the moment.
     Starved,
@@ -42,7 +44,7 @@ pub enum NoFrame {
     End,
     /// The connection failed.
     Broken(io::Error),
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     Violation(String),
 }
 
@@ -87,7 +89,10 @@ impl Default for Input {
 }
 
 impl Input {
-    /// The next frame, if the channel has the rest of it.
+    /// Returns the next frame, if the rest of it is available.
+    ///
+    /// # Errors
+    /// Why there is none.
     pub fn next(
         &mut self,
         channel: &mut Channel,
@@ -119,7 +124,7 @@ impl Input {
                 } => {
                     let length = header.body as usize;
                     if length > FREE_BODY && grant.is_none() {
-                        // The bytes, and about as much again for what they say.
+                        // The bytes, and about as much again for their decoded form.
                         grant = account.take(2 * length);
                         if grant.is_none() {
                             self.progress = Progress::Body { raw, header, grant };
@@ -160,13 +165,13 @@ impl Input {
         }
     }
 
-    /// Whether something of the next frame has come.
+    /// Returns whether part of the next frame has arrived.
     pub fn has_begun(&self) -> bool {
         self.staged() > 0
     }
 
-    /// Bytes of a frame that has begun to come and is not whole, if there is one: what the client owes. A frame that waits
-    /// for the service's memory is not the client's debt.
+    /// Returns the length of an incomplete frame that the client has begun to send, in bytes. A
+    /// frame that waits for the service's memory does not count.
     pub fn owed(&self) -> Option<usize> {
         match &self.progress {
             Progress::Header => (self.staged() > 0).then_some(HEADER),

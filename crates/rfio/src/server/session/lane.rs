@@ -1,37 +1,39 @@
-//! What a session has under way: which request may begin, which has to wait for which, and which was taken back.
+//! The scheduler of a session: decides which requests may begin and which must wait, and tracks
+//! cancellations.
 //!
-//! # The law
+//! # Rules
 //!
-//! - A request begins when none that came before it and has not ended must be followed by it
+//! - A request begins when no unfinished earlier request must precede it
 //!   ([`verbena_rfio_protocol::order`]). Of those that may begin, the earliest does.
-//! - In version 2 every request must follow every earlier one, and none is taken in before the one before it has ended.
-//! - A request has all the memory that it needs before it is put here. What waits here waits only for what has begun, so
-//!   requests of one session cannot wait for each other in a circle.
+//! - In version 2 every request must follow every earlier one, and none is accepted before the
+//!   previous one has ended.
+//! - A request has all the memory that it needs before it is added. A waiting request waits only
+//!   for requests that have begun, so requests of one session cannot deadlock.
 
 use std::collections::VecDeque;
 
 use verbena_rfio_protocol::ANY_ORDER;
 use verbena_rfio_protocol::order::Order;
 
-/// Requests that a session may have under way. A client that sends more waits.
+/// Maximum number of requests in progress per session. Further requests of the client wait.
 pub const MOST_REQUESTS: u32 = 64;
 
-/// Names a request that is under way; the client's own number may come twice.
+/// Identifies a request in progress; the client's number may be used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key(u64);
 
-/// A request that comes in.
+/// A new request.
 #[derive(Debug)]
 pub struct Entry<T> {
     /// The client's number.
     pub id: u64,
-    /// What it has to wait for.
+    /// Its ordering constraints.
     pub order: Order,
-    /// Bytes that its answer may have.
+    /// Maximum length of its answer's data in bytes.
     pub promised: usize,
-    /// Whether it can be taken back although it has begun: it only looks.
+    /// Whether it is read-only, so that it can be canceled even after it has begun.
     pub only_looks: bool,
-    /// What is to be done.
+    /// The work to be done.
     pub task: T,
 }
 
@@ -42,25 +44,25 @@ struct Listed<T> {
     order: Order,
     promised: usize,
     only_looks: bool,
-    /// What is to be done, until it begins.
+    /// The work to be done, until it begins.
     waiting: Option<T>,
     taken_back: bool,
 }
 
-/// The requests of a session that are under way, in the order in which they came.
+/// The requests of a session in progress, in order of arrival.
 #[derive(Debug)]
 pub struct Lane<T> {
     listed: VecDeque<Listed<T>>,
     next: u64,
     room: usize,
-    /// Sum over those under way.
+    /// Sum over all requests in progress.
     promised: usize,
-    /// Whether something has changed since [`Lane::next`] found nothing.
+    /// Whether something has changed since [`Lane::next`] returned nothing.
     stirred: bool,
 }
 
 impl<T> Lane<T> {
-    /// For a session of a protocol version.
+    /// Creates the scheduler of a session with this protocol version.
     pub fn new(version: u16) -> Self {
         let room = match version {
             ANY_ORDER.. => MOST_REQUESTS as usize,
@@ -75,22 +77,22 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Whether one more may come in.
+    /// Returns whether one more request may be accepted.
     pub fn has_room(&self) -> bool {
         self.listed.len() < self.room
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether no request is in progress.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty()
     }
 
-    /// Bytes that the answers to all that is under way may have.
+    /// Returns the maximum length of the data of all pending answers, in bytes.
     pub fn promised(&self) -> usize {
         self.promised
     }
 
-    /// Takes a request in; there must be room.
+    /// Adds a request; there must be room.
     pub fn add(&mut self, entry: Entry<T>) {
         debug_assert!(self.has_room());
         let Entry {
@@ -115,7 +117,7 @@ impl<T> Lane<T> {
         });
     }
 
-    /// The earliest request that may begin. It has begun then.
+    /// Returns the earliest request that may begin, and marks it as begun.
     pub fn next(&mut self) -> Option<(Key, T)> {
         if !self.stirred {
             return None;
@@ -131,13 +133,13 @@ impl<T> Lane<T> {
         begun.waiting.take().map(|task| (begun.key, task))
     }
 
-    /// Whether a request that has begun was taken back.
+    /// Returns whether a request that has begun was canceled.
     pub fn is_taken_back(&self, key: Key) -> bool {
         let mut listed = self.listed.iter();
         listed.any(|listed| listed.key == key && listed.taken_back)
     }
 
-    /// A request that had begun has ended. Whether it had been taken back.
+    /// Removes a request that had begun and has ended; returns whether it was canceled.
     pub fn end(&mut self, key: Key) -> bool {
         let Some(index) = self.listed.iter().position(|listed| listed.key == key) else {
             return false;
@@ -145,7 +147,7 @@ impl<T> Lane<T> {
         self.remove(index).is_some_and(|ended| ended.taken_back)
     }
 
-    /// Takes a request back. If it had not begun, it has ended now, and this is what was to be done.
+    /// Cancels a request. If it had not begun, removes it and returns its work.
     pub fn take_back(&mut self, id: u64) -> Option<T> {
         let index = self.listed.iter().position(|listed| listed.id == id)?;
         match self.listed[index].waiting.is_some() {
@@ -200,7 +202,7 @@ mod tests {
         ]
     }
 
-    /// What happens to a session.
+    /// An event of a session.
     #[derive(Debug, Clone)]
     enum Step {
         Come(Request),
@@ -218,7 +220,7 @@ mod tests {
         ]
     }
 
-    /// The law, written without any cleverness: everything that came and has not ended, in order.
+    /// Reference implementation of the rules: all requests in progress, in order.
     #[derive(Default)]
     struct Reference {
         under_way: Vec<(u64, Order, bool)>,
@@ -304,7 +306,7 @@ mod tests {
             }
             prop_assert_eq!(lane.promised(), reference.under_way.len());
         }
-        // Whatever was under way comes to its end: nothing waits for what has ended.
+        // All requests in progress come to their end: none waits for one that has ended.
         loop {
             while let Some((key, id)) = lane.next() {
                 keys.push((id, key, false));

@@ -1,5 +1,5 @@
-//! What waits to be sent: replies and data, without copies. Bounded by the session, which takes no further request while
-//! too much waits.
+//! The send queue of a session: replies and data, without copies. The session bounds it by reading
+//! no further request while too much is queued.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -9,13 +9,14 @@ use super::channel::Channel;
 use crate::server::budget::Grant;
 use crate::server::engine::Segment;
 
-/// Slices handed to one system call.
+/// Maximum number of slices per system call.
 const SLICES: usize = 256;
 
-/// Bytes sent at a time: a client that takes them as fast as they are sent would keep the others waiting.
+/// Maximum bytes per flush: a client that reads as fast as data are sent would otherwise keep the
+/// others waiting.
 const AT_A_TIME: usize = 1 << 20;
 
-/// Something to send, with the memory that is granted for it until it is sent.
+/// An item to send, with the memory granted for it until it is sent.
 #[derive(Debug)]
 struct Item {
     bytes: Bytes,
@@ -36,7 +37,7 @@ impl Bytes {
         }
     }
 
-    /// Bytes of memory outside the cache.
+    /// Returns the bytes of memory outside the cache.
     fn owned(&self) -> usize {
         match self {
             Self::Frame(bytes) | Self::Data(Segment::Owned(bytes)) => bytes.len(),
@@ -49,7 +50,7 @@ impl Bytes {
 #[derive(Debug, Default)]
 pub struct Output {
     queue: VecDeque<Item>,
-    /// Bytes of the first element that are sent.
+    /// Bytes of the first element already sent.
     sent: usize,
     waiting: usize,
     /// Of those, bytes of memory outside the cache.
@@ -76,17 +77,21 @@ impl Output {
         });
     }
 
-    /// Bytes that wait.
+    /// Returns the number of queued bytes.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Bytes outside the cache that wait, each piece counted until all of it is sent.
+    /// Returns the queued bytes outside the cache; each item counts until all of it is sent.
     pub fn waiting_outside_the_cache(&self) -> usize {
         self.owned
     }
 
-    /// Sends until nothing waits, the channel takes no more, or others should have their turn; how many bytes it took.
+    /// Sends until the queue is empty, the channel takes no more, or the limit per flush is
+    /// reached; returns the number of bytes sent.
+    ///
+    /// # Errors
+    /// The connection failed.
     pub fn flush(&mut self, channel: &mut Channel) -> io::Result<usize> {
         let mut total = 0;
         while !self.queue.is_empty() && total < AT_A_TIME {
@@ -138,7 +143,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
-    /// A client that takes everything as fast as it is sent does not keep the loop.
+    /// A client that reads as fast as data are sent does not monopolize the event loop.
     #[test]
     fn a_fast_client_is_sent_so_much_at_a_time() {
         let (near, mut far) = UnixStream::pair().unwrap();

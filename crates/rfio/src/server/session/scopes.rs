@@ -1,8 +1,8 @@
-//! What a session may do that a token has opened: the token's rights, request by request.
+//! Checks requests of a session that was authenticated by a token against the token's scopes.
 //!
-//! A path is judged by its text. That is safe because no text with `..` is taken, and because such
-//! a session makes no symbolic link that leads out of the directory in which it is; links that
-//! others have made lead where they lead, within the export.
+//! Paths are checked by their text. That is safe because a path with `..` is rejected, and because
+//! such a session cannot create a symbolic link that leads out of its directory. Links created by
+//! other users are followed, within the export.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,12 +15,12 @@ use verbena_rfio_protocol::{Request, Status};
 use crate::auth::token::Bearer;
 use crate::auth::token::scope::{Components, Right, components};
 
-/// Whether a request may take the place of what has its name.
+/// Whether a request may replace an existing name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// It may.
     Replaced,
-    /// What is there stays, and the request is refused.
+    /// An existing file is kept, and the request is refused.
     Kept,
 }
 
@@ -31,20 +31,23 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    /// The bounds that a token sets.
+    /// Returns the bounds that a token sets.
     pub fn new(bearer: Bearer) -> Self {
         Self { bearer }
     }
 
-    /// For the audit log.
+    /// Returns details for the audit log.
     pub fn details(&self) -> Value {
         json!({ "token": { "issuer": self.bearer.issuer, "subject": self.bearer.subject } })
     }
 
-    /// Whether a request is within the bounds, and what it may replace. `is_writable` says whether
-    /// an open file was opened for writing, which was judged then.
+    /// Checks that a request is within the bounds; returns whether it may replace an existing name.
+    /// `is_writable` returns whether a file was opened for writing, which was checked then.
     ///
-    /// An Open that may only make a file is changed to one that does.
+    /// An Open that may only create a file is changed to an exclusive one.
+    ///
+    /// # Errors
+    /// EACCES if the request is out of bounds.
     pub fn admit(
         &self,
         request: &mut Request,
@@ -52,7 +55,7 @@ impl Scopes {
     ) -> Result<Existing, Refusal> {
         let name = request.name();
         match request {
-            // Opening was judged; the kernel keeps what is open for reading from being written.
+            // Opening was checked; the kernel refuses writes to a file open for reading.
             Request::Connect(_)
             | Request::Ping(_)
             | Request::Cancel(_)
@@ -67,7 +70,7 @@ impl Scopes {
             | Request::Checksum(_)
             | Request::Copy(_)
             | Request::Extents(_) => return Ok(Existing::Replaced),
-            // These change a file that is open for reading, too.
+            // These also change a file that is open for reading.
             Request::ChangeModeOf(change) => return by_handle(name, is_writable(change.handle)),
             Request::ChangeOwnerOf(change) => return by_handle(name, is_writable(change.handle)),
             Request::SetTimes(times) => return by_handle(name, is_writable(times.handle)),
@@ -104,7 +107,7 @@ impl Scopes {
                 self.make(name, &two.from)?;
                 self.make(name, &two.to)
             }
-            // With a second name comes the right that holds there.
+            // A second name carries the rights of its location.
             Request::MakeHardLink(two) => {
                 self.change(name, &two.from)?;
                 self.change(name, &two.to)
@@ -123,7 +126,7 @@ impl Scopes {
         now.is_ok_and(|now| now.as_secs() > self.bearer.expires)
     }
 
-    /// A file that is new or emptied may be read back, for its content is the client's.
+    /// A new or truncated file may be read back, since its content comes from the client.
     fn admit_open(&self, open: &mut Open) -> Result<Existing, Refusal> {
         let name = "Open";
         let has = |bits: u32| open.flags & bits != 0;
@@ -198,17 +201,17 @@ impl Scopes {
         ))
     }
 
-    /// Whether anything may be changed at all.
+    /// Returns whether anything may be changed at all.
     pub fn may_change(&self) -> bool {
         self.bearer.scopes.may_change()
     }
 
-    /// The user.
+    /// Returns the user.
     pub fn user(&self) -> &str {
         &self.bearer.user
     }
 
-    /// The groups that the token names.
+    /// Returns the groups that the token names.
     pub fn groups(&self) -> &[String] {
         &self.bearer.groups
     }

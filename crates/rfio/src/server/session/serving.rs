@@ -1,11 +1,13 @@
-//! The part of a conversation after the session stands: requests to the engine, data by RDMA or with the reply.
+//! The part of a connection after the session is established: passes requests to the engine and
+//! sends data by RDMA or with the reply.
 //!
-//! The engine does not know which. A request may offer a window of the client's memory; then the data of a read go there
-//! by RDMA writes before the reply is sent, and the data of a write are fetched from there by an RDMA read before the
-//! engine sees them. Data that are small, or that no staging slot is free for, go with the reply all the same.
+//! The engine does not know which. A request may offer a window of the client's memory. The data of
+//! a read are then written there by RDMA before the reply is sent, and the data of a write are
+//! fetched from there by an RDMA read before the engine sees them. Small data, and data without a
+//! free staging slot, travel with the reply all the same.
 //!
-//! Many requests may be under way ([`super::lane`]); the queue pair has one transfer at a time, and the others wait for it
-//! in the order in which they got there.
+//! Many requests may be in progress ([`super::lane`]). The queue pair has one transfer at a time;
+//! the others wait for it in order of arrival.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -34,15 +36,16 @@ use crate::server::metrics::{Carrier, count};
 use crate::server::quota::{Resource, Share};
 use crate::server::sessions::Listed;
 
-/// Data up to this size go with the reply even when the client offered a window: the reply goes anyway.
+/// Data up to this length in bytes travel with the reply even if the client offered a window: the
+/// reply is sent anyway.
 const WITH_THE_REPLY: usize = 16 << 10;
 
-/// A request with all that it needs.
+/// A request with the memory that it needs.
 #[derive(Debug)]
 pub struct Task {
     asked: Asked,
     request: Request,
-    /// Whether it may take the place of what has its name.
+    /// Whether it may replace an existing name.
     existing: Existing,
     frame: Frame,
     grant: Option<Grant>,
@@ -50,7 +53,7 @@ pub struct Task {
 
 impl Task {
     pub(super) fn new(asked: Asked, mut frame: Frame, request: Request) -> Self {
-        // It is decoded.
+        // The body has been decoded.
         frame.body = Vec::new();
         Self {
             asked,
@@ -62,14 +65,15 @@ impl Task {
     }
 }
 
-/// What a session's requests are carried out with. It lasts until the last of them has ended, even if the session has.
+/// State for carrying out a session's requests. It lives until the last of them has ended, even if
+/// the session ended earlier.
 #[derive(Debug)]
 struct Served {
     engine: Engine,
     _share: Share,
 }
 
-/// A request on its way to a worker.
+/// A request for a worker.
 #[derive(Debug)]
 pub struct Job {
     served: Arc<Served>,
@@ -78,7 +82,7 @@ pub struct Job {
     arrived: Option<Arrived>,
 }
 
-/// A request that comes back from a worker.
+/// A request's result from a worker.
 #[derive(Debug)]
 pub struct Finished {
     key: Key,
@@ -87,7 +91,7 @@ pub struct Finished {
 }
 
 impl Job {
-    /// Does the work; may wait for storage.
+    /// Carries out the request; may block on storage.
     pub fn run(self) -> Finished {
         let Self {
             served,
@@ -102,7 +106,7 @@ impl Job {
             Existing::Replaced => served.engine.execute(&task.request, incoming),
             Existing::Kept => served.engine.execute_on_new(&task.request, incoming),
         };
-        // The data are written; their memory goes back before the reply waits for a slow client.
+        // The data are written; their memory is released before the reply waits for a slow client.
         drop(arrived);
         task.frame.payload = Vec::new();
         task.frame.grant = None;
@@ -111,14 +115,15 @@ impl Job {
     }
 }
 
-/// A session that stands.
+/// An established session.
 #[derive(Debug)]
 pub(super) struct Standing {
     data: Option<DataPair>,
     transfer: Option<Transfer>,
-    /// Whether the transfer was found unfinished since the conversation was last called; the adapter tells when it is done.
+    /// Whether the transfer was found unfinished since the connection was last called; the adapter
+    /// signals its end.
     looked: bool,
-    /// What waits for the queue pair.
+    /// Transfers that wait for the queue pair.
     due: VecDeque<Transfer>,
     lane: Lane<Task>,
     version: u16,
@@ -129,10 +134,11 @@ pub(super) struct Standing {
     scopes: Option<Scopes>,
 }
 
-/// What the queue pair is for.
+/// A transfer on the queue pair.
 #[derive(Debug)]
 enum Transfer {
-    /// The data of an answer, and its reply behind them. Without data they are on their way.
+    /// The data of an answer, then its reply. Once the data are being sent, the answer is without
+    /// them.
     Out(Key, Task, Answer),
     /// The data of a write.
     In(Key, Task),
@@ -171,12 +177,12 @@ impl Standing {
         self.listed.is_to_end()
     }
 
-    /// Counts file data that a request moved.
+    /// Counts file data moved by a request.
     pub(super) fn moved(&self, request: &Request, flow: Flow, carrier: Carrier, bytes: u64) {
         self.served.engine.moved(request, flow, carrier, bytes);
     }
 
-    /// Says why the session ends, for its record; the first reason counts.
+    /// Records why the session ends; the first reason counts.
     pub(super) fn ends(&self, why: &'static str) {
         self.served.engine.ends(why);
     }
@@ -189,22 +195,22 @@ impl Standing {
         self.transfer.is_some()
     }
 
-    /// Whether any request is under way.
+    /// Returns whether any request is in progress.
     pub(super) fn is_busy(&self) -> bool {
         !self.lane.is_empty()
     }
 
-    /// Whether one more request may come in.
+    /// Returns whether one more request may be accepted.
     pub(super) fn has_room(&self) -> bool {
         self.lane.has_room()
     }
 
-    /// Bytes that the answers to what is under way may have.
+    /// Returns the maximum length of the data of all pending answers, in bytes.
     pub(super) fn promised(&self) -> usize {
         self.lane.promised()
     }
 
-    /// The transfer may have ended meanwhile.
+    /// Causes the transfer to be checked again.
     pub(super) fn look_again(&mut self) {
         self.looked = false;
     }
@@ -213,7 +219,7 @@ impl Standing {
         self.data.as_ref().map(DataPair::events)
     }
 
-    /// Whether a request may use the window that it offers.
+    /// Checks that a request may use the window that it offers.
     fn admit(&mut self, request: &Request, window: &Window, now: Instant) -> Result<(), Refusal> {
         let wanted = match request {
             Request::Read(read) => u64::from(read.range.length),
@@ -249,13 +255,13 @@ impl Standing {
     }
 }
 
-/// The answer to a request that was taken back.
+/// Returns the answer to a canceled request.
 fn taken_back() -> Answer {
     Answer::refusal(Status::errno(libc::ECANCELED), "taken back by the client")
 }
 
 impl Conversation {
-    /// The session, which stands.
+    /// Returns the session, which must be established.
     fn standing(&mut self) -> &mut Standing {
         match &mut self.stage {
             Stage::Standing(standing) => standing,
@@ -263,7 +269,7 @@ impl Conversation {
         }
     }
 
-    /// Takes a request in, with the memory that it needs.
+    /// Accepts a request and reserves the memory that it needs.
     pub(super) fn serve(
         &mut self,
         context: &Context,
@@ -273,7 +279,7 @@ impl Conversation {
         if let Request::Cancel(cancel) = &task.request {
             return self.cancel(context, asked, cancel.id).map(|()| None);
         }
-        // What gives something back is no beginning.
+        // A close only releases something, so it is accepted even when the service stops.
         if !matches!(task.request, Request::Close(_))
             && let Err(refusal) = context.service.refuse_if_stopping()
         {
@@ -348,7 +354,8 @@ impl Conversation {
         Ok(None)
     }
 
-    /// Has the rate of the client's address charged with the data that an answer has, and not with what was asked for.
+    /// Charges the rate limit of the client's address with the actual length of an answer's data
+    /// instead of the requested one.
     fn settle_rate(&self, task: &Task, has: usize) {
         if let (Some(presence), Stage::Standing(standing)) = (&self.presence, &self.stage) {
             let promised = standing.served.engine.promise(&task.request);
@@ -356,7 +363,7 @@ impl Conversation {
         }
     }
 
-    /// Takes a request back, as far as that is still possible.
+    /// Cancels a request, as far as that is still possible.
     fn cancel(&mut self, context: &Context, asked: Asked, id: u64) -> Result<(), NoFrame> {
         let standing = self.standing();
         if standing.version < ANY_ORDER {
@@ -375,8 +382,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Goes on with what is under way: a transfer that may have ended, one that waits for the queue pair, a request that
-    /// may begin. `None` if there is nothing to do.
+    /// Continues work in progress: a transfer that may have ended, one that waits for the queue
+    /// pair, or a request that may begin. Returns `None` if there is nothing to do.
     pub(super) fn go_on(&mut self, context: &Context, now: Instant) -> Option<Progress> {
         let standing = self.standing();
         if standing.is_transferring() && !standing.looked {
@@ -441,7 +448,7 @@ impl Conversation {
         });
     }
 
-    /// Takes a worker's result.
+    /// Accepts a worker's result.
     pub(super) fn take_back(&mut self, finished: Finished, context: &Context) {
         let Finished { key, task, answer } = finished;
         if matches!(self.stage, Stage::Standing(_)) {
@@ -449,7 +456,7 @@ impl Conversation {
         }
     }
 
-    /// Gives the session a data queue pair, in place of an earlier one.
+    /// Connects a data queue pair for the session, replacing an earlier one.
     fn connect(&mut self, context: &Context, peer: &Endpoint, now: Instant) -> Answer {
         let Some(fabric) = &context.service.fabric else {
             return Answer::refusal(Status::NOT_SUPPORTED, "this server has no adapter");
@@ -482,7 +489,7 @@ impl Conversation {
         }
     }
 
-    /// Starts to read what a write brings from the client's window.
+    /// Starts to read a write's data from the client's window.
     fn fetch(&mut self, context: &Context, key: Key, task: Task) -> Progress {
         let standing = match &mut self.stage {
             Stage::Standing(standing) => standing,
@@ -515,15 +522,17 @@ impl Conversation {
         Progress::Moved
     }
 
-    /// Sends an answer: its data by RDMA where the client offered a window and they are worth it, else with the reply.
+    /// Sends an answer: its data by RDMA if the client offered a window and they are long enough,
+    /// else with the reply.
     fn deliver(&mut self, context: &Context, key: Key, mut task: Task, answer: Answer) {
         self.settle_rate(&task, answer.length());
-        // A block is not kept for a few bytes of it, nor for a user who keeps many.
+        // A block is not pinned for a few of its bytes, nor for a user that pins many.
         let mut answer = answer.released(match self.account.has_too_much_pinned() {
             true => MEAGRE,
             false => FRUGAL,
         });
-        // Counted while it waits for the queue pair, not only when it has it; the grant has room for all of a vector as bytes.
+        // Counted already while waiting for the queue pair; the grant has room for a copy of the
+        // whole vector.
         if let (Some(grant), Request::ReadVector(_)) = (&mut task.grant, &task.request) {
             let block = context.service.limits.block;
             grant.pin(pinned(&answer.data, block));
@@ -572,14 +581,14 @@ impl Conversation {
             fabric.staging().take(&self.account)
         };
         if !is_cached && slot.is_none() || standing.lane.is_taken_back(key) {
-            // The control connection can always carry them.
+            // The control connection can always carry the data.
             self.conclude(context, key, task, answer);
             return Progress::Moved;
         }
         if let Some(grant) = &mut task.grant {
             settle(grant, 0, &answer.data, context.service.limits.block);
         }
-        // With checksums the client sees for itself whether the data are there.
+        // With checksums the client can verify by itself that the data have arrived.
         let notice = (!task.request.wants_checksums()).then_some(task.asked.header.id as u32);
         let length = answer.length();
         match data.send(std::mem::take(&mut answer.data), slot, window, notice) {
@@ -594,7 +603,8 @@ impl Conversation {
         Progress::Moved
     }
 
-    /// The end of a request: its answer is queued, unless it was taken back, and what waited for it may begin.
+    /// Ends a request: queues its answer, unless it was canceled, and allows requests that waited
+    /// for it to begin.
     fn conclude(&mut self, context: &Context, key: Key, task: Task, answer: Answer) {
         let answer = match self.standing().lane.end(key) {
             true => taken_back(),
@@ -606,7 +616,7 @@ impl Conversation {
         self.send(context, task.asked, answer, task.grant);
     }
 
-    /// Goes on after a transfer; `None` while it lasts.
+    /// Continues after a transfer; returns `None` while it lasts.
     fn finish_transfer(&mut self, context: &Context) -> Option<Next> {
         let standing = self.standing();
         let result = match standing.data.as_mut().map(DataPair::finish) {
@@ -621,7 +631,7 @@ impl Conversation {
                 self.work(key, task, Some(arrived));
             }
             (Ok(Some(fabric::Finished::Sent)), Transfer::Out(key, mut task, answer)) => {
-                // What was granted for the data is free before the reply waits for the client.
+                // Memory granted for the data is released before the reply waits for the client.
                 task.grant = None;
                 self.conclude(context, key, task, answer);
             }
@@ -635,7 +645,8 @@ impl Conversation {
         Some(Next::Again)
     }
 
-    /// The pair failed: it goes, the request is refused, the session stays.
+    /// Handles a failure of the queue pair: destroys it and refuses the request; the session
+    /// continues.
     fn lose_pair(&mut self, context: &Context, key: Key, mut task: Task, error: &FabricError) {
         let standing = self.standing();
         standing.data = None;
@@ -653,7 +664,7 @@ impl Conversation {
     }
 }
 
-/// Bytes that a write brings.
+/// Returns the length of a write's data in bytes.
 fn window_length(request: &Request) -> usize {
     match request {
         Request::Write(write) => write.range.length as usize,

@@ -1,14 +1,16 @@
-//! Reading what lies on storage: the parts of files that one request wants, under way together.
+//! Reads parts of files from storage, those of one request concurrently.
 //!
-//! A worker that reads parts one after the other has one read under way, however many the storage could serve at once.
-//! With io_uring (io_uring(7)) all of a request's reads are handed over in one call, and the worker waits for them together.
-//! Where the kernel has none, or a container's or a service's rules forbid it, the worker reads them in turn.
+//! A worker that reads parts one after the other has one read in flight, however many the storage
+//! could serve at once. With io_uring (io_uring(7)) all reads of a request are submitted in one
+//! call, and the worker waits for them together. If the kernel lacks it, or a container or service
+//! forbids it, the worker reads the parts one by one.
 //!
-//! # The law
+//! # Rules
 //!
-//! - Both ways give the same bytes, the same lengths and the same errors: what the ring did not read whole is read again by
-//!   pread(2), whose word counts.
-//! - A ring is its thread's. Nothing is under way when a call returns, so memory is never written to after it was given back.
+//! - Both methods return the same bytes, lengths and errors: parts that the ring did not read
+//!   completely are read again by pread(2), whose result counts.
+//! - A ring belongs to one thread. Nothing is in flight when a call returns, so memory is never
+//!   written to after its return to the caller.
 
 mod ring;
 
@@ -21,33 +23,33 @@ use rustix::io::Errno;
 
 use ring::Ring;
 
-/// What storage is asked to be read by.
+/// The configured method of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wish {
-    /// io_uring where it works.
+    /// io_uring if it works.
     #[default]
     Auto,
-    /// io_uring, or not at all.
+    /// io_uring, or fail.
     IoUring,
     /// One read after the other on each worker.
     Threads,
 }
 
-/// How storage is read.
+/// The method of reading.
 #[derive(Debug)]
 pub enum Storage {
     /// By io_uring.
     Together,
-    /// By pread(2); why, if io_uring was wished for.
+    /// By pread(2); the error if io_uring was requested.
     InTurn(Option<io::Error>),
 }
 
-/// A part of a file, and where its bytes go.
+/// A part of a file, and its destination.
 #[derive(Debug)]
 pub struct Part<'a> {
-    /// The first byte's place in the file.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// As many as are wanted.
+    /// The destination; its length is the number of bytes wanted.
     pub bytes: &'a mut [u8],
 }
 
@@ -67,12 +69,15 @@ impl fmt::Display for Storage {
 }
 
 thread_local! {
-    /// This thread's ring, once it read by one; `None` in it if none could be made.
+    /// This thread's ring, once used; the inner value is `None` if it could not be created.
     static RING: RefCell<Option<Option<Ring>>> = const { RefCell::new(None) };
 }
 
 impl Storage {
-    /// What there is of what is wished for. An error if io_uring must be used and does not work.
+    /// Selects the method of reading.
+    ///
+    /// # Errors
+    /// io_uring is required and does not work.
     pub fn open(wish: Wish) -> io::Result<Self> {
         if wish == Wish::Threads {
             return Ok(Self::InTurn(None));
@@ -84,17 +89,19 @@ impl Storage {
         }
     }
 
-    /// Whether it is worth while to bring reads together.
+    /// Returns whether batching reads is worthwhile.
     pub fn reads_together(&self) -> bool {
         matches!(self, Self::Together)
     }
 
-    /// Reads all parts, each until it is full or the file ends; how many bytes each got, in the parts' order.
+    /// Reads all parts, each until it is full or the file ends. Returns the number of bytes read of
+    /// each part, in order.
     ///
-    /// May wait for storage; not for an event loop.
+    /// May block on storage; not for an event loop.
     pub fn read(&self, file: BorrowedFd<'_>, parts: &mut [Part<'_>]) -> Vec<io::Result<usize>> {
         let mut read = vec![0; parts.len()];
-        // What lies beyond every file would be another question to io_uring: its offset -1 is the file's own position.
+        // A part beyond the largest offset would mean something else to io_uring: its offset -1 is
+        // the file's own position.
         let within = parts.iter().all(|part| i64::try_from(part.offset).is_ok());
         if self.reads_together() && parts.len() > 1 && within {
             with_ring(|ring| ring.read(file, parts, &mut read));
@@ -112,15 +119,19 @@ impl Storage {
 
 fn with_ring(read: impl FnOnce(&mut Ring)) {
     RING.with_borrow_mut(|ring| {
-        // A thread that can have none, for its process has too many files open, reads in turn.
+        // A thread that cannot have a ring, for instance because the process has too many open
+        // files, reads the parts one by one.
         if let Some(ring) = ring.get_or_insert_with(|| Ring::new().ok()) {
             read(ring);
         }
     });
 }
 
-/// The first `length` bytes of a file, or as many as it has, in memory that nothing has cleared
-/// before.
+/// Reads the first `length` bytes of a file, or as many as it has, into memory that is not zeroed
+/// first.
+///
+/// # Errors
+/// The error of pread(2).
 pub fn read_from_start(file: BorrowedFd<'_>, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length);
     while bytes.len() < length {
@@ -131,12 +142,15 @@ pub fn read_from_start(file: BorrowedFd<'_>, length: usize) -> io::Result<Vec<u8
             Err(errno) => return Err(errno.into()),
         }
     }
-    // The allocator may have given more room.
+    // The allocator may have provided more capacity.
     bytes.truncate(length);
     Ok(bytes)
 }
 
-/// pread(2) until the buffer is full or the file ends.
+/// Calls pread(2) until the buffer is full or the file ends; returns the number of bytes read.
+///
+/// # Errors
+/// The error of pread(2).
 pub fn read_fully(file: BorrowedFd<'_>, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
     let mut read = 0;
     while read < bytes.len() {

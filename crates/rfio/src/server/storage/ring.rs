@@ -1,4 +1,4 @@
-//! One thread's ring: reads of one file, as many under way as it has places.
+//! One thread's io_uring: reads of one file, with up to [`DEPTH`] in flight.
 
 use std::fmt::Display;
 use std::io;
@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use super::Part;
 use crate::server::log::complain;
 
-/// Most reads that are under way at once.
+/// Maximum number of concurrent reads.
 const DEPTH: u32 = 64;
 
-/// The most bytes of one read (as read(2) takes no more).
+/// Maximum length of one read in bytes (read(2) has a similar limit).
 const MOST_BYTES: usize = 1 << 30;
 
 pub struct Ring {
@@ -22,7 +22,10 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring that can read. An error says why there is none: an old kernel, `kernel.io_uring_disabled`, a filter of calls.
+    /// Creates a ring that supports reads.
+    ///
+    /// # Errors
+    /// io_uring is unavailable: an old kernel, `kernel.io_uring_disabled`, or a system call filter.
     pub fn new() -> io::Result<Self> {
         let ring = IoUring::builder().dontfork().build(DEPTH)?;
         let mut probe = Probe::new();
@@ -33,8 +36,9 @@ impl Ring {
         }
     }
 
-    /// Reads all parts; what each got is added to its place in `read`. Less than a part has room for says nothing: the file
-    /// may end there, or the read may have failed or have been cut short.
+    /// Reads all parts and adds the number of bytes of each to its element of `read`. A short count
+    /// has no definite meaning: the file may end there, or the read may have failed or been cut
+    /// short.
     pub fn read(&mut self, file: BorrowedFd<'_>, parts: &mut [Part<'_>], read: &mut [usize]) {
         let (mut next, mut under_way) = (0, 0);
         while next < parts.len() || under_way > 0 {
@@ -59,15 +63,16 @@ impl Ring {
             .offset(part.offset)
             .build()
             .user_data(number);
-        // SAFETY: the memory is borrowed for the whole of `read`, which returns when every read that it began is complete,
-        // and which nothing between can leave: whatever goes wrong there gives up. The file is borrowed, too.
+        // SAFETY: the memory is borrowed for the whole of `read`, which returns only when every
+        // read that it began is complete, and cannot be left earlier: any error in between aborts
+        // the process. The file is borrowed too.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         if pushed.is_err() {
             give_up("more reads are under way than it has places");
         }
     }
 
-    /// Hands over what was begun, and waits until something is complete.
+    /// Submits the reads and waits until one is complete.
     fn wait(&mut self) {
         loop {
             let Err(error) = self.ring.submit_and_wait(1) else {
@@ -75,7 +80,8 @@ impl Ring {
             };
             match Errno::from_io_error(&error) {
                 Some(Errno::INTR) => {}
-                // The kernel has no memory for it just now, or completions must be taken first.
+                // The kernel has no memory for it at the moment, or completions must be consumed
+                // first.
                 Some(Errno::AGAIN | Errno::BUSY) => {
                     if !self.ring.completion().is_empty() {
                         return;
@@ -88,7 +94,7 @@ impl Ring {
     }
 }
 
-/// Ends the process: whatever is under way writes to memory that would be given back.
+/// Aborts the process: reads in flight may still write to memory that would be released.
 fn give_up(what: impl Display) -> ! {
     complain(format_args!(
         "rfiod: io_uring cannot be relied on any more: {what}"

@@ -1,4 +1,4 @@
-//! Both ways against each other, and against the file.
+//! Compares both methods of reading with each other and with the file.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{Part, Storage, Wish};
 
-/// A file of these bytes, with a hole behind them.
+/// Creates a file of these bytes, with a hole after them.
 fn file(bytes: &[u8], hole: u64) -> File {
     let mut file = tempfile();
     file.write_all(bytes).unwrap();
@@ -22,7 +22,7 @@ fn tempfile() -> File {
     File::from(rustix::fs::open(std::env::temp_dir(), flags, mode).unwrap())
 }
 
-/// What came of reading these parts: lengths, or the error's number, and the bytes.
+/// Reads these parts; returns their lengths, or the error numbers, and the bytes.
 fn outcome(
     storage: &Storage,
     file: &File,
@@ -44,15 +44,15 @@ fn outcome(
     read.zip(buffers).collect()
 }
 
-/// io_uring, if this machine has it.
+/// Returns io_uring storage if this machine supports it.
 fn together() -> Option<Storage> {
     let storage = Storage::open(Wish::Auto).unwrap();
     storage.reads_together().then_some(storage)
 }
 
 proptest! {
-    /// Any parts of any file, overlapping, empty, behind its end, more than a ring has places: the file's bytes, and no
-    /// byte more is touched.
+    /// Any parts of any file (overlapping, empty, beyond its end, more than a ring has entries) get
+    /// the file's bytes, and no other byte is modified.
     #[test]
     fn a_part_gets_the_files_bytes(
         bytes in proptest::collection::vec(any::<u8>(), 0..5000),
@@ -82,7 +82,7 @@ fn errors_are_those_of_pread() {
     assert_eq!(in_turn[0].0, Err(libc::EISDIR));
     let Some(together) = together() else { return };
     assert_eq!(outcome(&together, &directory, &wanted), in_turn);
-    // A part that is beyond what a file can have.
+    // A part beyond the largest file offset.
     let file = file(b"abc", 0);
     let wanted = [(u64::MAX, 3), (u64::MAX - 5, 3), (0, 3)];
     assert_eq!(

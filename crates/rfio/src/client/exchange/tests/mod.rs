@@ -1,4 +1,5 @@
-//! Random errands of several threads, against a peer that answers as it likes and against the server itself.
+//! Random operations of several threads, against a simulated peer with random behavior and against
+//! the real server.
 
 mod peer;
 mod service;
@@ -10,7 +11,7 @@ use verbena_rfio_protocol::types::{Handle, Range};
 use super::{Errand, Exchange, Given};
 use crate::client::{Address, Error, Options};
 
-/// So many cases, or as many as `PROPTEST_CASES` says.
+/// Returns a configuration with this number of cases, or that of `PROPTEST_CASES`.
 fn cases(few: u32) -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),

@@ -1,5 +1,6 @@
-//! A peer that answers requests in any order, in pieces, short, or goes in the middle. Each byte of its files follows from
-//! the file and the place, so any that is mixed up shows.
+//! Tests against a simulated peer that answers requests in any order, in fragments or short, or
+//! disconnects halfway. Each byte of its files is a function of file and offset, so misplaced data
+//! are detected.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -32,12 +33,12 @@ pub fn content(handle: u64, offset: u64, length: usize) -> Vec<u8> {
     (offset.min(end)..end).map(|at| byte(handle, at)).collect()
 }
 
-/// How the peer behaves.
+/// Behavior of the peer.
 #[derive(Debug, Clone, Copy)]
 pub struct Manners {
     pub version: u16,
     pub seed: u64,
-    /// It goes after so many answers.
+    /// Disconnects after this number of answers.
     pub goes_after: Option<usize>,
 }
 
@@ -47,7 +48,7 @@ pub struct Peer {
     manners: Manners,
     held: Vec<(Header, Request)>,
     answers: usize,
-    /// Bytes that writes brought and that were right.
+    /// Number of correct bytes received from writes.
     written: usize,
 }
 
@@ -135,7 +136,7 @@ impl Peer {
         let (outcome, data) = match request {
             Request::Read(read) => {
                 let wanted = content(read.handle.0, read.range.offset, read.range.length as usize);
-                // Sometimes less than was asked for, as from a busy server.
+                // Sometimes shorter than requested, like a busy server.
                 let length = match self.dice.below(3) {
                     0 if wanted.len() > 1 => 1 + self.dice.below(wanted.len() - 1),
                     _ => wanted.len(),
@@ -174,7 +175,7 @@ impl Peer {
         self.send(header, &Ok(outcome), &data)
     }
 
-    /// Until the client goes, or it is time to go.
+    /// Serves until the client or this peer disconnects.
     fn serve(&mut self) -> Option<()> {
         self.greet()?;
         loop {
@@ -185,7 +186,7 @@ impl Peer {
             {
                 return None;
             }
-            // With something to answer, what has not come yet is not waited for.
+            // With an answer pending, does not block for further requests.
             self.stream
                 .set_nonblocking(!self.held.is_empty())
                 .expect("a socket can be");
@@ -224,7 +225,7 @@ impl Peer {
     }
 }
 
-/// What a thread does with what it has begun.
+/// The fate of an operation that a thread has begun.
 #[derive(Debug, Clone, Copy)]
 enum Then {
     Wait,
@@ -274,7 +275,7 @@ fn memory(deed: &Deed) -> Vec<u8> {
     }
 }
 
-/// Whether what was given is what was asked for, and is all there.
+/// Returns whether the result is correct and complete.
 fn is_right(errand: &Errand, given: &Given, memory: &[u8]) -> bool {
     match (errand, given) {
         (Errand::Read { handle, offset }, Given::Read(length)) => {
@@ -301,7 +302,8 @@ fn is_cancelled(error: &Error) -> bool {
     error.errno() == Some(libc::ECANCELED)
 }
 
-/// Threads with their deeds, against a peer with these manners; how many errands were given what they asked for.
+/// Runs the operations of each thread against a peer with this behavior; returns the number of
+/// successful operations.
 fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
     let scratch = Scratch::new();
     let path = scratch.path("peer.sock");
@@ -328,7 +330,7 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
                     let mut begun = Vec::new();
                     for deed in deeds {
                         let mut bytes = memory(deed);
-                        // What was lent has left, so nobody looks at it any more.
+                        // Borrowed bytes have been sent, so they may be overwritten.
                         let is_lent =
                             matches!(deed.errand, Errand::Write { .. }) && dice.below(2) == 0;
                         let begun_now = match is_lent {
@@ -340,7 +342,7 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
                             Ok(ticket) => begun.push((deed, ticket)),
                             Err(error) => assert!(goes, "{error}"),
                         }
-                        // Some at once, some after later ones, in no order.
+                        // Some at once, some after later ones, in random order.
                         while begun.len() > 20 || (!begun.is_empty() && dice.below(4) == 0) {
                             let next = whose_turn(&begun, &mut dice);
                             let (deed, ticket) = begun.swap_remove(next);
@@ -359,7 +361,8 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
     given.into_inner()
 }
 
-/// Any of them, or the first of some that is done, for which is waited. Where the session has ended all are.
+/// Picks any operation, or waits for the first of some to be done. If the session has ended, all
+/// are done.
 fn whose_turn(begun: &[(&Deed, super::super::Ticket)], dice: &mut Dice) -> usize {
     let any = dice.below(begun.len());
     if dice.below(2) == 0 {
@@ -408,7 +411,7 @@ fn threads() -> impl Strategy<Value = Vec<Vec<Deed>>> {
 proptest! {
     #![proptest_config(cases(48))]
 
-    /// Every reply goes to its request, no bytes are mixed, everything ends.
+    /// Every reply is matched to its request, no bytes are misplaced, and every operation ends.
     #[test]
     fn replies_in_any_order_go_to_their_requests(threads in threads(), seed: u64) {
         let waited = threads.iter().flatten().filter(|deed| matches!(deed.then, Then::Wait)).count();

@@ -1,4 +1,5 @@
-//! The server itself: what errands of a file do is what they would do one after the other, however many are under way.
+//! Tests against a real server: operations on a file take effect as if carried out one after the
+//! other, however many are in progress.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::server::session::greeting::{Authenticator, LocalUsers};
 
 const PAYLOAD: usize = 64 << 20;
 
-/// A server with a directory of its own.
+/// A server with a separate directory.
 struct Running {
     scratch: Scratch,
     _server: Server,
@@ -74,7 +75,7 @@ enum Deed {
     Vector(Vec<(u64, u32)>),
     Truncate(u64),
     Examine,
-    /// Begins again from another descriptor of the server's.
+    /// Continues on a new handle from the server.
     Reopen,
 }
 
@@ -91,7 +92,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// What an errand should give.
+/// The expected result of an operation.
 enum Expected {
     Nothing,
     Bytes(Vec<u8>),
@@ -104,7 +105,8 @@ fn piece(model: &[u8], offset: u64, length: usize) -> Vec<u8> {
     model[from..(from + length).min(model.len())].to_vec()
 }
 
-/// Begins a deed without waiting for those before it; what it should give if it comes behind them.
+/// Begins an operation without waiting for earlier ones; returns the result expected if it follows
+/// them.
 fn begin(
     exchange: &Arc<Exchange>,
     handle: Handle,
@@ -194,7 +196,7 @@ fn work(exchange: &Arc<Exchange>, name: &str, deeds: &[Deed]) -> Vec<u8> {
     let mut model = Vec::new();
     let mut begun = Vec::new();
     let finish = |begun: &mut Vec<(Deed, Ticket, Expected)>| {
-        // The last first: nobody is helped by the order in which they are waited for.
+        // In reverse, since the order of waiting must not matter.
         while let Some((deed, ticket, expected)) = begun.pop() {
             let done = ticket.wait().unwrap();
             match &done.outcome {
@@ -207,7 +209,7 @@ fn work(exchange: &Arc<Exchange>, name: &str, deeds: &[Deed]) -> Vec<u8> {
         let (ticket, expected) = begin(exchange, handle, deed, &mut model);
         begun.push((deed.clone(), ticket, expected));
         if matches!(deed, Deed::Reopen) {
-            // What was asked of the old one before it is closed is done before it is closed.
+            // Requests on the old handle are carried out before it is closed.
             let close = Request::Close(OnHandle { handle });
             let closed = exchange.begin(Errand::Call(close), Vec::new()).unwrap();
             closed.wait().unwrap().outcome.unwrap();
@@ -229,7 +231,8 @@ proptest! {
         threads in proptest::collection::vec(proptest::collection::vec(deed(), 1..60), 1..4),
         small in any::<bool>(),
     ) {
-        // With little memory reads are answered short and requests wait for it; the results are the same.
+        // With little memory, reads are answered short and requests wait for memory; the results
+        // are the same.
         let limits = match small {
             true => Limits {
                 cache: 64 << 10,
@@ -256,7 +259,7 @@ proptest! {
     }
 }
 
-/// Half a gigabyte that is read to be summed, in eight requests of which each takes its time.
+/// Begins eight slow requests: checksums over half a gigabyte each.
 fn begin_slow_ones(running: &Running, exchange: &Arc<Exchange>) -> Vec<Ticket> {
     let path = running.scratch.path("export/large");
     std::fs::File::create(path)
@@ -286,7 +289,8 @@ fn patient() -> Running {
     })
 }
 
-/// Where this process may be kept from running just then, it is tried again; what cannot be never comes.
+/// Number of attempts, since the scheduler may suspend this process at the wrong moment. An
+/// impossible outcome never occurs.
 const TRIES: usize = 20;
 
 #[test]
@@ -337,7 +341,7 @@ fn what_is_taken_back_is_not_waited_for() {
         (0..TRIES).any(|_| is_refused()),
         "all are carried out all the same"
     );
-    // The session is as it was, and so is the file.
+    // The session and the file are unchanged.
     let handle = open(&exchange, "/large");
     let done = exchange
         .begin(Errand::Read { handle, offset: 5 }, vec![1; 10])
@@ -392,7 +396,7 @@ fn a_server_that_goes_is_noticed_before_anything_is_asked() {
     ));
 }
 
-/// A child of a fork touches nothing; its parent goes on.
+/// A forked child touches nothing; its parent continues.
 #[test]
 fn a_child_is_told_and_the_parent_goes_on() {
     let running = server(Limits::default());
@@ -401,7 +405,7 @@ fn a_child_is_told_and_the_parent_goes_on() {
     let ticket = exchange
         .begin(Errand::Write { handle, offset: 0 }, vec![9; 50_000])
         .unwrap();
-    // SAFETY: the child calls nothing but what this test is about, and _exit.
+    // SAFETY: the child calls only the functions under test, and _exit.
     #[allow(unsafe_code, reason = "fork(2)")]
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -409,14 +413,14 @@ fn a_child_is_told_and_the_parent_goes_on() {
             && matches!(ticket.is_done(), Err(Error::Forked));
         drop(ticket);
         drop(exchange);
-        // SAFETY: ends the child without running what the parent has registered.
+        // SAFETY: ends the child without running the parent's exit handlers.
         #[allow(unsafe_code, reason = "_exit(2)")]
         unsafe {
             libc::_exit(if told { 0 } else { 1 })
         }
     }
     let mut status = 0;
-    // SAFETY: a child of this process and a place for its status.
+    // SAFETY: a child of this process, and valid memory for its status.
     #[allow(unsafe_code, reason = "waitpid(2)")]
     let waited = unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!((waited, status), (child, 0));

@@ -1,4 +1,4 @@
-//! What a peer does step by step, where chance would seldom find the moment.
+//! Tests with a scripted peer, for orders of events that randomized tests would seldom reach.
 
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc;
@@ -16,7 +16,7 @@ fn ping() -> Errand {
     Errand::Call(Request::Ping(verbena_rfio_protocol::request::Ping {}))
 }
 
-/// An exchange with a peer that plays its part once it has greeted.
+/// Runs `body` on a connection to a peer that runs `part` after the handshake.
 fn with_peer(part: impl FnOnce(Peer) + Send, body: impl FnOnce(std::sync::Arc<Exchange>)) {
     with_peer_and(&options(), part, body);
 }
@@ -45,7 +45,7 @@ fn with_peer_and(
     });
 }
 
-/// Who looks at one errand and then at another may take the reply of the first with the second's look.
+/// A check of one operation may receive the reply of another one that was checked before.
 #[test]
 fn what_a_look_at_another_errand_has_taken_is_not_waited_for() {
     let (may_answer, asked) = mpsc::channel();
@@ -68,7 +68,8 @@ fn what_a_look_at_another_errand_has_taken_is_not_waited_for() {
             may_answer.send(()).unwrap();
             answered.recv().unwrap();
             assert!(!second.is_done().unwrap());
-            // Nothing more comes before this is back; with the fault it waits until the session has lost its patience.
+            // No more data arrive before this call returns; with the fault it waits until the
+            // session times out.
             exchange.pause(ended, None).unwrap();
             assert!(first.is_done().unwrap());
             may_answer.send(()).unwrap();
@@ -78,7 +79,7 @@ fn what_a_look_at_another_errand_has_taken_is_not_waited_for() {
     );
 }
 
-/// What was taken back and is answered in part all the same is not asked for any more.
+/// The rest of a canceled operation that got a short answer nevertheless is not requested.
 #[test]
 fn the_rest_of_what_was_taken_back_is_not_asked_for() {
     let (may_answer, taken_back) = mpsc::channel();
@@ -122,7 +123,7 @@ fn the_rest_of_what_was_taken_back_is_not_asked_for() {
     );
 }
 
-/// A program that computes for longer than an answer may take has not waited for one.
+/// A program that computes for longer than the time limit has not waited for the answer.
 #[test]
 fn a_client_that_comes_late_still_waits_for_the_answer() {
     const PATIENCE: Duration = Duration::from_millis(400);
@@ -189,14 +190,14 @@ fn data_of_another_version_of_the_file_are_refused() {
             let chunk = exchange.begin(errand, Vec::new()).unwrap();
             let looked = chunk.look(<[u8]>::len);
             assert!(matches!(looked, Err(Error::Changed)), "{looked:?}");
-            // The connection is as it was.
+            // The connection remains usable.
             let last = exchange.begin(ping(), Vec::new()).unwrap();
             assert!(last.wait().unwrap().outcome.is_ok());
         },
     );
 }
 
-/// More at once than the server allows is refused before it is asked for.
+/// A chunk larger than the server's limit is refused before it is sent.
 #[test]
 fn a_chunk_is_one_request() {
     with_peer(
