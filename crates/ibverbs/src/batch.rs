@@ -138,14 +138,17 @@ impl Batch {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// Ends by posting all of it, or nothing and the reason.
+    /// Ends the batch by posting all of its requests or none.
+    ///
+    /// # Errors
+    /// The first error of a request.
     ///
     /// # Safety
-    /// The calling thread has begun and not ended; the pointers in the requests are null or from
-    /// us.
+    /// The calling thread must have begun and not ended the batch; the pointers in the requests
+    /// must be null or live.
     #[inline]
     pub unsafe fn complete(&self, qp: &Arc<Qp>) -> Result<()> {
-        // SAFETY: the caller promises null, live or valid pointers.
+        // SAFETY: the caller promises exclusive access, and null or live pointers in the requests.
         let result = unsafe { self.work().post(qp) };
         self.abort();
         result

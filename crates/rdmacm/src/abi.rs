@@ -59,7 +59,7 @@ macro_rules! structures {
 structures! {
     /// Header of every command: its code, the bytes that follow, the bytes of room for the answer.
     Header { cmd: u32, r#in: u16, out: u16, }
-    /// `struct sockaddr_in6`, whose room also holds a `sockaddr_in`.
+    /// `struct sockaddr_in6`, which can also hold a `sockaddr_in`.
     SocketAddress { bytes: [u8; 28], }
     /// rdma_create_id(3).
     CreateId { uid: u64, response: u64, ps: u16, qp_type: u8, reserved: [u8; 5], }
@@ -67,7 +67,7 @@ structures! {
     CreateIdAnswer { id: u32, }
     /// rdma_destroy_id(3), rdma_leave_multicast(3).
     DestroyId { response: u64, id: u32, reserved: u32, }
-    /// How many events were taken, which the library waits to see acknowledged.
+    /// Number of events taken; the library waits until they are acknowledged.
     EventsReported { events_reported: u32, }
     /// rdma_bind_addr(3). `response` is not used.
     BindIp { response: u64, addr: SocketAddress, id: u32, }

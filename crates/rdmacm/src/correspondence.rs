@@ -587,8 +587,8 @@ impl Correspondence {
     }
 
     /// Handles a REJ that does not end the request. A too large MTU: the request is sent again with
-    /// the MTU that the peer names. A stale connection: a process that has died had our queue pair
-    /// number, and the peer has ended that connection now, so the next retransmission will succeed.
+    /// the MTU that the peer names. A stale connection: a process that has died had this queue
+    /// pair number. The peer has ended that connection now, so the next retransmission succeeds.
     fn try_otherwise(&mut self, rej: &cm::Rej<'_>, now: u64) -> Option<Heard> {
         let awaiting = self.awaiting.as_mut().filter(|of| of.kind == Kind::Req)?;
         match u32::from(rej.reason) {

@@ -338,7 +338,7 @@ impl OpenFile {
             self.fetch_next();
             return Ok(Some(bytes.len()));
         }
-        // The rest is in progress; or a new read begins, which also fetches the rest.
+        // If the rest is not in progress, the read starts over and fetches all of it at once.
         let end = piece.offset + piece.bytes.len() as u64;
         if self
             .coming
