@@ -5,8 +5,8 @@
 //! it. It looks when inotify reports that a death record was closed, as happens when a process
 //! exits; when it probes its own peers; and when another host probes this one, as the process that
 //! receives the probe may have no peers of its own yet. If no process is left, nothing is sent: the
-//! host then has no RoCE port any more, which [`crate::probe`] notices; or the next process to start
-//! sends it.
+//! host then has no RoCE port any more, which [`crate::probe`] notices; or the next process to
+//! start sends it.
 //!
 //! The answers go to a socket that no process reads any more, so every message is sent several
 //! times. A peer that receives it again just answers again.

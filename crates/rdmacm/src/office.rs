@@ -33,8 +33,7 @@ pub struct Office {
     pub(crate) owners: HashMap<u32, u32>,
     /// Pending DREQs: exchanges whose identifier was destroyed.
     pub(crate) farewells: HashMap<u32, Correspondence>,
-    /// Ended exchanges of the passive side: time until which the request may arrive again, peer,
-    /// ID.
+    /// Ended exchanges: time until which a request may arrive again, peer, peer's ID.
     ended: VecDeque<(u64, Ipv6Addr, u32)>,
     /// Requests without a listener, and until when they are kept.
     pub(crate) unclaimed: Vec<(u64, Letter)>,
