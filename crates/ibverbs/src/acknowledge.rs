@@ -1,21 +1,21 @@
 //! Events and their acknowledgement.
 //!
-//! A program must acknowledge every event that it got, and destroying an object waits until it has
+//! A program must acknowledge every event that it gets, and destroying an object waits for that
 //! (ibv_get_cq_event(3), ibv_get_async_event(3)): otherwise a thread could still hold a pointer
-//! that an event gave it. How many were acknowledged stands in the C structure, beside the mutex
-//! and the condition variable that guard it there; how many were delivered stands with us.
+//! from an event. The count of acknowledged events is in the C structure, beside the mutex and the
+//! condition variable that guard it; the count of delivered events is in the Rust object.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use verbena_abi::{pthread_cond_t, pthread_mutex_t};
 
-/// Events of one object that were handed to the program.
+/// Number of events of an object that were delivered to the program.
 #[derive(Default)]
 pub struct Delivered(AtomicU32);
 
 impl Delivered {
-    /// Counts one more. Called while the event's queue is locked, so that destroying the object
-    /// either still finds the event in the queue or finds it counted.
+    /// Counts an event. Called while the event's queue is locked, so that the object's destruction
+    /// finds the event either in the queue or counted.
     pub fn count(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -25,7 +25,7 @@ impl Delivered {
     }
 }
 
-/// The guard of a counter in a C structure.
+/// Mutex and condition variable of a counter in a C structure.
 #[derive(Clone, Copy)]
 pub struct Guard {
     mutex: *mut libc::pthread_mutex_t,
@@ -33,7 +33,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// The guard that these two make up.
+    /// Returns the guard of a mutex and a condition variable.
     pub fn of(mutex: *mut pthread_mutex_t, condition: *mut pthread_cond_t) -> Guard {
         Guard {
             mutex: mutex.cast(),
@@ -41,12 +41,12 @@ impl Guard {
         }
     }
 
-    /// Makes both ready for use.
+    /// Initialises both.
     ///
     /// # Safety
-    /// Both pointers are valid, and nobody uses them yet.
+    /// Both pointers must be valid and not in use yet.
     pub unsafe fn initialise(self) {
-        // SAFETY: as promised to us.
+        // SAFETY: the caller promises valid pointers that are not in use yet.
         unsafe {
             libc::pthread_mutex_init(self.mutex, std::ptr::null());
             libc::pthread_cond_init(self.condition, std::ptr::null());
@@ -56,9 +56,9 @@ impl Guard {
     /// Counts acknowledged events.
     ///
     /// # Safety
-    /// The guard is initialised and guards `counter`.
+    /// The guard must be initialised, and guard `counter`.
     pub unsafe fn acknowledge(self, counter: *mut u32, events: u32) {
-        // SAFETY: as promised to us.
+        // SAFETY: the caller promises an initialised guard of `counter`.
         unsafe {
             libc::pthread_mutex_lock(self.mutex);
             *counter = (*counter).wrapping_add(events);
@@ -67,12 +67,12 @@ impl Guard {
         }
     }
 
-    /// Waits until all that was delivered is acknowledged.
+    /// Waits until all delivered events are acknowledged.
     ///
     /// # Safety
-    /// The guard is initialised and guards `counter`.
+    /// The guard must be initialised, and guard `counter`.
     pub unsafe fn wait(self, counter: *const u32, delivered: &Delivered) {
-        // SAFETY: as promised to us.
+        // SAFETY: the caller promises an initialised guard of `counter`.
         unsafe {
             libc::pthread_mutex_lock(self.mutex);
             while counter.read_volatile() != delivered.get() {
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn waiting_ends_with_the_last_acknowledgement() {
         struct Shared(Guard, *mut u32);
-        // SAFETY: the counter is guarded by the guard.
+        // SAFETY: the counter is only accessed under the guard.
         unsafe impl Sync for Shared {}
 
         let (mut mutex, mut condition, mut counter) =
@@ -101,7 +101,7 @@ mod tests {
         delivered.count();
         delivered.count();
         delivered.count();
-        // SAFETY: all of them live to the end of the scope.
+        // SAFETY: all pointers are valid until the end of the scope.
         unsafe {
             shared.0.initialise();
             thread::scope(|scope| {

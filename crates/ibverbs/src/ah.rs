@@ -24,36 +24,36 @@ impl Object for AhObject {
     const TAG: [u8; 4] = *b"ah  ";
 }
 
-/// The adapter's handle behind a pointer.
+/// Returns the adapter's object behind a pointer.
 ///
 /// # Errors
-/// EINVAL for what is no address handle.
+/// EINVAL if it is no address handle.
 ///
 /// # Safety
-/// `ah` is null or a pointer from us, and stays one for as long as the result is used.
+/// `ah` must be null or live, and stay so while the result is used.
 #[inline]
 pub unsafe fn of<'a>(ah: *mut ibv_ah) -> Result<&'a Arc<AddressHandle>> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { Handle::<AhObject>::of(ah) }.map(|handle| &handle.object.ah)
 }
 
-/// Makes an address handle.
+/// Creates an address handle.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us; `attributes` is null or valid.
+/// `pd` must be null or live; `attributes` must be null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah(
     pd: *mut ibv_pd,
     attributes: *mut ibv_ah_attr,
 ) -> *mut ibv_ah {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_ah", unsafe {
         door::input(attributes).and_then(|attributes| create(pd, attributes))
     })
 }
 
 unsafe fn create(pd: *mut ibv_pd, attributes: &ibv_ah_attr) -> Result<*mut ibv_ah> {
-    // SAFETY: a pointer from us, as promised to our callers.
+    // SAFETY: callers promise null or live pointers.
     let (domain, context) = unsafe { (pd::of(pd)?, pd::context_of(pd)) };
     let ah = AddressHandle::create(domain, attributes)?;
     Ok(Handle::create(
@@ -66,28 +66,28 @@ unsafe fn create(pd: *mut ibv_pd, attributes: &ibv_ah_attr) -> Result<*mut ibv_a
     ))
 }
 
-/// Ends an address handle.
+/// Destroys an address handle.
 ///
 /// # Safety
-/// `ah` is null or a pointer from us, and this is its last use.
+/// `ah` must be null or live, and not be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_destroy_ah",
         unsafe { of(ah) }.map(|object| {
             object.destroy();
-            // SAFETY: a pointer from us, in its last use.
+            // SAFETY: live, and not used again.
             unsafe { Handle::<AhObject>::destroy(ah) };
         }),
     )
 }
 
-/// Works out the way back to the sender of a message. Returns -1 on failure.
+/// Computes the attributes for a reply to a message. Returns -1 on failure.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `wc` is null or valid, `grh` too if the completion says
-/// that there is one; `attributes` is null or valid for writes.
+/// `context` must be null or live; `wc` null or valid, and `grh` too if the completion has a GRH;
+/// `attributes` null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_init_ah_from_wc(
     context: *mut ibv_context,
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     grh: *mut ibv_grh,
     attributes: *mut ibv_ah_attr,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::minus_one("ibv_init_ah_from_wc", unsafe {
         context::device(context).and_then(|device| {
             let wc = door::input(wc)?;
@@ -106,11 +106,10 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     })
 }
 
-/// Makes an address handle to the sender of a message.
+/// Creates an address handle for the sender of a message.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us; `wc` is null or valid, `grh` too if the completion says that
-/// there is one.
+/// `pd` must be null or live; `wc` null or valid, and `grh` too if the completion has a GRH.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah_from_wc(
     pd: *mut ibv_pd,
@@ -118,7 +117,7 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     grh: *mut ibv_grh,
     port: u8,
 ) -> *mut ibv_ah {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_ah_from_wc", unsafe {
         door::input(wc).and_then(|wc| {
             let grh = grh.as_ref().filter(|_| wc.wc_flags & IBV_WC_GRH != 0);
@@ -128,10 +127,10 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     })
 }
 
-/// The sender's address becomes the destination's, ours the source's. Fails if the message was not
-/// for a GID of ours.
+/// Returns the attributes with source and destination swapped. Fails if the message was not for a
+/// local GID.
 fn way_back(device: Device, port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Result<ibv_ah_attr> {
-    /// Far enough for any route: the hop limit of what comes in says nothing about the way back.
+    /// Sufficient for any route: the hop limit of a received message does not apply to the reply.
     const HOP_LIMIT: u8 = 255;
     let mut attributes = ibv_ah_attr {
         dlid: wc.slid,
@@ -149,7 +148,8 @@ fn way_back(device: Device, port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Res
         })?;
         let (source, destination) = addresses(grh);
         let host_port = device.port("port_num", port)?;
-        // A multicast message has the group's GID there; the way back starts at our own.
+        // A multicast message has the group's GID as its destination; a reply starts at a local
+        // GID.
         let own = match link::group(destination) {
             Some(_) => Some(device::index_towards(host_port, source)),
             None => device::index_of(host_port, destination),
@@ -174,14 +174,14 @@ fn way_back(device: Device, port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Res
     Ok(attributes)
 }
 
-/// Source and destination of a route. Over RoCE the 40 bytes may hold an IPv4 header, in the last 20 of them (annex
-/// A17.4.5.1); its addresses are mapped.
+/// Returns source and destination of a route. Over RoCE the last 20 of the 40 bytes may be an IPv4
+/// header (annex A17.4.5.1), whose addresses are returned as mapped ones.
 fn addresses(grh: &ibv_grh) -> (ibv_gid, ibv_gid) {
     const VERSION: u32 = 0xf000_0000;
     if u32::from_be(grh.version_tclass_flow) & VERSION == 6 << 28 {
         return (grh.sgid, grh.dgid);
     }
-    // The header begins 12 bytes into what would be the source GID.
+    // The IPv4 header begins 12 bytes after the start of the source GID.
     let bytes = grh.dgid.bytes();
     let mapped = |at: usize| {
         let mut gid = [0; 16];
@@ -192,7 +192,7 @@ fn addresses(grh: &ibv_grh) -> (ibv_gid, ibv_gid) {
     (mapped(8), mapped(12))
 }
 
-/// The Ethernet address behind a GID: there is no Ethernet here.
+/// Resolves the Ethernet address of a GID: not supported, as there is no Ethernet.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_resolve_eth_l2_from_gid(
     _context: *mut ibv_context,

@@ -1,5 +1,5 @@
-//! What the device can do, extended: the answer of ibv_query_device_ex(3). The plain attributes and
-//! the port's are the adapter's own; whatever it does not support has zero capability here.
+//! The device's extended attributes: the answer of ibv_query_device_ex(3). The plain attributes and
+//! the port's come from the adapter; unsupported features have zero capability here.
 
 use verbena_abi::*;
 use verbena_hca::device::Device;
@@ -7,10 +7,10 @@ use verbena_hca::memory::device::CAPACITY;
 
 /// The board's name.
 pub const BOARD: &str = "VERBENA_SOFTWARE";
-/// The adapter's clock counts nanoseconds: kilohertz.
+/// Frequency of the adapter's clock in kHz: it counts nanoseconds.
 const CLOCK_KHZ: u64 = 1_000_000;
 
-/// Whatever a connected queue pair does, it does on memory that is paged in on demand.
+/// Connected queue pairs support all operations on memory that is paged in on demand.
 const ODP_CONNECTED: u32 = IBV_ODP_SUPPORT_SEND
     | IBV_ODP_SUPPORT_RECV
     | IBV_ODP_SUPPORT_WRITE
@@ -21,7 +21,7 @@ const ODP_UNRELIABLE: u32 =
     IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
 const ODP_DATAGRAM: u32 = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 
-/// The device's extended attributes.
+/// Returns the device's extended attributes.
 pub fn device_ex(device: Device) -> ibv_device_attr_ex {
     let orig_attr = device.attributes();
     ibv_device_attr_ex {

@@ -1,5 +1,5 @@
-//! Work requests in the making: what the extended posting interface (`qp_ex`) gathers between
-//! `ibv_wr_start` and `ibv_wr_complete`, and how all of it is posted, or nothing.
+//! Batches of work requests: the extended posting interface (`qp_ex`) collects them between
+//! `ibv_wr_start` and `ibv_wr_complete`, which posts all or none of them.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use verbena_hca::refused;
 
 use crate::{ah, post};
 
-/// Work requests in the making.
+/// A batch.
 pub struct Batch {
-    /// The operations that the queue pair was made for (IBV_QP_EX_WITH_*).
+    /// The operations that the queue pair was created for (IBV_QP_EX_WITH_*).
     pub operations: u64,
     taken: AtomicBool,
     work: UnsafeCell<Work>,
 }
 
-// SAFETY: `work` is only touched by the thread that holds `taken`. The pointers in it are the
-// program's, and used by no other thread than that one.
+// SAFETY: `work` is only accessed by the thread that holds `taken`. The pointers in it are the
+// program's, and only that thread uses them.
 unsafe impl Sync for Batch {}
-// SAFETY: as above.
+// SAFETY: the pointers in `work` are only used by the thread that holds `taken`.
 unsafe impl Send for Batch {}
 
 /// The requests of a batch.
@@ -32,16 +32,16 @@ unsafe impl Send for Batch {}
 pub struct Work {
     requests: Vec<Request>,
     sges: Vec<ibv_sge>,
-    /// Window, new key and target of bind requests: rare, and too large to have a place in each.
+    /// Window, new key and target of bind requests: rare, and too large to be part of each request.
     binds: Vec<(*mut ibv_mw, u32, ibv_mw_bind_info)>,
-    /// Copies of inline data. While a batch is made, the address of an inline buffer is its offset
-    /// here, because the copies may move.
+    /// Copies of inline data. Until the batch is posted, the address of an inline buffer is its
+    /// offset here, because the copies may move.
     inline: Vec<u8>,
-    /// The first thing that was wrong.
+    /// The first error.
     failure: Option<Errno>,
 }
 
-/// A request. The fields are those of [`SendRequest`], with C's pointers in them.
+/// A request. The fields are those of [`SendRequest`], with C's pointers.
 #[derive(Clone, Copy)]
 pub struct Request {
     wr_id: u64,
@@ -49,7 +49,7 @@ pub struct Request {
     flags: u32,
     /// Immediate data or key to invalidate.
     pub immediate: u32,
-    /// Address in the peer.
+    /// Address at the peer.
     pub remote_address: u64,
     /// Key of the peer.
     pub rkey: u32,
@@ -65,14 +65,14 @@ pub struct Request {
     pub remote_qpn: u32,
     /// Its queue key.
     pub remote_qkey: u32,
-    /// Its place among the binds, if it is one.
+    /// Index of its bind, if it is one.
     pub bind: u32,
-    /// Where its buffers begin and end in [`Work::sges`].
+    /// Start and end of its buffers in [`Work::sges`].
     sges: (u32, u32),
 }
 
 impl Request {
-    /// A request that names nothing yet.
+    /// Returns a request without further fields.
     #[inline]
     pub fn new(wr_id: u64, opcode: ibv_wr_opcode, flags: u32) -> Request {
         Request {
@@ -95,7 +95,7 @@ impl Request {
 }
 
 impl Batch {
-    /// For a queue pair that was made for these operations.
+    /// Returns the batch of a queue pair that was created for these operations.
     pub fn new(operations: u64) -> Batch {
         Batch {
             operations,
@@ -104,7 +104,7 @@ impl Batch {
         }
     }
 
-    /// Begins: waits for the right to make requests, and forgets those of the last time.
+    /// Begins a batch: waits for exclusive access, and drops the requests of the previous one.
     #[inline]
     pub fn begin(&self) {
         let mut tries = 0u32;
@@ -116,34 +116,39 @@ impl Batch {
                 hint::spin_loop()
             }
         }
-        // SAFETY: just taken.
+        // SAFETY: `taken` was just acquired.
         unsafe { self.work() }.clear();
     }
 
-    /// The requests so far.
+    /// Returns the collected requests.
     ///
     /// # Safety
-    /// The calling thread has begun and not ended, and uses no other result of this function.
+    /// The calling thread must have begun and not ended the batch, and not use another result of
+    /// this function.
     #[expect(clippy::mut_from_ref, reason = "`taken` is what makes it exclusive")]
     #[inline]
     pub unsafe fn work(&self) -> &mut Work {
-        // SAFETY: as promised to us.
+        // SAFETY: the caller promises exclusive access between begin and end.
         unsafe { &mut *self.work.get() }
     }
 
-    /// Ends without posting anything.
+    /// Ends the batch without posting.
     #[inline]
     pub fn abort(&self) {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// Ends by posting all of it, or nothing and the reason.
+    /// Ends the batch by posting all of its requests or none.
+    ///
+    /// # Errors
+    /// The first error of a request.
     ///
     /// # Safety
-    /// The calling thread has begun and not ended; the pointers in the requests are null or from us.
+    /// The calling thread must have begun and not ended the batch; the pointers in the requests
+    /// must be null or live.
     #[inline]
     pub unsafe fn complete(&self, qp: &Arc<Qp>) -> Result<()> {
-        // SAFETY: as promised to us.
+        // SAFETY: the caller promises exclusive access, and null or live pointers in the requests.
         let result = unsafe { self.work().post(qp) };
         self.abort();
         result
@@ -160,12 +165,12 @@ impl Work {
         self.failure = None;
     }
 
-    /// Remembers the first thing that is wrong.
+    /// Records the first error.
     pub fn fail(&mut self, error: impl FnOnce() -> Errno) {
         self.failure.get_or_insert_with(error);
     }
 
-    /// The request that setters complete. A setter without one is a mistake of the program's.
+    /// Returns the request that a setter changes. A setter without one is an error of the program.
     #[inline]
     pub fn last(&mut self) -> Option<&mut Request> {
         if self.requests.is_empty() {
@@ -185,13 +190,13 @@ impl Work {
         self.requests.push(request);
     }
 
-    /// Keeps what a bind request binds; returns its place, for [`Request::bind`].
+    /// Stores the arguments of a bind request; returns their index, for [`Request::bind`].
     pub fn add_bind(&mut self, window: *mut ibv_mw, key: u32, info: ibv_mw_bind_info) -> u32 {
         self.binds.push((window, key, info));
         (self.binds.len() - 1) as u32
     }
 
-    /// Gives the last request its buffers.
+    /// Sets the buffers of the last request.
     #[inline]
     pub fn set_buffers(&mut self, buffers: &[ibv_sge]) {
         let start = self.sges.len() as u32;
@@ -202,14 +207,14 @@ impl Work {
         }
     }
 
-    /// Gives the last request inline data: copies it, as one buffer.
+    /// Sets the inline data of the last request: copies it into one buffer.
     ///
     /// # Safety
-    /// Each pair is readable memory.
+    /// Each pair must be readable memory.
     pub unsafe fn set_inline(&mut self, buffers: impl Iterator<Item = (*const u8, usize)>) {
         let start = self.inline.len();
         for (address, length) in buffers.filter(|(_, length)| *length > 0) {
-            // SAFETY: as promised to us.
+            // SAFETY: the caller promises readable memory.
             self.inline
                 .extend_from_slice(unsafe { slice::from_raw_parts(address, length) });
         }
@@ -233,7 +238,7 @@ impl Work {
     }
 
     /// # Safety
-    /// The pointers in the requests are null or from us.
+    /// The pointers in the requests must be null or live.
     #[inline]
     unsafe fn post(&mut self, qp: &Arc<Qp>) -> Result<()> {
         if let Some(failure) = self.failure {
@@ -244,9 +249,9 @@ impl Work {
         }
         let datagram = qp.kind() == IBV_QPT_UD;
         let mut poster = qp.poster();
-        // SAFETY: as promised to us, throughout.
+        // SAFETY: the caller promises null or live pointers in the requests.
         unsafe {
-            // One alone needs no look ahead.
+            // A single request needs no check in advance.
             if self.requests.len() > 1 {
                 poster.check_room(self.requests.len())?;
                 for request in &self.requests {
@@ -264,7 +269,7 @@ impl Work {
         Ok(())
     }
 
-    /// Turns offsets of inline data into addresses, now that the copies move no more.
+    /// Converts offsets of inline data to addresses, as the copies no longer move.
     fn settle_inline(&mut self) {
         let base = self.inline.as_ptr() as u64;
         for request in &self.requests {
@@ -277,17 +282,17 @@ impl Work {
     }
 }
 
-/// Where a request's buffers stand.
+/// Returns the range of a request's buffers.
 #[inline]
 fn range(sges: (u32, u32)) -> std::ops::Range<usize> {
     sges.0 as usize..sges.1 as usize
 }
 
-/// Calls `then` with the adapter's form of a request. (Returning it would copy it, and the copy's
-/// reads would wait for the writes to become visible.)
+/// Calls `then` with the adapter's form of a request. (Returning it would copy it, and the reads of
+/// the copy would wait for the writes.)
 ///
 /// # Safety
-/// The pointers in it are null or from us.
+/// The pointers in the request must be null or live.
 #[inline(always)]
 unsafe fn with_whole(
     work: &Work,
@@ -295,7 +300,7 @@ unsafe fn with_whole(
     datagram: bool,
     then: impl FnOnce(&SendRequest<'_>) -> Result<()>,
 ) -> Result<()> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null or live pointers in the request.
     let (address, bind) = unsafe {
         let address = if datagram {
             Some(ah::of(request.address)?)
@@ -355,7 +360,7 @@ mod tests {
                 panic!("one buffer")
             };
             assert_eq!(request.flags & IBV_SEND_INLINE, IBV_SEND_INLINE);
-            // SAFETY: points into `work.inline`.
+            // SAFETY: the address points into `work.inline`.
             let bytes =
                 unsafe { slice::from_raw_parts(sge.addr as *const u8, sge.length as usize) };
             assert_eq!(bytes, b"abef");

@@ -1,5 +1,5 @@
-//! Buffers that the library allocates: ibv_alloc_buf(3), newer than v44. The adapter registers any
-//! memory, so a buffer is ordinary memory of whole pages, and no DMA buffer stands behind it.
+//! Buffers allocated by the library: ibv_alloc_buf(3), later than v44. The adapter registers any
+//! memory, so a buffer consists of whole pages of ordinary memory, without a dma-buf.
 
 use std::alloc::{self, Layout};
 
@@ -11,7 +11,7 @@ use verbena_hca::refused;
 use crate::handle::{Handle, Object};
 use crate::{outcome, pd};
 
-/// `struct ibv_buf` of rdma-core's `driver.h`; to programs it is opaque.
+/// `struct ibv_buf` of rdma-core's `driver.h`; opaque for programs.
 #[repr(C)]
 #[allow(non_camel_case_types)]
 pub struct ibv_buf {
@@ -21,16 +21,16 @@ pub struct ibv_buf {
     dmabuf_fd: c_int,
 }
 
-/// The memory of a buffer, freed with it.
+/// The memory of a buffer, freed when dropped.
 struct Pages {
     address: *mut u8,
     layout: Layout,
 }
 
 impl Pages {
-    /// Allocates whole pages, for what else lay in a page would be registered with it.
+    /// Allocates whole pages, as other data in a page would be registered with it.
     fn allocate(size: usize) -> Result<Pages> {
-        // SAFETY: takes a constant.
+        // SAFETY: sysconf(3) takes a constant.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let whole = size.max(1).checked_next_multiple_of(page);
         let layout = whole.and_then(|whole| Layout::from_size_align(whole, page).ok());
@@ -46,7 +46,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and freed here alone.
+        // SAFETY: allocated with this layout, and only freed here.
         unsafe { alloc::dealloc(self.address, self.layout) };
     }
 }
@@ -61,17 +61,17 @@ impl Object for BufObject {
     const TAG: [u8; 4] = *b"buf ";
 }
 
-/// Makes a buffer of `size` bytes, which begins with a page; its handle goes to `buffer`.
+/// Allocates a page-aligned buffer of `size` bytes; stores its handle in `buffer`.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us; `buffer` is null or valid for a write.
+/// `pd` must be null or live; `buffer` null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_buf(
     pd: *mut ibv_pd,
     size: usize,
     buffer: *mut *mut ibv_buf,
 ) -> *mut c_void {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     let made = unsafe { pd::of(pd) }.and_then(|_| {
         if buffer.is_null() {
             return Err(refused!(
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn ibv_alloc_buf(
             pd,
             dmabuf_fd: -1,
         };
-        // SAFETY: valid, by the caller's promise.
+        // SAFETY: not null, so valid for a write, as the caller promises.
         unsafe { *buffer = Handle::create(c, BufObject { _pages: pages }) };
         Ok(addr)
     });
@@ -97,25 +97,25 @@ pub unsafe extern "C" fn ibv_alloc_buf(
 /// Frees a buffer.
 ///
 /// # Safety
-/// `buffer` is null or a pointer from us, and this is its last use.
+/// `buffer` must be null or live, and not be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_free_buf(buffer: *mut ibv_buf) {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     let found = unsafe { Handle::<BufObject>::of(buffer) };
     let freed = found.map(|_| {
-        // SAFETY: a pointer from us, in its last use.
+        // SAFETY: live, and not used again.
         drop(unsafe { Handle::<BufObject>::destroy(buffer) });
     });
     outcome::minus_one("ibv_free_buf", freed);
 }
 
-/// The descriptor of the DMA buffer behind a buffer: -1 with ENODATA, for there is none.
+/// Returns -1 with ENODATA: the buffer has no dma-buf to export.
 ///
 /// # Safety
-/// `buffer` is null or a pointer from us.
+/// `buffer` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buffer: *mut ibv_buf) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     let found = unsafe { Handle::<BufObject>::of(buffer) };
     outcome::number(
         "ibv_export_buf_dmabuf_fd",
@@ -126,20 +126,20 @@ pub unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buffer: *mut ibv_buf) -> c_int
     )
 }
 
-/// Whether `length` bytes at `address` are part of a buffer, and the buffer is one of `pd`.
+/// Checks that `length` bytes at `address` are part of a buffer, and the buffer is one of `pd`.
 ///
 /// # Errors
-/// EINVAL where not.
+/// EINVAL if not.
 ///
 /// # Safety
-/// `buffer` is null or a pointer from us.
+/// `buffer` must be null or live.
 pub unsafe fn check_range(
     buffer: *mut ibv_buf,
     pd: *mut ibv_pd,
     address: *mut c_void,
     length: usize,
 ) -> Result<()> {
-    // SAFETY: valid by the caller's promise; programs must not write to opaque structures.
+    // SAFETY: live, as the caller promises; programs must not write to opaque structures.
     let buffer = unsafe { &*Handle::<BufObject>::of(buffer)?.c() };
     if buffer.pd != pd {
         return Err(refused!(

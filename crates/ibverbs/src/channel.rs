@@ -14,7 +14,7 @@ use crate::{context, door, outcome};
 
 /// A completion channel.
 pub struct ChannelObject {
-    /// The adapter's side of it.
+    /// The adapter's object.
     pub channel: Arc<CompletionChannel>,
 }
 
@@ -23,27 +23,27 @@ impl Object for ChannelObject {
     const TAG: [u8; 4] = *b"chan";
 }
 
-/// The adapter's channel behind a pointer.
+/// Returns the adapter's object behind a pointer.
 ///
 /// # Errors
-/// EINVAL for what is no channel.
+/// EINVAL if it is no channel.
 ///
 /// # Safety
-/// `channel` is null or a pointer from us, and stays one for as long as the result is used.
+/// `channel` must be null or live, and stay so while the result is used.
 pub unsafe fn of<'a>(channel: *mut ibv_comp_channel) -> Result<&'a Arc<CompletionChannel>> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { Handle::<ChannelObject>::of(channel) }.map(|handle| &handle.object.channel)
 }
 
-/// Makes a channel.
+/// Creates a channel.
 ///
 /// # Safety
-/// `context` is null or a pointer from us.
+/// `context` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer(
         "ibv_create_comp_channel",
         unsafe { context::of(context) }.and_then(|_| {
@@ -58,18 +58,18 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
     )
 }
 
-/// Ends a channel. Fails while completion queues use it.
+/// Destroys a channel. Fails while completion queues use it.
 ///
 /// # Safety
-/// `channel` is null or a pointer from us, and this is its last use.
+/// `channel` must be null or live, and not be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_destroy_comp_channel",
         unsafe { of(channel) }.and_then(|_| {
-            // SAFETY: a pointer from us, in its last use; queues change the counter under no lock, but
-            // the program may not make queues of a channel that it destroys.
+            // SAFETY: live, and not used again; completion queues change the counter without a
+            // lock, but the program must not create queues of a channel that it destroys.
             unsafe {
                 if (*channel).refcnt > 0 {
                     return Err(refused!(
@@ -85,22 +85,21 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
     )
 }
 
-/// Waits for the next event of the channel, or fails with EAGAIN where its descriptor does not
-/// block.
+/// Waits for the next event of the channel, or fails with EAGAIN if its descriptor does not block.
 ///
 /// # Safety
-/// `channel` is null or a pointer from us; `cq` and `cq_context` are null or valid for writes.
+/// `channel` must be null or live; `cq` and `cq_context` null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::minus_one("ibv_get_cq_event", unsafe {
         of(channel).and_then(|channel| {
-            // The cookie is the queue's pointer: it stays valid, because the queue's destruction
-            // takes its events out of the channel first and then waits for those counted here.
+            // The cookie is the queue's pointer. It stays valid, as the queue's destruction first
+            // removes its events from the channel and then waits for those counted here.
             let cookie = channel.next_with(|cookie| {
                 if let Ok(handle) = Handle::<CqObject>::of(*cookie as *mut ibv_cq_ex) {
                     handle.object.completion_events.count();

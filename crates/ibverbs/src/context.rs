@@ -1,8 +1,8 @@
 //! Opening the device: ibv_open_device(3), ibv_close_device(3), ibv_import_device(3).
 //!
-//! A program holds a pointer to the `ibv_context` that stands last in a `verbs_context`; the
-//! header's inline functions reach the slots in front of it from there. Every slot is filled, so
-//! that each answers in its own convention instead of the header guessing.
+//! A program holds a pointer to the `ibv_context` at the end of a `verbs_context`; the header's
+//! inline functions reach the slots before it from there. Every slot is filled, so that each fails
+//! in its own convention instead of the header's default.
 
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -23,9 +23,9 @@ use crate::{device, outcome, table};
 
 /// An opened device.
 pub struct ContextObject {
-    /// The adapter's side of it.
+    /// The adapter's object.
     pub context: Arc<Context>,
-    /// Held open for the program, and known as long as the device is open.
+    /// Open for the program, and registered while the device is open.
     _command: Command,
 }
 
@@ -34,16 +34,16 @@ impl Object for ContextObject {
     const TAG: [u8; 4] = *b"ctx ";
 }
 
-/// Where the `ibv_context` stands in what [`Handle::create`] makes.
+/// Offset of the `ibv_context` in the structure created by [`Handle::create`].
 const INNER: usize = offset_of!(verbs_context, context);
 
-/// The object behind a context pointer.
+/// Returns the object behind a context pointer.
 ///
 /// # Errors
-/// EINVAL for null, and for what the tag shows to be something else.
+/// EINVAL for null, and if the tag shows that it is something else.
 ///
 /// # Safety
-/// `context` is null or a pointer from us, and stays one for as long as the result is used.
+/// `context` must be null or live, and stay so while the result is used.
 #[inline]
 pub unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Handle<ContextObject>> {
     if context.is_null() {
@@ -52,26 +52,26 @@ pub unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Handle<ContextObje
             "the ibv_context is NULL: look whether ibv_open_device has failed"
         ));
     }
-    // SAFETY: a context from us stands this far inside its handle.
+    // SAFETY: a live context is at this offset in its handle.
     unsafe { Handle::of(context.byte_sub(INNER).cast()) }
 }
 
-/// Which device a context has open.
+/// Returns the device that a context has opened.
 ///
 /// # Errors
-/// As [`of`].
+/// Those of [`of`].
 ///
 /// # Safety
-/// As [`of`].
+/// That of [`of`].
 pub unsafe fn device(context: *mut ibv_context) -> Result<Device> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     Ok(unsafe { of(context) }?.object.context.device)
 }
 
 /// Opens the device.
 ///
 /// # Safety
-/// `device` is null or a pointer from us.
+/// `device` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     outcome::pointer(
@@ -80,10 +80,10 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     )
 }
 
-/// Opens the device that a context of this process has open, given a duplicate of its `cmd_fd`.
+/// Opens the device of another context of this process, given a duplicate of its `cmd_fd`.
 ///
-/// The software adapter's objects live in the process that made them; another process cannot
-/// import them, and gets EOPNOTSUPP.
+/// The software adapter's objects exist only in the process that created them; another process
+/// cannot import them, and gets EOPNOTSUPP.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     outcome::pointer(
@@ -94,7 +94,7 @@ pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
 
 fn open(which: Device, command: Command) -> Result<*mut ibv_context> {
     let context = Context::open(which)?;
-    // A host answers those that ask for a connection, whatever its processes are busy with.
+    // The host answers connection requests even if its processes are busy.
     set_agent(verbena_rdmacm::post::AGENT);
     let mut c = verbs_context {
         sz: size_of::<verbs_context>(),
@@ -109,7 +109,7 @@ fn open(which: Device, command: Command) -> Result<*mut ibv_context> {
         ..Default::default()
     };
     table::fill(&mut c);
-    // SAFETY: the structure is ours and its mutex not in use.
+    // SAFETY: the structure is local and its mutex not in use.
     unsafe {
         let mutex = (&raw mut c.context.mutex).cast::<libc::pthread_mutex_t>();
         libc::pthread_mutex_init(mutex, ptr::null());
@@ -121,29 +121,30 @@ fn open(which: Device, command: Command) -> Result<*mut ibv_context> {
             _command: command,
         },
     );
-    // SAFETY: inside the handle that was just made.
+    // SAFETY: the field is inside the handle that was just created.
     Ok(unsafe { &raw mut (*handle).context })
 }
 
-/// As many completion vectors as the host has processors: programs spread their queues over them.
+/// Returns the number of completion vectors: one per processor, as programs spread their queues
+/// over them, up to 64.
 fn vectors() -> c_int {
     thread::available_parallelism().map_or(1, |n| n.get().min(64) as c_int)
 }
 
-/// Closes the device. Objects that the program made of it and did not destroy stay as they are.
+/// Closes the device. Objects that the program has not destroyed stay as they are.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; nobody uses it any more.
+/// `context` must be null or live, and not be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
-    // SAFETY: null or a pointer from us, and its last use.
+    // SAFETY: the caller promises null, or a live pointer that is not used again.
     outcome::minus_one("ibv_close_device", unsafe {
         of(context).map(|handle| drop(Handle::<ContextObject>::destroy(handle.c())))
     })
 }
 
-/// The descriptor that stands for an open device (`cmd_fd`): an anonymous file, so that a duplicate
-/// of it is known by its inode.
+/// The descriptor of an open device (`cmd_fd`): an anonymous file, so that its inode identifies
+/// duplicates.
 struct Command {
     descriptor: OwnedFd,
     inode: u64,
@@ -163,7 +164,7 @@ impl Command {
         if descriptor < 0 {
             return Err(Errno::last());
         }
-        // SAFETY: just made, owned by nobody else.
+        // SAFETY: the descriptor was just created, so nothing else owns it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let inode = inode(descriptor.as_raw_fd())?;
         Ok(Command::register(descriptor, inode, device))
@@ -179,7 +180,7 @@ impl Command {
                  live in the process that made them, so open the device here"
             ));
         };
-        // SAFETY: ibv_import_device(3): the program hands the duplicate over.
+        // SAFETY: the program transfers the duplicate (ibv_import_device(3)).
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Ok((device, Command::register(descriptor, inode, device)))
     }
@@ -200,9 +201,9 @@ impl Drop for Command {
 }
 
 fn inode(descriptor: RawFd) -> Result<u64> {
-    // SAFETY: all-zero is a valid value of this structure of integers.
+    // SAFETY: zeros are a valid value of this structure of integers.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: writable for the length of the call.
+    // SAFETY: `status` is writable during the call.
     if unsafe { libc::fstat(descriptor, &mut status) } != 0 {
         return Err(Errno::last());
     }

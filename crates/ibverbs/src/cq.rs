@@ -1,6 +1,6 @@
 //! Completion queues: ibv_create_cq(3), ibv_resize_cq(3), ibv_poll_cq(3), ibv_req_notify_cq(3),
-//! ibv_modify_cq(3), ibv_ack_cq_events(3). Every queue is made with the extended structure; the
-//! extended interface to it stands in `cq_ex`.
+//! ibv_modify_cq(3), ibv_ack_cq_events(3). Every queue has the extended structure; `cq_ex` has the
+//! extended interface.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -19,13 +19,13 @@ use crate::{channel, context, door, outcome, pd};
 
 /// A completion queue.
 pub struct CqObject {
-    /// The adapter's side of it.
+    /// The adapter's object.
     pub cq: Arc<Cq>,
-    /// Completion events that the program got.
+    /// Completion events delivered to the program.
     pub completion_events: Delivered,
-    /// Asynchronous events that the program got.
+    /// Asynchronous events delivered to the program.
     pub asynchronous_events: Delivered,
-    /// The completion that the extended interface points to.
+    /// The current completion of the extended interface.
     pub current: Current,
 }
 
@@ -34,43 +34,43 @@ impl Object for CqObject {
     const TAG: [u8; 4] = *b"cq  ";
 }
 
-/// The handle behind a queue's pointer.
+/// Returns the handle of a queue.
 ///
 /// # Errors
-/// EINVAL for what is no completion queue.
+/// EINVAL if it is no completion queue.
 ///
 /// # Safety
-/// `cq` is null or a pointer from us, and stays one for as long as the result is used.
+/// `cq` must be null or live, and stay so while the result is used.
 #[inline]
 pub unsafe fn of<'a>(cq: *mut ibv_cq) -> Result<&'a Handle<CqObject>> {
-    // SAFETY: as promised to us; every queue of ours has the extended structure.
+    // SAFETY: null or live, as the caller promises; every queue has the extended structure.
     unsafe { Handle::of(cq.cast()) }
 }
 
-/// As [`of`], where null means that there is none.
+/// Like [`of`], but returns `None` for null.
 ///
 /// # Errors
-/// EINVAL for what is neither null nor a completion queue.
+/// EINVAL if it is neither null nor a completion queue.
 ///
 /// # Safety
-/// As for [`of`].
+/// That of [`of`].
 pub unsafe fn optional<'a>(cq: *mut ibv_cq) -> Result<Option<&'a Arc<Cq>>> {
     if cq.is_null() {
         return Ok(None);
     }
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { of(cq) }.map(|handle| Some(&handle.object.cq))
 }
 
 fn guard(c: *mut ibv_cq_ex) -> Guard {
-    // SAFETY: only addresses are computed; every caller has a pointer from us.
+    // SAFETY: only addresses are computed, from a live pointer of the caller.
     unsafe { Guard::of(&raw mut (*c).mutex, &raw mut (*c).cond) }
 }
 
-/// Makes a completion queue.
+/// Creates a completion queue.
 ///
 /// # Safety
-/// `context` is null or a pointer from us, `channel` too.
+/// `context` and `channel` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_cq(
     context: *mut ibv_context,
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn ibv_create_cq(
                 ..Default::default()
             })
         });
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_cq", unsafe {
         attributes
             .and_then(|attributes| create(context, &attributes, Promises::default()))
@@ -100,17 +100,17 @@ pub unsafe extern "C" fn ibv_create_cq(
     })
 }
 
-/// The slot behind ibv_create_cq_ex.
+/// Slot of ibv_create_cq_ex.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+/// `context` must be null or live; `attributes` must be null or valid, with live pointers.
 pub unsafe extern "C" fn create_cq_ex(
     context: *mut ibv_context,
     attributes: *mut ibv_cq_init_attr_ex,
 ) -> *mut ibv_cq_ex {
     const KNOWN: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     const KNOWN_FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_cq_ex", unsafe {
         door::input(attributes).and_then(|attributes| {
             if attributes.comp_mask & !KNOWN != 0 {
@@ -143,7 +143,8 @@ pub unsafe extern "C" fn create_cq_ex(
             if flags && attributes.flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0 {
                 promises.on_overrun = OnOverrun::Ignore;
             }
-            // Nothing of a queue lives in the domain, but its thread domain says who polls.
+            // A queue is not part of the domain, but its thread domain determines the polling
+            // threads.
             if attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD != 0
                 && pd::is_of_one_thread(attributes.parent_domain)?
             {
@@ -154,13 +155,13 @@ pub unsafe extern "C" fn create_cq_ex(
     })
 }
 
-/// The refusal of a negative number of entries.
+/// Returns the error for a negative number of entries.
 #[cold]
 fn not_a_size(cqe: c_int) -> Errno {
     refused!(EINVAL, "cqe is {cqe}: give 1 or more")
 }
 
-/// What the program promises about its use of a queue.
+/// Promises of the program about its use of a queue.
 #[derive(Default)]
 struct Promises {
     polled: Polled,
@@ -174,7 +175,7 @@ unsafe fn create(
 ) -> Result<*mut ibv_cq_ex> {
     const TIMES: u64 =
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-    // SAFETY: as promised to our callers.
+    // SAFETY: callers promise null, live or valid pointers.
     let (opened, vectors) = unsafe {
         (
             &context::of(context)?.object.context,
@@ -191,7 +192,7 @@ unsafe fn create(
     let channel = if attributes.channel.is_null() {
         None
     } else {
-        // SAFETY: as promised to our callers.
+        // SAFETY: callers promise null, live or valid pointers.
         Some(unsafe { channel::of(attributes.channel) }?.clone())
     };
     let times = attributes.wc_flags & TIMES != 0;
@@ -223,7 +224,7 @@ unsafe fn create(
         current: Current::of(promises.polled),
     };
     let pointer = Handle::create(c, object);
-    // SAFETY: just made; the channel was checked above.
+    // SAFETY: just created, so it is live; the channel was checked above.
     unsafe {
         guard(pointer).initialise();
         Handle::<CqObject>::of(pointer)?
@@ -235,13 +236,13 @@ unsafe fn create(
     Ok(pointer)
 }
 
-/// Keeps `refcnt`, by which a channel knows that queues use it.
+/// Updates `refcnt`, the number of queues that use a channel.
 ///
 /// # Safety
-/// `channel` is null or a pointer from us.
+/// `channel` must be null or live.
 unsafe fn count_in_channel(channel: *mut ibv_comp_channel, change: i32) {
     if !channel.is_null() {
-        // SAFETY: a pointer from us; several threads may come here at once, hence atomically.
+        // SAFETY: not null, so live; atomic, as several threads may do this at once.
         unsafe { AtomicI32::from_ptr(&raw mut (*channel).refcnt) }
             .fetch_add(change, Ordering::Relaxed);
     }
@@ -250,36 +251,36 @@ unsafe fn count_in_channel(channel: *mut ibv_comp_channel, change: i32) {
 /// Changes a queue's size.
 ///
 /// # Safety
-/// `cq` is null or a pointer from us.
+/// `cq` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_resize_cq",
         unsafe { of(cq) }.and_then(|handle| {
             let entries = u32::try_from(cqe).map_err(|_| not_a_size(cqe))?;
             handle.object.cq.resize(entries)?;
-            // SAFETY: a field that the program only reads.
+            // SAFETY: live, and the program only reads this field.
             unsafe { (&raw mut (*cq).cqe).write(handle.object.cq.capacity() as c_int) };
             Ok(())
         }),
     )
 }
 
-/// Ends a queue, when all its events are acknowledged. Fails while queue pairs complete there.
+/// Destroys a queue after all its events are acknowledged. Fails while queue pairs use it.
 ///
 /// # Safety
-/// `cq` is null or a pointer from us, and this is its last use but for acknowledgements.
+/// `cq` must be null or live, and only be used for acknowledgements afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_destroy_cq",
         unsafe { of(cq) }.and_then(|handle| {
             let object = &handle.object;
             object.cq.destroy()?;
             let c = handle.c();
-            // SAFETY: a pointer from us, in its last use once the events are acknowledged.
+            // SAFETY: live, and not used again once the events are acknowledged.
             unsafe {
                 let guard = guard(c);
                 guard.wait(
@@ -301,10 +302,10 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
 /// Acknowledges completion events.
 ///
 /// # Safety
-/// `cq` is null or a pointer from us.
+/// `cq` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         if let Ok(handle) = of(cq) {
             let c = handle.c();
@@ -316,9 +317,9 @@ pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
 /// Acknowledges an asynchronous event.
 ///
 /// # Safety
-/// `cq` is null or a pointer from us.
+/// `cq` must be null or live.
 pub unsafe fn acknowledge_asynchronous(cq: *mut ibv_cq) {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         if let Ok(handle) = of(cq) {
             let c = handle.c();
@@ -327,35 +328,35 @@ pub unsafe fn acknowledge_asynchronous(cq: *mut ibv_cq) {
     }
 }
 
-/// The slot behind ibv_poll_cq. A negative answer is an error.
+/// Slot of ibv_poll_cq. A negative result is an error.
 ///
 /// # Safety
-/// `cq` is null or a pointer from us; `wc` has `count` elements.
+/// `cq` must be null or live; `wc` must have `count` elements.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     let result =
         unsafe { of(cq).and_then(|handle| Ok(handle.object.cq.poll(door::array_mut(wc, count)?))) };
     outcome::negative("ibv_poll_cq", result.map(|polled| polled as c_int))
 }
 
-/// The slot behind ibv_req_notify_cq.
+/// Slot of ibv_req_notify_cq.
 ///
 /// # Safety
-/// `cq` is null or a pointer from us.
+/// `cq` must be null or live.
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_req_notify_cq",
         unsafe { of(cq) }.map(|handle| handle.object.cq.arm(solicited_only != 0)),
     )
 }
 
-/// The slot behind ibv_modify_cq: event moderation.
+/// Slot of ibv_modify_cq: event moderation.
 ///
 /// # Safety
-/// `cq` is null or a pointer from us; `attributes` is null or valid.
+/// `cq` must be null or live; `attributes` must be null or valid.
 pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attributes: *mut ibv_modify_cq_attr) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_modify_cq", unsafe {
         of(cq).and_then(|handle| {
             let attributes = door::input(attributes)?;

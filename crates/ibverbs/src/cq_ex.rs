@@ -1,6 +1,6 @@
-//! The extended interface to a completion queue (ibv_create_cq_ex(3)): an iterator over
-//! completions, and a function for each field of the one that it points to. The functions stand in
-//! the queue's own structure; the header's inline functions call them there.
+//! The extended interface of a completion queue (ibv_create_cq_ex(3)): an iterator over
+//! completions, and a function for each field of the current one. The functions are in the queue's
+//! structure, where the header's inline functions call them.
 
 use std::cell::UnsafeCell;
 use std::hint;
@@ -17,13 +17,13 @@ use crate::cq::CqObject;
 use crate::handle::Handle;
 use crate::outcome;
 
-/// The fields that can be asked for. VLAN, flow tag and tag matching belong to features that the
-/// adapter does not have.
+/// The available fields. VLAN, flow tag and tag matching belong to features that the adapter does
+/// not have.
 pub const READABLE: u64 = IBV_WC_STANDARD_FLAGS
     | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
     | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-/// The completion that the iterator points to, and the right to move it: between `start_poll` and
+/// The current completion of the iterator, and the lock of the iterator: between `start_poll` and
 /// `end_poll` the queue belongs to one thread.
 pub struct Current {
     polled: Polled,
@@ -37,14 +37,14 @@ struct Place {
     timestamp: u64,
 }
 
-// SAFETY: `place` is only touched by the thread that holds `taken`, or the only one that polls, as
-// the program promises.
+// SAFETY: `place` is only accessed by the thread that holds `taken`, or by the only polling thread,
+// as the program promises.
 unsafe impl Sync for Current {}
 // SAFETY: plain data.
 unsafe impl Send for Current {}
 
 impl Current {
-    /// Points nowhere yet.
+    /// Returns an iterator without a completion.
     pub fn of(polled: Polled) -> Current {
         Current {
             polled,
@@ -53,7 +53,7 @@ impl Current {
         }
     }
 
-    /// Waits for the right to move the iterator. Others hold it for a few completions only.
+    /// Waits for the iterator's lock. Other threads hold it for a few completions only.
     #[inline]
     fn acquire(&self) {
         if self.polled == Polled::ByOne {
@@ -101,11 +101,11 @@ pub fn fill(c: &mut ibv_cq_ex) {
 /// Moves the iterator to the next completion.
 ///
 /// # Safety
-/// `cq` is a pointer from us, whose iterator this thread may move.
+/// `cq` must be live, and this thread must own its iterator.
 #[inline]
 unsafe fn advance(cq: *mut ibv_cq_ex, object: &CqObject) -> Result<()> {
     let completion = object.cq.take().ok_or(Errno::ENOENT)?;
-    // SAFETY: as promised to us; nobody else touches the place or these two fields now.
+    // SAFETY: live, as the caller promises; this thread owns the iterator and these two fields.
     unsafe {
         (&raw mut (*cq).wr_id).write(completion.wc.wr_id);
         (&raw mut (*cq).status).write(completion.wc.status);
@@ -117,10 +117,10 @@ unsafe fn advance(cq: *mut ibv_cq_ex, object: &CqObject) -> Result<()> {
     Ok(())
 }
 
-/// Begins a batch with the first completion; ENOENT if there is none. Not through `errno`: an empty
-/// queue is no failure.
+/// Begins a batch with the first completion; returns ENOENT if there is none. `errno` is unchanged,
+/// as an empty queue is no failure.
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
-    // SAFETY: the header calls this on the structure that holds it; `attr` is null or valid.
+    // SAFETY: the header passes the structure that holds this function; `attr` is null or valid.
     let (object, attr) = unsafe { (&Handle::<CqObject>::known(cq).object, attr.as_ref()) };
     if let Some(mask) = attr.map(|attr| attr.comp_mask).filter(|mask| *mask != 0) {
         let error = refused!(
@@ -130,7 +130,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
         return outcome::errno_value("ibv_start_poll", Err(error));
     }
     object.current.acquire();
-    // SAFETY: acquired.
+    // SAFETY: this thread has acquired the iterator.
     match unsafe { advance(cq, object) } {
         Ok(()) => 0,
         Err(error) => {
@@ -140,15 +140,15 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     }
 }
 
-/// Goes on to the next completion; ENOENT if there is none.
+/// Moves to the next completion; returns ENOENT if there is none.
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
-    // SAFETY: the header calls this on the structure that holds it, after `start_poll`.
+    // SAFETY: the header passes the structure that holds this function, after `start_poll`.
     unsafe { advance(cq, &Handle::<CqObject>::known(cq).object) }.map_or_else(|e| e.0, |()| 0)
 }
 
 /// Ends the batch.
 unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
-    // SAFETY: the header calls this on the structure that holds it.
+    // SAFETY: the header passes the structure that holds this function.
     unsafe { Handle::<CqObject>::known(cq) }
         .object
         .current
@@ -158,8 +158,8 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
 macro_rules! fields {
     ($($name:ident -> $type:ty: |$place:ident| $value:expr;)*) => {$(
         unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
-            // SAFETY: the header calls this on the structure that holds it, by the thread whose
-            // batch it is.
+            // SAFETY: the header passes the structure that holds this function, in the thread that
+            // owns the batch.
             let $place = unsafe { &*Handle::<CqObject>::known(cq).object.current.place.get() };
             $value
         }
@@ -182,17 +182,17 @@ fields! {
     read_completion_wallclock_ns -> u64: |place| wall_clock(place.timestamp);
 }
 
-/// Cannot be asked for (see [`READABLE`]), so has no value.
+/// Returns 0, as the field is unavailable (see [`READABLE`]).
 unsafe extern "C" fn read_cvlan(_cq: *mut ibv_cq_ex) -> u16 {
     0
 }
 
-/// Cannot be asked for (see [`READABLE`]), so has no value.
+/// Returns 0, as the field is unavailable (see [`READABLE`]).
 unsafe extern "C" fn read_flow_tag(_cq: *mut ibv_cq_ex) -> u32 {
     0
 }
 
-/// Cannot be asked for (see [`READABLE`]), so has no value.
+/// Returns zeros, as the field is unavailable (see [`READABLE`]).
 unsafe extern "C" fn read_tm_info(_cq: *mut ibv_cq_ex, tm_info: *mut ibv_wc_tm_info) {
     // SAFETY: null or valid for writes, by the header's contract.
     if let Some(tm_info) = unsafe { tm_info.as_mut() } {
@@ -200,14 +200,14 @@ unsafe extern "C" fn read_tm_info(_cq: *mut ibv_cq_ex, tm_info: *mut ibv_wc_tm_i
     }
 }
 
-/// The time of day at a time of the adapter's clock, which is CLOCK_MONOTONIC.
+/// Converts a time of the adapter's clock, CLOCK_MONOTONIC, to the time of day, in nanoseconds.
 fn wall_clock(monotonic: u64) -> u64 {
     let now = |clock| {
         let mut time = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: valid for writes; both clocks exist on every Linux.
+        // SAFETY: `time` is valid for writes; both clocks exist on every Linux.
         unsafe { libc::clock_gettime(clock, &mut time) };
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     };

@@ -12,19 +12,19 @@ use verbena_hca::refused;
 
 use crate::outcome;
 
-/// What providers compare to learn whether a device is theirs. It is nobody's, and readable.
+/// Providers compare this pointer to recognize their devices. No provider has it; it is readable.
 static NO_PROVIDER: [usize; 64] = [0; 64];
 
-/// A device as rdma-core shapes it, in one place for the whole process: a program may keep a
-/// pointer after it freed the list.
+/// A device in rdma-core's layout, static for the whole process: a program may keep a pointer after
+/// it has freed the list.
 struct Shown(verbs_device);
 
-// SAFETY: never changed after it was made, and what its pointers point to is static.
+// SAFETY: never changed after its creation, and its pointers refer to static data.
 unsafe impl Send for Shown {}
-// SAFETY: as above.
+// SAFETY: never changed after its creation, and its pointers refer to static data.
 unsafe impl Sync for Shown {}
 
-/// All devices, as the program sees them.
+/// Returns all devices, in the program's view.
 fn devices() -> &'static [Shown] {
     static DEVICES: OnceLock<Vec<Shown>> = OnceLock::new();
     DEVICES.get_or_init(|| Device::all().map(Shown::of).collect())
@@ -55,15 +55,15 @@ impl Shown {
     }
 }
 
-/// One of the devices, as the program sees it.
+/// Returns a device, in the program's view.
 pub fn shown(device: Device) -> *mut ibv_device {
     devices()[usize::from(device.index())].pointer()
 }
 
-/// Which of our devices a pointer is.
+/// Returns the device of a pointer.
 ///
 /// # Errors
-/// EINVAL for a pointer that is not one of our devices.
+/// EINVAL for a pointer that is not in the device list.
 pub fn of(device: *const ibv_device) -> Result<Device> {
     let mut all = Device::all().zip(devices());
     let found = all.find(|(_, shown)| ptr::eq(device, shown.pointer()));
@@ -75,7 +75,7 @@ pub fn of(device: *const ibv_device) -> Result<Device> {
     })
 }
 
-/// A text in a fixed array, with a final zero.
+/// Converts a text to a zero-terminated array.
 fn text<const N: usize>(text: &str) -> [c_char; N] {
     let mut array = [0; N];
     for (target, byte) in array.iter_mut().take(N - 1).zip(text.bytes()) {
@@ -84,15 +84,15 @@ fn text<const N: usize>(text: &str) -> [c_char; N] {
     array
 }
 
-/// All devices: a null-terminated array, and their number if the program wants it.
+/// Returns all devices: a null-terminated array, and their number if the program requests it.
 ///
 /// # Safety
-/// `number` is null or valid for writes.
+/// `number` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_list(number: *mut c_int) -> *mut *mut ibv_device {
     let all = devices();
     if !number.is_null() {
-        // SAFETY: valid by the caller's promise.
+        // SAFETY: not null, so valid for writes, as the caller promises.
         unsafe { number.write(all.len() as c_int) };
     }
     let pointers = all.iter().map(Shown::pointer);
@@ -103,44 +103,45 @@ pub unsafe extern "C" fn ibv_get_device_list(number: *mut c_int) -> *mut *mut ib
 /// Frees a list.
 ///
 /// # Safety
-/// `list` is null or a list from [`ibv_get_device_list`] that was not freed yet.
+/// `list` must be null, or a list from [`ibv_get_device_list`] that was not freed yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     if !list.is_null() {
         let length = devices().len() + 1;
-        // SAFETY: made from such a box, by the caller's promise; devices do not come or go.
+        // SAFETY: the caller promises a list, which was made from such a box; the number of devices
+        // is constant.
         drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(list, length)) });
     }
 }
 
-/// The device's name: its public field, as in rdma-core, so that structures which the program made
-/// (test doubles, copies) have theirs. NULL for NULL.
+/// Returns the device's name: its public field, as in rdma-core, so that structures made by the
+/// program (test doubles, copies) work. NULL for NULL.
 ///
 /// # Safety
-/// `device` is null or points to an `ibv_device`.
+/// `device` must be null or point to an `ibv_device`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
     if device.is_null() {
         return ptr::null();
     }
-    // SAFETY: the structure is there, by the caller's promise.
+    // SAFETY: not null, so it points to a structure, as the caller promises.
     unsafe { (&raw const (*device).name).cast() }
 }
 
-/// The device's GUID in network byte order, or 0.
+/// Returns the device's GUID in network byte order, or 0.
 ///
 /// # Safety
-/// `device` is null or a pointer from us.
+/// `device` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
     of(device).map_or(0, |device| device.guid().to_be())
 }
 
-/// The kernel's index of the device: -1, for it has none. Not reported as a refusal: librdmacm asks
-/// each device, and "no index" is one of the answers that ibv_get_device_index(3) has.
+/// Returns -1, as the device has no kernel index. Not reported as a refusal: librdmacm queries each
+/// device, and "no index" is a valid result of ibv_get_device_index(3).
 ///
 /// # Safety
-/// `device` is null or a pointer from us.
+/// `device` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_index(_device: *mut ibv_device) -> c_int {
     outcome::absent(Errno(libc::EOPNOTSUPP));

@@ -14,7 +14,7 @@ use crate::exports::Exports;
 use crate::handle::{Handle, Object};
 use crate::{context, door, mr, outcome, pd};
 
-/// A piece of device memory.
+/// A device memory allocation.
 pub struct DmObject {
     memory: Arc<DeviceMemory>,
 }
@@ -26,13 +26,15 @@ impl Object for DmObject {
 
 static MEMORIES: Exports<DeviceMemory> = Exports::empty();
 
-/// Allocations are whole pages, so any alignment up to this is met.
+/// Allocations are whole pages, which satisfies any alignment up to this.
 const LOG_PAGE: u32 = 12;
-/// Device memory is read and written in words of four bytes, as on the adapters that have it.
+/// Device memory is accessed in words of four bytes, as on the adapters that have it.
 const WORD: u64 = 4;
 
+/// Checks the alignment.
+///
 /// # Errors
-/// EINVAL for what is not whole words.
+/// EINVAL if offset or length is not a multiple of a word.
 fn whole_words(offset: u64, length: usize) -> Result<()> {
     if offset.is_multiple_of(WORD) && (length as u64).is_multiple_of(WORD) {
         Ok(())
@@ -45,19 +47,19 @@ fn whole_words(offset: u64, length: usize) -> Result<()> {
 }
 
 unsafe fn of<'a>(dm: *mut ibv_dm) -> Result<&'a Handle<DmObject>> {
-    // SAFETY: as promised to our callers.
+    // SAFETY: callers promise null, live or valid pointers.
     unsafe { Handle::of(dm) }
 }
 
-/// The slot behind ibv_alloc_dm.
+/// Slot of ibv_alloc_dm.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or valid.
+/// `context` must be null or live; `attributes` must be null or valid.
 pub unsafe extern "C" fn alloc_dm(
     context: *mut ibv_context,
     attributes: *mut ibv_alloc_dm_attr,
 ) -> *mut ibv_dm {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_alloc_dm", unsafe {
         context::of(context).and_then(|handle| {
             let attributes = door::input(attributes)?;
@@ -88,12 +90,12 @@ fn hand_out(context: *mut ibv_context, memory: Arc<DeviceMemory>, handle: u32) -
     Handle::create(c, DmObject { memory })
 }
 
-/// The slot behind ibv_free_dm. Fails while a memory region is made of it.
+/// Slot of ibv_free_dm. Fails while a memory region uses it.
 ///
 /// # Safety
-/// `dm` is null or a pointer from us, and this is its last use.
+/// `dm` must be null or live, and not be used again.
 pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_free_dm", unsafe { of(dm) }.and_then(|handle| {
         if Arc::strong_count(&handle.object.memory) > 1 {
             return Err(refused!(
@@ -101,7 +103,7 @@ pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
                 "memory regions are made of the device memory, or it is imported: ibv_dereg_mr and ibv_unimport_dm first"
             ));
         }
-        // SAFETY: a pointer from us, in its last use.
+        // SAFETY: live, and not used again.
         unsafe {
             MEMORIES.remove((*dm).handle);
             Handle::<DmObject>::destroy(dm);
@@ -110,10 +112,10 @@ pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     }))
 }
 
-/// The slot behind ibv_reg_dm_mr.
+/// Slot of ibv_reg_dm_mr.
 ///
 /// # Safety
-/// `pd` and `dm` are null or pointers from us.
+/// `pd` and `dm` must be null or live.
 pub unsafe extern "C" fn reg_dm_mr(
     pd: *mut ibv_pd,
     dm: *mut ibv_dm,
@@ -121,7 +123,7 @@ pub unsafe extern "C" fn reg_dm_mr(
     length: usize,
     access: c_uint,
 ) -> *mut ibv_mr {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_reg_dm_mr", unsafe {
         pd::of(pd).and_then(|domain| {
             let memory = &of(dm)?.object.memory;
@@ -131,17 +133,17 @@ pub unsafe extern "C" fn reg_dm_mr(
     })
 }
 
-/// The slot behind ibv_memcpy_to_dm.
+/// Slot of ibv_memcpy_to_dm.
 ///
 /// # Safety
-/// `dm` is null or a pointer from us; `host` has `length` bytes.
+/// `dm` must be null or live; `host` must have `length` bytes.
 unsafe extern "C" fn memcpy_to_dm(
     dm: *mut ibv_dm,
     offset: u64,
     host: *const c_void,
     length: usize,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_memcpy_to_dm", unsafe {
         of(dm).and_then(|handle| {
             whole_words(offset, length)?;
@@ -153,17 +155,17 @@ unsafe extern "C" fn memcpy_to_dm(
     })
 }
 
-/// The slot behind ibv_memcpy_from_dm.
+/// Slot of ibv_memcpy_from_dm.
 ///
 /// # Safety
-/// `dm` is null or a pointer from us; `host` has `length` bytes.
+/// `dm` must be null or live; `host` must have `length` bytes.
 unsafe extern "C" fn memcpy_from_dm(
     host: *mut c_void,
     dm: *mut ibv_dm,
     offset: u64,
     length: usize,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_memcpy_from_dm", unsafe {
         of(dm).and_then(|handle| {
             whole_words(offset, length)?;
@@ -175,13 +177,13 @@ unsafe extern "C" fn memcpy_from_dm(
     })
 }
 
-/// A second pointer to device memory of this process, by its handle number.
+/// Returns a second pointer to device memory of this process, by its handle number.
 ///
 /// # Safety
-/// `context` is null or a pointer from us.
+/// `context` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, number: u32) -> *mut ibv_dm {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer(
         "ibv_import_dm",
         unsafe { context::of(context) }.and_then(|_| {
@@ -191,13 +193,13 @@ pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, number: u32) -
     )
 }
 
-/// Gives such a pointer back; the memory lives on.
+/// Releases such a pointer; the memory remains.
 ///
 /// # Safety
-/// `dm` is null or a pointer from [`ibv_import_dm`], and this is its last use.
+/// `dm` must be null or a pointer from [`ibv_import_dm`], and not be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_dm(dm: *mut ibv_dm) {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         if of(dm).is_ok() {
             Handle::<DmObject>::destroy(dm);

@@ -1,20 +1,21 @@
-//! From C's arguments to Rust's: pointers that may be null, counts with arrays, linked lists.
+//! Conversion of C's arguments to Rust's: pointers that may be null, counts with arrays, linked
+//! lists.
 //!
-//! What a program must promise about each argument stands in the man pages; these functions state
-//! it once, so that the verbs themselves are safe code but for the call of a door.
+//! The man pages state the requirements for each argument; these functions state them once, so that
+//! the verbs are safe code except for the calls of these functions.
 
 use std::{any, slice};
 
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::refused;
 
-/// A structure's name as C has it: without the modules.
+/// Returns a structure's C name: without the modules.
 fn c_name<T>() -> &'static str {
     let path = any::type_name::<T>();
     path.rsplit("::").next().unwrap_or(path)
 }
 
-/// The refusal of a null pointer.
+/// Returns the error for a null pointer.
 #[cold]
 #[inline(never)]
 fn null<T>() -> Errno {
@@ -25,7 +26,7 @@ fn null<T>() -> Errno {
     )
 }
 
-/// The refusal of a negative count.
+/// Returns the error for a negative count.
 #[cold]
 #[inline(never)]
 fn negative<T>() -> Errno {
@@ -36,56 +37,56 @@ fn negative<T>() -> Errno {
     )
 }
 
-/// A structure that the verb reads.
+/// Returns a structure that the verb reads.
 ///
 /// # Errors
 /// EINVAL for null.
 ///
 /// # Safety
-/// Null, or valid for reads as long as the result is used.
+/// `pointer` must be null, or valid for reads while the result is used.
 #[inline]
 pub unsafe fn input<'a, T>(pointer: *const T) -> Result<&'a T> {
-    // SAFETY: null or valid, by the caller's promise.
+    // SAFETY: the caller promises null or a valid pointer.
     unsafe { pointer.as_ref() }.ok_or_else(null::<T>)
 }
 
-/// A structure that the verb reads and changes.
+/// Returns a structure that the verb reads and changes.
 ///
 /// # Errors
 /// EINVAL for null.
 ///
 /// # Safety
-/// Null, or valid and not used by others as long as the result is used.
+/// `pointer` must be null, or valid and not used elsewhere while the result is used.
 #[inline]
 pub unsafe fn in_out<'a, T>(pointer: *mut T) -> Result<&'a mut T> {
-    // SAFETY: null or valid and exclusive, by the caller's promise.
+    // SAFETY: the caller promises null or a valid, exclusive pointer.
     unsafe { pointer.as_mut() }.ok_or_else(null::<T>)
 }
 
-/// Where the verb puts a result. The memory may be uninitialised.
+/// Writes a result. The memory may be uninitialised.
 ///
 /// # Errors
 /// EINVAL for null.
 ///
 /// # Safety
-/// Null, or valid for writes.
+/// `pointer` must be null or valid for writes.
 #[inline]
 pub unsafe fn output<T>(pointer: *mut T, value: T) -> Result<()> {
     if pointer.is_null() {
         return Err(null::<T>());
     }
-    // SAFETY: not null, so valid for writes by the caller's promise.
+    // SAFETY: not null, so valid for writes, as the caller promises.
     unsafe { pointer.write(value) };
     Ok(())
 }
 
-/// An array with its length. A length of zero needs no array.
+/// Returns an array with its length. A length of zero needs no array.
 ///
 /// # Errors
 /// EINVAL for a negative length, and for null with a positive one.
 ///
 /// # Safety
-/// Null, or `length` elements valid for reads as long as the result is used.
+/// `pointer` must be null, or have `length` elements valid for reads while the result is used.
 #[inline]
 pub unsafe fn array<'a, T>(pointer: *const T, length: impl TryInto<usize>) -> Result<&'a [T]> {
     let length = length.try_into().map_err(|_| negative::<T>())?;
@@ -95,17 +96,18 @@ pub unsafe fn array<'a, T>(pointer: *const T, length: impl TryInto<usize>) -> Re
     if pointer.is_null() {
         return Err(null::<T>());
     }
-    // SAFETY: not null, so this many elements by the caller's promise.
+    // SAFETY: not null, so it has this many elements, as the caller promises.
     Ok(unsafe { slice::from_raw_parts(pointer, length) })
 }
 
-/// As [`array`], for the verb to fill.
+/// Like [`array`], for the verb to fill.
 ///
 /// # Errors
 /// EINVAL for a negative length, and for null with a positive one.
 ///
 /// # Safety
-/// Null, or `length` elements valid and not used by others as long as the result is used.
+/// `pointer` must be null, or have `length` elements valid and not used elsewhere while the result
+/// is used.
 #[inline]
 pub unsafe fn array_mut<'a, T>(
     pointer: *mut T,
@@ -118,25 +120,26 @@ pub unsafe fn array_mut<'a, T>(
     if pointer.is_null() {
         return Err(null::<T>());
     }
-    // SAFETY: not null, so this many elements by the caller's promise.
+    // SAFETY: not null, so it has this many elements, as the caller promises.
     Ok(unsafe { slice::from_raw_parts_mut(pointer, length) })
 }
 
-/// Copies the beginning of `value` into a structure of the program's that may be shorter or longer
-/// than ours: what we know beyond its end is dropped, what it has beyond ours is zeroed. This is how
-/// the extended queries stay compatible with headers older and newer than we are.
+/// Copies `value` into a structure of the program that may be shorter or longer: members beyond its
+/// end are dropped, members beyond the end of `value` are zeroed. So the extended queries are
+/// compatible with older and newer headers.
 ///
 /// # Errors
 /// EINVAL for null.
 ///
 /// # Safety
-/// Null, or `size` bytes valid for writes.
+/// `pointer` must be null, or have `size` bytes valid for writes.
 pub unsafe fn output_sized<T: Copy>(pointer: *mut T, size: usize, value: &T) -> Result<()> {
     if pointer.is_null() {
         return Err(null::<T>());
     }
     let known = size.min(size_of::<T>());
-    // SAFETY: `size` bytes by the caller's promise, of which `known` come from `value`.
+    // SAFETY: not null, so `size` bytes are writable, as the caller promises; `known` come from
+    // `value`.
     unsafe {
         let target = pointer.cast::<u8>();
         target.copy_from_nonoverlapping((value as *const T).cast(), known);
@@ -151,7 +154,7 @@ mod tests {
 
     #[test]
     fn null_is_refused_unless_nothing_is_asked_of_it() {
-        // SAFETY: null throughout.
+        // SAFETY: all pointers are null.
         unsafe {
             assert_eq!(input::<u8>(std::ptr::null()).err(), Some(Errno::EINVAL));
             assert_eq!(array::<u8>(std::ptr::null(), 0).unwrap(), &[]);

@@ -12,7 +12,7 @@ use crate::qp::QpObject;
 use crate::srq::SrqObject;
 use crate::{context, cq, door, outcome, qp, srq};
 
-/// Whose event it is.
+/// The object of an event.
 enum Element {
     Cq,
     Qp,
@@ -36,16 +36,16 @@ fn element(kind: ibv_event_type) -> Element {
     }
 }
 
-/// Waits for the next event, or fails with EAGAIN where `async_fd` does not block.
+/// Waits for the next event, or fails with EAGAIN if `async_fd` does not block.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `event` is null or valid for writes.
+/// `context` must be null or live; `event` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::minus_one("ibv_get_async_event", unsafe {
         context::of(context).and_then(|handle| {
             let next = handle.object.context.events.next_with(count)?;
@@ -55,10 +55,10 @@ pub unsafe extern "C" fn ibv_get_async_event(
 }
 
 /// Counts an event as delivered to its object; its cookie is the object's pointer. Called while the
-/// queue of events is locked: the object's destruction takes its events out of the queue first and
-/// then waits for those counted here, so the pointer is good.
+/// queue of events is locked: the object's destruction first removes its events from the queue and
+/// then waits for those counted here, so the pointer is live.
 fn count(event: &AsyncEvent) {
-    // SAFETY: see above.
+    // SAFETY: the object's destruction waits for this event, so the pointer is live.
     unsafe {
         match element(event.kind) {
             Element::Cq => {
@@ -102,10 +102,10 @@ fn to_c(event: AsyncEvent) -> ibv_async_event {
 /// Acknowledges an event.
 ///
 /// # Safety
-/// `event` is null or an event from [`ibv_get_async_event`] that was not acknowledged yet.
+/// `event` must be null, or an event from [`ibv_get_async_event`] that was not acknowledged yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
-    // SAFETY: as promised to us; the kind of event says which member holds.
+    // SAFETY: the caller promises null or an event; its type determines the valid member.
     unsafe {
         let Some(event) = event.as_ref() else { return };
         match element(event.event_type) {

@@ -1,5 +1,5 @@
 //! Objects by handle number, for the import verbs: ibv_import_pd(3), ibv_import_mr(3),
-//! ibv_import_dm(3). Numbers are unique in the process and never used twice.
+//! ibv_import_dm(3). Numbers are unique in the process and never reused.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use verbena_hca::errno::Result;
 use verbena_hca::refused;
 
-/// Objects of one kind that can be imported. It keeps none of them alive.
+/// Importable objects of one kind. It keeps weak references only.
 pub struct Exports<T> {
     table: Mutex<Table<T>>,
 }
@@ -18,7 +18,7 @@ struct Table<T> {
 }
 
 impl<T> Exports<T> {
-    /// An empty table.
+    /// Returns an empty table.
     pub const fn empty() -> Self {
         let table = Table {
             next: 0,
@@ -29,7 +29,7 @@ impl<T> Exports<T> {
         }
     }
 
-    /// Gives an object its number.
+    /// Assigns a number to an object.
     pub fn add(&self, object: &Arc<T>) -> u32 {
         let mut table = self.lock();
         let number = table.next;
@@ -38,10 +38,10 @@ impl<T> Exports<T> {
         number
     }
 
-    /// The object with a number.
+    /// Returns the object with a number.
     ///
     /// # Errors
-    /// EINVAL if there is none, or none any more.
+    /// EINVAL if there is none any more.
     pub fn find(&self, number: u32) -> Result<Arc<T>> {
         self.lock()
             .objects
@@ -56,7 +56,7 @@ impl<T> Exports<T> {
             })
     }
 
-    /// Forgets a number, as its object is destroyed.
+    /// Removes the number of a destroyed object.
     pub fn remove(&self, number: u32) {
         self.lock().objects.remove(&number);
     }

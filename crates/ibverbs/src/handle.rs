@@ -1,13 +1,13 @@
-//! What a program's pointer to a verbs object points to.
+//! The memory behind a program's pointer to a verbs object.
 //!
-//! The C structure that the program may read stands first, so that a pointer to one is a pointer
-//! to the other. Behind it stand a tag, which tells the kinds of object apart and is wiped when
-//! the object is freed, and the object itself.
+//! The C structure, which the program may read, comes first, so that a pointer to one is a pointer
+//! to the other. After it come a tag, which identifies the kind of object and is cleared when the
+//! object is freed, and the object itself.
 //!
-//! **Safety vocabulary of this crate.** "A pointer from us" is one that a function of this library
-//! returned and the program has not yet given to the matching destroy function. The verbs demand
-//! that of every object pointer. A null pointer and, as far as a tag can tell, a pointer to
-//! something else or to something freed are refused with EINVAL instead of being followed.
+//! **Safety vocabulary of this crate.** A "live" pointer is one that a function of this library has
+//! returned and that the program has not yet passed to the matching destroy function. The verbs
+//! require that of every object pointer. A null pointer and, as far as the tag can tell, a pointer
+//! to something else or to a freed object are refused with EINVAL instead of being dereferenced.
 
 use std::any;
 use std::cell::UnsafeCell;
@@ -18,13 +18,13 @@ use verbena_hca::refused;
 
 /// A kind of object.
 pub trait Object: Sized {
-    /// What the program sees of it.
+    /// The program's view of it.
     type C;
     /// Four letters that no other kind has.
     const TAG: [u8; 4];
 }
 
-/// The refusal of a pointer that is none of ours.
+/// Returns the error for a pointer that is not a live one of this kind.
 #[cold]
 #[inline(never)]
 fn not_ours<T: Object>(pointer: *mut T::C) -> Errno {
@@ -57,7 +57,7 @@ pub struct Handle<T: Object> {
 impl<T: Object> Handle<T> {
     const LIVE: u32 = u32::from_ne_bytes(T::TAG);
 
-    /// Makes an object that the program will own.
+    /// Creates an object that the program will own.
     pub fn create(c: T::C, object: T) -> *mut T::C {
         let handle = Box::new(Handle {
             c: UnsafeCell::new(c),
@@ -67,19 +67,19 @@ impl<T: Object> Handle<T> {
         Box::into_raw(handle).cast()
     }
 
-    /// The object behind a pointer.
+    /// Returns the object behind a pointer.
     ///
     /// # Errors
-    /// EINVAL for null, and for what the tag shows to be something else.
+    /// EINVAL for null, and if the tag shows that it is something else.
     ///
     /// # Safety
-    /// `pointer` is null or a pointer from us, and stays one for as long as the result is used.
+    /// `pointer` must be null or live, and stay so while the result is used.
     #[inline]
     pub unsafe fn of<'a>(pointer: *mut T::C) -> Result<&'a Handle<T>> {
         if pointer.is_null() {
             return Err(not_ours::<T>(pointer));
         }
-        // SAFETY: a pointer from us points to the beginning of such a structure.
+        // SAFETY: a live pointer points to the beginning of such a structure.
         let handle = unsafe { &*pointer.cast::<Handle<T>>() };
         if handle.tag.load(Ordering::Relaxed) != Self::LIVE {
             return Err(not_ours::<T>(pointer));
@@ -87,15 +87,14 @@ impl<T: Object> Handle<T> {
         Ok(handle)
     }
 
-    /// The object behind a pointer, without a look at the tag: for the slots of an object's own
-    /// structure, which can only be reached through the right kind of pointer.
+    /// Returns the object behind a pointer without checking the tag: for the slots in an object's
+    /// own structure, which can only be reached through the right kind of pointer.
     ///
     /// # Safety
-    /// `pointer` is a pointer from us of this kind, and stays one for as long as the result is
-    /// used.
+    /// `pointer` must be live and of this kind, and stay so while the result is used.
     #[inline]
     pub unsafe fn known<'a>(pointer: *mut T::C) -> &'a Handle<T> {
-        // SAFETY: a pointer from us points to the beginning of such a structure.
+        // SAFETY: a live pointer points to the beginning of such a structure.
         let handle = unsafe { &*pointer.cast::<Handle<T>>() };
         debug_assert_eq!(handle.tag.load(Ordering::Relaxed), Self::LIVE);
         handle
@@ -104,15 +103,15 @@ impl<T: Object> Handle<T> {
     /// Takes the object back from the program.
     ///
     /// # Safety
-    /// `pointer` is a pointer from us; nobody uses it, or what [`Handle::of`] made of it, any more.
+    /// `pointer` must be live; neither it nor a result of [`Handle::of`] may be used again.
     pub unsafe fn destroy(pointer: *mut T::C) -> T {
-        // SAFETY: `create` made it from a box, and by the caller's promise this is the only use.
+        // SAFETY: `create` made it from a box, and the caller promises that it is not used again.
         let handle = unsafe { Box::from_raw(pointer.cast::<Handle<T>>()) };
         handle.tag.store(0, Ordering::Relaxed);
         handle.object
     }
 
-    /// The C structure. The program reads and, where the header says so, writes it.
+    /// Returns the C structure. The program reads it and, where the header allows, writes it.
     #[inline]
     pub fn c(&self) -> *mut T::C {
         self.c.get()
@@ -139,7 +138,7 @@ mod tests {
     #[test]
     fn a_pointer_leads_back_to_its_object() {
         let pointer = Handle::create(7, One(42));
-        // SAFETY: made just now, destroyed at the end.
+        // SAFETY: created here, and destroyed at the end.
         unsafe {
             assert_eq!(*pointer, 7);
             assert_eq!(Handle::<One>::of(pointer).unwrap().object.0, 42);
@@ -151,7 +150,7 @@ mod tests {
     #[test]
     fn null_and_other_kinds_are_refused() {
         let other = Handle::create(7, Other);
-        // SAFETY: both kinds have the same layout here, so looking at the tag is sound.
+        // SAFETY: both kinds have the same layout here, so reading the tag is sound.
         unsafe {
             assert_eq!(
                 Handle::<One>::of(std::ptr::null_mut()).err(),

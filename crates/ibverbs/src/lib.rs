@@ -1,19 +1,18 @@
 //! libibverbs.so.1: the C ABI over the software channel adapter.
 //!
-//! Each exported function and each slot is a door, a call and a return convention: pointers become
-//! references or EINVAL ([`door`], [`handle`]), the adapter (`verbena_hca`) does the work, and its
-//! `Result` becomes what C expects ([`outcome`]). Semantics live in the adapter, layouts in
-//! `verbena_abi`; here is only the passage.
+//! Each exported function and each slot converts its pointers to references or EINVAL ([`door`],
+//! [`handle`]), calls the adapter (`verbena_hca`), and converts its `Result` to C's conventions
+//! ([`outcome`]). The semantics are in the adapter, the layouts in `verbena_abi`.
 //!
-//! **Contract.** Names and version nodes as in `libibverbs.map`; behaviour as in the man pages of
-//! libibverbs 44. What the adapter does not have answers EOPNOTSUPP ([`unsupported`], [`newer`]).
-//! The real providers of hardware can be loaded beside this library ([`private`]).
+//! **Contract.** Names and version nodes are those of `libibverbs.map`; behaviour is that of the
+//! man pages of libibverbs 44. Features that the adapter lacks return EOPNOTSUPP ([`unsupported`],
+//! [`newer`]). The real providers of hardware can be loaded beside this library ([`private`]).
 //!
 //! **Build.** `cargo build` makes a static library; `link.sh` links it with the version script.
 //!
-//! An object a file: [`device`], [`context`], [`query`], [`pd`], [`mr`], [`buf`], [`mw`], [`dm`],
-//! [`channel`], [`cq`] with [`cq_ex`], [`srq`], [`qp`] with [`post`], [`qp_ex`] and its [`batch`], [`ah`],
-//! [`xrcd`], [`event`].
+//! One object per file: [`device`], [`context`], [`query`], [`pd`], [`mr`], [`buf`], [`mw`],
+//! [`dm`], [`channel`], [`cq`] with [`cq_ex`], [`srq`], [`qp`] with [`post`], [`qp_ex`] and its
+//! [`batch`], [`ah`], [`xrcd`], [`event`].
 
 pub mod acknowledge;
 pub mod ah;

@@ -1,12 +1,13 @@
-//! Between the kernel's structures and the library's: `ibv_copy_*_from_kern`, which rdma-core's
-//! other libraries (librdmacm above all) call on what the kernel's connection manager returns.
+//! Conversion between the kernel's structures and the library's: `ibv_copy_*_from_kern`, which
+//! rdma-core's other libraries (mainly librdmacm) apply to results of the kernel's connection
+//! manager.
 //!
 //! Source of the kernel's layouts: `rdma/ib_user_verbs.h`, `rdma/ib_user_sa.h`; a test compares.
 
 use libc::c_int;
 use verbena_abi::*;
 
-/// `struct ib_uverbs_ah_attr`, with the `ib_uverbs_global_route` that stands first in it.
+/// `struct ib_uverbs_ah_attr`, with the `ib_uverbs_global_route` at its beginning.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct KernelAhAttr {
@@ -160,17 +161,18 @@ impl From<&ibv_sa_path_rec> for KernelPathRec {
     }
 }
 
-/// Fills the first structure from the second, but for the state that is wanted, which callers set before, and the rate limit,
-/// which the kernel's structure lacks: so does rdma-core.
+/// Fills the first structure from the second, except the wanted state, which callers set before,
+/// and the rate limit, which the kernel's structure lacks; rdma-core does the same.
 ///
 /// # Safety
-/// Both pointers are valid for their types.
+/// Both pointers must be valid for their types.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_copy_qp_attr_from_kern(
     target: *mut ibv_qp_attr,
     source: *const KernelQpAttr,
 ) {
-    // SAFETY: both are valid by the caller's promise; no reference to the target is made, which may not have been initialised.
+    // SAFETY: the caller promises valid pointers; no reference to the target is made, as it may be
+    // uninitialised.
     unsafe {
         let kernel = &*source;
         (*target).cur_qp_state = kernel.cur_qp_state;
@@ -211,11 +213,11 @@ macro_rules! copies {
         /// Fills the first structure from the second.
         ///
         /// # Safety
-        /// Both pointers are valid for their types.
+        /// Both pointers must be valid for their types.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(target: *mut $target, source: *const $source) {
-            // SAFETY: valid by the caller's promise; `write` because the target may not have been
-            // initialised.
+            // SAFETY: the caller promises valid pointers; `write`, as the target may be
+            // uninitialised.
             unsafe { target.write((&*source).into()) }
         }
     )*};
@@ -232,7 +234,7 @@ mod tests {
     use super::*;
     use std::mem::{offset_of, size_of};
 
-    /// Sizes and last fields as the kernel's headers have them (x86-64 and AArch64).
+    /// Sizes and last fields of the kernel's headers (x86-64 and AArch64).
     #[test]
     fn the_kernel_s_layouts() {
         assert_eq!(size_of::<KernelAhAttr>(), 32);

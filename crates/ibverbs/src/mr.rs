@@ -18,7 +18,7 @@ use crate::{door, outcome, pd};
 
 /// A memory region.
 pub struct MrObject {
-    /// The adapter's side of it.
+    /// The adapter's object.
     pub region: Arc<Region>,
 }
 
@@ -29,22 +29,22 @@ impl Object for MrObject {
 
 static REGIONS: Exports<Region> = Exports::empty();
 
-/// The adapter's region behind a pointer.
+/// Returns the adapter's object behind a pointer.
 ///
 /// # Errors
-/// EINVAL for what is no region.
+/// EINVAL if it is no region.
 ///
 /// # Safety
-/// `mr` is null or a pointer from us, and stays one for as long as the result is used.
+/// `mr` must be null or live, and stay so while the result is used.
 pub unsafe fn of<'a>(mr: *mut ibv_mr) -> Result<&'a Arc<Region>> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { Handle::<MrObject>::of(mr) }.map(|handle| &handle.object.region)
 }
 
-/// What the program gets for a region.
+/// Returns a new pointer to a region for the program.
 ///
 /// # Safety
-/// `pd` is a pointer from us.
+/// `pd` must be live.
 pub unsafe fn hand_out(
     pd: *mut ibv_pd,
     address: *mut c_void,
@@ -53,7 +53,7 @@ pub unsafe fn hand_out(
 ) -> *mut ibv_mr {
     let region = Arc::new(region);
     let number = REGIONS.add(&region);
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises a live `pd`.
     unsafe { hand_out_shared(pd, address, length, region, number) }
 }
 
@@ -66,7 +66,7 @@ unsafe fn hand_out_shared(
 ) -> *mut ibv_mr {
     let key = region.key();
     let c = ibv_mr {
-        // SAFETY: a pointer from us, as promised to us.
+        // SAFETY: callers promise a live `pd`.
         context: unsafe { pd::context_of(pd) },
         pd,
         addr,
@@ -86,7 +86,7 @@ unsafe fn register(
     iova: u64,
     access: c_uint,
 ) -> *mut ibv_mr {
-    // SAFETY: as promised to our callers.
+    // SAFETY: callers promise null, live or valid pointers.
     outcome::pointer(call, unsafe {
         pd::of(pd)
             .and_then(|pd| Region::register(pd, address as u64, length as u64, iova, access))
@@ -97,7 +97,7 @@ unsafe fn register(
 /// Registers memory under its own address.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us.
+/// `pd` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr(
     pd: *mut ibv_pd,
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn ibv_reg_mr(
     length: usize,
     access: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         register(
             "ibv_reg_mr",
@@ -118,10 +118,10 @@ pub unsafe extern "C" fn ibv_reg_mr(
     }
 }
 
-/// Registers memory under an address of the program's choice.
+/// Registers memory under an address chosen by the program.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us.
+/// `pd` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_iova(
     pd: *mut ibv_pd,
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova(
     iova: u64,
     access: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         register(
             "ibv_reg_mr_iova",
@@ -143,10 +143,10 @@ pub unsafe extern "C" fn ibv_reg_mr_iova(
     }
 }
 
-/// As [`ibv_reg_mr_iova`], what the header calls when access flags may be optional ones.
+/// Like [`ibv_reg_mr_iova`]; the header calls it if access flags may be optional ones.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us.
+/// `pd` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_iova2(
     pd: *mut ibv_pd,
@@ -155,11 +155,11 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: c_uint,
 ) -> *mut ibv_mr {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { register("ibv_reg_mr_iova2", pd, address, length, iova, access) }
 }
 
-/// `struct ibv_mr_init_attr`, newer than v44.
+/// `struct ibv_mr_init_attr`, later than v44.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MrInitAttr {
@@ -173,7 +173,7 @@ pub struct MrInitAttr {
     dmah: *mut c_void,
 }
 
-/// The same since v63: the buffer stands behind it, where `comp_mask` says so.
+/// The same since v63: the buffer is appended, if `comp_mask` has the bit.
 #[repr(C)]
 struct MrInitAttrOfBuffer {
     head: MrInitAttr,
@@ -186,21 +186,21 @@ const WITH_DESCRIPTOR: u64 = 1 << 2;
 const WITH_OFFSET: u64 = 1 << 3;
 const WITH_BUFFER: u64 = 1 << 5;
 
-/// Registers memory, with all the variants in one structure. That of DMA handles is not supported.
+/// Registers memory, with all variants in one structure. DMA handles are not supported.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us; `attributes` is null or valid.
+/// `pd` must be null or live; `attributes` must be null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_ex(
     pd: *mut ibv_pd,
     attributes: *mut MrInitAttr,
 ) -> *mut ibv_mr {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     let checked = unsafe { door::input(attributes) }.and_then(|asked| {
         if asked.comp_mask & WITH_BUFFER != 0 {
             // SAFETY: the bit says that the structure is the longer one.
             let buffer = unsafe { (*attributes.cast::<MrInitAttrOfBuffer>()).buf };
-            // SAFETY: as promised to us.
+            // SAFETY: the caller promises null, live or valid pointers.
             unsafe { inside_buffer(pd, buffer, asked)? };
         }
         what_to_register(asked)
@@ -217,15 +217,15 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
             iova,
             access,
         };
-        // SAFETY: as promised to us.
+        // SAFETY: the caller promises null, live or valid pointers.
         return unsafe { register_dma_buf("ibv_reg_mr_ex", pd, asked.fd, request) };
     }
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { register("ibv_reg_mr_ex", pd, asked.addr, asked.length, iova, access) }
 }
 
-/// Checks which members the structure says to be there; gives it with the address to register
-/// under.
+/// Checks the members that the structure declares as present; returns it with the address to
+/// register under.
 fn what_to_register(asked: &MrInitAttr) -> Result<(&MrInitAttr, u64)> {
     let mask = asked.comp_mask;
     const OF_DMA_BUF: u64 = WITH_DESCRIPTOR | WITH_OFFSET;
@@ -257,11 +257,11 @@ fn what_to_register(asked: &MrInitAttr) -> Result<(&MrInitAttr, u64)> {
     Ok((asked, iova))
 }
 
-/// Checks memory that is part of a buffer of the library. A descriptor beside it is refused as
-/// rdma-core does.
+/// Checks that the memory is part of a buffer of the library. A file descriptor in addition is
+/// refused, as in rdma-core.
 ///
 /// # Safety
-/// `buffer` is null or a pointer from us.
+/// `buffer` must be null or live.
 unsafe fn inside_buffer(pd: *mut ibv_pd, buffer: *mut ibv_buf, asked: &MrInitAttr) -> Result<()> {
     if asked.comp_mask & (WITH_DESCRIPTOR | WITH_OFFSET) != 0 {
         return Err(refused!(
@@ -270,14 +270,14 @@ unsafe fn inside_buffer(pd: *mut ibv_pd, buffer: *mut ibv_buf, asked: &MrInitAtt
             asked.comp_mask
         ));
     }
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { buf::check_range(buffer, pd, asked.addr, asked.length) }
 }
 
-/// Registers a part of a buffer that [`buf::ibv_alloc_buf`] has made.
+/// Registers a part of a buffer from [`buf::ibv_alloc_buf`].
 ///
 /// # Safety
-/// `pd` and `buffer` are null or pointers from us.
+/// `pd` and `buffer` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_buf_mr(
     pd: *mut ibv_pd,
@@ -286,20 +286,20 @@ pub unsafe extern "C" fn ibv_reg_buf_mr(
     length: usize,
     access: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     if let Err(error) = unsafe { buf::check_range(buffer, pd, address, length) } {
         return outcome::pointer("ibv_reg_buf_mr", Err(error));
     }
     let (own, access) = (address as u64, access as c_uint);
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { register("ibv_reg_buf_mr", pd, address, length, own, access) }
 }
 
 /// Registers part of a dma-buf that can be mapped: one of host memory (udmabuf, dma-heaps), or of a
-/// driver whose buffers are. The region's `addr` is `offset`, as in rdma-core.
+/// driver with mappable buffers. The region's `addr` is `offset`, as in rdma-core.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us.
+/// `pd` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
     pd: *mut ibv_pd,
@@ -315,7 +315,7 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
         iova,
         access: access as c_uint,
     };
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { register_dma_buf("ibv_reg_dmabuf_mr", pd, fd, request) }
 }
 
@@ -325,7 +325,7 @@ unsafe fn register_dma_buf(
     fd: c_int,
     request: dmabuf::Request,
 ) -> *mut ibv_mr {
-    // SAFETY: as promised to our callers.
+    // SAFETY: callers promise null, live or valid pointers.
     outcome::pointer(call, unsafe {
         pd::of(pd)
             .and_then(|pd| dmabuf::register(pd, fd, request))
@@ -339,7 +339,7 @@ unsafe fn register_dma_buf(
 /// Changes a region in place. Returns 0 or one of IBV_REREG_MR_ERR_*.
 ///
 /// # Safety
-/// `mr` is null or a pointer from us, as is `pd` if it is to change.
+/// `mr` must be null or live, and `pd` too if it is to change.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_rereg_mr(
     mr: *mut ibv_mr,
@@ -349,7 +349,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     length: usize,
     access: c_int,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     let change = unsafe { change(mr, flags, pd, address, length, access) };
     let (handle, change) = match change {
         Ok(change) => change,
@@ -361,7 +361,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         outcome::errno_value("ibv_rereg_mr", Err(error));
         return IBV_REREG_MR_ERR_CMD;
     }
-    // SAFETY: the program's own structure, which it does not use while the call changes it.
+    // SAFETY: live; the program does not use its structure while the call changes it.
     unsafe {
         let mr = &mut *handle.c();
         if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
@@ -386,7 +386,7 @@ unsafe fn change<'a>(
     length: usize,
     access: c_int,
 ) -> Result<(&'a Handle<MrObject>, Change)> {
-    // SAFETY: as promised to our caller.
+    // SAFETY: callers promise null, live or valid pointers.
     let handle = unsafe { Handle::<MrObject>::of(mr) }?;
     if flags == 0 || flags & !IBV_REREG_MR_FLAGS_SUPPORTED != 0 {
         return Err(refused!(
@@ -405,7 +405,7 @@ unsafe fn change<'a>(
         change.translation = Some((address as u64, length as u64));
     }
     if flags & IBV_REREG_MR_CHANGE_PD != 0 {
-        // SAFETY: as promised to our caller.
+        // SAFETY: callers promise null, live or valid pointers.
         change.pd = Some(unsafe { pd::of(pd) }?.clone());
     }
     if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
@@ -414,18 +414,18 @@ unsafe fn change<'a>(
     Ok((handle, change))
 }
 
-/// Ends a registration.
+/// Deregisters a region.
 ///
 /// # Safety
-/// `mr` is null or a pointer from us, and this is its last use.
+/// `mr` must be null or live, and not be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_dereg_mr",
         unsafe { Handle::<MrObject>::of(mr) }.and_then(|handle| {
             handle.object.region.deregister()?;
-            // SAFETY: a pointer from us, in its last use.
+            // SAFETY: live, and not used again.
             unsafe {
                 REGIONS.remove((*mr).handle);
                 Handle::<MrObject>::destroy(mr);
@@ -435,12 +435,12 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     )
 }
 
-/// The slot behind ibv_alloc_null_mr.
+/// Slot of ibv_alloc_null_mr.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us.
+/// `pd` must be null or live.
 pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_alloc_null_mr", unsafe {
         pd::of(pd)
             .and_then(Region::null)
@@ -448,11 +448,11 @@ pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
     })
 }
 
-/// The slot behind ibv_advise_mr. Pages are wherever the kernel keeps them, and an operation on one
-/// that is not there brings it in, so the advice has been taken when its arguments are right.
+/// Slot of ibv_advise_mr. The kernel decides where pages are, and an operation pages in the ones it
+/// needs, so the advice needs no action beyond checking its arguments.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us; `list` has `count` elements.
+/// `pd` must be null or live; `list` must have `count` elements.
 pub unsafe extern "C" fn advise_mr(
     pd: *mut ibv_pd,
     advice: ibv_advise_mr_advice,
@@ -460,7 +460,7 @@ pub unsafe extern "C" fn advise_mr(
     list: *mut ibv_sge,
     count: u32,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_advise_mr", unsafe {
         pd::of(pd).and_then(|pd| {
             let list = door::array(list, count)?;
@@ -475,13 +475,13 @@ pub unsafe extern "C" fn advise_mr(
     })
 }
 
-/// A second pointer to a region of this process, by its handle number. Its address is NULL.
+/// Returns a second pointer to a region of this process, by its handle number. Its address is NULL.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us.
+/// `pd` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, number: u32) -> *mut ibv_mr {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_import_mr", unsafe {
         pd::of(pd).and_then(|_| REGIONS.find(number)).map(|region| {
             let length = region.length() as usize;
@@ -490,13 +490,13 @@ pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, number: u32) -> *mut ibv
     })
 }
 
-/// Gives such a pointer back; the region lives on.
+/// Releases such a pointer; the region remains.
 ///
 /// # Safety
-/// `mr` is null or a pointer from [`ibv_import_mr`], and this is its last use.
+/// `mr` must be null or a pointer from [`ibv_import_mr`], and not be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_mr(mr: *mut ibv_mr) {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         if Handle::<MrObject>::of(mr).is_ok() {
             Handle::<MrObject>::destroy(mr);

@@ -1,5 +1,4 @@
-//! Memory windows: ibv_alloc_mw(3), ibv_dealloc_mw(3). Binding is a work request and stands with
-//! those (`post`).
+//! Memory windows: ibv_alloc_mw(3), ibv_dealloc_mw(3). Binding is a work request (`post`).
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::{outcome, pd};
 
 /// A memory window.
 pub struct MwObject {
-    /// The adapter's side of it.
+    /// The adapter's object.
     pub window: Arc<Window>,
 }
 
@@ -22,30 +21,30 @@ impl Object for MwObject {
     const TAG: [u8; 4] = *b"mw  ";
 }
 
-/// The adapter's window behind a pointer.
+/// Returns the adapter's object behind a pointer.
 ///
 /// # Errors
-/// EINVAL for what is no window.
+/// EINVAL if it is no window.
 ///
 /// # Safety
-/// `mw` is null or a pointer from us, and stays one for as long as the result is used.
+/// `mw` must be null or live, and stay so while the result is used.
 pub unsafe fn of<'a>(mw: *mut ibv_mw) -> Result<&'a Arc<Window>> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { Handle::<MwObject>::of(mw) }.map(|handle| &handle.object.window)
 }
 
-/// The slot behind ibv_alloc_mw.
+/// Slot of ibv_alloc_mw.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us.
+/// `pd` must be null or live.
 pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer(
         "ibv_alloc_mw",
         unsafe { pd::of(pd) }.and_then(|domain| {
             let window = Window::allocate(domain, kind)?;
             let c = ibv_mw {
-                // SAFETY: a pointer from us.
+                // SAFETY: `pd::of` has accepted it, so it is live, as the caller promises.
                 context: unsafe { pd::context_of(pd) },
                 pd,
                 rkey: window.key(),
@@ -57,17 +56,17 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ib
     )
 }
 
-/// The slot behind ibv_dealloc_mw.
+/// Slot of ibv_dealloc_mw.
 ///
 /// # Safety
-/// `mw` is null or a pointer from us, and this is its last use.
+/// `mw` must be null or live, and not be used again.
 pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_dealloc_mw",
         unsafe { Handle::<MwObject>::of(mw) }.map(|handle| {
             handle.object.window.free();
-            // SAFETY: a pointer from us, in its last use.
+            // SAFETY: live, and not used again.
             unsafe { Handle::<MwObject>::destroy(mw) };
         }),
     )

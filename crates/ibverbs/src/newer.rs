@@ -1,10 +1,10 @@
-//! Verbs newer than v44 that the software adapter does not support: DMA handles and DMA buffers
-//! (there is no bus), hardware completion counters. Each answers EOPNOTSUPP in its own convention.
-//! Those it does support stand with their objects.
+//! Verbs later than v44 that the software adapter does not support: DMA handles and export of
+//! device memory (there is no bus), hardware completion counters. Each fails with EOPNOTSUPP in its
+//! own convention. The supported ones are with their objects.
 //!
 //! Source: rdma-core's man pages ibv_alloc_dmah(3), ibv_dm_export_dmabuf_fd(3),
 //! ibv_create_comp_cntr(3), ibv_qp_attach_comp_cntr(3), ibv_query_comp_cntr_caps(3). Arguments are
-//! not looked at, so none is declared.
+//! ignored, so none is declared.
 
 use libc::{c_int, c_void};
 

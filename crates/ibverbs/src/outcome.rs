@@ -1,8 +1,8 @@
-//! The return conventions of the verbs, one function each: from a `Result` to what C expects.
+//! The return conventions of the verbs, one function each, from a `Result` to C.
 //!
-//! A failing call also leaves its reason in `errno`, whatever it returns: programs that print
-//! `errno` after a call which returns the error as its value then print something true. And it says
-//! why, to who wants to know ([`verbena_hca::refusal`]): each takes the name of the call for that.
+//! A failing call also sets `errno` to its reason, for any return value, because some programs
+//! print `errno` after a call that returns the error as its value. And it reports the reason on
+//! request ([`verbena_hca::refusal`]), for which each function takes the call's name.
 
 use std::ptr;
 
@@ -10,7 +10,7 @@ use libc::{c_int, ssize_t};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::refusal;
 
-/// 0, or the value of `errno`: most verbs.
+/// Returns 0, or the value of `errno`: most verbs.
 #[inline]
 pub fn errno_value(call: &str, result: Result<()>) -> c_int {
     match result {
@@ -22,7 +22,7 @@ pub fn errno_value(call: &str, result: Result<()>) -> c_int {
     }
 }
 
-/// A pointer, or NULL with `errno` set: whatever makes an object.
+/// Returns a pointer, or NULL with `errno` set: calls that create an object.
 #[inline]
 pub fn pointer<T>(call: &str, result: Result<*mut T>) -> *mut T {
     result.unwrap_or_else(|error| {
@@ -31,13 +31,13 @@ pub fn pointer<T>(call: &str, result: Result<*mut T>) -> *mut T {
     })
 }
 
-/// 0, or -1 with `errno` set: the queries and the event calls.
+/// Returns 0, or -1 with `errno` set: the queries and the event calls.
 #[inline]
 pub fn minus_one(call: &str, result: Result<()>) -> c_int {
     number(call, result.map(|()| 0))
 }
 
-/// A number that is not negative, or -1 with `errno` set.
+/// Returns a number that is not negative, or -1 with `errno` set.
 #[inline]
 pub fn number(call: &str, result: Result<c_int>) -> c_int {
     result.unwrap_or_else(|error| {
@@ -46,7 +46,7 @@ pub fn number(call: &str, result: Result<c_int>) -> c_int {
     })
 }
 
-/// A count, or `-errno`.
+/// Returns a count, or `-errno`.
 #[inline]
 pub fn count_or_negative(call: &str, result: Result<ssize_t>) -> ssize_t {
     result.unwrap_or_else(|error| {
@@ -55,7 +55,7 @@ pub fn count_or_negative(call: &str, result: Result<ssize_t>) -> ssize_t {
     })
 }
 
-/// A number that is not negative, or `-errno`.
+/// Returns a number that is not negative, or `-errno`.
 #[inline]
 pub fn negative(call: &str, result: Result<c_int>) -> c_int {
     result.unwrap_or_else(|error| {
@@ -64,7 +64,7 @@ pub fn negative(call: &str, result: Result<c_int>) -> c_int {
     })
 }
 
-/// Sets `errno` for an answer that callers expect and go on from, which is no refusal to report.
+/// Sets `errno` for a result that callers expect and handle, without reporting a refusal.
 pub fn absent(error: Errno) {
     // SAFETY: the C library returns a valid pointer to the calling thread's `errno`.
     unsafe { *libc::__errno_location() = error.0 }

@@ -16,12 +16,12 @@ use crate::{context, door, outcome};
 
 /// A protection domain, or a parent domain.
 pub struct PdObject {
-    /// The adapter's side of it.
+    /// The adapter's object.
     pub pd: Arc<Pd>,
     parent: Option<Parent>,
 }
 
-/// What a parent domain is made of, and keeps busy.
+/// The parts of a parent domain, which it keeps in use.
 struct Parent {
     pd: Arc<Pd>,
     thread: Option<Arc<AtomicUsize>>,
@@ -32,8 +32,8 @@ impl Object for PdObject {
     const TAG: [u8; 4] = *b"pd  ";
 }
 
-/// A thread domain: the program's promise that one thread at a time uses what is made with it, which
-/// saves a completion queue a lock. Counts the parent domains that are made with it.
+/// A thread domain: the program's promise that one thread at a time uses the objects created with
+/// it, which saves a completion queue a lock. Counts the parent domains created with it.
 pub struct TdObject {
     users: Arc<AtomicUsize>,
 }
@@ -45,48 +45,49 @@ impl Object for TdObject {
 
 static PDS: Exports<Pd> = Exports::empty();
 
-/// The adapter's domain behind a pointer.
+/// Returns the adapter's object behind a pointer.
 ///
 /// # Errors
-/// EINVAL for what is no domain.
+/// EINVAL if it is no domain.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us, and stays one for as long as the result is used.
+/// `pd` must be null or live, and stay so while the result is used.
 pub unsafe fn of<'a>(pd: *mut ibv_pd) -> Result<&'a Arc<Pd>> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { Handle::<PdObject>::of(pd) }.map(|handle| &handle.object.pd)
 }
 
-/// Whether the program promises that only one thread at a time uses what is made in a parent domain.
+/// Returns whether the program promises that only one thread at a time uses the objects of a parent
+/// domain.
 ///
 /// # Errors
-/// EINVAL for what is no domain.
+/// EINVAL if it is no domain.
 ///
 /// # Safety
-/// As for [`of`].
+/// That of [`of`].
 pub unsafe fn is_of_one_thread(pd: *mut ibv_pd) -> Result<bool> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null or a live pointer.
     let object = &unsafe { Handle::<PdObject>::of(pd) }?.object;
     let parent = object.parent.as_ref();
     Ok(parent.is_some_and(|parent| parent.thread.is_some()))
 }
 
-/// The context that a domain belongs to.
+/// Returns the context of a domain.
 ///
 /// # Safety
-/// `pd` is a pointer from us.
+/// `pd` must be live.
 pub unsafe fn context_of(pd: *mut ibv_pd) -> *mut ibv_context {
-    // SAFETY: a pointer from us is valid.
+    // SAFETY: a live pointer is valid.
     unsafe { (*pd).context }
 }
 
-/// Makes a protection domain.
+/// Creates a protection domain.
 ///
 /// # Safety
-/// `context` is null or a pointer from us.
+/// `context` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer(
         "ibv_alloc_pd",
         unsafe { context::of(context) }.and_then(|handle| {
@@ -100,18 +101,18 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
     )
 }
 
-/// Ends a protection or parent domain.
+/// Destroys a protection or parent domain.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us, and this is its last use.
+/// `pd` must be null or live, and not be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_dealloc_pd",
         unsafe { Handle::<PdObject>::of(pd) }.and_then(|handle| {
             handle.object.pd.deallocate()?;
-            // SAFETY: a pointer from us, in its last use.
+            // SAFETY: live, and not used again.
             unsafe {
                 PDS.remove((*pd).handle);
                 let object = Handle::<PdObject>::destroy(pd);
@@ -127,13 +128,12 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     )
 }
 
-/// The slot behind ibv_alloc_parent_domain. The adapter's queues are not made of memory that the
-/// program could provide, so custom allocators are accepted and never called. Nothing but
-/// processors reaches memory here, so the leave to keep it outside a confidential guest's is
-/// accepted and unused.
+/// Slot of ibv_alloc_parent_domain. The adapter's queues do not use memory of the program, so
+/// custom allocators are accepted and never called. Only processors access memory, so the
+/// permission to allocate it outside a confidential guest's protection is accepted and unused.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+/// `context` must be null or live; `attributes` null or valid, with live pointers.
 pub unsafe extern "C" fn alloc_parent_domain(
     context: *mut ibv_context,
     attributes: *mut ibv_parent_domain_init_attr,
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn alloc_parent_domain(
     const KNOWN: u32 = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS
         | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT
         | IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC;
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_alloc_parent_domain", unsafe {
         context::of(context).and_then(|_| {
             let attributes = door::input(attributes)?;
@@ -173,15 +173,15 @@ pub unsafe extern "C" fn alloc_parent_domain(
     })
 }
 
-/// The slot behind ibv_alloc_td.
+/// Slot of ibv_alloc_td.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or valid.
+/// `context` must be null or live; `attributes` must be null or valid.
 pub unsafe extern "C" fn alloc_td(
     context: *mut ibv_context,
     attributes: *mut ibv_td_init_attr,
 ) -> *mut ibv_td {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_alloc_td", unsafe {
         context::of(context).and_then(|_| {
             let mask = door::input(attributes)?.comp_mask;
@@ -197,12 +197,12 @@ pub unsafe extern "C" fn alloc_td(
     })
 }
 
-/// The slot behind ibv_dealloc_td.
+/// Slot of ibv_dealloc_td.
 ///
 /// # Safety
-/// `td` is null or a pointer from us, and this is its last use.
+/// `td` must be null or live, and not be used again.
 pub unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_dealloc_td",
         unsafe { Handle::<TdObject>::of(td) }.and_then(|handle| {
@@ -212,20 +212,20 @@ pub unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
                     "parent domains are made with the thread domain: ibv_dealloc_pd them first"
                 ));
             }
-            // SAFETY: a pointer from us, in its last use.
+            // SAFETY: live, and not used again.
             unsafe { Handle::<TdObject>::destroy(td) };
             Ok(())
         }),
     )
 }
 
-/// A second pointer to a domain of this process, by its handle number.
+/// Returns a second pointer to a domain of this process, by its handle number.
 ///
 /// # Safety
-/// `context` is null or a pointer from us.
+/// `context` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, number: u32) -> *mut ibv_pd {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer(
         "ibv_import_pd",
         unsafe { context::of(context) }.and_then(|_| {
@@ -239,13 +239,13 @@ pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, number: u32) -
     )
 }
 
-/// Gives such a pointer back; the domain lives on.
+/// Releases such a pointer; the domain remains.
 ///
 /// # Safety
-/// `pd` is null or a pointer from [`ibv_import_pd`], and this is its last use.
+/// `pd` must be null or a pointer from [`ibv_import_pd`], and not be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_unimport_pd(pd: *mut ibv_pd) {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         if Handle::<PdObject>::of(pd).is_ok() {
             Handle::<PdObject>::destroy(pd);

@@ -1,6 +1,6 @@
-//! Posting work requests: the slots behind ibv_post_send(3), ibv_post_recv(3),
-//! ibv_post_srq_recv(3) and ibv_bind_mw(3). These are the fast paths: a look at the pointer's tag,
-//! one lock for the whole list, and per request a structure of references on the stack.
+//! Posting of work requests: the slots of ibv_post_send(3), ibv_post_recv(3), ibv_post_srq_recv(3)
+//! and ibv_bind_mw(3). These are the fast paths: a check of the pointer's tag, one lock for the
+//! whole list, and per request a structure of references on the stack.
 
 use libc::c_int;
 use verbena_abi::*;
@@ -10,18 +10,19 @@ use verbena_hca::refused;
 
 use crate::{ah, door, mr, mw, outcome, qp, srq};
 
-/// Posts a list of send requests. At the first that is refused it stops and says which.
+/// Posts a list of send requests. Stops at the first refused request, and stores its address in
+/// `bad`.
 ///
 /// # Safety
-/// `qp` is null or a pointer from us; `wr` is a list of valid requests, with pointers from us in
-/// them; `bad` is null or valid for writes.
+/// `qp` must be null or live; `wr` must be a list of valid requests, with live pointers in them;
+/// `bad` must be null or valid for writes.
 pub unsafe extern "C" fn post_send(
     qp: *mut ibv_qp,
     wr: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
     const CALL: &str = "ibv_post_send";
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         let handle = match qp::of(qp) {
             Ok(handle) => handle,
@@ -39,13 +40,13 @@ pub unsafe extern "C" fn post_send(
     0
 }
 
-/// Tells the program which request was refused, and why.
+/// Stores the refused request and returns the error.
 #[cold]
 #[inline(never)]
 unsafe fn refuse<T>(call: &str, error: Errno, wr: *mut T, bad: *mut *mut T) -> c_int {
-    // A program that gives no place for it does not want to know.
+    // A program that passes NULL does not need it.
     if !bad.is_null() {
-        // SAFETY: valid for writes, as our callers were promised.
+        // SAFETY: not null, so valid for writes, as the callers' contracts require.
         unsafe { bad.write(wr) };
     }
     outcome::errno_value(call, Err(error))
@@ -53,8 +54,8 @@ unsafe fn refuse<T>(call: &str, error: Errno, wr: *mut T, bad: *mut *mut T) -> c
 
 #[inline]
 unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr) -> Result<()> {
-    // SAFETY: lists and pointers in the request are valid, as the program promises; which member of
-    // a union holds follows from opcode and transport (ibv_post_send(3)).
+    // SAFETY: the program passes valid lists and pointers; opcode and transport determine the valid
+    // member of a union (ibv_post_send(3)).
     unsafe {
         let mut request = SendRequest {
             wr_id: wr.wr_id,
@@ -110,15 +111,17 @@ unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr)
     }
 }
 
-/// What a bind work request binds to what. The low eight bits of `key` become those of the window's key.
+/// Returns the window and the target of a bind work request. The low eight bits of `key` become
+/// those of the window's key.
 ///
 /// # Errors
-/// EINVAL for what is no window or no region, and for a type 1 window: those are bound by ibv_bind_mw.
+/// EINVAL for an invalid window or region, and for a type 1 window, which ibv_bind_mw binds.
 ///
 /// # Safety
-/// The window and the region are null or pointers from us.
+/// The window and the region must be null or live.
 pub unsafe fn bind<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -> Result<Bind<'a>> {
-    // SAFETY: as promised to us; the program does not use its structure while it posts.
+    // SAFETY: null or live, as the caller promises; the program does not use its structure while it
+    // posts.
     unsafe {
         let object = mw::of(window)?;
         if object.kind() != IBV_MW_TYPE_2 {
@@ -132,16 +135,17 @@ pub unsafe fn bind<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -
     }
 }
 
-/// A bind has been posted: the program reads the window's new key in `window->rkey`, as with other providers. One that was
-/// refused leaves it as it is.
+/// Stores the window's new key in `window->rkey` after a bind was posted, where the program reads
+/// it, as with other providers. A refused bind does not change it.
 ///
 /// # Errors
-/// EINVAL for what is no window.
+/// EINVAL if it is no window.
 ///
 /// # Safety
-/// The window is null or a pointer from us.
+/// The window must be null or live.
 pub unsafe fn show_key(window: *mut ibv_mw, chosen: u32) -> Result<()> {
-    // SAFETY: as promised to us; the program does not use its structure while it posts.
+    // SAFETY: null or live, as the caller promises; the program does not use its structure while it
+    // posts.
     unsafe {
         let key = mw::of(window)?.key_with(chosen);
         (&raw mut (*window).rkey).write(key);
@@ -150,7 +154,7 @@ pub unsafe fn show_key(window: *mut ibv_mw, chosen: u32) -> Result<()> {
 }
 
 unsafe fn binding<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -> Result<Bind<'a>> {
-    // SAFETY: as promised to us.
+    // SAFETY: callers promise a null or live window and region.
     let (window, region) = unsafe {
         let region = if info.mr.is_null() {
             None
@@ -169,16 +173,16 @@ unsafe fn binding<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) ->
     })
 }
 
-/// Binds a type 1 window: posts the bind and gives the window its new key at once.
+/// Binds a type 1 window: posts the bind and updates the window's key at once.
 ///
 /// # Safety
-/// `qp` and `window` are null or pointers from us; `bind` is null or valid, with a region from us.
+/// `qp` and `window` must be null or live; `bind` null or valid, with a live region.
 pub unsafe extern "C" fn bind_mw(
     qp: *mut ibv_qp,
     window: *mut ibv_mw,
     bind: *mut ibv_mw_bind,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_bind_mw", unsafe {
         qp::of(qp).and_then(|handle| {
             let bind = door::input(bind)?;
@@ -214,17 +218,18 @@ pub unsafe extern "C" fn bind_mw(
     })
 }
 
-/// Posts a list of receive requests. At the first that is refused it stops and says which.
+/// Posts a list of receive requests. Stops at the first refused request, and stores its address in
+/// `bad`.
 ///
 /// # Safety
-/// `qp` is null or a pointer from us; `wr` is a list of valid requests; `bad` is null or valid for
-/// writes.
+/// `qp` must be null or live; `wr` must be a list of valid requests; `bad` must be null or valid
+/// for writes.
 pub unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
     wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         match qp::of(qp) {
             Ok(handle) => {
@@ -238,16 +243,16 @@ pub unsafe extern "C" fn post_recv(
     }
 }
 
-/// As [`post_recv`], to a shared receive queue.
+/// Like [`post_recv`], for a shared receive queue.
 ///
 /// # Safety
-/// As for [`post_recv`].
+/// That of [`post_recv`].
 pub unsafe extern "C" fn post_srq_recv(
     srq: *mut ibv_srq,
     wr: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         match srq::of(srq) {
             Ok(srq) => post_receives("ibv_post_srq_recv", wr, bad, |wr_id, sges| {
@@ -266,7 +271,7 @@ unsafe fn post_receives(
     post: impl Fn(u64, &[ibv_sge]) -> Result<()>,
 ) -> c_int {
     let mut next = wr;
-    // SAFETY: a list of valid requests, as our callers were promised.
+    // SAFETY: callers promise a list of valid requests.
     unsafe {
         while let Some(request) = next.as_ref() {
             let posted = door::array(request.sg_list, request.num_sge)

@@ -1,19 +1,18 @@
-//! What hardware providers, and a few of rdma-core's own programs, import at the private nodes.
+//! The private symbols that hardware providers and a few of rdma-core's own programs import.
 //!
-//! Programs link libmlx5, libefa and others directly (perftest, UCX, libfabric), so these load
-//! beside us, register themselves in their constructors, and must find every name. No device of
-//! theirs ever comes: we offer none. A command therefore answers EOPNOTSUPP, and a registration
-//! does nothing.
+//! Programs link libmlx5, libefa and others directly (perftest, UCX, libfabric), so these are
+//! loaded beside this library, register themselves in their constructors, and must find every name.
+//! They never get a device, as this library offers them none. So a command returns EOPNOTSUPP, and
+//! a registration does nothing.
 //!
 //! rdma-core renames the private node when the interface changes: 34 is of v34 to v56, 57 of v57
-//! and v58, 59 of v59 to v63, 64 of v64, 65 of v65. The linker binds a symbol called `NAME@NODE`
-//! to that node, so one function can be at several; with `@@` the node is the one that linking
-//! against the library takes. Every name is at every newer node, which is more than some had; node
-//! 34 has also what came while it was the newest (`ibv_cmd_create_cq_ex2` in v52).
+//! and v58, 59 of v59 to v63, 64 of v64, 65 of v65. The linker binds a symbol called `NAME@NODE` to
+//! that node, so one function can be at several; `@@` marks the node that linking against the
+//! library uses. Every name is at every newer node, which is more than some had; node 34 also has
+//! the names added while it was the newest (`ibv_cmd_create_cq_ex2` in v52).
 //!
-//! The commands take many arguments. None is looked at, and on the ABIs that we build for the
-//! caller cleans up, so each is declared without any. `__verbs_log` is variadic: `variadic.c`
-//! defines it.
+//! The commands have many arguments. They are ignored, and on the supported ABIs the caller cleans
+//! up, so none is declared. `__verbs_log` is variadic: `variadic.c` defines it.
 
 use std::ptr;
 
@@ -26,7 +25,7 @@ use crate::query::gid_type;
 use crate::strings::wr_opcode;
 use crate::unsupported::not_offered;
 
-/// Defines a function at each of the nodes that are named, with one body.
+/// Defines a function at each of the named nodes, with one body.
 macro_rules! at_nodes {
     (@each { $($node:literal)* } $name:ident $arguments:tt $result:tt $body:block) => {
         $(at_nodes! { @one $node $name $arguments $result $body })*
@@ -53,8 +52,8 @@ macro_rules! at_nodes {
 macro_rules! disassociate {
     ($($node:literal)*) => {$(
         const _: () = {
-            /// Set by programs that want destroy calls to succeed after a device went away. Ours
-            /// does not.
+            /// Programs set it to let destroy calls succeed after a device was removed, which does
+            /// not happen here.
             #[unsafe(export_name = concat!("verbs_allow_disassociate_destroy", $node))]
             static mut AT_NODE: bool = false;
         };
@@ -66,7 +65,7 @@ disassociate! {
     "@IBVERBS_PRIVATE_65"
 }
 
-// Commands to a kernel device, of which there is none.
+// Commands for a kernel device, of which there is none.
 macro_rules! commands {
     ($nodes:ident $($name:ident)*) => {
         $(at_nodes! { $nodes $name() -> c_int {
@@ -155,7 +154,8 @@ ignored! {
 macro_rules! registrations {
     ($($name:ident)*) => {
         $(
-            /// Registers a provider, for which there is no device. The name says the node.
+            /// Registers a provider: does nothing, as there is no device for it. The name contains
+            /// the node.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name() {}
         )*
@@ -171,7 +171,7 @@ registrations! {
     verbs_register_driver_65
 }
 
-// Calls that would make a provider's object.
+// Calls that would create a provider's object.
 macro_rules! no_objects {
     ($nodes:ident $($name:ident)*) => {
         $(at_nodes! { $nodes $name() -> *mut c_void {
@@ -188,25 +188,25 @@ no_objects! { all
 // The number of attributes in a chain of command buffers: there are none.
 at_nodes! { all __ioctl_final_num_attrs(_attributes: c_uint, _link: *mut c_void) -> c_uint { 0 } }
 
-// Reads a sysfs file of a provider's device, of which there is none. `buffer` is null or has
-// `size` bytes.
+// Reads a sysfs file of a provider's device: there is none. `buffer` must be null or have `size`
+// bytes.
 at_nodes! { all ibv_read_ibdev_sysfs_file(buffer: *mut c_char, size: usize) -> c_int {
     if !buffer.is_null() && size > 0 {
-        // SAFETY: at least one byte, by the caller's promise.
+        // SAFETY: not null, so it has at least one byte, as the caller promises.
         unsafe { ptr::write(buffer, 0) };
     }
     outcome::number("ibv_read_ibdev_sysfs_file", Err(Errno::ENOENT))
 } }
 
-// The kind of a GID, in the numbering of sysfs.
+// Returns the type of a GID, in the numbering of sysfs.
 at_nodes! { all
     ibv_query_gid_type(context: *mut ibv_context, port: u8, index: u32, kind: *mut u32) -> c_int {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller promises the same as `gid_type` requires.
         unsafe { gid_type(context, port, index, kind) }
     }
 }
 
-// What came after node 34.
+// Names that came after node 34.
 commands! { newer
     ibv_cmd_alloc_dmah
     ibv_cmd_create_comp_cntr
@@ -225,7 +225,7 @@ commands! { newer
     ibv_cmd_set_err_comp_cntr
 }
 
-// The heaps that providers take DMA buffers from. None can be made, so none is destroyed.
+// The heaps for providers' dma-bufs. None can be created, so destruction does nothing.
 no_objects! { newer
     ibv_dmabuf_heap_alloc
     ibv_dmabuf_heap_cc_shared_init

@@ -1,6 +1,6 @@
 //! Queue pairs: ibv_create_qp(3), ibv_create_qp_ex(3), ibv_open_qp(3), ibv_modify_qp(3),
 //! ibv_query_qp(3), ibv_query_qp_data_in_order(3), ibv_attach_mcast(3), ibv_set_ece(3). Every queue
-//! pair is made with the extended structure; posting stands in `post` and `qp_ex`.
+//! pair has the extended structure; posting is in `post` and `qp_ex`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -19,14 +19,15 @@ use crate::{context, cq, door, outcome, pd, qp_ex, srq, xrcd};
 
 /// A queue pair.
 pub struct QpObject {
-    /// The adapter's side of it.
+    /// The adapter's object.
     pub qp: Arc<Qp>,
-    /// Shared by all who opened the same queue pair; the last to destroy it ends it.
+    /// Shared by all pointers to the same queue pair; destroying the last one destroys the queue
+    /// pair.
     opened: Arc<Opened>,
     signal_all: bool,
-    /// Asynchronous events that the program got.
+    /// Asynchronous events delivered to the program.
     pub asynchronous_events: Delivered,
-    /// Work requests in the making, if the program asked for that interface.
+    /// The batch of the extended posting interface, if the program requested it.
     pub batch: Option<Box<Batch>>,
 }
 
@@ -39,41 +40,41 @@ struct Opened {
     qp: Arc<Qp>,
 }
 
-/// Queue pairs that can be opened again, by number: the receiving sides of XRC.
+/// Queue pairs that ibv_open_qp can open, by number: the receiving sides of XRC.
 static OPEN: Mutex<BTreeMap<u32, Weak<Opened>>> = Mutex::new(BTreeMap::new());
 
 fn open_queue_pairs() -> MutexGuard<'static, BTreeMap<u32, Weak<Opened>>> {
     OPEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The handle behind a queue pair's pointer.
+/// Returns the handle of a queue pair.
 ///
 /// # Errors
-/// EINVAL for what is no queue pair.
+/// EINVAL if it is no queue pair.
 ///
 /// # Safety
-/// `qp` is null or a pointer from us, and stays one for as long as the result is used.
+/// `qp` must be null or live, and stay so while the result is used.
 #[inline]
 pub unsafe fn of<'a>(qp: *mut ibv_qp) -> Result<&'a Handle<QpObject>> {
-    // SAFETY: as promised to us; every queue pair of ours has the extended structure.
+    // SAFETY: null or live, as the caller promises; every queue pair has the extended structure.
     unsafe { Handle::of(qp.cast()) }
 }
 
 fn guard(qp: *mut ibv_qp) -> Guard {
-    // SAFETY: only addresses are computed; every caller has a pointer from us.
+    // SAFETY: only addresses are computed, from a live pointer of the caller.
     unsafe { Guard::of(&raw mut (*qp).mutex, &raw mut (*qp).cond) }
 }
 
-/// Makes a queue pair; its real sizes come back in the attributes.
+/// Creates a queue pair; stores its actual sizes in the attributes.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+/// `pd` must be null or live; `attributes` must be null or valid, with live pointers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_qp(
     pd: *mut ibv_pd,
     attributes: *mut ibv_qp_init_attr,
 ) -> *mut ibv_qp {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_qp", unsafe {
         door::in_out(attributes).and_then(|attributes| {
             pd::of(pd)?;
@@ -100,22 +101,22 @@ fn extend(plain: &ibv_qp_init_attr) -> ibv_qp_init_attr_ex {
     }
 }
 
-/// The slot behind ibv_create_qp_ex.
+/// Slot of ibv_create_qp_ex.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+/// `context` must be null or live; `attributes` must be null or valid, with live pointers.
 pub unsafe extern "C" fn create_qp_ex(
     context: *mut ibv_context,
     attributes: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_qp_ex", unsafe {
         door::in_out(attributes).and_then(|attributes| create(context, attributes))
     })
 }
 
 /// # Safety
-/// `context` is null or a pointer from us, as are those in the attributes.
+/// `context` and the pointers in the attributes must be null or live.
 unsafe fn create(
     context: *mut ibv_context,
     attributes: &mut ibv_qp_init_attr_ex,
@@ -126,7 +127,7 @@ unsafe fn create(
         | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     let mask = attributes.comp_mask;
     let has = |bit| mask & bit != 0;
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     let opened = unsafe { &context::of(context)?.object.context };
     if mask & !KNOWN != 0 {
         return Err(refused!(
@@ -155,7 +156,7 @@ unsafe fn create(
             .max_inline_data
             .max(qp_ex::inline_needed(attributes.send_ops_flags));
     }
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     let init = unsafe {
         QpInit {
             kind: attributes.qp_type,
@@ -208,7 +209,7 @@ unsafe fn create(
         batch: extended.then(|| Box::new(Batch::new(attributes.send_ops_flags))),
     };
     let pointer = hand_out(base, object);
-    // SAFETY: just made.
+    // SAFETY: just created, so it is live.
     unsafe {
         of(pointer)?
             .object
@@ -225,22 +226,22 @@ fn hand_out(qp_base: ibv_qp, object: QpObject) -> *mut ibv_qp {
     };
     qp_ex::fill(&mut c);
     let pointer = Handle::create(c, object).cast::<ibv_qp>();
-    // SAFETY: just made, used by nobody yet.
+    // SAFETY: just created, and not in use yet.
     unsafe { guard(pointer).initialise() };
     pointer
 }
 
-/// The slot behind ibv_open_qp: another pointer to a queue pair that this process has, the
-/// receiving side of XRC. Its asynchronous events go to who made it.
+/// Slot of ibv_open_qp: returns another pointer to an XRC receive queue pair of this process. Its
+/// asynchronous events go to the pointer of its creation.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+/// `context` must be null or live; `attributes` null or valid, with live pointers.
 pub unsafe extern "C" fn open_qp(
     context: *mut ibv_context,
     attributes: *mut ibv_qp_open_attr,
 ) -> *mut ibv_qp {
     const NEEDED: u32 = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_open_qp", unsafe {
         context::of(context).and_then(|_| {
             let attributes = door::input(attributes)?;
@@ -294,30 +295,30 @@ pub unsafe extern "C" fn open_qp(
     })
 }
 
-/// The extended pointer of a queue pair that was made for it, else NULL.
+/// Returns the extended pointer of a queue pair that was created for it, else NULL.
 ///
 /// # Safety
-/// `qp` is null or a pointer from us.
+/// `qp` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     match unsafe { of(qp) } {
         Ok(handle) if handle.object.batch.is_some() => handle.c(),
         _ => std::ptr::null_mut(),
     }
 }
 
-/// Changes state and attributes: all or nothing.
+/// Changes state and attributes, all or none.
 ///
 /// # Safety
-/// `qp` is null or a pointer from us; `attributes` is null or valid.
+/// `qp` must be null or live; `attributes` must be null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_qp(
     qp: *mut ibv_qp,
     attributes: *mut ibv_qp_attr,
     mask: c_int,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_modify_qp", unsafe {
         of(qp).and_then(|handle| {
             let attributes = door::input(attributes)?;
@@ -330,10 +331,10 @@ pub unsafe extern "C" fn ibv_modify_qp(
     })
 }
 
-/// The attributes now, and those of its making. All are filled in, whatever the mask selects.
+/// Returns the current attributes and the initial ones. All are filled in, regardless of the mask.
 ///
 /// # Safety
-/// `qp` is null or a pointer from us; `attributes` and `init` are null or valid for writes.
+/// `qp` must be null or live; `attributes` and `init` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_qp(
     qp: *mut ibv_qp,
@@ -341,7 +342,7 @@ pub unsafe extern "C" fn ibv_query_qp(
     _mask: c_int,
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_qp", unsafe {
         of(qp).and_then(|handle| {
             let now = handle.object.qp.query();
@@ -362,26 +363,26 @@ pub unsafe extern "C" fn ibv_query_qp(
     })
 }
 
-/// Ends a queue pair, when all its events are acknowledged. Fails while it is attached to a
+/// Destroys a queue pair after all its events are acknowledged. Fails while it is attached to a
 /// multicast group.
 ///
 /// # Safety
-/// `qp` is null or a pointer from us, and this is its last use but for acknowledgements.
+/// `qp` must be null or live, and only be used for acknowledgements afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_destroy_qp",
         unsafe { of(qp) }.and_then(|handle| {
             {
-                // Under this lock nobody opens it again meanwhile.
+                // The lock prevents that it is opened again meanwhile.
                 let mut open = open_queue_pairs();
                 if Arc::strong_count(&handle.object.opened) == 1 {
                     handle.object.qp.destroy()?;
                     open.remove(&handle.object.qp.number());
                 }
             }
-            // SAFETY: a pointer from us, in its last use once the events are acknowledged.
+            // SAFETY: live, and not used again once the events are acknowledged.
             unsafe {
                 let counter = &raw const (*qp).events_completed;
                 guard(qp).wait(counter, &handle.object.asynchronous_events);
@@ -395,9 +396,9 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
 /// Acknowledges an asynchronous event.
 ///
 /// # Safety
-/// `qp` is null or a pointer from us.
+/// `qp` must be null or live.
 pub unsafe fn acknowledge_asynchronous(qp: *mut ibv_qp) {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         if of(qp).is_ok() {
             guard(qp).acknowledge(&raw mut (*qp).events_completed, 1);
@@ -405,8 +406,8 @@ pub unsafe fn acknowledge_asynchronous(qp: *mut ibv_qp) {
     }
 }
 
-/// Whether data of one work request appears in memory in order: nobody promises that of the copies
-/// that the adapter makes.
+/// Returns 0: the adapter's copies do not guarantee that the data of a work request appears in
+/// memory in order.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_query_qp_data_in_order(
     _qp: *mut ibv_qp,
@@ -419,43 +420,44 @@ pub extern "C" fn ibv_query_qp_data_in_order(
 /// Attaches a datagram queue pair to a multicast group.
 ///
 /// # Safety
-/// `qp` is null or a pointer from us; `gid` is null or valid.
+/// `qp` must be null or live; `gid` must be null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_attach_mcast(
     qp: *mut ibv_qp,
     gid: *const ibv_gid,
     _lid: u16,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_attach_mcast", unsafe {
         of(qp).and_then(|handle| handle.object.qp.attach(*door::input(gid)?))
     })
 }
 
-/// Detaches it.
+/// Detaches a queue pair from a multicast group.
 ///
 /// # Safety
-/// `qp` is null or a pointer from us; `gid` is null or valid.
+/// `qp` must be null or live; `gid` must be null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_detach_mcast(
     qp: *mut ibv_qp,
     gid: *const ibv_gid,
     _lid: u16,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_detach_mcast", unsafe {
         of(qp).and_then(|handle| handle.object.qp.detach(*door::input(gid)?))
     })
 }
 
-/// Enhanced connection establishment has no options here. That of no vendor sets none, which
-/// librdmacm does for each connection: it has rdma-core's answer, and is no refusal to report.
+/// Fails: there are no options of enhanced connection establishment. Vendor 0 sets no options,
+/// which librdmacm does for each connection: it gets rdma-core's result, without a report of a
+/// refusal.
 ///
 /// # Safety
-/// `ece` is null or valid.
+/// `ece` must be null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     if unsafe { ece.as_ref() }.is_some_and(|ece| ece.vendor_id == 0) {
         outcome::absent(Errno(libc::EOPNOTSUPP));
         return libc::EOPNOTSUPP;
@@ -469,14 +471,14 @@ pub unsafe extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_i
     )
 }
 
-/// Enhanced connection establishment has no options here; a vendor of 0 says so too. Not reported
-/// as a refusal: librdmacm asks this of every queue pair that it connects.
+/// Returns vendor 0: there are no options of enhanced connection establishment. Not reported as a
+/// refusal, as librdmacm queries every queue pair that it connects.
 ///
 /// # Safety
-/// `ece` is null or valid for writes.
+/// `ece` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     match unsafe { door::output(ece, ibv_ece::default()) } {
         Ok(()) => {
             outcome::absent(Errno(libc::EOPNOTSUPP));

@@ -1,10 +1,10 @@
 //! The extended posting interface (ibv_wr_post(3)): `ibv_wr_start`, builders, setters,
-//! `ibv_wr_complete`. The functions stand in the queue pair's own structure; the header's inline
-//! functions call them there.
+//! `ibv_wr_complete`. The functions are in the queue pair's structure, where the header's inline
+//! functions call them.
 //!
-//! Between start and complete or abort the queue pair's [`Batch`] belongs to one thread. A builder
-//! appends a request to it, a setter completes the last one; nothing is executed, and nothing can
-//! fail visibly, until `wr_complete` posts all of them or none.
+//! Between start and complete or abort, the queue pair's [`Batch`] belongs to one thread. A builder
+//! appends a request to it, a setter changes the last one; nothing is executed or reported until
+//! `wr_complete` posts all requests or none.
 
 use libc::{c_int, c_void};
 use verbena_abi::*;
@@ -30,10 +30,10 @@ const RELIABLE: u64 = UNRELIABLE
     | IBV_QP_EX_WITH_FLUSH
     | IBV_QP_EX_WITH_ATOMIC_WRITE;
 
-/// Bytes of an atomic write's value, which the program hands over inline.
+/// Bytes of an atomic write's value, which is inline data.
 const ATOMIC_WRITE_LENGTH: usize = 8;
 
-/// Whether a queue pair of this type can do all of these operations.
+/// Checks that a queue pair of this type supports all of these operations.
 ///
 /// # Errors
 /// EOPNOTSUPP if not.
@@ -55,7 +55,7 @@ pub fn check_operations(kind: ibv_qp_type, operations: u64) -> Result<()> {
     }
 }
 
-/// How much inline data the operations need of themselves.
+/// Returns the bytes of inline data that the operations themselves need.
 pub fn inline_needed(operations: u64) -> u32 {
     if operations & IBV_QP_EX_WITH_ATOMIC_WRITE != 0 {
         ATOMIC_WRITE_LENGTH as u32
@@ -90,34 +90,35 @@ pub fn fill(c: &mut ibv_qp_ex) {
     c.wr_flush = Some(wr_flush);
 }
 
-/// The queue pair's batch, if it was made with this interface.
+/// Returns the queue pair's batch, if it was created with this interface.
 ///
 /// # Safety
-/// `qp` is the structure that holds the slot, as the header calls it.
+/// `qp` must be the structure that holds the slot, as the header passes it.
 #[inline]
 unsafe fn batch<'a>(qp: *mut ibv_qp_ex) -> Option<&'a Batch> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises the structure that holds the slot.
     unsafe { Handle::<QpObject>::known(qp) }
         .object
         .batch
         .as_deref()
 }
 
-/// The requests in the making.
+/// Returns the collected requests.
 ///
 /// # Safety
-/// As for [`batch`], and the calling thread is between `wr_start` and the batch's end.
+/// That of [`batch`]; and the calling thread must be between `wr_start` and the batch's end.
 #[inline]
 unsafe fn work<'a>(qp: *mut ibv_qp_ex) -> Option<&'a mut Work> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises the structure that holds the slot, and that this thread owns the
+    // batch.
     unsafe { batch(qp).map(|batch| batch.work()) }
 }
 
-/// Appends a request for `opcode`, which needs the `operation` flag, with what the program set in
-/// the structure.
+/// Appends a request for `opcode`, which requires the `operation` flag, with the fields that the
+/// program has set in the structure.
 ///
 /// # Safety
-/// As for [`work`].
+/// That of [`work`].
 #[inline]
 unsafe fn build(
     qp: *mut ibv_qp_ex,
@@ -125,7 +126,8 @@ unsafe fn build(
     operation: u64,
     set: impl FnOnce(&mut Request),
 ) {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises the structure that holds the slot, and that this thread owns the
+    // batch.
     unsafe {
         let Some(batch) = batch(qp) else { return };
         let work = batch.work();
@@ -138,7 +140,7 @@ unsafe fn build(
                 )
             });
         }
-        // Inline data has its own setter here; the flag means nothing.
+        // Inline data has its own setter here; the flag has no meaning.
         let flags = (*qp).wr_flags & !IBV_SEND_INLINE;
         let mut request = Request::new((*qp).wr_id, opcode, flags);
         set(&mut request);
@@ -152,7 +154,7 @@ macro_rules! builders {
         |$request:ident| $set:block
     )*) => {$(
         unsafe extern "C" fn $name(qp: *mut ibv_qp_ex, $($argument: $type),*) {
-            // SAFETY: as the header's contract has it.
+            // SAFETY: the header passes the structure and the program's valid arguments.
             unsafe { build(qp, $opcode, $operation, |$request| $set) }
         }
     )*};
@@ -212,12 +214,12 @@ unsafe extern "C" fn wr_flush(
     placement: u8,
     selectivity: u8,
 ) {
-    // SAFETY: as the header's contract has it.
+    // SAFETY: the header passes the structure and the program's valid arguments.
     unsafe {
         let Some(work) = work(qp) else { return };
         let is_known = placement & !(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) == 0;
         let is_level = matches!(selectivity, IBV_FLUSH_RANGE | IBV_FLUSH_MR);
-        // A message's length, as that of every request, for it travels in the same field.
+        // The length of a flush is limited like every message's, as it is in the same header field.
         let is_message = length <= verbena_hca::device::MAX_MESSAGE as usize;
         if placement == 0 || !is_known || !is_level || !is_message {
             work.fail(|| {
@@ -244,7 +246,7 @@ unsafe extern "C" fn wr_bind_mw(
     key: u32,
     info: *const ibv_mw_bind_info,
 ) {
-    // SAFETY: as the header's contract has it: `info` is valid during the call.
+    // SAFETY: the header passes the structure; `info` is null or valid during the call.
     unsafe {
         let Some(work) = work(qp) else { return };
         let place = work.add_bind(window, key, info.as_ref().copied().unwrap_or_default());
@@ -260,7 +262,7 @@ unsafe extern "C" fn wr_atomic_write(
     remote_address: u64,
     value: *const c_void,
 ) {
-    // SAFETY: as the header's contract has it: `value` is 8 bytes, valid during the call.
+    // SAFETY: the header passes the structure; `value` has 8 bytes, valid during the call.
     unsafe {
         build(
             qp,
@@ -283,7 +285,7 @@ unsafe extern "C" fn wr_set_ud_addr(
     remote_qpn: u32,
     remote_qkey: u32,
 ) {
-    // SAFETY: as the header's contract has it.
+    // SAFETY: the header passes the structure and the program's valid arguments.
     if let Some(last) = unsafe { work(qp) }.and_then(Work::last) {
         last.address = address;
         last.remote_qpn = remote_qpn;
@@ -292,21 +294,21 @@ unsafe extern "C" fn wr_set_ud_addr(
 }
 
 unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, remote_srqn: u32) {
-    // SAFETY: as the header's contract has it.
+    // SAFETY: the header passes the structure and the program's valid arguments.
     if let Some(last) = unsafe { work(qp) }.and_then(Work::last) {
         last.srq = remote_srqn;
     }
 }
 
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
-    // SAFETY: as the header's contract has it.
+    // SAFETY: the header passes the structure and the program's valid arguments.
     if let Some(work) = unsafe { work(qp) } {
         work.set_buffers(&[ibv_sge { addr, length, lkey }]);
     }
 }
 
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_sge) {
-    // SAFETY: as the header's contract has it.
+    // SAFETY: the header passes the structure and the program's valid arguments.
     unsafe {
         if let Some(work) = work(qp) {
             match crate::door::array(list, count) {
@@ -318,7 +320,7 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *co
 }
 
 unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, data: *mut c_void, length: usize) {
-    // SAFETY: as the header's contract has it.
+    // SAFETY: the header passes the structure and the program's valid arguments.
     unsafe {
         if let Some(work) = work(qp) {
             work.set_inline([(data.cast_const().cast(), length)].into_iter());
@@ -331,7 +333,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
     count: usize,
     list: *const ibv_data_buf,
 ) {
-    // SAFETY: as the header's contract has it.
+    // SAFETY: the header passes the structure and the program's valid arguments.
     unsafe {
         if let Some(work) = work(qp) {
             match crate::door::array(list, count) {
@@ -347,23 +349,23 @@ unsafe extern "C" fn wr_set_inline_data_list(
 
 /// Begins a batch.
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
-    // SAFETY: as the header's contract has it.
+    // SAFETY: the header passes the structure and the program's valid arguments.
     if let Some(batch) = unsafe { batch(qp) } {
         batch.begin();
     }
 }
 
-/// Forgets the batch.
+/// Drops the batch.
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
-    // SAFETY: as the header's contract has it.
+    // SAFETY: the header passes the structure and the program's valid arguments.
     if let Some(batch) = unsafe { batch(qp) } {
         batch.abort();
     }
 }
 
-/// Posts the batch: all of it, or nothing and the reason.
+/// Posts the batch: all of it, or nothing with an error.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
-    // SAFETY: as the header's contract has it.
+    // SAFETY: the header passes the structure and the program's valid arguments.
     unsafe {
         let object = &Handle::<QpObject>::known(qp).object;
         let Some(batch) = object.batch.as_deref() else {

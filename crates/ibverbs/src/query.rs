@@ -1,4 +1,4 @@
-//! Questions to an open device: ibv_query_device(3), ibv_query_port(3), ibv_query_gid(3),
+//! Queries of an open device: ibv_query_device(3), ibv_query_port(3), ibv_query_gid(3),
 //! ibv_query_gid_ex(3), ibv_query_gid_table(3), ibv_query_pkey(3), ibv_get_pkey_index(3),
 //! ibv_query_rt_values_ex(3), ibv_query_port_speed(3).
 
@@ -12,37 +12,37 @@ use verbena_hca::sys::clock;
 
 use crate::{attributes, context, door, outcome};
 
-/// The host's number of a port of the device that `context` has open.
+/// Returns the host's number of a port of the device that `context` has opened.
 ///
 /// # Errors
 /// EINVAL for a port that the device does not have.
 ///
 /// # Safety
-/// `context` is null or a pointer from us.
+/// `context` must be null or live.
 unsafe fn port_of(context: *mut ibv_context, port: impl Into<u32>) -> Result<u8> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { context::device(context) }.and_then(|device| device.port("port", port))
 }
 
-/// The device's attributes.
+/// Returns the device's attributes.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or valid for writes.
+/// `context` must be null or live; `attributes` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_device(
     context: *mut ibv_context,
     attributes: *mut ibv_device_attr,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_device", unsafe {
         context::device(context).and_then(|device| door::output(attributes, device.attributes()))
     })
 }
 
-/// The slot behind ibv_query_device_ex: as much of the attributes as the program's header knows.
+/// Slot of ibv_query_device_ex: returns as much of the attributes as the program's header declares.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `input` is null or valid; `attributes` is null or has
+/// `context` must be null or live; `input` must be null or valid; `attributes` must be null or have
 /// `size` bytes.
 pub unsafe extern "C" fn query_device_ex(
     context: *mut ibv_context,
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn query_device_ex(
     attributes: *mut ibv_device_attr_ex,
     size: usize,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_device_ex", unsafe {
         context::device(context).and_then(|device| {
             if input.as_ref().is_some_and(|input| input.comp_mask != 0) {
@@ -64,35 +64,35 @@ pub unsafe extern "C" fn query_device_ex(
     })
 }
 
-/// What the exported `ibv_query_port` fills: the structure as it was before `port_cap_flags2`.
-/// Callers of today zero the rest themselves and then ask through the slot.
+/// Bytes that the exported `ibv_query_port` fills: the structure as it was before
+/// `port_cap_flags2`. Current callers zero the rest themselves and use the slot.
 const COMPATIBLE_PORT_SIZE: usize = std::mem::offset_of!(ibv_port_attr, port_cap_flags2);
 
-/// The port's attributes, as programs and `dlsym` users know them that do not ask through the slot.
+/// Returns the port's attributes, for programs and `dlsym` users that do not use the slot.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or valid for writes.
+/// `context` must be null or live; `attributes` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_port(
     context: *mut ibv_context,
     port: u8,
     attributes: *mut ibv_port_attr,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { query_port(context, port, attributes, COMPATIBLE_PORT_SIZE) }
 }
 
-/// The slot behind ibv_query_port: as much of the attributes as the program's header knows.
+/// Slot of ibv_query_port: returns as much of the attributes as the program's header declares.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or has `size` bytes.
+/// `context` must be null or live; `attributes` must be null or have `size` bytes.
 pub unsafe extern "C" fn query_port(
     context: *mut ibv_context,
     port: u8,
     attributes: *mut ibv_port_attr,
     size: usize,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_port", unsafe {
         port_of(context, port).and_then(|port| {
             context::of(context)?.object.context.process.look_at_ports();
@@ -101,26 +101,26 @@ pub unsafe extern "C" fn query_port(
     })
 }
 
-/// The port's rate in units of 100 Mb/s.
+/// Returns the port's rate in units of 100 Mb/s.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `speed` is null or valid for writes.
+/// `context` must be null or live; `speed` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_port_speed(
     context: *mut ibv_context,
     port: u32,
     speed: *mut u64,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_port_speed", unsafe {
         port_of(context, port).and_then(|port| door::output(speed, device::rate(port).speed))
     })
 }
 
-/// An entry of the GID table. Returns -1 if there is none.
+/// Returns an entry of the GID table, or -1 if there is none.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `gid` is null or valid for writes.
+/// `context` must be null or live; `gid` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_gid(
     context: *mut ibv_context,
@@ -128,21 +128,21 @@ pub unsafe extern "C" fn ibv_query_gid(
     index: c_int,
     gid: *mut ibv_gid,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::minus_one("ibv_query_gid", unsafe {
         port_of(context, port).and_then(|port| {
             let index = check_index(index, GIDS)?;
-            // An entry of the table that holds none reads as zeros.
+            // An empty entry of the table reads as zeros.
             door::output(gid, gid_at(port, index).unwrap_or_default())
         })
     })
 }
 
-/// ibv_query_gid_type, which only rdma-core's own programs call: the kind of a GID, in the
+/// ibv_query_gid_type, which only rdma-core's own programs call: returns the type of a GID, in the
 /// numbering of sysfs.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `kind` is null or valid for writes.
+/// `context` must be null or live; `kind` must be null or valid for writes.
 pub unsafe fn gid_type(context: *mut ibv_context, port: u8, index: u32, kind: *mut u32) -> c_int {
     /// InfiniBand and RoCE v1 share a number there.
     const SYSFS_IB_OR_ROCE_V1: u32 = 0;
@@ -151,7 +151,7 @@ pub unsafe fn gid_type(context: *mut ibv_context, port: u8, index: u32, kind: *m
         true => SYSFS_ROCE_V2,
         false => SYSFS_IB_OR_ROCE_V1,
     };
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::minus_one("ibv_query_gid_type", unsafe {
         port_of(context, port)
             .and_then(|_| check_index(index, GIDS))
@@ -159,7 +159,7 @@ pub unsafe fn gid_type(context: *mut ibv_context, port: u8, index: u32, kind: *m
     })
 }
 
-/// An entry of the table of one of the host's ports.
+/// Returns an entry of the table of one of the host's ports.
 fn gid_entry(port: u8, index: usize) -> Option<ibv_gid_entry> {
     gid_at(port, index).map(|gid| ibv_gid_entry {
         gid,
@@ -173,10 +173,10 @@ fn gid_entry(port: u8, index: usize) -> Option<ibv_gid_entry> {
     })
 }
 
-/// An entry of the GID table with what belongs to it.
+/// Returns an entry of the GID table with its properties.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `entry` is null or has `size` bytes.
+/// `context` must be null or live; `entry` must be null or have `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ibv_query_gid_ex(
     context: *mut ibv_context,
@@ -186,24 +186,24 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     flags: u32,
     size: usize,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_gid_ex", unsafe {
         context::of(context)
             .and_then(|_| no_flags(flags))
             .and_then(|()| port_of(context, port))
             .and_then(|port| {
                 let index = check_index(index, GIDS)?;
-                // ibv_query_gid_ex(3): ENODATA where the table holds none.
+                // ibv_query_gid_ex(3): ENODATA for an empty entry.
                 let found = gid_entry(port, index).ok_or(Errno(libc::ENODATA))?;
                 door::output_sized(entry, size, &found)
             })
     })
 }
 
-/// All valid entries of the GID tables. Returns their number, or the negative error.
+/// Returns all valid entries of the GID tables. Returns their number, or the negative error.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `entries` has room for `max` entries of `size` bytes.
+/// `context` must be null or live; `entries` must have room for `max` entries of `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ibv_query_gid_table(
     context: *mut ibv_context,
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     flags: u32,
     size: usize,
 ) -> ssize_t {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::count_or_negative("ibv_query_gid_table", unsafe {
         context::device(context)
             .and_then(|device| no_flags(flags).map(|()| device))
@@ -227,7 +227,8 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
                     ));
                 }
                 for (place, entry) in found.iter().enumerate() {
-                    // The program's entries are `size` bytes apart, whatever we know of them.
+                    // The program's entries are `size` bytes apart, independent of the size known
+                    // here.
                     door::output_sized(entries.wrapping_byte_add(place * size), size, entry)?;
                 }
                 Ok(found.len() as ssize_t)
@@ -235,10 +236,10 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     })
 }
 
-/// An entry of the P_Key table, in network byte order. Returns -1 if there is none.
+/// Returns an entry of the P_Key table, in network byte order, or -1 if there is none.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `pkey` is null or valid for writes.
+/// `context` must be null or live; `pkey` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_pkey(
     context: *mut ibv_context,
@@ -246,7 +247,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
     index: c_int,
     pkey: *mut u16,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::minus_one("ibv_query_pkey", unsafe {
         port_of(context, port)
             .and_then(|_| check_index(index, PKEYS))
@@ -254,17 +255,17 @@ pub unsafe extern "C" fn ibv_query_pkey(
     })
 }
 
-/// Where a P_Key (in network byte order) stands in the table, or -1.
+/// Returns the index of a P_Key (in network byte order) in the table, or -1.
 ///
 /// # Safety
-/// `context` is null or a pointer from us.
+/// `context` must be null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_pkey_index(
     context: *mut ibv_context,
     port: u8,
     pkey: u16,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::number("ibv_get_pkey_index", unsafe { port_of(context, port) }.and_then(|_| {
         if pkey == PKEY.to_be() {
             Ok(0)
@@ -278,22 +279,22 @@ pub unsafe extern "C" fn ibv_get_pkey_index(
     }))
 }
 
-/// The slot behind ibv_query_rt_values_ex: the device's clock, the one that stamps completions.
+/// Slot of ibv_query_rt_values_ex: returns the device's clock, which stamps completions.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `values` is null or valid.
+/// `context` must be null or live; `values` must be null or valid.
 pub unsafe extern "C" fn query_rt_values(
     context: *mut ibv_context,
     values: *mut ibv_values_ex,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_rt_values_ex", unsafe {
         context::of(context).and_then(|_| {
             let values = door::in_out(values)?;
-            // What was asked for and is not known stays unanswered, as the man page has it.
+            // Unknown values are not filled in, as in the man page.
             let known = values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK;
             if known != 0 {
-                // The raw clock's ticks are nanoseconds; the structure carries them as such.
+                // The raw clock's ticks are nanoseconds.
                 values.raw_clock = timespec {
                     tv_sec: 0,
                     tv_nsec: clock::now() as _,

@@ -31,7 +31,7 @@ const RATES: [(ibv_rate, Option<c_int>, c_int); 23] = [
     (IBV_RATE_1200_GBPS, Some(480), 1_275_000),
 ];
 
-/// The multiple of 2.5 Gb/s, or -1.
+/// Returns the multiple of 2.5 Gb/s, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_rate_to_mult(rate: ibv_rate) -> c_int {
     find(|&(of, ..)| of == rate)
@@ -39,19 +39,19 @@ pub extern "C" fn ibv_rate_to_mult(rate: ibv_rate) -> c_int {
         .unwrap_or(-1)
 }
 
-/// The rate of a multiple of 2.5 Gb/s, or IBV_RATE_MAX.
+/// Returns the rate for a multiple of 2.5 Gb/s, or IBV_RATE_MAX.
 #[unsafe(no_mangle)]
 pub extern "C" fn mult_to_ibv_rate(multiple: c_int) -> ibv_rate {
     find(|&(_, of, _)| of == Some(multiple)).map_or(IBV_RATE_MAX, |(rate, ..)| rate)
 }
 
-/// The rate in Mb/s, or -1.
+/// Returns the rate in Mb/s, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_rate_to_mbps(rate: ibv_rate) -> c_int {
     find(|&(of, ..)| of == rate).map_or(-1, |(.., mbps)| mbps)
 }
 
-/// The rate of so many Mb/s, or IBV_RATE_MAX.
+/// Returns the rate for a number of Mb/s, or IBV_RATE_MAX.
 #[unsafe(no_mangle)]
 pub extern "C" fn mbps_to_ibv_rate(mbps: c_int) -> ibv_rate {
     find(|&(.., of)| of == mbps).map_or(IBV_RATE_MAX, |(rate, ..)| rate)

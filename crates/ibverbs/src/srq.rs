@@ -1,5 +1,5 @@
 //! Shared receive queues: ibv_create_srq(3), ibv_create_srq_ex(3), ibv_modify_srq(3),
-//! ibv_query_srq(3), ibv_get_srq_num(3), ibv_post_srq_ops(3). Posting receives stands in `post`.
+//! ibv_query_srq(3), ibv_get_srq_num(3), ibv_post_srq_ops(3). Posting of receives is in `post`.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::{context, cq, door, outcome, pd, xrcd};
 
 /// A shared receive queue.
 pub struct SrqObject {
-    /// The adapter's side of it.
+    /// The adapter's object.
     pub srq: Arc<Srq>,
-    /// Asynchronous events that the program got.
+    /// Asynchronous events delivered to the program.
     pub asynchronous_events: Delivered,
 }
 
@@ -26,64 +26,64 @@ impl Object for SrqObject {
     const TAG: [u8; 4] = *b"srq ";
 }
 
-/// The adapter's queue behind a pointer.
+/// Returns the adapter's object behind a pointer.
 ///
 /// # Errors
-/// EINVAL for what is no shared receive queue.
+/// EINVAL if it is no shared receive queue.
 ///
 /// # Safety
-/// `srq` is null or a pointer from us, and stays one for as long as the result is used.
+/// `srq` must be null or live, and stay so while the result is used.
 #[inline]
 pub unsafe fn of<'a>(srq: *mut ibv_srq) -> Result<&'a Arc<Srq>> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { Handle::<SrqObject>::of(srq) }.map(|handle| &handle.object.srq)
 }
 
-/// As [`of`], where null means that there is none.
+/// Like [`of`], but returns `None` for null.
 ///
 /// # Errors
-/// EINVAL for what is neither null nor a shared receive queue.
+/// EINVAL if it is neither null nor a shared receive queue.
 ///
 /// # Safety
-/// As for [`of`].
+/// That of [`of`].
 pub unsafe fn optional<'a>(srq: *mut ibv_srq) -> Result<Option<&'a Arc<Srq>>> {
     if srq.is_null() {
         return Ok(None);
     }
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { of(srq) }.map(Some)
 }
 
 fn guard(c: *mut ibv_srq) -> Guard {
-    // SAFETY: only addresses are computed; every caller has a pointer from us.
+    // SAFETY: only addresses are computed, from a live pointer of the caller.
     unsafe { Guard::of(&raw mut (*c).mutex, &raw mut (*c).cond) }
 }
 
-/// Makes a basic queue; its real size comes back in the attributes.
+/// Creates a basic queue; stores its actual size in the attributes.
 ///
 /// # Safety
-/// `pd` is null or a pointer from us; `attributes` is null or valid.
+/// `pd` must be null or live; `attributes` must be null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_srq(
     pd: *mut ibv_pd,
     attributes: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_srq", unsafe {
         door::in_out(attributes)
             .and_then(|attributes| create(pd, attributes.srq_context, &mut attributes.attr, None))
     })
 }
 
-/// The slot behind ibv_create_srq_ex.
+/// Slot of ibv_create_srq_ex.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or valid, with pointers from us.
+/// `context` must be null or live; `attributes` must be null or valid, with live pointers.
 pub unsafe extern "C" fn create_srq_ex(
     context: *mut ibv_context,
     attributes: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_srq_ex", unsafe {
         context::of(context)
             .and_then(|_| door::in_out(attributes))
@@ -109,7 +109,7 @@ unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_sr
     let xrc = match kind {
         IBV_SRQT_BASIC => None,
         IBV_SRQT_XRC if has(XRC) => {
-            // SAFETY: pointers from us, as promised to our caller.
+            // SAFETY: callers promise null or live pointers in the attributes.
             let (xrcd, cq) = unsafe {
                 (
                     xrcd::of(attributes.xrcd)?,
@@ -137,7 +137,7 @@ unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_sr
             ));
         }
     };
-    // SAFETY: as promised to our caller.
+    // SAFETY: callers promise null or live pointers in the attributes.
     unsafe {
         create(
             attributes.pd,
@@ -156,7 +156,7 @@ unsafe fn create(
     attributes: &mut ibv_srq_attr,
     xrc: Option<XrcParts>,
 ) -> Result<*mut ibv_srq> {
-    // SAFETY: a pointer from us, as promised to our callers.
+    // SAFETY: callers promise a null or live `pd`.
     let (domain, context) = unsafe { (pd::of(pd)?, pd::context_of(pd)) };
     let srq = Srq::create(domain, attributes.max_wr, attributes.max_sge, xrc)?;
     let actual = srq.query();
@@ -174,7 +174,7 @@ unsafe fn create(
         asynchronous_events: Delivered::default(),
     };
     let pointer = Handle::create(c, object);
-    // SAFETY: just made.
+    // SAFETY: just created, so it is live.
     unsafe {
         guard(pointer).initialise();
         of(pointer)?.set_cookie(pointer as usize);
@@ -185,14 +185,14 @@ unsafe fn create(
 /// Changes size or limit.
 ///
 /// # Safety
-/// `srq` is null or a pointer from us; `attributes` is null or valid.
+/// `srq` must be null or live; `attributes` must be null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_srq(
     srq: *mut ibv_srq,
     attributes: *mut ibv_srq_attr,
     mask: c_int,
 ) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_modify_srq", unsafe {
         of(srq).and_then(|srq| {
             let attributes = door::input(attributes)?;
@@ -209,24 +209,24 @@ pub unsafe extern "C" fn ibv_modify_srq(
     })
 }
 
-/// Size, buffers a request, limit.
+/// Returns size, buffers per request and limit.
 ///
 /// # Safety
-/// `srq` is null or a pointer from us; `attributes` is null or valid for writes.
+/// `srq` must be null or live; `attributes` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attributes: *mut ibv_srq_attr) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_srq", unsafe {
         of(srq).and_then(|srq| door::output(attributes, srq.query()))
     })
 }
 
-/// The slot behind ibv_get_srq_num: the number by which XRC senders name the queue.
+/// Slot of ibv_get_srq_num: returns the number by which XRC senders address the queue.
 ///
 /// # Safety
-/// `srq` is null or a pointer from us; `number` is null or valid for writes.
+/// `srq` must be null or live; `number` must be null or valid for writes.
 pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_get_srq_num", unsafe {
         of(srq).and_then(|srq| match srq.number() {
             0 => Err(refused!(
@@ -238,18 +238,18 @@ pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_i
     })
 }
 
-/// Ends a queue, when all its events are acknowledged. Fails while queue pairs use it.
+/// Destroys a queue after all its events are acknowledged. Fails while queue pairs use it.
 ///
 /// # Safety
-/// `srq` is null or a pointer from us, and this is its last use but for acknowledgements.
+/// `srq` must be null or live, and only be used for acknowledgements afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_destroy_srq",
         unsafe { Handle::<SrqObject>::of(srq) }.and_then(|handle| {
             handle.object.srq.destroy()?;
-            // SAFETY: a pointer from us, in its last use once the events are acknowledged.
+            // SAFETY: live, and not used again once the events are acknowledged.
             unsafe {
                 let counter = &raw const (*srq).events_completed;
                 guard(srq).wait(counter, &handle.object.asynchronous_events);
@@ -263,9 +263,9 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
 /// Acknowledges an asynchronous event.
 ///
 /// # Safety
-/// `srq` is null or a pointer from us.
+/// `srq` must be null or live.
 pub unsafe fn acknowledge_asynchronous(srq: *mut ibv_srq) {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe {
         if of(srq).is_ok() {
             guard(srq).acknowledge(&raw mut (*srq).events_completed, 1);
@@ -273,18 +273,18 @@ pub unsafe fn acknowledge_asynchronous(srq: *mut ibv_srq) {
     }
 }
 
-/// The slot behind ibv_post_srq_ops. Its operations are all of tag matching, which no queue of ours
-/// has: the first is refused.
+/// Slot of ibv_post_srq_ops. All its operations are for tag matching, which no queue here has, so
+/// the first is refused.
 ///
 /// # Safety
-/// `bad` is null or valid for writes.
+/// `bad` must be null or valid for writes.
 pub unsafe extern "C" fn post_srq_ops(
     _srq: *mut ibv_srq,
     operations: *mut ibv_ops_wr,
     bad: *mut *mut ibv_ops_wr,
 ) -> c_int {
     if !bad.is_null() {
-        // SAFETY: valid for writes, as promised to us.
+        // SAFETY: not null, so valid for writes, as the caller promises.
         unsafe { bad.write(operations) };
     }
     let error = refused!(

@@ -1,6 +1,6 @@
-//! Values in words: ibv_node_type_str(3), ibv_port_state_str(3), ibv_event_type_str(3),
-//! ibv_wc_status_str. The words are the architecture's names for the values; programs print them,
-//! and people search for them.
+//! Names of values: ibv_node_type_str(3), ibv_port_state_str(3), ibv_event_type_str(3),
+//! ibv_wc_status_str. They are the architecture's names; programs print them, and users search for
+//! them.
 
 use std::ffi::CStr;
 
@@ -9,7 +9,7 @@ use verbena_abi::*;
 
 const UNKNOWN: &CStr = c"unknown";
 
-/// A node type in words.
+/// Returns the name of a node type.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_node_type_str(node_type: ibv_node_type) -> *const c_char {
     match node_type {
@@ -25,7 +25,7 @@ pub extern "C" fn ibv_node_type_str(node_type: ibv_node_type) -> *const c_char {
     .as_ptr()
 }
 
-/// A port state in words.
+/// Returns the name of a port state.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_port_state_str(port_state: ibv_port_state) -> *const c_char {
     const STATES: [&CStr; 6] = [
@@ -39,7 +39,7 @@ pub extern "C" fn ibv_port_state_str(port_state: ibv_port_state) -> *const c_cha
     name(&STATES, port_state)
 }
 
-/// An asynchronous event in words.
+/// Returns the name of an asynchronous event.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_event_type_str(event: ibv_event_type) -> *const c_char {
     const EVENTS: [&CStr; 20] = [
@@ -67,7 +67,7 @@ pub extern "C" fn ibv_event_type_str(event: ibv_event_type) -> *const c_char {
     name(&EVENTS, event)
 }
 
-/// An operation of a send queue in words.
+/// Returns the name of a send queue operation.
 pub fn wr_opcode(opcode: c_uint) -> *const c_char {
     const OPCODES: [&CStr; 16] = [
         c"rdma-write",
@@ -90,7 +90,7 @@ pub fn wr_opcode(opcode: c_uint) -> *const c_char {
     name(&OPCODES, opcode)
 }
 
-/// A completion status in words.
+/// Returns the name of a completion status.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_wc_status_str(status: ibv_wc_status) -> *const c_char {
     const STATUSES: [&CStr; 24] = [
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn text(pointer: *const c_char) -> &'static str {
-        // SAFETY: the functions return C strings that live forever.
+        // SAFETY: the functions return static C strings.
         unsafe { CStr::from_ptr(pointer) }.to_str().unwrap()
     }
 

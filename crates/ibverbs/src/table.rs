@@ -1,5 +1,5 @@
-//! The operations tables of a context. Every slot of the extended table has a function, so that a
-//! call through it is always answered.
+//! The operations tables of a context. Every slot of the extended table has a function, so that
+//! every call through it has a result.
 
 use verbena_abi::verbs_context;
 

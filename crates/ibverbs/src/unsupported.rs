@@ -1,4 +1,4 @@
-//! What the software adapter does not have, each slot in its own return convention: flow steering,
+//! Features that the software adapter lacks, each slot in its own return convention: flow steering,
 //! IPsec flow actions, counters, work queues outside a queue pair, receive-side scaling, rate
 //! limits. Sorted by name. The device advertises no capability for any of these.
 
@@ -9,7 +9,7 @@ use verbena_hca::refused;
 
 use crate::outcome;
 
-/// The refusal of what the device does not have.
+/// Returns the error for a missing feature.
 #[cold]
 pub fn not_offered() -> Errno {
     refused!(
@@ -20,10 +20,10 @@ pub fn not_offered() -> Errno {
 
 macro_rules! objects {
     ($($name:ident($($type:ty),*) -> $object:ty;)*) => {$(
-        /// Not supported: NULL with EOPNOTSUPP.
+        /// Not supported: returns NULL with EOPNOTSUPP.
         ///
         /// # Safety
-        /// None of the arguments is looked at.
+        /// The arguments are ignored.
         pub unsafe extern "C" fn $name($(_: $type),*) -> *mut $object {
             outcome::pointer(concat!("ibv_", stringify!($name)), Err(not_offered()))
         }
@@ -40,10 +40,10 @@ objects! {
 
 macro_rules! actions {
     ($($name:ident($($type:ty),*);)*) => {$(
-        /// Not supported: EOPNOTSUPP.
+        /// Not supported: returns EOPNOTSUPP.
         ///
         /// # Safety
-        /// None of the arguments is looked at.
+        /// The arguments are ignored.
         pub unsafe extern "C" fn $name($(_: $type),*) -> c_int {
             outcome::errno_value(concat!("ibv_", stringify!($name)), Err(not_offered()))
         }

@@ -1,5 +1,5 @@
-/* What providers call with a variable number of arguments, at each of rdma-core's private nodes. Concerns provider objects only, of
-   which there are none. */
+/* The providers' variadic function, at each of rdma-core's private nodes. It is about provider
+   objects, of which there are none. */
 #include <stdint.h>
 
 struct verbs_context;

@@ -21,28 +21,28 @@ impl Object for XrcdObject {
     const TAG: [u8; 4] = *b"xrcd";
 }
 
-/// The adapter's domain behind a pointer.
+/// Returns the adapter's object behind a pointer.
 ///
 /// # Errors
-/// EINVAL for what is no XRC domain.
+/// EINVAL if it is no XRC domain.
 ///
 /// # Safety
-/// `xrcd` is null or a pointer from us, and stays one for as long as the result is used.
+/// `xrcd` must be null or live, and stay so while the result is used.
 pub unsafe fn of<'a>(xrcd: *mut ibv_xrcd) -> Result<&'a Arc<Xrcd>> {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     unsafe { Handle::<XrcdObject>::of(xrcd) }.map(|handle| &handle.object.xrcd)
 }
 
-/// The slot behind ibv_open_xrcd.
+/// Slot of ibv_open_xrcd.
 ///
 /// # Safety
-/// `context` is null or a pointer from us; `attributes` is null or valid.
+/// `context` must be null or live; `attributes` must be null or valid.
 pub unsafe extern "C" fn open_xrcd(
     context: *mut ibv_context,
     attributes: *mut ibv_xrcd_init_attr,
 ) -> *mut ibv_xrcd {
     const NEEDED: u32 = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_open_xrcd", unsafe {
         context::of(context).and_then(|handle| {
             let attributes = door::input(attributes)?;
@@ -67,17 +67,17 @@ pub unsafe extern "C" fn open_xrcd(
     })
 }
 
-/// The slot behind ibv_close_xrcd. Fails while queue pairs or shared receive queues live in it.
+/// Slot of ibv_close_xrcd. Fails while queue pairs or shared receive queues use it.
 ///
 /// # Safety
-/// `xrcd` is null or a pointer from us, and this is its last use.
+/// `xrcd` must be null or live, and not be used again.
 pub unsafe extern "C" fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
-    // SAFETY: as promised to us.
+    // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value(
         "ibv_close_xrcd",
         unsafe { of(xrcd) }.and_then(|domain| {
             domain.close()?;
-            // SAFETY: a pointer from us, in its last use.
+            // SAFETY: live, and not used again.
             unsafe { Handle::<XrcdObject>::destroy(xrcd) };
             Ok(())
         }),

@@ -1,5 +1,5 @@
-//! What the man pages promise, asked of the linked library by a C program that was compiled against
-//! the official headers (`programs/contract.c`).
+//! Checks the linked library against the man pages, by a C program compiled with the official
+//! headers (`programs/contract.c`).
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use common::{library_directory, program};
 
-/// The compiled program, or `None` where the machine has no verbs headers.
+/// Returns the compiled program, or `None` if the machine has no verbs headers.
 fn contract() -> Option<&'static PathBuf> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let compiled = PROGRAM.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Hardware providers load beside the linked library, and do not take our device for theirs.
+//! Hardware providers load beside the linked library, and do not claim its device.
 
 mod common;
 

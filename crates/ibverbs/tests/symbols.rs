@@ -1,5 +1,5 @@
-//! Names and version nodes of the linked library: every name can be taken at its node, nothing else
-//! is exported, and nothing that the official library has is missing.
+//! Names and version nodes of the linked library: every name is available at its node, nothing else
+//! is exported, and no name of the official library is missing.
 
 mod common;
 
@@ -11,11 +11,11 @@ use std::process::{Command, Stdio};
 
 use common::{library_directory, program, run};
 
-/// The private nodes, with the first as the default.
+/// The private nodes, with the default first.
 const PRIVATE_NODES: [u32; 5] = [34, 57, 59, 64, 65];
 
-/// Name and node of what the library exports: as `libibverbs.map` has them, and the names of
-/// private nodes.
+/// Returns name and node of the library's exports: those in `libibverbs.map`, and the private
+/// names.
 fn exported() -> BTreeSet<(String, String)> {
     let mut all = map();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/private_names.txt");
@@ -31,7 +31,7 @@ fn exported() -> BTreeSet<(String, String)> {
     all
 }
 
-/// Name and node, as `libibverbs.map` has them.
+/// Returns name and node of the symbols in `libibverbs.map`.
 fn map() -> BTreeSet<(String, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("libibverbs.map");
     let text = fs::read_to_string(path).unwrap();
@@ -49,7 +49,7 @@ fn map() -> BTreeSet<(String, String)> {
     symbols
 }
 
-/// Name and node of what a library defines, and whether the node is the name's default.
+/// Returns name and node of a library's definitions, and whether the node is the name's default.
 fn defined(library: &Path) -> BTreeSet<(String, String, bool)> {
     let listing = run(Command::new("readelf")
         .args(["--wide", "--dyn-syms"])
@@ -75,7 +75,7 @@ fn defined(library: &Path) -> BTreeSet<(String, String, bool)> {
 #[test]
 fn every_name_can_be_taken_at_its_node() {
     let map = exported();
-    // 76 of v44 (with ibv_register_driver), 19 that came later.
+    // 76 of v44 (with ibv_register_driver), 19 added later.
     let public = map
         .iter()
         .filter(|(_, node)| node.starts_with("IBVERBS_1."))
@@ -107,7 +107,7 @@ fn nothing_else_is_exported() {
         .map(|(name, node, _)| (name.clone(), node.clone()))
         .collect();
     assert_eq!(names, exported());
-    // Linking against the library takes the oldest private node.
+    // Linking against the library uses the oldest private node.
     let is_default = |node: &str| {
         let private = node.strip_prefix("IBVERBS_PRIVATE_");
         private.is_none_or(|number| number == "34")
@@ -118,7 +118,7 @@ fn nothing_else_is_exported() {
     }
 }
 
-/// Where Debian, Fedora and SUSE put it.
+/// Paths on Debian, Fedora and SUSE.
 const OFFICIAL: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/libibverbs.so.1",
     "/usr/lib/aarch64-linux-gnu/libibverbs.so.1",
@@ -135,7 +135,7 @@ fn the_official_library_has_no_name_that_we_lack() {
     let missing: Vec<_> = defined(official)
         .into_iter()
         .filter(|(name, node, default)| {
-            // Not the twins that 1.0 once had of names in 1.1.
+            // Excludes version 1.0's duplicates of names in 1.1.
             *default && !ours.contains(&(name.clone(), node.clone()))
         })
         .collect();

@@ -1,13 +1,13 @@
 /*
- * RFIO's C interface: files on RFIO servers, and local ones, by the same calls.
+ * RFIO's C interface: the same calls for files on RFIO servers and for local files.
  *
- * A path is HOST:/PATH or rfio://HOST[:PORT]/PATH; anything else is local. Every function is safe to
- * call from several threads; calls on one descriptor are carried out one after the other. The
- * environment (RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_TLS_CERTIFICATE, RFIO_TLS_KEY, RFIO_FABRIC,
- * RFIO_TIMEOUT, RFIO_RETRY, RFIO_PORT) says how to connect.
+ * A path is HOST:/PATH or rfio://HOST[:PORT]/PATH; anything else is local. Every function is
+ * thread-safe; calls on one descriptor are carried out one after the other. Environment variables
+ * (RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_TLS_CERTIFICATE, RFIO_TLS_KEY, RFIO_FABRIC,
+ * RFIO_TIMEOUT, RFIO_RETRY, RFIO_PORT) configure the connections.
  *
- * Where the system's function returns -1 and sets errno, so does the one here; what the server said is
- * in rfio_errno, what went wrong between here and there in serrno.
+ * Like the system's functions, those here return -1 and set errno; rfio_errno has the server's
+ * error, serrno an error of the connection.
  */
 #ifndef RFIO_API_H
 #define RFIO_API_H
@@ -20,8 +20,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* __off64_t and the incomplete struct stat64 need no feature macro; who looks into a struct stat64
- * compiles with _GNU_SOURCE or _LARGEFILE64_SOURCE, as C++ compilers do by themselves. */
+/* __off64_t and the incomplete struct stat64 need no feature macro. Code that accesses a struct
+ * stat64 needs _GNU_SOURCE or _LARGEFILE64_SOURCE, which C++ compilers define by themselves. */
 struct stat64;
 struct dirent64;
 
@@ -30,20 +30,20 @@ extern "C" {
 #endif
 
 struct rfstatfs {
-	long totblks;  /* blocks in all */
-	long freeblks; /* blocks that are free */
-	long bsize;    /* bytes of a block */
-	long totnods;  /* inodes in all */
-	long freenods; /* inodes that are free */
+	long totblks;  /* total blocks */
+	long freeblks; /* free blocks */
+	long bsize;    /* bytes per block */
+	long totnods;  /* total inodes */
+	long freenods; /* free inodes */
 };
 
 struct iovec64 {
-	__off64_t iov_base; /* where in the file */
+	__off64_t iov_base; /* offset in the file */
 	int iov_len;      /* bytes */
 };
 
-/* What a file is, in fields of the same size and place on every platform. Times are nanoseconds since 1970,
- * blocks have 512 bytes. */
+/* File attributes, in fields of the same size and offset on every platform. Times are nanoseconds
+ * since 1970, blocks have 512 bytes. */
 struct rfio_attributes {
 	uint64_t device;
 	uint64_t inode;
@@ -59,7 +59,7 @@ struct rfio_attributes {
 	uint32_t reserved;
 };
 
-/* Of this thread. */
+/* Error numbers of this thread. */
 int *C__serrno(void);
 int *C__rfio_errno(void);
 #define serrno (*C__serrno())
@@ -77,10 +77,11 @@ int *C__rfio_errno(void);
 #define SECHECKSUM 1037
 
 /*
- * rfiosetopt: option and values of RFIO_READOPT. With RFIO_READAHEAD and RFIO_STREAM, rfio_read of a file that is open
- * for reading alone goes on where it was after its connection was lost (the server was started anew): it connects again,
- * after pauses that grow from 0.1 s to 5 s, for RFIO_RETRY seconds without success at most (environment; 30 if it is not
- * set, 0 does not). If the server has another file under the name by then, that is ESTALE.
+ * rfiosetopt: option and values of RFIO_READOPT. With RFIO_READAHEAD and RFIO_STREAM, rfio_read of
+ * a file that is open only for reading resumes after its connection was lost (for example by a
+ * restart of the server): it reconnects, after pauses that grow from 0.1 s to 5 s, and gives up
+ * after RFIO_RETRY seconds without success (environment; default 30, 0 disables). If the server has
+ * another file under the name by then, the error is ESTALE.
  */
 #define RFIO_READOPT 1
 #define RFIO_READBUF 1
@@ -120,8 +121,8 @@ int rfio_lstat(const char *path, struct stat *status);
 int rfio_lstat64(const char *path, struct stat64 *status);
 int rfio_statfs(const char *path, struct rfstatfs *status);
 
-/* The same over a connection that is kept; every call here keeps its connection, so these are the
- * functions above by other names. rfio_end and its like close what is kept. */
+/* Variants over a kept connection. Every call here keeps its connection, so these are aliases of
+ * the functions above. rfio_end, rfio_unend and rfio_symend close the kept connections. */
 int rfio_mstat(const char *path, struct stat *status);
 int rfio_mstat64(const char *path, struct stat64 *status);
 int rfio_munlink(const char *path);
@@ -152,88 +153,99 @@ void rfio_rewinddir(DIR *directory);
 int rfio_closedir(DIR *directory);
 
 /*
- * Beyond the classic interface.
+ * Extensions of the classic interface.
  *
- * Reads and writes at an offset leave the position alone. A read is answered from what rfio_preseek64
- * fetched, if it lies there, and is a request otherwise, whatever RFIO_READOPT says.
+ * Reads and writes at an offset do not change the position. A read within a range that
+ * rfio_preseek64 fetched is served from memory; any other is one request, regardless of
+ * RFIO_READOPT.
  */
 ssize_t rfio_pread64(int descriptor, void *buffer, size_t size, __off64_t offset);
 ssize_t rfio_pwrite64(int descriptor, const void *buffer, size_t size, __off64_t offset);
 int rfio_ftruncate64(int descriptor, __off64_t size);
-/* Copies part of an open file to another one: how many bytes, perhaps fewer, and 0 only at the end. On one server no data
- * move here; files that are not in one place, or a server that is too old, are EXDEV. */
+/* Copies part of an open file to another one. Returns the number of bytes, which may be smaller
+ * than size, and is 0 only at the end of the file. Within one server no data is transferred; EXDEV
+ * if the files are not on the same server, or it is too old. */
 ssize_t rfio_copy_range(int from, __off64_t offset, int to, __off64_t at, size_t size);
 int rfio_fsync(int descriptor);
-/* The CRC32C of the whole file. A server computes it where the file is; a local file is EOPNOTSUPP. */
+/* Returns the CRC32C of the whole file, computed by the server; EOPNOTSUPP for a local file. */
 int rfio_checksum(int descriptor, uint32_t *crc32c);
-/* What a path is, links followed, and what an open file is. */
+/* Return the attributes of a path (links are followed) and of an open file. */
 int rfio_examine(const char *path, struct rfio_attributes *attributes);
 int rfio_fexamine(int descriptor, struct rfio_attributes *attributes);
-/* The next name of a directory and what it is, links not followed, with no further request: 1, or 0 behind
- * the last. A name that does not fit is ERANGE. */
+/* Returns the next name of a directory and its attributes (links are not followed), without another
+ * request: 1, or 0 after the last. ERANGE for a name that does not fit. */
 int rfio_readentry(DIR *directory, char *name, size_t room, struct rfio_attributes *attributes);
 
 /*
- * Requests under way.
+ * Asynchronous requests.
  *
- * A request is begun here and finished there, in any order, by any thread, and hundreds may be under way at once: those of
- * all files of a server share one connection. Beginning one does not wait, except the first of a descriptor, which opens the
- * file once more, by its name (ESTALE if another file has that by then; not on a descriptor that was opened only to create
- * a file whose name is gone). From begin to finish the buffer belongs to the library. Every request is finished exactly once.
+ * Any thread may begin and finish requests, in any order, with hundreds in progress: those of all
+ * files of a server share one connection. Beginning a request does not block, except the first one
+ * of a descriptor, which opens the file again by its name (ESTALE if another file has the name by
+ * then; this fails on a descriptor whose file was created and unlinked since). From begin to finish
+ * the buffer belongs to the library. Every request must be finished exactly once.
  *
- * Requests of one descriptor are carried out as if one after the other, as far as one of them writes; those of different
- * descriptors, and calls of the classic interface, are in no order with them: finish one before the other begins. What a
- * finished request has written is seen by all that comes later. On a local file a request is done when it has begun.
+ * If requests of one descriptor overlap and one of them writes, they are carried out one after the
+ * other. Requests of different descriptors, and calls of the classic interface, are not ordered:
+ * finish one before the other begins. Data written by a finished request is visible to all later
+ * operations. On a local file a request is done when it begins.
  */
 typedef struct rfio_request rfio_request;
 
-/* NULL with errno and serrno set if nothing was begun. */
+/* Return NULL, with errno and serrno set, if the request was not begun. */
 rfio_request *rfio_begin_pread(int descriptor, void *buffer, size_t size, __off64_t offset);
 rfio_request *rfio_begin_pwrite(int descriptor, const void *buffer, size_t size, __off64_t offset);
-/* Ranges in any order, with few requests to the server. Each has its place in the buffer, behind the whole length of those
- * before it; lengths[i] says how much of it was read, which is less only where the file ends. */
+/* Reads ranges in any order, with few requests to the server. Range i is placed in the buffer after
+ * the full lengths of ranges 0 to i-1; lengths[i] is the number of bytes read, which is smaller
+ * only at the end of the file. */
 rfio_request *rfio_begin_preadv(int descriptor, const struct iovec64 *ranges, int count, void *buffer, size_t size,
                                 int *lengths);
-/* 1 if the request is done, 0 if not; never waits. */
+/* Returns 1 if the request is done, 0 if not; never blocks. */
 int rfio_request_done(rfio_request *request);
-/* Waits until one of the requests is done, at most so many milliseconds (for ever if they are negative): its index, or
- * count if the time is over. Null pointers are passed over. */
+/* Waits until one of the requests is done, at most the given milliseconds (forever if negative).
+ * Returns its index, or count after a timeout. Null pointers are skipped. */
 int rfio_request_wait(rfio_request *const *requests, int count, int milliseconds);
-/* Takes a request back. It is finished all the same: with ECANCELED, or as ever if it was too late. What writes and was sent
- * is carried out. */
+/* Cancels a request. It must still be finished: it ends with ECANCELED, or as usual if it was too
+ * late. A write that was sent is carried out. */
 int rfio_request_cancel(rfio_request *request);
-/* A descriptor for poll(2): readable when rfio_request_done may have news of this request or another one of its server. Where
- * several threads wait, another may have taken them: poll with a time limit then. */
+/* Returns a descriptor for poll(2): readable when this request, or another one of its server, may
+ * be done. If several threads wait, another one may have processed the reply: poll with a timeout
+ * then. */
 int rfio_request_events(rfio_request *request);
-/* Waits, says what came of it as pread(2) and pwrite(2) do (for ranges, the bytes of all of them), and ends the request. */
+/* Waits for the request, returns its result like pread(2) and pwrite(2) (for ranges, the sum of
+ * their bytes), and frees it. */
 ssize_t rfio_request_finish(rfio_request *request);
 
 /*
- * Tickets: another server decides who may open what, and one of RFIO that shares a secret with it moves the bytes.
+ * Tickets: another server authorizes users, and an RFIO server that shares a secret with it
+ * transfers the data.
  *
- * The issuer makes a ticket for one file of the other server, for a user as it names users ("" is nobody in particular), to
- * be opened with O_RDONLY, O_WRONLY or O_RDWR within so many seconds (1 to 300), once. `secrets` names the file with the line
- * issuer:secret, which is the server's --tickets; it is read at each call. The ticket is text of at most `room` bytes with its
- * NUL (RFIO_MOST_TICKET is enough for any): 0, or -1. Whoever reads it may use it: hand it over on a way that nobody reads.
+ * The issuer creates a ticket for one file of the RFIO server, for a user in the issuer's naming
+ * ("" is anonymous), to be opened once with O_RDONLY, O_WRONLY or O_RDWR within the given seconds
+ * (1 to 300). `secrets` is the path of the file with the line issuer:secret, the server's
+ * --tickets; it is read at each call. The ticket is text of at most `room` bytes with its NUL
+ * (RFIO_MOST_TICKET suffices for any). Returns 0 or -1. A ticket is valid for any holder: transmit
+ * it confidentially.
  */
 #define RFIO_MOST_TICKET 12800
 int rfio_issue_ticket(const char *secrets, const char *issuer, const char *user, const char *path, int flags, int seconds,
                       char *ticket, size_t room);
-/* Opens the file that a ticket is for, at the server of rfio://HOST[:PORT]: its descriptor. It is read and written by all
- * calls but those that would have to open it once more: requests under way, and any in a child of fork (EOPNOTSUPP). */
+/* Opens the file of a ticket at the server rfio://HOST[:PORT] and returns its descriptor. It works
+ * with all calls except those that would open the file again: asynchronous requests, and any call
+ * in a child of fork (EOPNOTSUPP). */
 int rfio_redeem_ticket(const char *server, const char *ticket);
 
 void rfio_perror(const char *prefix);
 char *rfio_serror(void);
 int rfio_serror_r(char *buffer, size_t size);
-/* What this thread's last failed call was about, in words, with what the server said. Unlike rfio_serror it has more to tell than
- * the number; it belongs to the library and stays until this thread's next call that fails. */
+/* Describes this thread's last error, with the server's message, in more detail than rfio_serror.
+ * The text belongs to the library and is valid until this thread's next error. */
 const char *rfio_reason(void);
 int rfio_serrno(void);
 int rfioreadopt(int descriptor);
 int rfiosetopt(int option, int *value, int length);
-/* Whether a path is remote: 1 with its host and path, 0 if it is local. The texts belong to the
- * library and stay until this thread's next call. */
+/* Returns whether a path is remote: 1 with its host and path, 0 if it is local. The texts belong to
+ * the library and are valid until this thread's next call. */
 int rfio_parse(char *path, char **host, char **file);
 
 int Cthread_init(void);

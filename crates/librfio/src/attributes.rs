@@ -1,4 +1,5 @@
-//! What files are, in fields of fixed size: for languages that do not know the C library's `struct stat` and `dirent`.
+//! File attributes in fields of fixed size, for languages that do not know the C library's `struct
+//! stat` and `dirent`.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -70,54 +71,55 @@ impl From<&libc::stat> for rfio_attributes {
     }
 }
 
-/// What a system call that fills a `struct stat` says.
+/// Returns the result of a system call that fills a `struct stat`.
 fn of_system(call: impl FnOnce(*mut libc::stat) -> c_int) -> Result<rfio_attributes, Error> {
-    // SAFETY: `stat` is plain integers, for which zero is a value.
+    // SAFETY: `stat` has only integers, for which zero is valid.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     local(call(&mut stat).into())?;
     Ok((&stat).into())
 }
 
-/// Gives attributes to the caller.
+/// Writes attributes to the caller's structure.
 ///
 /// # Safety
-/// See the crate.
+/// `into` must be null or valid for a write.
 unsafe fn give(into: *mut rfio_attributes, found: rfio_attributes) -> Result<(), Error> {
     if into.is_null() {
         return Err(door::invalid("attributes"));
     }
-    // SAFETY: not null, and the caller's promise.
+    // SAFETY: not null, and valid by the crate's contract.
     unsafe { into.write(found) };
     Ok(())
 }
 
-/// What a path is; links are followed.
+/// Returns the attributes of a path; links are followed.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_examine(
     path: *const c_char,
     attributes: *mut rfio_attributes,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let place = unsafe { door::name(path) }.and_then(place::find);
     let found = place.and_then(|place| match place {
         Place::There(address, path) => {
             let request = Request::Status(OnPath { path });
             named::attributes(&address, &request).map(|about| (&about).into())
         }
-        // SAFETY: the caller's promise, and live memory.
+        // SAFETY: the caller passes a valid path, as the crate's contract requires; `stat` is a
+        // local.
         Place::Here(_) => of_system(|stat| unsafe { libc::stat(path, stat) }),
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     door::status(found.and_then(|found| unsafe { give(attributes, found) }))
 }
 
-/// What an open file is.
+/// Returns the attributes of an open file.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_fexamine(
     descriptor: c_int,
@@ -125,17 +127,17 @@ pub unsafe extern "C" fn rfio_fexamine(
 ) -> c_int {
     let found = match table::with(descriptor, |file| file.examine()) {
         Some(about) => about.map(|about| (&about).into()),
-        // SAFETY: an integer, and live memory.
+        // SAFETY: the call takes an integer and a local structure.
         None => of_system(|stat| unsafe { libc::fstat(descriptor, stat) }),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     door::status(found.and_then(|found| unsafe { give(attributes, found) }))
 }
 
-/// The next name of a directory and what it is: 1, or 0 behind the last.
+/// Returns the next name of a directory and its attributes: 1, or 0 after the last.
 ///
 /// # Safety
-/// See the crate; `name` has `room` bytes.
+/// See the crate's safety contract; `name` has `room` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_readentry(
     directory: *mut libc::DIR,
@@ -147,14 +149,14 @@ pub unsafe extern "C" fn rfio_readentry(
         Some(entry) => {
             Ok(entry.map(|entry| (entry.name.as_bytes().to_vec(), (&entry.attributes).into())))
         }
-        // SAFETY: not ours, so the system's, by the caller's promise.
+        // SAFETY: not in the table, so a valid DIR of the system, as the contract requires.
         None => unsafe { local_entry(directory) },
     };
     let given = found.and_then(|found| {
         let Some((text, about)) = found else {
             return Ok(0);
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         let into = unsafe { door::buffer_mut(name.cast(), room) };
         let into = into.ok_or_else(|| door::invalid("name"))?;
         if text.len() >= into.len() {
@@ -163,22 +165,22 @@ pub unsafe extern "C" fn rfio_readentry(
         }
         into[..text.len()].copy_from_slice(&text);
         into[text.len()] = 0;
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         unsafe { give(attributes, about) }.map(|()| 1)
     });
     door::number(given) as c_int
 }
 
-/// The next entry of a directory here; a name that vanished since is no entry.
+/// Returns the next entry of a local directory; a name that has vanished meanwhile is skipped.
 ///
 /// # Safety
-/// `directory` is the system's.
+/// `directory` must be a valid `DIR` of the system.
 unsafe fn local_entry(
     directory: *mut libc::DIR,
 ) -> Result<Option<(Vec<u8>, rfio_attributes)>, Error> {
     loop {
         door::set_errno(0);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises a valid `DIR`.
         let entry = unsafe { libc::readdir(directory) };
         if entry.is_null() {
             return match door::errno() {
@@ -186,12 +188,12 @@ unsafe fn local_entry(
                 _ => local(-1).map(|_| None),
             };
         }
-        // SAFETY: readdir's entry stays until the next call, and its name ends with a NUL.
+        // SAFETY: readdir's entry is valid until the next call, and its name ends with a NUL.
         let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) };
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        // SAFETY: the caller's promise, a C string that lives, and live memory.
+        // SAFETY: a valid `DIR`, as the caller promises, a valid C string, and a local structure.
         let about = of_system(|stat| unsafe {
             let at = libc::dirfd(directory);
             libc::fstatat(at, name.as_ptr(), stat, libc::AT_SYMLINK_NOFOLLOW)

@@ -1,4 +1,4 @@
-//! The functions on descriptors. A descriptor of a local file goes to the system's function.
+//! Functions on descriptors. A descriptor of a local file is passed to the system's function.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
 
@@ -11,9 +11,9 @@ use crate::core::place::{self, Place};
 use crate::core::table::{self, Removed};
 use crate::door;
 
-/// The system's `struct stat` of attributes.
+/// Converts attributes to the system's `struct stat`.
 pub fn stat_of(about: &Attributes) -> libc::stat {
-    // SAFETY: `stat` is plain integers, for which zero is a value.
+    // SAFETY: `stat` has only integers, for which zero is valid.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     let split = |time: i64| {
         (
@@ -36,7 +36,7 @@ pub fn stat_of(about: &Attributes) -> libc::stat {
     stat
 }
 
-// What `struct stat` and `struct stat64` are is the same on the platforms that this library is for.
+// `struct stat` and `struct stat64` are the same on all supported platforms.
 const _: () = assert!(size_of::<libc::stat>() == size_of::<libc::stat64>());
 
 /// A range of `rfio_preseek64`.
@@ -48,7 +48,10 @@ pub struct iovec64 {
 }
 const _: () = assert!(size_of::<iovec64>() == 16);
 
-/// Opens a file, here or there.
+/// Opens a local or remote file.
+///
+/// # Errors
+/// Those of the server or of open(2).
 pub fn open(path: &[u8], flags: c_int, mode: u32) -> Result<c_int, Error> {
     match place::find(path)? {
         Place::There(address, path) => {
@@ -59,14 +62,14 @@ pub fn open(path: &[u8], flags: c_int, mode: u32) -> Result<c_int, Error> {
             use std::os::unix::ffi::OsStrExt;
             let path =
                 CString::new(path.as_os_str().as_bytes()).map_err(|_| door::invalid("path"))?;
-            // SAFETY: a C string that lives and integers.
+            // SAFETY: `path` is a C string that outlives the call.
             let descriptor = unsafe { libc::open(path.as_ptr(), flags, mode) };
             local(descriptor.into()).map(|descriptor| descriptor as c_int)
         }
     }
 }
 
-/// The result of a system call, or its error.
+/// Returns the result of a system call, or its error.
 pub fn local(result: i64) -> Result<i64, Error> {
     if result < 0 {
         Err(Error::Local(
@@ -79,10 +82,10 @@ pub fn local(result: i64) -> Result<i64, Error> {
 }
 
 /// Opens a file. `rfio_open` and `rfio_open64` are variadic and defined in `variadic.c`, which
-/// calls this; `mode` is 0 unless `flags` ask for one.
+/// calls this; `mode` is 0 unless `flags` require one.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn verbena_rfio_open(
     path: *const c_char,
@@ -90,12 +93,12 @@ pub unsafe extern "C" fn verbena_rfio_open(
     mode: libc::mode_t,
 ) -> c_int {
     let mode = if mode == 0 { 0 } else { mode & !umask() };
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let opened = unsafe { door::name(path) }.and_then(|path| open(path, flags, mode));
     door::number(opened.map(i64::from)) as c_int
 }
 
-/// The process's file creation mask, which the server does not know (proc(5), since Linux 4.7).
+/// Returns the process's umask, which the server does not know (proc(5), since Linux 4.7).
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let value = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -104,32 +107,32 @@ fn umask() -> u32 {
         .unwrap_or(0o022)
 }
 
-/// Closes.
+/// Closes a descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_close(descriptor: c_int) -> c_int {
     match table::remove(descriptor) {
         Some(Removed::Own(file)) => door::status(file.close()),
         Some(Removed::Inherited) => 0,
-        // SAFETY: an integer.
+        // SAFETY: the call takes only an integer.
         None => unsafe { libc::close(descriptor) },
     }
 }
 
-/// Reads; the size as ssize_t has it.
+/// Reads; sizes are of type ssize_t.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_read64(descriptor: c_int, buffer: *mut c_void, size: usize) -> isize {
     let read = table::with(descriptor, |file| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         let bytes =
             unsafe { door::buffer_mut(buffer, size) }.ok_or_else(|| door::invalid("buffer"))?;
         file.read(bytes).map(|read| read as i64)
     });
     match read {
         Some(result) => door::number(result) as isize,
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         None => unsafe { libc::read(descriptor, buffer, size) },
     }
 }
@@ -137,20 +140,20 @@ pub unsafe extern "C" fn rfio_read64(descriptor: c_int, buffer: *mut c_void, siz
 /// Reads.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_read(descriptor: c_int, buffer: *mut c_void, size: c_int) -> c_int {
     match usize::try_from(size) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         Ok(size) => unsafe { rfio_read64(descriptor, buffer, size) as c_int },
         Err(_) => door::status(Err(door::invalid("size"))),
     }
 }
 
-/// Writes; the size as ssize_t has it.
+/// Writes; sizes are of type ssize_t.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_write64(
     descriptor: c_int,
@@ -158,13 +161,13 @@ pub unsafe extern "C" fn rfio_write64(
     size: usize,
 ) -> isize {
     let written = table::with(descriptor, |file| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         let bytes = unsafe { door::buffer(buffer, size) }.ok_or_else(|| door::invalid("buffer"))?;
         file.write(bytes).map(|written| written as i64)
     });
     match written {
         Some(result) => door::number(result) as isize,
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         None => unsafe { libc::write(descriptor, buffer, size) },
     }
 }
@@ -172,7 +175,7 @@ pub unsafe extern "C" fn rfio_write64(
 /// Writes.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_write(
     descriptor: c_int,
@@ -180,7 +183,7 @@ pub unsafe extern "C" fn rfio_write(
     size: c_int,
 ) -> c_int {
     match usize::try_from(size) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         Ok(size) => unsafe { rfio_write64(descriptor, buffer, size) as c_int },
         Err(_) => door::status(Err(door::invalid("size"))),
     }
@@ -191,7 +194,7 @@ pub unsafe extern "C" fn rfio_write(
 pub extern "C" fn rfio_lseek64(descriptor: c_int, offset: i64, whence: c_int) -> i64 {
     match table::with(descriptor, |file| file.seek(offset, whence)) {
         Some(result) => door::number(result),
-        // SAFETY: integers.
+        // SAFETY: the call takes only integers.
         None => unsafe { libc::lseek64(descriptor, offset, whence) },
     }
 }
@@ -215,10 +218,10 @@ fn announce(descriptor: c_int, ranges: impl Iterator<Item = (i64, i64)>) -> c_in
     table::with(descriptor, |file| file.announce(&ranges?)).map_or(0, door::status)
 }
 
-/// Announces what will be read: one request fetches it all.
+/// Announces the ranges that will be read: one request fetches them all.
 ///
 /// # Safety
-/// See the crate; `ranges` are `count`.
+/// See the crate's safety contract; `ranges` has `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_preseek64(
     descriptor: c_int,
@@ -231,7 +234,7 @@ pub unsafe extern "C" fn rfio_preseek64(
     else {
         return door::status(Err(door::invalid("ranges")));
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `ranges` has `count` elements, as the caller promises.
     announce(
         descriptor,
         (0..count)
@@ -243,7 +246,7 @@ pub unsafe extern "C" fn rfio_preseek64(
 /// The same with the system's `struct iovec`, whose pointer is the offset here.
 ///
 /// # Safety
-/// See the crate; `ranges` are `count`.
+/// See the crate's safety contract; `ranges` has `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_preseek(
     descriptor: c_int,
@@ -256,7 +259,7 @@ pub unsafe extern "C" fn rfio_preseek(
     else {
         return door::status(Err(door::invalid("ranges")));
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `ranges` has `count` elements, as the caller promises.
     let range = |index| unsafe { *ranges.add(index) };
     announce(
         descriptor,
@@ -266,10 +269,10 @@ pub unsafe extern "C" fn rfio_preseek(
     )
 }
 
-/// What the file is.
+/// Returns the file's attributes.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_fstat64(descriptor: c_int, status: *mut libc::stat) -> c_int {
     match table::with(descriptor, |file| file.examine()) {
@@ -277,26 +280,26 @@ pub unsafe extern "C" fn rfio_fstat64(descriptor: c_int, status: *mut libc::stat
             if status.is_null() {
                 return Err(door::invalid("status"));
             }
-            // SAFETY: not null, and the caller's promise.
+            // SAFETY: not null, and valid by the crate's contract.
             unsafe { status.write(stat_of(&about)) };
             Ok(())
         })),
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         None => unsafe { libc::fstat(descriptor, status) },
     }
 }
 
-/// What the file is.
+/// Returns the file's attributes.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_fstat(descriptor: c_int, status: *mut libc::stat) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     unsafe { rfio_fstat64(descriptor, status) }
 }
 
-/// Permission bits.
+/// Changes the permission bits.
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_fchmod(descriptor: c_int, mode: c_int) -> c_int {
     let change = |file: &mut OpenFile| {
@@ -305,14 +308,14 @@ pub extern "C" fn rfio_fchmod(descriptor: c_int, mode: c_int) -> c_int {
         let request = Request::ChangeModeOf(ChangeModeOf { handle, mode });
         file.remote().call(request).map(|_| ())
     };
-    // SAFETY: integers.
+    // SAFETY: the call takes only integers.
     table::with(descriptor, change).map_or_else(
         || unsafe { libc::fchmod(descriptor, mode as u32) },
         door::status,
     )
 }
 
-/// Owner.
+/// Changes owner and group.
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_fchown(descriptor: c_int, owner: c_int, group: c_int) -> c_int {
     let (owner, group) = (owner as u32, group as u32);
@@ -325,14 +328,14 @@ pub extern "C" fn rfio_fchown(descriptor: c_int, owner: c_int, group: c_int) -> 
         });
         file.remote().call(request).map(|_| ())
     };
-    // SAFETY: integers.
+    // SAFETY: the call takes only integers.
     table::with(descriptor, change).map_or_else(
         || unsafe { libc::fchown(descriptor, owner, group) },
         door::status,
     )
 }
 
-/// Locks from the position on, as lockf(3).
+/// Locks from the position on, like lockf(3).
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_lockf(descriptor: c_int, operation: c_int, size: c_long) -> c_int {
     let lock = |file: &mut OpenFile| {
@@ -353,7 +356,7 @@ pub extern "C" fn rfio_lockf(descriptor: c_int, operation: c_int, size: c_long) 
         let mut pause = std::time::Duration::from_millis(1);
         loop {
             match file.remote().call(request.clone()).map(|_| ()) {
-                // The server never waits for a lock; whoever wants to wait asks again, less and less often.
+                // The server never waits for a lock, so F_LOCK polls with growing intervals.
                 Err(error) if operation == libc::F_LOCK && error.errno() == Some(libc::EAGAIN) => {
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(std::time::Duration::from_millis(250));
@@ -362,27 +365,27 @@ pub extern "C" fn rfio_lockf(descriptor: c_int, operation: c_int, size: c_long) 
             }
         }
     };
-    // SAFETY: integers.
+    // SAFETY: the call takes only integers.
     table::with(descriptor, lock).map_or_else(
         || unsafe { libc::lockf(descriptor, operation, size) },
         door::status,
     )
 }
 
-/// The reading option.
+/// Returns the reading option.
 #[unsafe(no_mangle)]
 pub extern "C" fn rfioreadopt(_descriptor: c_int) -> c_int {
     table::read_option()
 }
 
-/// Chooses the reading option; the only one there is.
+/// Sets the reading option, the only option.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfiosetopt(option: c_int, value: *const c_int, _length: c_int) -> c_int {
     const READOPT: c_int = 1;
-    // SAFETY: not null, and the caller's promise.
+    // SAFETY: not null, and valid by the crate's contract.
     match (option, (!value.is_null()).then(|| unsafe { *value })) {
         (READOPT, Some(value @ (0 | 1 | 2 | 3 | 16 | 17 | 18 | 19))) => {
             table::set_read_option(value);
@@ -392,7 +395,7 @@ pub unsafe extern "C" fn rfiosetopt(option: c_int, value: *const c_int, _length:
     }
 }
 
-/// The threads of old programs were initialised by hand.
+/// Does nothing. Old programs initialised their threads by this call.
 #[unsafe(no_mangle)]
 pub extern "C" fn Cthread_init() -> c_int {
     0

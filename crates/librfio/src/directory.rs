@@ -1,5 +1,5 @@
-//! Directories. A remote one is a listing in memory behind a `DIR` pointer that only this library understands; pointers
-//! that are not in its table go to the system's functions.
+//! Directories. A remote one is a listing in memory behind a `DIR` pointer that only this library
+//! understands; pointers that are not in its table are passed to the system's functions.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};
@@ -18,12 +18,12 @@ use crate::{door, errors};
 struct Listing {
     entries: Vec<Entry>,
     next: usize,
-    /// What the last `readdir` gave; it stays until the next.
+    /// The result of the last `readdir`, valid until the next.
     shown: Box<libc::dirent>,
 }
 
-// SAFETY: `dirent` is plain bytes and integers; the box is used under the table's lock, and by the caller as readdir(3)
-// allows.
+// SAFETY: `dirent` has only bytes and integers; the box is used under the table's lock, and by the
+// caller as readdir(3) allows.
 unsafe impl Send for Listing {}
 
 fn table() -> MutexGuard<'static, HashMap<usize, Listing>> {
@@ -38,9 +38,9 @@ fn open(path: &[u8]) -> Result<*mut libc::DIR, Error> {
     match place::find(path)? {
         Place::There(address, path) => {
             let entries = list(|request| sessions::ask(&address, &request), &path)?;
-            // SAFETY: `dirent` is plain bytes and integers, for which zero is a value.
+            // SAFETY: `dirent` has only bytes and integers, for which zero is valid.
             let mut shown: Box<libc::dirent> = Box::new(unsafe { std::mem::zeroed() });
-            // The address of memory that the listing owns is nobody else's `DIR`.
+            // The listing owns the memory, so no `DIR` of the system has its address.
             let handle = (&raw mut *shown).cast::<libc::DIR>();
             table().insert(
                 handle as usize,
@@ -55,7 +55,7 @@ fn open(path: &[u8]) -> Result<*mut libc::DIR, Error> {
         Place::Here(path) => {
             let path =
                 CString::new(path.as_os_str().as_bytes()).map_err(|_| door::invalid("path"))?;
-            // SAFETY: a C string that lives.
+            // SAFETY: `path` is a C string that outlives the call.
             let directory = unsafe { libc::opendir(path.as_ptr()) };
             if directory.is_null() {
                 return Err(Error::Local(
@@ -68,7 +68,8 @@ fn open(path: &[u8]) -> Result<*mut libc::DIR, Error> {
     }
 }
 
-/// The next entry of a remote directory: `None` behind the last one. `None` outside if the directory is not remote.
+/// Returns the next entry of a remote directory: the inner `None` after the last one, the outer
+/// `None` if the directory is not remote.
 pub fn next(directory: *mut libc::DIR) -> Option<Option<Entry>> {
     let mut table = table();
     let listing = table.get_mut(&(directory as usize))?;
@@ -80,10 +81,10 @@ pub fn next(directory: *mut libc::DIR) -> Option<Option<Entry>> {
 /// Opens a directory.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_opendir(path: *const c_char) -> *mut libc::DIR {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     unsafe { door::name(path) }
         .and_then(open)
         .unwrap_or_else(|error| {
@@ -92,16 +93,16 @@ pub unsafe extern "C" fn rfio_opendir(path: *const c_char) -> *mut libc::DIR {
         })
 }
 
-/// The next entry.
+/// Returns the next entry.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_readdir(directory: *mut libc::DIR) -> *mut libc::dirent {
     let mut table = table();
     let Some(listing) = table.get_mut(&(directory as usize)) else {
         drop(table);
-        // SAFETY: not ours, so the system's, by the caller's promise.
+        // SAFETY: not in the table, so a valid DIR of the system, as the contract requires.
         return unsafe { libc::readdir(directory) };
     };
     let Some(entry) = listing.entries.get(listing.next) else {
@@ -121,39 +122,40 @@ pub unsafe extern "C" fn rfio_readdir(directory: *mut libc::DIR) -> *mut libc::d
     shown
 }
 
-/// The next entry.
+/// Returns the next entry.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_readdir64(directory: *mut libc::DIR) -> *mut libc::dirent64 {
-    // SAFETY: the caller's promise; both structures are the same on the platforms that this library is for.
+    // SAFETY: the caller passes a valid pointer, as the crate's contract requires; both structures
+    // are the same on all supported platforms.
     unsafe { rfio_readdir(directory).cast() }
 }
 const _: () = assert!(size_of::<libc::dirent>() == size_of::<libc::dirent64>());
 
-/// Back to the first entry.
+/// Moves back to the first entry.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_rewinddir(directory: *mut libc::DIR) {
     match table().get_mut(&(directory as usize)) {
         Some(listing) => listing.next = 0,
-        // SAFETY: not ours, so the system's, by the caller's promise.
+        // SAFETY: not in the table, so a valid DIR of the system, as the contract requires.
         None => unsafe { libc::rewinddir(directory) },
     }
 }
 
-/// Closes.
+/// Closes a directory.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_closedir(directory: *mut libc::DIR) -> c_int {
     match table().remove(&(directory as usize)) {
         Some(_) => 0,
-        // SAFETY: not ours, so the system's, by the caller's promise.
+        // SAFETY: not in the table, so a valid DIR of the system, as the contract requires.
         None => unsafe { libc::closedir(directory) },
     }
 }

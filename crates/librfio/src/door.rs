@@ -1,4 +1,4 @@
-//! Pointers become values here, and results become what C expects.
+//! Conversion of C pointers to values, and of results to C's return conventions.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -6,7 +6,7 @@ use verbena_rfio::client::Error;
 
 use crate::errors;
 
-/// The argument of an argument error.
+/// Returns EINVAL for the argument `what`.
 pub fn invalid(what: &str) -> Error {
     Error::Local(
         what.to_owned(),
@@ -14,10 +14,13 @@ pub fn invalid(what: &str) -> Error {
     )
 }
 
-/// The bytes of a C string that names a file.
+/// Returns the bytes of a C string that names a file.
+///
+/// # Errors
+/// EFAULT for a null pointer.
 ///
 /// # Safety
-/// Null, or a string that ends with a NUL and lives.
+/// `pointer` must be null, or a valid string that ends with a NUL.
 pub unsafe fn name<'a>(pointer: *const c_char) -> Result<&'a [u8], Error> {
     if pointer.is_null() {
         return Err(Error::Local(
@@ -25,62 +28,66 @@ pub unsafe fn name<'a>(pointer: *const c_char) -> Result<&'a [u8], Error> {
             std::io::Error::from_raw_os_error(libc::EFAULT),
         ));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, and the caller promises a valid string.
     Ok(unsafe { CStr::from_ptr(pointer) }.to_bytes())
 }
 
-/// A C string that is text.
+/// Returns a C string as text.
+///
+/// # Errors
+/// Those of [`name`], and EINVAL if it is not UTF-8.
 ///
 /// # Safety
-/// See [`name`].
+/// That of [`name`].
 pub unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises null or a valid string.
     str::from_utf8(unsafe { name(pointer) }?).map_err(|_| invalid("path"))
 }
 
-/// A buffer to fill.
+/// Returns a buffer to fill.
 ///
 /// # Safety
-/// Null, or `size` writable bytes that nobody else uses meanwhile.
+/// `pointer` must be null, or have `size` writable bytes that nothing else uses meanwhile.
 pub unsafe fn buffer_mut<'a>(pointer: *mut c_void, size: usize) -> Option<&'a mut [u8]> {
     if size == 0 {
         return Some(&mut []);
     }
-    // SAFETY: the caller's promise; a C caller's buffer counts as initialised bytes.
+    // SAFETY: not null, and the caller promises `size` writable bytes; C buffers count as
+    // initialised.
     (!pointer.is_null() && size <= isize::MAX as usize)
         .then(|| unsafe { std::slice::from_raw_parts_mut(pointer.cast(), size) })
 }
 
-/// A buffer to read.
+/// Returns a buffer to read.
 ///
 /// # Safety
-/// Null, or `size` readable bytes that nobody changes meanwhile.
+/// `pointer` must be null, or have `size` readable bytes that do not change meanwhile.
 pub unsafe fn buffer<'a>(pointer: *const c_void, size: usize) -> Option<&'a [u8]> {
     if size == 0 {
         return Some(&[]);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, and the caller promises `size` readable bytes.
     (!pointer.is_null() && size <= isize::MAX as usize)
         .then(|| unsafe { std::slice::from_raw_parts(pointer.cast(), size) })
 }
 
-/// errno of this thread.
+/// Returns errno of this thread.
 pub fn errno() -> c_int {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 /// Sets errno of this thread.
 pub fn set_errno(errno: c_int) {
-    // SAFETY: glibc's errno of this thread is always there.
+    // SAFETY: glibc returns a valid pointer to this thread's errno.
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// 0, or -1 with the error noted.
+/// Returns 0, or -1 with the error recorded.
 pub fn status(result: Result<(), Error>) -> c_int {
     number(result.map(|()| 0)) as c_int
 }
 
-/// The number, or -1 with the error noted.
+/// Returns the number, or -1 with the error recorded.
 pub fn number(result: Result<i64, Error>) -> i64 {
     result.unwrap_or_else(|error| {
         errors::note(&error);

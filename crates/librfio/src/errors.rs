@@ -1,4 +1,4 @@
-//! Error numbers: of this thread, in RFIO's order: what the server said, then RFIO's own numbers, then errno.
+//! Error numbers of a thread, in RFIO's order of precedence: the server's, RFIO's own, errno.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char, c_int};
@@ -15,7 +15,7 @@ thread_local! {
     static REASON: RefCell<CString> = RefCell::default();
 }
 
-/// Notes an error of this thread.
+/// Records an error of this thread.
 pub fn note(error: &Error) {
     let words = error.to_string().replace('\0', " ");
     REASON.set(CString::new(words).unwrap_or_default());
@@ -40,7 +40,7 @@ pub fn note(error: &Error) {
     }
 }
 
-/// The error that counts: the server's, else RFIO's own, else errno.
+/// Returns the effective error: the server's, else RFIO's own, else errno.
 fn current() -> Status {
     let numbers = [REMOTE.get(), SERRNO.get(), door::errno()];
     numbers
@@ -49,25 +49,25 @@ fn current() -> Status {
         .map_or(Status::OK, |number| Status(number as u32))
 }
 
-/// Where this thread's `serrno` is.
+/// Returns the address of this thread's `serrno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn C__serrno() -> *mut c_int {
     SERRNO.with(Cell::as_ptr)
 }
 
-/// Where this thread's `rfio_errno` is.
+/// Returns the address of this thread's `rfio_errno`.
 #[unsafe(no_mangle)]
 pub extern "C" fn C__rfio_errno() -> *mut c_int {
     REMOTE.with(Cell::as_ptr)
 }
 
-/// The number of the error that counts.
+/// Returns the number of the effective error.
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_serrno() -> c_int {
     current().0 as c_int
 }
 
-/// Its sentence; stays until this thread asks again.
+/// Returns its message; valid until this thread's next call.
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_serror() -> *mut c_char {
     let text = CString::new(current().to_string()).unwrap_or_default();
@@ -77,19 +77,20 @@ pub extern "C" fn rfio_serror() -> *mut c_char {
     })
 }
 
-/// What the last error was about, in words, with what the server said; stays until this thread's next error.
+/// Returns a description of the last error, with the server's message; valid until this thread's
+/// next error.
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_reason() -> *const c_char {
     REASON.with(|kept| kept.borrow().as_ptr())
 }
 
-/// Its sentence into a buffer.
+/// Copies the message of the effective error to a buffer.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_serror_r(buffer: *mut c_char, size: libc::size_t) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let Some(buffer) = (unsafe { door::buffer_mut(buffer.cast(), size) }) else {
         return -1;
     };
@@ -103,13 +104,13 @@ pub unsafe extern "C" fn rfio_serror_r(buffer: *mut c_char, size: libc::size_t) 
     0
 }
 
-/// Writes the error that counts to standard error.
+/// Writes the effective error to standard error.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_perror(prefix: *const c_char) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     match unsafe { door::text(prefix) } {
         Ok(prefix) => eprintln!("{prefix} : {}", current()),
         Err(_) => eprintln!("{}", current()),

@@ -1,4 +1,4 @@
-//! The functions on names.
+//! Functions on names.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_long};
@@ -13,16 +13,16 @@ use crate::core::{beside, sessions};
 use crate::descriptor::{local, stat_of};
 use crate::door;
 
-/// Acts on a path: there with a request, here with the system's call.
+/// Acts on a path: with a request if remote, with the system call if local.
 ///
 /// # Safety
-/// `path` as in the crate.
+/// See the crate's safety contract.
 unsafe fn act(
     path: *const c_char,
     there: impl FnOnce(Path) -> Request,
     here: impl FnOnce(*const c_char) -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let place = unsafe { door::name(path) }.and_then(place::find);
     door::status(place.and_then(|place| match place {
         Place::There(address, path) => sessions::ask(&address, &there(path)).map(|_| ()),
@@ -34,33 +34,34 @@ fn on(path: Path) -> OnPath {
     OnPath { path }
 }
 
-/// Defines functions on one path: name, arguments, the request there, the call here.
+/// Defines functions on one path: name, arguments, remote request, local call.
 macro_rules! by_name {
     ($($(#[$doc:meta])* $name:ident($path:ident $(, $argument:ident: $type:ty)*) { $there:expr } or $here:expr;)*) => { $(
         $(#[$doc])*
         ///
         /// # Safety
-        /// See the crate.
+        /// See the crate's safety contract.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char $(, $argument: $type)*) -> c_int {
-            // SAFETY: the caller's promise; the system's call gets the caller's own pointer.
+            // SAFETY: the caller passes valid pointers, as the crate's contract requires; the
+            // system call gets the caller's own pointer.
             unsafe { act(path, |$path| $there, |path| { let $path = path; $here }) }
         }
     )* };
 }
 
 by_name! {
-    /// Whether a path may be used.
+    /// Checks access to a path.
     rfio_access(path, mode: c_int) { Request::Access(Access { path, mode: mode as u32 }) }
         or libc::access(path, mode);
-    /// Permission bits.
+    /// Changes the permission bits.
     rfio_chmod(path, mode: c_int) { Request::ChangeMode(PathMode { path, mode: mode as u32 }) }
         or libc::chmod(path, mode as u32);
-    /// Owner.
+    /// Changes owner and group.
     rfio_chown(path, owner: c_int, group: c_int)
         { Request::ChangeOwner(ChangeOwner { path, owner: owner as u32, group: group as u32 }) }
         or libc::chown(path, owner as u32, group as u32);
-    /// Makes a directory.
+    /// Creates a directory.
     rfio_mkdir(path, mode: c_int) { Request::MakeDirectory(PathMode { path, mode: mode as u32 }) }
         or libc::mkdir(path, mode as u32);
     /// Removes a directory.
@@ -71,13 +72,13 @@ by_name! {
     rfio_munlink(path) { Request::Unlink(on(path)) } or libc::unlink(path);
 }
 
-/// Renames, on one server or here.
+/// Renames, within one server or locally.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_rename(from: *const c_char, to: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let places = unsafe {
         (
             door::name(from).and_then(place::find),
@@ -89,7 +90,7 @@ pub unsafe extern "C" fn rfio_rename(from: *const c_char, to: *const c_char) -> 
             sessions::ask(&one, &Request::Rename(TwoPaths { from, to })).map(|_| ())
         }
         (Ok(Place::Here(_)), Ok(Place::Here(_))) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the crate's contract promises valid pointers.
             let result = unsafe { libc::rename(from, to) };
             local(result.into()).map(|_| ())
         }
@@ -101,13 +102,13 @@ pub unsafe extern "C" fn rfio_rename(from: *const c_char, to: *const c_char) -> 
     })
 }
 
-/// Makes a symbolic link; its text is what it is given.
+/// Creates a symbolic link with the given text.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_symlink(target: *const c_char, path: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let text = match unsafe { door::name(target) } {
         Ok(text) => text,
         Err(error) => return door::status(Err(error)),
@@ -116,31 +117,31 @@ pub unsafe extern "C" fn rfio_symlink(target: *const c_char, path: *const c_char
         return door::status(Err(door::invalid("target")));
     };
     let there = |to| Request::MakeLink(TwoPaths { from, to });
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     unsafe { act(path, there, |path| libc::symlink(target, path)) }
 }
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_msymlink(target: *const c_char, path: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     unsafe { rfio_symlink(target, path) }
 }
 
 /// Reads a symbolic link, without a NUL at its end.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_readlink(
     path: *const c_char,
     buffer: *mut c_char,
     size: c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let place = unsafe { door::name(path) }.and_then(place::find);
     let Ok(room) = usize::try_from(size) else {
         return door::status(Err(door::invalid("size")));
@@ -149,7 +150,7 @@ pub unsafe extern "C" fn rfio_readlink(
         Place::There(address, path) => match sessions::ask(&address, &Request::ReadLink(on(path)))?
         {
             Reply::Target(target) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the crate's contract promises valid pointers.
                 let into = unsafe { door::buffer_mut(buffer.cast(), room) }
                     .ok_or_else(|| door::invalid("buffer"))?;
                 let length = target.path.as_bytes().len().min(room);
@@ -161,13 +162,16 @@ pub unsafe extern "C" fn rfio_readlink(
                 other.name()
             ))),
         },
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         Place::Here(_) => local(unsafe { libc::readlink(path, buffer, room) } as i64),
     });
     door::number(read) as c_int
 }
 
-/// What a request by name finds.
+/// Returns the attributes that a request by name finds.
+///
+/// # Errors
+/// Those of the server; [`Error::Protocol`] for an unexpected reply.
 pub fn attributes(address: &Address, request: &Request) -> Result<Attributes, Error> {
     match sessions::ask(address, request)? {
         Reply::Status(about) | Reply::LinkStatus(about) => Ok(about.attributes),
@@ -179,20 +183,20 @@ pub fn attributes(address: &Address, request: &Request) -> Result<Attributes, Er
 }
 
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 unsafe fn stat(
     path: *const c_char,
     status: *mut libc::stat,
     there: impl FnOnce(OnPath) -> Request,
     here: impl FnOnce(*const c_char, *mut libc::stat) -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let place = unsafe { door::name(path) }.and_then(place::find);
     door::status(place.and_then(|place| match place {
         _ if status.is_null() => Err(door::invalid("status")),
         Place::There(address, path) => {
             let about = attributes(&address, &there(on(path)))?;
-            // SAFETY: not null, and the caller's promise.
+            // SAFETY: not null, and valid by the crate's contract.
             unsafe { status.write(stat_of(&about)) };
             Ok(())
         }
@@ -202,13 +206,14 @@ unsafe fn stat(
 
 macro_rules! stats {
     ($($name:ident: $request:ident or $system:ident;)*) => { $(
-        /// What a path is.
+        /// Returns the attributes of a path.
         ///
         /// # Safety
-        /// See the crate.
+        /// See the crate's safety contract.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, status: *mut libc::stat) -> c_int {
-            // SAFETY: the caller's promise; the system's call gets the caller's own pointers.
+            // SAFETY: the caller passes valid pointers, as the crate's contract requires; the
+            // system call gets them unchanged.
             unsafe { stat(path, status, Request::$request, |path, status| libc::$system(path, status)) }
         }
     )* };
@@ -234,13 +239,13 @@ pub struct rfstatfs {
     freenods: c_long,
 }
 
-/// Space on a file system.
+/// Returns the space on a file system.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_statfs(path: *const c_char, status: *mut rfstatfs) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let place = unsafe { door::name(path) }.and_then(place::find);
     let space = place.and_then(|place| match place {
         Place::There(address, path) => match sessions::ask(&address, &Request::Space(on(path)))? {
@@ -257,9 +262,10 @@ pub unsafe extern "C" fn rfio_statfs(path: *const c_char, status: *mut rfstatfs)
             ))),
         },
         Place::Here(_) => {
-            // SAFETY: `statvfs` is plain integers, for which zero is a value.
+            // SAFETY: `statvfs` has only integers, for which zero is valid.
             let mut space: libc::statvfs = unsafe { std::mem::zeroed() };
-            // SAFETY: the caller's pointer, and ours to live memory.
+            // SAFETY: the caller passes a valid path, as the crate's contract requires; `space` is
+            // a local.
             local(unsafe { libc::statvfs(path, &mut space) }.into())?;
             Ok(rfstatfs {
                 totblks: space.f_blocks as c_long,
@@ -274,19 +280,19 @@ pub unsafe extern "C" fn rfio_statfs(path: *const c_char, status: *mut rfstatfs)
         if status.is_null() {
             return Err(door::invalid("status"));
         }
-        // SAFETY: not null, and the caller's promise.
+        // SAFETY: not null, and valid by the crate's contract.
         unsafe { status.write(space) };
         Ok(())
     }))
 }
 
-/// Chooses the directory for relative paths.
+/// Sets the directory for relative paths.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_chdir(path: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let place = unsafe { door::name(path) }.and_then(place::find);
     door::status(place.and_then(|place| match place {
         Place::There(address, path) => {
@@ -299,7 +305,7 @@ pub unsafe extern "C" fn rfio_chdir(path: *const c_char) -> c_int {
             Ok(())
         }
         Place::Here(_) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the crate's contract promises valid pointers.
             local(unsafe { libc::chdir(path) }.into())?;
             place::choose_directory(None);
             Ok(())
@@ -309,7 +315,7 @@ pub unsafe extern "C" fn rfio_chdir(path: *const c_char) -> c_int {
 
 macro_rules! ends {
     ($($name:ident)*) => { $(
-        /// Closes the connections that are kept.
+        /// Closes the kept connections.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> c_int {
             sessions::close_all();
@@ -324,17 +330,17 @@ thread_local! {
     static PARSED: RefCell<(CString, CString)> = RefCell::default();
 }
 
-/// Takes a path apart: 1 with host and path if it is remote, 0 with the path if it is local.
+/// Splits a path: 1 with host and path if it is remote, 0 with the path if it is local.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_parse(
     path: *mut c_char,
     host: *mut *mut c_char,
     file: *mut *mut c_char,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let text = match unsafe { door::name(path) } {
         Ok(text) if !host.is_null() && !file.is_null() => text,
         _ => return door::status(Err(door::invalid("path"))),
@@ -352,7 +358,7 @@ pub unsafe extern "C" fn rfio_parse(
             PARSED.with(|kept| {
                 let mut kept = kept.borrow_mut();
                 *kept = (address, remote);
-                // SAFETY: not null, and the caller's promise.
+                // SAFETY: not null, and valid by the crate's contract.
                 unsafe {
                     host.write(kept.0.as_ptr().cast_mut());
                     file.write(kept.1.as_ptr().cast_mut());
@@ -361,7 +367,7 @@ pub unsafe extern "C" fn rfio_parse(
             1
         }
         Ok(Place::Here(_)) => {
-            // SAFETY: not null, and the caller's promise.
+            // SAFETY: not null, and valid by the crate's contract.
             unsafe {
                 host.write(std::ptr::null_mut());
                 file.write(path);

@@ -1,4 +1,5 @@
-//! Reads and writes at an offset, and what else is done to a whole open file: beyond the classic interface.
+//! Reads and writes at an offset, and operations on a whole open file: extensions of the classic
+//! interface.
 
 use std::ffi::{c_int, c_void};
 
@@ -14,7 +15,7 @@ fn offset_of(offset: i64) -> Result<u64, Error> {
 /// Reads at an offset.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_pread64(
     descriptor: c_int,
@@ -23,7 +24,7 @@ pub unsafe extern "C" fn rfio_pread64(
     offset: i64,
 ) -> isize {
     let read = table::with(descriptor, |file| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         let bytes =
             unsafe { door::buffer_mut(buffer, size) }.ok_or_else(|| door::invalid("buffer"))?;
         let read = file.read_positioned(offset_of(offset)?, bytes)?;
@@ -31,7 +32,7 @@ pub unsafe extern "C" fn rfio_pread64(
     });
     match read {
         Some(result) => door::number(result) as isize,
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         None => unsafe { libc::pread64(descriptor, buffer, size, offset) },
     }
 }
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn rfio_pread64(
 /// Writes at an offset.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_pwrite64(
     descriptor: c_int,
@@ -48,22 +49,23 @@ pub unsafe extern "C" fn rfio_pwrite64(
     offset: i64,
 ) -> isize {
     let written = table::with(descriptor, |file| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         let bytes = unsafe { door::buffer(buffer, size) }.ok_or_else(|| door::invalid("buffer"))?;
         let written = file.write_positioned(offset_of(offset)?, bytes)?;
         Ok(written as i64)
     });
     match written {
         Some(result) => door::number(result) as isize,
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         None => unsafe { libc::pwrite64(descriptor, buffer, size, offset) },
     }
 }
 
-/// Copies between open files as copy_file_range(2) does with offsets, on one server without moving data here.
+/// Copies between open files like copy_file_range(2) with offsets; within one server, without
+/// transferring data.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_copy_range(
     from: c_int,
@@ -75,7 +77,7 @@ pub unsafe extern "C" fn rfio_copy_range(
     let (source, sink) = match (table::find(from), table::find(to)) {
         (None, None) => {
             let (mut offset, mut at) = (offset, at);
-            // SAFETY: integers, and two places on this stack.
+            // SAFETY: the call takes integers and two locals.
             return unsafe { libc::copy_file_range(from, &mut offset, to, &mut at, size, 0) };
         }
         (Some(source), Some(sink)) => (source, sink),
@@ -86,14 +88,14 @@ pub unsafe extern "C" fn rfio_copy_range(
         let (offset, at) = (offset_of(offset)?, offset_of(at)?);
         let (source, written) = (source.beside()?, sink.beside()?);
         let copied = source.copy_to(offset, &written, at, size as u64);
-        // Also by one that failed on its way.
+        // Also after an error, which may have come after a partial copy.
         sink.has_changed();
         copied?.map(|copied| copied as i64).ok_or_else(elsewhere)
     });
     door::number(copied) as isize
 }
 
-/// The error for files that are not in one place.
+/// Returns the error for files that are not on the same server.
 fn elsewhere() -> Error {
     let error = std::io::Error::from_raw_os_error(libc::EXDEV);
     Error::Local("a copy between places".into(), error)
@@ -104,25 +106,25 @@ fn elsewhere() -> Error {
 pub extern "C" fn rfio_ftruncate64(descriptor: c_int, size: i64) -> c_int {
     match table::with(descriptor, |file| file.truncate(offset_of(size)?)) {
         Some(result) => door::status(result),
-        // SAFETY: integers.
+        // SAFETY: the call takes only integers.
         None => unsafe { libc::ftruncate64(descriptor, size) },
     }
 }
 
-/// Puts what was written on stable storage.
+/// Flushes written data to stable storage.
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_fsync(descriptor: c_int) -> c_int {
     match table::with(descriptor, |file| file.remote().synchronise()) {
         Some(result) => door::status(result),
-        // SAFETY: an integer.
+        // SAFETY: the call takes only an integer.
         None => unsafe { libc::fsync(descriptor) },
     }
 }
 
-/// The CRC32C of the whole file, which the server computes.
+/// Returns the CRC32C of the whole file, computed by the server.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_checksum(descriptor: c_int, crc32c: *mut u32) -> c_int {
     let sum = table::with(descriptor, |file| file.remote().checksum()).unwrap_or_else(|| {
@@ -133,7 +135,7 @@ pub unsafe extern "C" fn rfio_checksum(descriptor: c_int, crc32c: *mut u32) -> c
         if crc32c.is_null() {
             return Err(door::invalid("crc32c"));
         }
-        // SAFETY: not null, and the caller's promise.
+        // SAFETY: not null, and valid by the crate's contract.
         unsafe { crc32c.write(sum) };
         Ok(())
     }))

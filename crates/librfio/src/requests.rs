@@ -1,4 +1,4 @@
-//! Requests under way: begun, looked at, taken back, finished, in any order.
+//! Asynchronous requests, in any order.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -14,16 +14,16 @@ use crate::core::table::{self, Entry};
 use crate::descriptor::iovec64;
 use crate::door;
 
-/// A request that was begun.
+/// An asynchronous request.
 pub struct rfio_request {
     state: State,
-    /// Where the lengths of ranges go.
+    /// Where the lengths of ranges are written.
     lengths: *mut c_int,
 }
 
 enum State {
     There(Ticket, Arc<Entry>),
-    /// A local file's: it was done when it began.
+    /// A local file's request, which is done when it begins.
     Here(Result<i64, Error>),
 }
 
@@ -37,7 +37,7 @@ fn begun(state: Result<State, Error>, lengths: *mut c_int) -> *mut rfio_request 
     }
 }
 
-/// Begins an errand of a remote file; `None` if the descriptor is not of one.
+/// Begins an operation on a remote file; `None` if the descriptor is not a remote file's.
 fn begin_there(
     descriptor: c_int,
     buffer: *mut c_void,
@@ -57,7 +57,7 @@ fn offset_of(offset: i64) -> Result<u64, Error> {
     u64::try_from(offset).map_err(|_| door::invalid("offset"))
 }
 
-/// What a local call gave.
+/// Converts the result of a local call.
 fn here(given: isize) -> State {
     let failed = || Error::Local("local file".into(), std::io::Error::last_os_error());
     State::Here(match given {
@@ -69,7 +69,7 @@ fn here(given: isize) -> State {
 /// Begins to read at an offset.
 ///
 /// # Safety
-/// See the crate; the buffer is the library's until the request is finished.
+/// See the crate's safety contract; the buffer is the library's until the request is finished.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_begin_pread(
     descriptor: c_int,
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn rfio_begin_pread(
         Ok(Errand::Read { handle, offset })
     });
     let state = there.unwrap_or_else(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         Ok(here(unsafe {
             libc::pread64(descriptor, buffer, size, offset)
         }))
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn rfio_begin_pread(
 /// Begins to write at an offset.
 ///
 /// # Safety
-/// See the crate; the buffer stays as it is until the request is finished.
+/// See the crate's safety contract; the buffer must not change until the request is finished.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_begin_pwrite(
     descriptor: c_int,
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn rfio_begin_pwrite(
         Ok(Errand::Write { handle, offset })
     });
     let state = there.unwrap_or_else(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         Ok(here(unsafe {
             libc::pwrite64(descriptor, buffer, size, offset)
         }))
@@ -114,10 +114,11 @@ pub unsafe extern "C" fn rfio_begin_pwrite(
     begun(state, std::ptr::null_mut())
 }
 
-/// Begins to read ranges, one behind the other in the buffer.
+/// Begins to read ranges, one after the other in the buffer.
 ///
 /// # Safety
-/// See the crate; buffer and lengths are the library's until the request is finished.
+/// See the crate's safety contract; buffer and lengths belong to the library until the request is
+/// finished.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_begin_preadv(
     descriptor: c_int,
@@ -132,7 +133,8 @@ pub unsafe extern "C" fn rfio_begin_preadv(
         |count| match (count, ranges.is_null() || lengths.is_null()) {
             (0, _) => Ok(&[][..]),
             (_, true) => Err(door::invalid("ranges")),
-            // SAFETY: the caller's promise.
+            // SAFETY: `ranges` is not null and has `count` elements, as the crate's contract
+            // requires.
             _ => Ok(unsafe { std::slice::from_raw_parts(ranges, count) }),
         },
     );
@@ -162,7 +164,7 @@ pub unsafe extern "C" fn rfio_begin_preadv(
         None => Foreign::new(buffer, size).and_then(|mut memory| {
             let lengths = match ranges.len() {
                 0 => &mut [][..],
-                // SAFETY: one for each range, by the caller's promise.
+                // SAFETY: `lengths` has one element per range, as the crate's contract requires.
                 count => unsafe { std::slice::from_raw_parts_mut(lengths, count) },
             };
             read_here(descriptor, &ranges, memory.bytes_mut(), lengths)
@@ -182,7 +184,7 @@ fn read_here(
         let (place, behind) = memory
             .split_at_mut_checked(range.length as usize)
             .ok_or_else(|| door::invalid("buffer"))?;
-        // SAFETY: a slice that is this function's alone.
+        // SAFETY: `place` is an exclusive slice.
         let read = unsafe {
             let offset = range.offset as i64;
             libc::pread64(descriptor, place.as_mut_ptr().cast(), place.len(), offset)
@@ -197,22 +199,22 @@ fn read_here(
     Ok(here(sum))
 }
 
-/// A request, while it is not finished.
+/// Returns a request that is not finished.
 ///
 /// # Safety
-/// Null, or a request that was begun and is not finished.
+/// `request` must be null, or a request that was begun and is not finished.
 unsafe fn request<'a>(request: *mut rfio_request) -> Result<&'a rfio_request, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises null or a request that is not finished.
     unsafe { request.as_ref() }.ok_or_else(|| door::invalid("request"))
 }
 
-/// Whether a request is done, without waiting.
+/// Returns whether a request is done, without waiting.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_request_done(pointer: *mut rfio_request) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let done = unsafe { request(pointer) }.and_then(|request| match &request.state {
         State::There(ticket, _) => ticket.is_done().map(i64::from),
         State::Here(_) => Ok(1),
@@ -220,13 +222,13 @@ pub unsafe extern "C" fn rfio_request_done(pointer: *mut rfio_request) -> c_int 
     door::number(done) as c_int
 }
 
-/// Takes a request back, as far as that is still possible.
+/// Cancels a request, if that is still possible.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_request_cancel(pointer: *mut rfio_request) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let cancelled = unsafe { request(pointer) }.and_then(|request| match &request.state {
         State::There(ticket, _) => ticket.cancel(),
         State::Here(_) => Ok(()),
@@ -234,13 +236,13 @@ pub unsafe extern "C" fn rfio_request_cancel(pointer: *mut rfio_request) -> c_in
     door::status(cancelled)
 }
 
-/// A descriptor that becomes readable when a request may be done.
+/// Returns a descriptor that becomes readable when a request may be done.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_request_events(pointer: *mut rfio_request) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let events = unsafe { request(pointer) }.and_then(|request| match &request.state {
         State::There(ticket, _) => Ok(ticket.events().as_raw_fd().into()),
         State::Here(_) => Err(door::invalid("request of a local file")),
@@ -248,10 +250,10 @@ pub unsafe extern "C" fn rfio_request_events(pointer: *mut rfio_request) -> c_in
     door::number(events) as c_int
 }
 
-/// Waits until one of the requests is done; which one, or `count` when the time is over.
+/// Waits until one of the requests is done. Returns its index, or `count` after a timeout.
 ///
 /// # Safety
-/// See the crate; null pointers among the requests are passed over.
+/// See the crate's safety contract; null pointers among the requests are skipped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_request_wait(
     requests: *const *mut rfio_request,
@@ -260,14 +262,14 @@ pub unsafe extern "C" fn rfio_request_wait(
 ) -> c_int {
     let listed = match usize::try_from(count) {
         Ok(count) if count > 0 && !requests.is_null() => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the crate's contract promises valid pointers.
             unsafe { std::slice::from_raw_parts(requests, count) }
         }
         _ => return door::number(Err(door::invalid("requests"))) as c_int,
     };
     let (mut tickets, mut places) = (Vec::new(), Vec::new());
     for (place, &pointer) in listed.iter().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         match unsafe { pointer.as_ref() }.map(|request| &request.state) {
             Some(State::Here(_)) => return place as c_int,
             Some(State::There(ticket, _)) => {
@@ -286,22 +288,22 @@ pub unsafe extern "C" fn rfio_request_wait(
         as c_int
 }
 
-/// Waits for a request, says what came of it, and ends it.
+/// Waits for a request, returns its result, and frees it.
 ///
 /// # Safety
-/// See the crate; the pointer is of no use afterwards.
+/// See the crate's safety contract; the pointer is invalid afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_request_finish(pointer: *mut rfio_request) -> isize {
     if pointer.is_null() {
         return door::number(Err(door::invalid("request"))) as isize;
     }
-    // SAFETY: made by `begun`, and the caller's promise that it is finished once.
+    // SAFETY: the pointer comes from `begun`, and the caller finishes each request once.
     let request = unsafe { Box::from_raw(pointer) };
     let given = match request.state {
         State::Here(given) => given,
         State::There(ticket, entry) => ticket.wait().and_then(|done| {
             let size = done.memory.bytes().len() as i64;
-            // Also by a write that failed, or was taken back, on its way.
+            // Also for a write that failed or was cancelled after a partial transfer.
             if !matches!(done.outcome, Ok(Given::Read(_) | Given::Vector(_))) {
                 entry.has_changed();
             }
@@ -310,7 +312,8 @@ pub unsafe extern "C" fn rfio_request_finish(pointer: *mut rfio_request) -> isiz
                 Given::Written => Ok(size),
                 Given::Vector(lengths) => {
                     for (index, &length) in lengths.iter().enumerate() {
-                        // SAFETY: one for each range, by the caller's promise when it began.
+                        // SAFETY: `lengths` has one element per range, as the caller of
+                        // `rfio_begin_preadv` promised.
                         unsafe { request.lengths.add(index).write(length as c_int) };
                     }
                     Ok(lengths.iter().map(|&length| i64::from(length)).sum())

@@ -1,5 +1,6 @@
-//! Streams: C's own, with a remote file underneath (fopencookie(3)), so that buffering, `getc` and the rest are the C
-//! library's and behave as its do. The functions here that only pass on exist because programs link them.
+//! Streams: the C library's own, on top of a remote file (fopencookie(3)), so that buffering,
+//! `getc` and the rest behave as the C library's. The pass-through functions exist because programs
+//! link them.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
@@ -29,7 +30,7 @@ unsafe extern "C" {
     ) -> *mut libc::FILE;
 }
 
-/// The descriptors of remote streams.
+/// Descriptors of remote streams.
 fn streams() -> MutexGuard<'static, HashMap<usize, c_int>> {
     static STREAMS: OnceLock<Mutex<HashMap<usize, c_int>>> = OnceLock::new();
     STREAMS
@@ -38,7 +39,7 @@ fn streams() -> MutexGuard<'static, HashMap<usize, c_int>> {
         .unwrap_or_else(|poison| poison.into_inner())
 }
 
-// The cookie is the descriptor's number itself.
+// The cookie is the descriptor number itself.
 unsafe extern "C" fn read(cookie: *mut c_void, bytes: *mut c_char, size: usize) -> isize {
     // SAFETY: the C library passes a buffer of this size.
     unsafe { crate::descriptor::rfio_read64(cookie as usize as c_int, bytes.cast(), size) }
@@ -48,17 +49,17 @@ unsafe extern "C" fn write(cookie: *mut c_void, bytes: *const c_char, size: usiz
     // SAFETY: the C library passes a buffer of this size.
     let written =
         unsafe { crate::descriptor::rfio_write64(cookie as usize as c_int, bytes.cast(), size) };
-    // For this function an error is zero (fopencookie(3)).
+    // This callback returns zero for an error (fopencookie(3)).
     written.max(0)
 }
 
 unsafe extern "C" fn seek(cookie: *mut c_void, offset: *mut i64, whence: c_int) -> c_int {
-    // SAFETY: the C library passes a place of its own.
+    // SAFETY: the C library passes a valid pointer.
     let wanted = unsafe { *offset };
     match table::with(cookie as usize as c_int, |file| file.seek(wanted, whence)).map(door::number)
     {
         Some(position) if position >= 0 => {
-            // SAFETY: as above.
+            // SAFETY: the C library passes a valid pointer.
             unsafe { *offset = position };
             0
         }
@@ -70,7 +71,7 @@ unsafe extern "C" fn close(cookie: *mut c_void) -> c_int {
     rfio_close(cookie as usize as c_int)
 }
 
-/// The open flags of a stream's mode (fopen(3)).
+/// Returns the open flags of a stream's mode (fopen(3)).
 fn flags(mode: &CStr) -> Result<c_int, Error> {
     let (first, rest) = mode
         .to_bytes()
@@ -87,16 +88,16 @@ fn flags(mode: &CStr) -> Result<c_int, Error> {
 }
 
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 unsafe fn open_stream(path: *const c_char, mode: *const c_char) -> Result<*mut libc::FILE, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let text = unsafe { door::name(path) }?;
     if mode.is_null() {
         return Err(door::invalid("mode"));
     }
     let failed = || Error::Local("stream".into(), std::io::Error::last_os_error());
     if let Place::Here(_) = place::find(text)? {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         let stream = unsafe { libc::fopen(path, mode) };
         return if stream.is_null() {
             Err(failed())
@@ -104,7 +105,7 @@ unsafe fn open_stream(path: *const c_char, mode: *const c_char) -> Result<*mut l
             Ok(stream)
         };
     }
-    // SAFETY: not null, and the caller's promise.
+    // SAFETY: not null, and valid by the crate's contract.
     let descriptor = open(text, flags(unsafe { CStr::from_ptr(mode) })?, 0o666)?;
     let functions = CookieFunctions {
         read: Some(read),
@@ -112,7 +113,7 @@ unsafe fn open_stream(path: *const c_char, mode: *const c_char) -> Result<*mut l
         seek: Some(seek),
         close: Some(close),
     };
-    // SAFETY: a mode that is a C string, and functions that take the cookie for what it is.
+    // SAFETY: `mode` is a C string, and the functions expect this cookie.
     let stream = unsafe { fopencookie(descriptor as usize as *mut c_void, mode, functions) };
     if stream.is_null() {
         rfio_close(descriptor);
@@ -125,10 +126,10 @@ unsafe fn open_stream(path: *const c_char, mode: *const c_char) -> Result<*mut l
 /// Opens a stream.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     unsafe { open_stream(path, mode) }.unwrap_or_else(|error| {
         errors::note(&error);
         std::ptr::null_mut()
@@ -138,46 +139,46 @@ pub unsafe extern "C" fn rfio_fopen(path: *const c_char, mode: *const c_char) ->
 /// Opens a stream.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_fopen64(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     unsafe { rfio_fopen(path, mode) }
 }
 
-/// Closes; what is buffered is written first.
+/// Closes; buffered data is written first.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_fclose(stream: *mut libc::FILE) -> c_int {
     streams().remove(&(stream as usize));
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     unsafe { libc::fclose(stream) }
 }
 
-/// The descriptor.
+/// Returns the descriptor.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_fileno(stream: *mut libc::FILE) -> c_int {
     match streams().get(&(stream as usize)) {
         Some(&descriptor) => descriptor,
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         None => unsafe { libc::fileno(stream) },
     }
 }
 
 macro_rules! passed_on {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $system:ident;)*) => { $(
-        /// C's own function.
+        /// The C library's function.
         ///
         /// # Safety
-        /// See the crate.
+        /// See the crate's safety contract.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
-            // SAFETY: the caller's promise.
+            // SAFETY: the crate's contract promises valid pointers.
             unsafe { libc::$system($($argument),*) }
         }
     )* };

@@ -1,4 +1,4 @@
-//! Tickets: made by a server that judges users, redeemed with one that moves bytes.
+//! Tickets: issued by a server that authorizes users, redeemed at a server that transfers the data.
 
 use std::ffi::{c_char, c_int};
 use std::path::Path as File;
@@ -33,10 +33,10 @@ fn access_of(flags: c_int) -> Result<u32, Error> {
     }
 }
 
-/// Makes a ticket.
+/// Issues a ticket.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_issue_ticket(
     secrets: *const c_char,
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn rfio_issue_ticket(
     room: usize,
 ) -> c_int {
     let issued = || {
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         let texts = unsafe {
             (
                 door::text(secrets)?,
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn rfio_issue_ticket(
             life: Duration::from_secs(seconds),
         };
         let text = issue(secrets, grant)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the crate's contract promises valid pointers.
         let into = unsafe { door::buffer_mut(ticket.cast(), room) };
         let place = into.and_then(|into| into.get_mut(..=text.len()));
         let place = place.ok_or_else(|| door::invalid("room for the ticket"))?;
@@ -90,13 +90,13 @@ fn redeem(server: &str, ticket: &str) -> Result<c_int, Error> {
     table::insert(OpenFile::redeem(&address, ticket, table::reading())?)
 }
 
-/// Opens the file that a ticket is for.
+/// Opens the file of a ticket.
 ///
 /// # Safety
-/// See the crate.
+/// See the crate's safety contract.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_redeem_ticket(server: *const c_char, ticket: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the crate's contract promises valid pointers.
     let texts = unsafe { door::text(server).and_then(|server| Ok((server, door::text(ticket)?))) };
     let opened = texts.and_then(|(server, ticket)| redeem(server, ticket));
     door::number(opened.map(i64::from)) as c_int

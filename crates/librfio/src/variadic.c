@@ -1,13 +1,14 @@
-/* The functions of rfio_api.h that are variadic, as open(2) is: the mode is read only with O_CREAT or O_TMPFILE. */
+/* The variadic functions of rfio_api.h. As in open(2), the mode is read only with O_CREAT or
+ * O_TMPFILE. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/types.h>
 
-/* As in rfio_api.h, which as a whole is for glibc alone. */
+/* As in rfio_api.h, which as a whole requires glibc. */
 int rfio_open(const char *path, int flags, ...);
 
-/* In descriptor.rs. */
+/* Defined in descriptor.rs. */
 int verbena_rfio_open(const char *path, int flags, mode_t mode);
 
 int rfio_open(const char *path, int flags, ...)
@@ -24,5 +25,5 @@ int rfio_open(const char *path, int flags, ...)
 	return verbena_rfio_open(path, flags, mode);
 }
 
-/* File offsets have 64 bits in both. */
+/* Both have 64-bit file offsets. */
 int rfio_open64(const char *path, int flags, ...) __attribute__((alias("rfio_open")));

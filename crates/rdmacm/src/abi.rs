@@ -1,16 +1,17 @@
-//! The structures of `<rdma/rdma_user_cm.h>` (version 4 of the interface) that librdmacm writes and reads.
+//! The structures of `<rdma/rdma_user_cm.h>` (version 4 of the interface) that librdmacm writes and
+//! reads.
 //!
-//! Field order, widths and names are the header's. All of them are plain bytes without padding, so they are read from and
-//! written to a caller's buffer whole.
+//! Field order, widths and names are the header's. All of them are plain bytes without padding, so
+//! they are read from and written to a caller's buffer whole.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The interface's version, as `class/misc/rdma_cm/abi_version` shows it.
+/// The interface's version, as in `class/misc/rdma_cm/abi_version`.
 pub const VERSION: u32 = 4;
 /// Bytes of private data that a structure has room for.
 pub const MAX_PRIVATE_DATA: usize = 256;
 
-/// What a command asks for: `RDMA_USER_CM_CMD_*`.
+/// Command codes: `RDMA_USER_CM_CMD_*`.
 pub mod code {
     #![allow(missing_docs)]
     pub const CREATE_ID: u32 = 0;
@@ -56,9 +57,9 @@ macro_rules! structures {
 }
 
 structures! {
-    /// In front of every command: what it is, bytes that follow, bytes of room for the answer.
+    /// Header of every command: its code, the bytes that follow, the bytes of room for the answer.
     Header { cmd: u32, r#in: u16, out: u16, }
-    /// `struct sockaddr_in6`, whose room also holds a `sockaddr_in`.
+    /// `struct sockaddr_in6`, which can also hold a `sockaddr_in`.
     SocketAddress { bytes: [u8; 28], }
     /// rdma_create_id(3).
     CreateId { uid: u64, response: u64, ps: u16, qp_type: u8, reserved: [u8; 5], }
@@ -66,7 +67,7 @@ structures! {
     CreateIdAnswer { id: u32, }
     /// rdma_destroy_id(3), rdma_leave_multicast(3).
     DestroyId { response: u64, id: u32, reserved: u32, }
-    /// How many events were taken, which the library waits to see acknowledged.
+    /// Number of events taken; the library waits until they are acknowledged.
     EventsReported { events_reported: u32, }
     /// rdma_bind_addr(3). `response` is not used.
     BindIp { response: u64, addr: SocketAddress, id: u32, }
@@ -74,7 +75,7 @@ structures! {
     ResolveIp { src_addr: SocketAddress, dst_addr: SocketAddress, id: u32, timeout_ms: u32, }
     /// rdma_resolve_route(3).
     ResolveRoute { id: u32, timeout_ms: u32, }
-    /// Asks for [`RouteAnswer`], or for what `option` says.
+    /// Requests a [`RouteAnswer`], or the data that `option` selects.
     Query { response: u64, id: u32, option: u32, }
     /// `struct ib_user_path_rec` of `<rdma/ib_user_sa.h>`; 16-bit fields in network order.
     PathRecord {
@@ -88,7 +89,7 @@ structures! {
         node_guid: [u8; 8], ib_route: [PathRecord; 2], src_addr: SocketAddress, dst_addr: SocketAddress,
         num_paths: u32, port_num: u8, reserved: [u8; 3], ibdev_index: u32, reserved1: u32,
     }
-    /// What both sides of a reliable connection propose (rdma_connect(3)).
+    /// The parameters that both sides of a reliable connection propose (rdma_connect(3)).
     ConnectionParameters {
         qp_num: u32, qkey: u32, private_data: [u8; MAX_PRIVATE_DATA], private_data_len: u8, srq: u8,
         responder_resources: u8, initiator_depth: u8, flow_control: u8, retry_count: u8, rnr_retry_count: u8,
@@ -99,18 +100,18 @@ structures! {
         dgid: [u8; 16], flow_label: u32, sgid_index: u8, hop_limit: u8, traffic_class: u8, reserved: u8,
         dlid: u16, sl: u8, src_path_bits: u8, static_rate: u8, is_global: u8, port_num: u8, reserved1: u8,
     }
-    /// What a datagram service or a multicast group is reached by.
+    /// The address of a datagram service or a multicast group.
     DatagramParameters {
         qp_num: u32, qkey: u32, ah_attr: AddressVector, private_data: [u8; MAX_PRIVATE_DATA],
         private_data_len: u8, reserved: [u8; 7],
     }
-    /// Enhanced connection establishment: carried, never interpreted.
+    /// Enhanced connection establishment: passed on uninterpreted.
     Ece { vendor_id: u32, attr_mod: u32, }
     /// rdma_connect(3). `ece` may be missing.
     Connect { conn_param: ConnectionParameters, id: u32, reserved: u32, ece: Ece, }
     /// rdma_listen(3).
     Listen { id: u32, backlog: u32, }
-    /// rdma_accept(3); without `valid` parameters the answer to a reply. `ece` may be missing.
+    /// rdma_accept(3); without `valid` parameters the answer to a REP. `ece` may be missing.
     Accept { uid: u64, conn_param: ConnectionParameters, id: u32, reserved: u32, ece: Ece, }
     /// rdma_reject(3).
     Reject {
@@ -118,7 +119,8 @@ structures! {
     }
     /// rdma_disconnect(3).
     Disconnect { id: u32, }
-    /// rdma_init_qp_attr: what to modify a queue pair with. `reserved` is the padding of C.
+    /// rdma_init_qp_attr: requests the attributes for a queue pair transition. `reserved` is C
+    /// padding.
     InitQpAttr { response: u64, id: u32, qp_state: u32, }
     /// rdma_notify(3).
     Notify { id: u32, event: u32, }
@@ -126,15 +128,16 @@ structures! {
     JoinIpMulticast { response: u64, uid: u64, addr: SocketAddress, id: u32, }
     /// rdma_get_cm_event(3).
     GetEvent { response: u64, }
-    /// Its answer. `param` is a [`ConnectionParameters`] or a [`DatagramParameters`], whatever the identifier is for.
+    /// Its answer. `param` is a [`ConnectionParameters`] or a [`DatagramParameters`], depending on
+    /// the identifier's port space.
     EventAnswer { uid: u64, id: u32, event: u32, status: u32, param: [u8; 304], reserved: u32, ece: Ece, }
     /// rdma_set_option(3).
     SetOption { optval: u64, id: u32, level: u32, optname: u32, optlen: u32, }
-    /// rdma_resolve_addrinfo(3) with RAI_SA. `reserved` is the padding of C.
+    /// rdma_resolve_addrinfo(3) with RAI_SA. `reserved` is C padding.
     ResolveIbService {
         id: u32, reserved: u32, service_id: u64, service_name: [u8; 64], flags: u32, reserved1: u32,
     }
-    /// rdma_write_cm_event(3). More of a union follows, of which only `arg` is used.
+    /// rdma_write_cm_event(3). A longer union follows, of which only `arg` is used.
     WriteCmEvent { id: u32, reserved: u32, event: u32, status: u32, arg: u64, }
     /// rdma_migrate_id(3).
     MigrateId { response: u64, id: u32, fd: u32, }

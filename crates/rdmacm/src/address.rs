@@ -1,11 +1,12 @@
-//! IP addresses, and which of them lead to the adapter: those of this host.
+//! IP addresses, and which of them belong to this host and so to the adapter.
 
 use crate::abi::SocketAddress;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link::is_link_local;
 
-/// Reads a `struct sockaddr`; `None` for AF_UNSPEC, as the library leaves an address out.
+/// Parses a `struct sockaddr`; returns `None` for AF_UNSPEC, with which the library omits an
+/// address.
 ///
 /// # Errors
 /// EAFNOSUPPORT for any other family than AF_INET and AF_INET6.
@@ -27,7 +28,7 @@ pub fn parse(address: &SocketAddress) -> Result<Option<SocketAddr>> {
     }
 }
 
-/// Writes a `struct sockaddr`; zeros for none.
+/// Encodes a `struct sockaddr`; zeros for `None`.
 pub fn encode(address: Option<SocketAddr>) -> SocketAddress {
     let mut bytes = [0; 28];
     let Some(address) = address else {
@@ -52,21 +53,22 @@ pub fn encode(address: Option<SocketAddr>) -> SocketAddress {
 /// The wildcard address.
 pub const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// Whether an address is one of this host's: exactly those can be bound to.
+/// Returns whether an address is this host's: exactly those can be bound.
 pub fn is_ours(address: SocketAddr) -> bool {
     UdpSocket::bind(with_port(address, 0)).is_ok()
 }
 
-/// The address that this host would use towards `destination`.
+/// Returns the source address that this host uses towards `destination`.
 ///
 /// # Errors
-/// ENETUNREACH when there is no route to it.
+/// ENETUNREACH if there is no route to it.
 pub fn source_towards(destination: SocketAddr) -> Result<SocketAddr> {
     let any: IpAddr = match destination {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Connecting a datagram socket asks the routing table and sends nothing. Port 0 is not a peer.
+    // Connecting a datagram socket consults the routing table and sends nothing. Port 0 is not
+    // allowed.
     let port = destination.port().max(1);
     let routed = || {
         let socket = UdpSocket::bind((any, 0))?;
@@ -79,7 +81,7 @@ pub fn source_towards(destination: SocketAddr) -> Result<SocketAddr> {
     }
 }
 
-/// The address as it is on the link of an interface: a link-local one names its interface, any other says enough.
+/// Returns an address with its scope: a link-local one gets the interface, any other stays.
 pub fn on_link(mut address: SocketAddr, interface: u32) -> SocketAddr {
     if let SocketAddr::V6(v6) = &mut address
         && is_link_local(v6.ip())
@@ -89,7 +91,7 @@ pub fn on_link(mut address: SocketAddr, interface: u32) -> SocketAddr {
     address
 }
 
-/// An address without its port, by which it is told from all others of this host.
+/// Returns an address without its port, in a form that is unique on this host.
 pub fn name(address: SocketAddr) -> String {
     match address {
         SocketAddr::V6(v6) if is_link_local(v6.ip()) && v6.scope_id() != 0 => {
@@ -99,7 +101,7 @@ pub fn name(address: SocketAddr) -> String {
     }
 }
 
-/// The same address with another port.
+/// Returns the same address with another port.
 pub fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address.set_port(port);
     address

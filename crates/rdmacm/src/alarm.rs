@@ -1,5 +1,5 @@
-//! What becomes due by itself: the end of a connection's time wait and of the patience with a caller, and what is sent
-//! again.
+//! Timers: the end of a connection's time wait and of a caller's time to send its request, and
+//! retransmissions.
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -9,34 +9,36 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use verbena_hca::errno::{Errno, Result};
 
-/// What is due.
+/// A timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Alarm {
-    /// The time wait of an identifier: its number and generation.
+    /// End of an identifier's time wait: its number and generation.
     TimeWait(u32, u32),
-    /// The patience with a caller: its number. Another may have it by now.
+    /// End of a caller's time to send its request: its number, which another caller may have by
+    /// now.
     Caller(u32),
-    /// What was said in the correspondence with this number of ours may have to be said again.
+    /// Retransmission in the exchange with this local ID.
     Correspondence(u32),
-    /// Requests that nobody has claimed are offered again.
+    /// Requests without a listener are offered again.
     Unclaimed,
     /// The hosts of peers are probed.
     Probe,
-    /// Wills are looked for, or there is something to be said again.
+    /// Death records are looked for and sent.
     Wills,
 }
 
-/// Alarms by their time (nanoseconds of [`verbena_hca::sys::clock`]), and a descriptor that is readable when one is due.
+/// Alarms by time (nanoseconds of [`verbena_hca::sys::clock`]), and a descriptor that is readable
+/// when one is due.
 pub struct Alarms {
     timer: OwnedFd,
     set: BTreeSet<(u64, Alarm)>,
 }
 
 impl Alarms {
-    /// None yet.
+    /// Returns an empty set.
     ///
     /// # Errors
-    /// What timerfd_create(2) says.
+    /// Those of timerfd_create(2).
     pub fn new() -> Result<Alarms> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)
@@ -47,13 +49,13 @@ impl Alarms {
         })
     }
 
-    /// Sets one.
+    /// Adds an alarm.
     pub fn set(&mut self, at: u64, alarm: Alarm) {
         self.set.insert((at, alarm));
         self.wind();
     }
 
-    /// Takes those that are due. The descriptor is readable again when the next is.
+    /// Takes the alarms that are due. The descriptor becomes readable again with the next one.
     pub fn take_due(&mut self, now: u64) -> Vec<Alarm> {
         let later = match now.checked_add(1) {
             Some(after) => self.set.split_off(&(after, Alarm::TimeWait(0, 0))),
@@ -72,7 +74,7 @@ impl Alarms {
         };
         let setting = Itimerspec {
             it_interval: time(0),
-            // 0 stops the timer, and what was due is no longer readable.
+            // 0 stops the timer and makes the descriptor unreadable.
             it_value: time(at),
         };
         // Cannot fail: the descriptor is a timer's and the time is well formed.
@@ -92,7 +94,7 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
     use verbena_hca::sys::clock;
 
-    /// Whether the descriptor becomes readable, waiting for ever if `patient`.
+    /// Returns whether the descriptor is readable; waits forever for it if `patient`.
     fn rings(alarms: &Alarms, patient: bool) -> bool {
         let mut wanted = [PollFd::new(alarms, PollFlags::IN)];
         let now = Timespec {

@@ -1,4 +1,4 @@
-//! What arrives from peers: callers at a listener, and messages in a conversation.
+//! Input from peers: requests at a listener, and messages of an existing connection.
 
 use crate::abi::{ConnectionParameters, DatagramParameters};
 use crate::address;
@@ -23,19 +23,19 @@ use verbena_hca::roce::management::Letter;
 use verbena_hca::sys::clock;
 use verbena_wire::mad::cm::ip;
 
-/// Callers that may be silent at once.
+/// Maximum number of callers without a request.
 const MOST_CALLERS: usize = 4096;
 
-/// Nanoseconds that a caller may be silent.
+/// Nanoseconds within which a caller must send its request.
 const PATIENCE: u64 = 10_000_000_000;
 
 /// Messages of one peer that are handled before others get their turn.
 const BATCH: usize = 16;
 
-/// Handles what made a source readable.
+/// Handles a readable source.
 ///
 /// # Errors
-/// A call that waits cannot be taken now, for want of descriptors; it goes on waiting.
+/// A pending connection cannot be accepted for want of descriptors; it remains pending.
 pub fn handle(service: &Service, source: Source) -> Result<()> {
     let state = &mut *service.lock();
     match source {
@@ -59,7 +59,7 @@ pub fn handle(service: &Service, source: Source) -> Result<()> {
     Ok(())
 }
 
-/// Takes the call that has waited longest at a listener.
+/// Accepts the oldest pending connection of a listener.
 fn answer_call(state: &mut State, number: u32, generation: u32) -> Result<()> {
     let crowded = state.callers.iter().count() >= MOST_CALLERS;
     let listener = state.identifiers.get(number);
@@ -71,7 +71,7 @@ fn answer_call(state: &mut State, number: u32, generation: u32) -> Result<()> {
     };
     let stream = match socket.accept() {
         Ok((stream, _)) => stream,
-        // The caller has hung up, or another event had told of the same one.
+        // The caller has closed the connection, or an earlier event was for the same one.
         Err(error)
             if matches!(
                 error.kind(),
@@ -88,7 +88,7 @@ fn answer_call(state: &mut State, number: u32, generation: u32) -> Result<()> {
     Ok(())
 }
 
-/// Waits for what a caller has to say.
+/// Waits for the request of a caller.
 fn admit(state: &mut State, number: u32, generation: u32, conversation: Conversation) {
     let deadline = clock::now() + PATIENCE;
     let caller = Caller {
@@ -111,7 +111,7 @@ fn admit(state: &mut State, number: u32, generation: u32, conversation: Conversa
     }
 }
 
-/// Hears what a caller wants: a connection, or a datagram service.
+/// Processes the request of a caller: for a connection, or for a datagram service.
 fn hear_caller(state: &mut State, number: u32) {
     let Some(caller) = state.callers.get_mut(number) else {
         return;
@@ -124,8 +124,8 @@ fn hear_caller(state: &mut State, number: u32) {
         return;
     };
     state.watch.forget(&caller.conversation);
-    // Without an answer a caller of this host hears the end of the stream, and takes it for a rejection; one of another
-    // host asks again.
+    // Without an answer, a caller on this host reads the end of the stream and takes it for a
+    // rejection; a caller on another host retransmits.
     let _ = match heard {
         Heard::Message(request) => accept_call(state, caller, &request),
         Heard::Letter(letter) => accept_letter(state, &caller, &letter),
@@ -133,7 +133,7 @@ fn hear_caller(state: &mut State, number: u32) {
     };
 }
 
-/// A request of this host.
+/// Accepts a request from this host.
 fn accept_call(state: &mut State, mut caller: Caller, request: &Message) -> Option<()> {
     if !is_offered(state, caller.listener, request) {
         let refusal = Message {
@@ -157,7 +157,8 @@ fn accept_call(state: &mut State, mut caller: Caller, request: &Message) -> Opti
     announce(state, caller.listener, number, request)
 }
 
-/// A request of another host, which somebody has handed on. It may have come before.
+/// Accepts a request from another host, passed on by the process that received it. It may be a
+/// retransmission.
 fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<()> {
     let (transaction, message) = mad::read(&letter.mad)?;
     let request = mad::request(transaction, &message)?.on_link(letter.interface);
@@ -179,7 +180,7 @@ fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<
             nobody::refuse(letter, INVALID_MTU, &[largest]);
             return None;
         }
-        // Its queue pair has another connection now, so the one that we know of is over (12.9.8.3.1).
+        // The queue pair has a new connection, so the known one is stale (12.9.8.3.1).
         let queue_pair = request.message.queue_pair;
         if let Some(stale) = state.connected_with(proposal.guid, queue_pair) {
             nobody::refuse(letter, STALE_CONNECTION, &[]);
@@ -198,13 +199,14 @@ fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<
     announce(state, caller.listener, number, &request.message)
 }
 
-/// Whether a listener's queue pairs are of the service that a request is for.
+/// Returns whether a listener's queue pairs have the transport service of a request.
 fn is_offered(state: &State, listener: u32, request: &Message) -> bool {
     let listener = state.identifiers.get(listener);
     listener.is_none_or(|of| of.queue_pair_kind.transport() == request.transport)
 }
 
-/// Makes an identifier for a request, which takes a place of the listener's backlog; `None` drops the request.
+/// Creates an identifier for a request, which takes a place in the listener's backlog. Returns
+/// `None` if the request is dropped.
 fn accept_request(state: &mut State, caller: &Caller, request: &Message, way: Way) -> Option<u32> {
     let generation = state.next_generation();
     let listener = state.identifiers.get_mut(caller.listener)?;
@@ -242,7 +244,7 @@ fn accept_request(state: &mut State, caller: &Caller, request: &Message, way: Wa
     number
 }
 
-/// Tells the listener's program of a request.
+/// Raises the event of a request in the listener's channel.
 fn announce(state: &mut State, listener: u32, number: u32, request: &Message) -> Option<()> {
     let identifier = state.identifiers.get(number)?;
     let channel = identifier.channel;
@@ -264,7 +266,7 @@ fn announce(state: &mut State, listener: u32, number: u32, request: &Message) ->
     Some(())
 }
 
-/// Parameters of a datagram service: where it is, and what its program says.
+/// Returns the parameters of a datagram service: its address and the program's values.
 pub fn datagram(parameters: &ConnectionParameters, way: &Way) -> DatagramParameters {
     DatagramParameters {
         qp_num: parameters.qp_num,
@@ -276,9 +278,9 @@ pub fn datagram(parameters: &ConnectionParameters, way: &Way) -> DatagramParamet
     }
 }
 
-/// Hears the peer of an identifier.
+/// Processes messages from the peer of an identifier.
 fn hear_peer(state: &mut State, number: u32, generation: u32) {
-    // One that talks without end does not keep the program from its own commands.
+    // A peer that sends without end must not delay the program's own commands.
     for _ in 0..BATCH {
         let identifier = state.identifiers.get_mut(number);
         let Some(identifier) = identifier.filter(|of| of.generation == generation) else {
@@ -290,13 +292,14 @@ fn hear_peer(state: &mut State, number: u32, generation: u32) {
         match conversation.hear() {
             Heard::Nothing => return,
             Heard::Message(message) => receive(state, number, &message),
-            // Letters are handed to listeners.
+            // MADs are passed to listeners only.
             Heard::Letter(_) | Heard::End => return state.lost(number),
         }
     }
 }
 
-/// A message to an identifier (12.9.7, the state machine of a connection). What its stage does not expect is dropped.
+/// Processes a message for an identifier (12.9.7, the state machine of a connection). A message
+/// that is unexpected in the identifier's state is dropped.
 pub fn receive(state: &mut State, number: u32, message: &Message) {
     let Some(identifier) = state.identifiers.get_mut(number) else {
         return;
@@ -337,7 +340,7 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
             let status = message.status as i32;
             raise_connection(state, number, EventKind::Rejected, message, status);
         }
-        // It was about to be connected when it ended.
+        // It ended when it was about to be connected.
         (Kind::Rej, Stage::Established) if !identifier.space.is_datagram() => {
             identifier.stage = Stage::Disconnected;
             state.raise(number, Event::plain(EventKind::Disconnected, 0));
@@ -346,12 +349,12 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
             identifier.stage = Stage::Disconnected;
             state.say(number, &Message::bare(Kind::Drep));
             state.raise(number, Event::plain(EventKind::Disconnected, 0));
-            // Both asked at once.
+            // Both sides sent a DREQ at once.
             if stage == Stage::Disconnecting {
                 state.begin_time_wait(number);
             }
         }
-        // It has not heard that it is over, or asks once more.
+        // The peer has missed the end, or retransmits its DREQ.
         (Kind::Dreq, Stage::Disconnected | Stage::TimeWait | Stage::Over) => {
             let _ = state.tell(number, &Message::bare(Kind::Drep));
         }

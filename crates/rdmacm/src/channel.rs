@@ -1,11 +1,12 @@
-//! An event channel: what librdmacm holds as a descriptor of `/dev/infiniband/rdma_cm`.
+//! An event channel, which librdmacm holds as a descriptor of `/dev/infiniband/rdma_cm`.
 //!
-//! The program's descriptor is one end of a socket pair. A byte lies in it for each event that
-//! waits, so poll(2), epoll(7) and O_NONBLOCK work on it as on the device (`ucma_poll` of the
-//! kernel): readable while events wait, woken by each, and never writable, for its own buffer is
-//! kept full.
+//! The program's descriptor is one end of a socket pair that holds one byte per waiting event, so
+//! poll(2), epoll(7) and O_NONBLOCK work on it as on the device (`ucma_poll` of the kernel):
+//! readable while events wait, woken by each, and never writable, because its send buffer is kept
+//! full.
 //!
-//! A channel is its file: the program may copy the descriptor, and use its number again.
+//! A channel is identified by its file: the program may copy the descriptor, and use its number
+//! again.
 
 use crate::event::Event;
 use crate::port::random_word;
@@ -18,33 +19,34 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use verbena_hca::errno::{Errno, Result};
 
-/// An event that waits.
+/// A waiting event.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// Whose it is: the identifier that counts it as reported.
+    /// The identifier that counts it as reported.
     pub owner: u32,
-    /// The group that it is about.
+    /// The group it is about.
     pub group: Option<u32>,
-    /// The identifier that a connection request made.
+    /// The identifier that a connection request has created.
     pub request: Option<u32>,
     /// The event.
     pub event: Event,
 }
 
-/// Which channel: the device and inode numbers of its file.
+/// Identifies a channel: the device and inode numbers of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChannelId(u64, u64);
 
 impl ChannelId {
-    /// That of the file at a descriptor, whether it is a channel or not.
+    /// Returns the ID of the file at a descriptor, whether it is a channel or not.
     ///
     /// # Errors
-    /// EBADF for none.
+    /// EBADF if the descriptor is not open.
     pub fn at(descriptor: RawFd) -> Result<ChannelId> {
         if descriptor < 0 {
             return Err(Errno(libc::EBADF));
         }
-        // SAFETY: only used for this call, which refuses a number that is not open.
+        // SAFETY: the descriptor is used for this call only, and fstat(2) refuses a number that is
+        // not open.
         ChannelId::of(unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 
@@ -56,27 +58,27 @@ impl ChannelId {
 
 /// A channel.
 pub struct Channel {
-    /// The program's descriptors of it.
+    /// The program's descriptors.
     pub descriptors: Vec<RawFd>,
     signal: UnixStream,
-    /// The program's end once more, for threads that wait: they must not be led astray when the program closes its
-    /// descriptor and opens another file under the same number.
+    /// A copy of the program's end, for waiting threads: the program may close its descriptor and
+    /// open another file under the same number.
     end: Arc<OwnedFd>,
     id: ChannelId,
     waiting: VecDeque<Waiting>,
-    /// Bytes in the program's end: as many as events wait, or as many as fit.
+    /// Bytes in the program's end: one per waiting event, or as many as fit.
     bytes: usize,
     /// Threads of the program that wait for an event.
     waiters: u32,
-    /// Who took the last one.
+    /// The thread that took the last event.
     taker: Option<ThreadId>,
 }
 
 impl Channel {
-    /// A new channel, and the program's descriptor for it.
+    /// Opens a channel. Returns also the program's descriptor for it.
     ///
     /// # Errors
-    /// What socketpair(2) says.
+    /// Those of socketpair(2).
     pub fn open() -> Result<(RawFd, Channel)> {
         let (theirs, signal) = UnixStream::pair()?;
         signal.set_nonblocking(true)?;
@@ -98,23 +100,24 @@ impl Channel {
         Ok((theirs, channel))
     }
 
-    /// Which it is.
+    /// Returns its ID.
     pub fn id(&self) -> ChannelId {
         self.id
     }
 
-    /// A thread begins to wait, on the descriptor given.
+    /// Counts a waiting thread. Returns the descriptor to wait on.
     pub fn begin_waiting(&mut self) -> Arc<OwnedFd> {
         self.waiters += 1;
         self.end.clone()
     }
 
-    /// It no longer does.
+    /// Ends the wait of a thread.
     pub fn end_waiting(&mut self) {
         self.waiters -= 1;
     }
 
-    /// Whether another thread than this one has taken the last event and has not come back for the next: it soon will.
+    /// Returns whether another thread has taken the last event and has not called for the next one,
+    /// which it soon will.
     pub fn has_a_busy_taker(&self) -> bool {
         self.waiters == 0
             && self
@@ -122,8 +125,9 @@ impl Channel {
                 .is_some_and(|taker| taker != thread::current().id())
     }
 
-    /// The program closes its end. A thread that waits goes on waiting, as it does on the device, which a blocked call
-    /// keeps open; ours would wake it with the end of the stream. So the stream stays.
+    /// Closes the channel with the program's last descriptor. On the device, a blocked call keeps
+    /// the file open and goes on waiting; closing the socket here would wake it with the end of the
+    /// stream, so it stays open.
     pub fn close(self) {
         if self.waiters > 0 {
             std::mem::forget(self.signal);
@@ -132,7 +136,7 @@ impl Channel {
 
     /// Adds an event.
     pub fn push(&mut self, waiting: Waiting) {
-        // If the program closed its end, nobody waits for it.
+        // This fails if the program closed its end, and then no thread needs the byte.
         if let Ok(1) = self.signal.write(&[1]) {
             self.bytes += 1;
         }
@@ -147,7 +151,7 @@ impl Channel {
         Some(first)
     }
 
-    /// Takes out all events that `chosen` picks.
+    /// Takes all events that `chosen` picks.
     pub fn take(&mut self, mut chosen: impl FnMut(&Waiting) -> bool) -> Vec<Waiting> {
         if self.waiting.is_empty() {
             return Vec::new();
@@ -158,7 +162,7 @@ impl Channel {
         taken
     }
 
-    /// Takes bytes back, so that there are no more than events wait.
+    /// Reads surplus bytes back, so that there are no more than waiting events.
     fn settle(&mut self) {
         while self.bytes > self.waiting.len() {
             let mut bytes = [0; 64];
@@ -171,10 +175,11 @@ impl Channel {
     }
 }
 
-/// Waits until an event is there, as read(2) on the descriptor would: EAGAIN if it does not block, EINTR for a signal.
+/// Waits for an event, as read(2) on the descriptor would.
 ///
 /// # Errors
-/// As said; EIO when the channel has been closed meanwhile.
+/// EAGAIN if the descriptor does not block, EINTR for a signal, EIO if the channel was closed
+/// meanwhile.
 pub fn wait(descriptor: BorrowedFd<'_>) -> Result<()> {
     match net::recv(descriptor, &mut [0; 1], RecvFlags::PEEK) {
         Ok((_, 0)) => Err(Errno::EIO),
@@ -183,10 +188,10 @@ pub fn wait(descriptor: BorrowedFd<'_>) -> Result<()> {
     }
 }
 
-/// Sends what nobody ever receives, until there is no room.
+/// Fills the send buffer with data that is never received.
 fn fill(end: &UnixStream) -> Result<()> {
     let failed = |error: rustix::io::Errno| Errno(error.raw_os_error());
-    // The least that the system allows.
+    // The smallest buffer that the system allows.
     net::sockopt::set_socket_send_buffer_size(end, 0).map_err(failed)?;
     loop {
         let flags = net::SendFlags::DONTWAIT | net::SendFlags::NOSIGNAL;
@@ -198,8 +203,8 @@ fn fill(end: &UnixStream) -> Result<()> {
     }
 }
 
-/// Gives our end a name, by which the shim of a process that got the program's end from another
-/// knows that it is a channel (`getpeername`). Without a name nothing else is lost.
+/// Names this end of the pair, so that the shim of a process that receives the program's end from
+/// another recognizes a channel (`getpeername`). Failure loses only that.
 fn name(signal: &UnixStream) {
     const ATTEMPTS: usize = 4;
     for _ in 0..ATTEMPTS {
@@ -230,12 +235,12 @@ mod tests {
     fn opened() -> (OwnedFd, Channel) {
         let (descriptor, channel) = Channel::open().unwrap();
         rustix::io::ioctl_fionbio(
-            // SAFETY: the descriptor is open; it is owned below.
+            // SAFETY: the descriptor is open during this call.
             unsafe { BorrowedFd::borrow_raw(descriptor) },
             true,
         )
         .unwrap();
-        // SAFETY: nobody else owns it.
+        // SAFETY: `Channel::open` returned this descriptor to the caller, so nothing else owns it.
         (unsafe { OwnedFd::from_raw_fd(descriptor) }, channel)
     }
 

@@ -1,4 +1,5 @@
-//! The stream between two identifiers: whole messages in, whole messages out, and the peer's end.
+//! The stream between two identifiers of a host: sends and receives whole messages, and detects the
+//! peer's end.
 
 use crate::message::{FRAME, Message};
 use crate::relay;
@@ -8,31 +9,31 @@ use std::os::unix::net::UnixStream;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::roce::management::Letter;
 
-/// One side of a conversation.
+/// One side of a stream.
 pub struct Conversation {
     stream: UnixStream,
     frame: [u8; FRAME],
     filled: usize,
 }
 
-/// What was heard.
+/// Result of reading.
 #[derive(Debug, PartialEq)]
 pub enum Heard {
     /// A message.
     Message(Box<Message>),
-    /// A letter from another host, which somebody hands on.
+    /// A MAD from another host, passed on by the process that received it.
     Letter(Box<Letter>),
     /// Nothing more for now.
     Nothing,
-    /// The peer is gone, or talks nonsense.
+    /// The peer is dead, or has sent invalid data.
     End,
 }
 
 impl Conversation {
-    /// Over a stream, which becomes non-blocking.
+    /// Returns the side of a stream, which becomes non-blocking.
     ///
     /// # Errors
-    /// What fcntl(2) says.
+    /// Those of fcntl(2).
     pub fn new(stream: UnixStream) -> Result<Conversation> {
         stream.set_nonblocking(true)?;
         Ok(Conversation {
@@ -42,11 +43,11 @@ impl Conversation {
         })
     }
 
-    /// Says something. A conversation has a handful of messages, which always fit into the socket's buffer; a peer for
-    /// which one does not fit is not a peer.
+    /// Sends a message. The few messages of a connection always fit into the socket's buffer; a
+    /// peer for which one does not fit counts as dead.
     ///
     /// # Errors
-    /// EPIPE when the peer is gone.
+    /// EPIPE if the peer is dead.
     pub fn say(&mut self, message: &Message) -> Result<()> {
         match self.stream.write_all(&message.encode()) {
             Ok(()) => Ok(()),
@@ -54,10 +55,10 @@ impl Conversation {
         }
     }
 
-    /// Hands a letter on.
+    /// Passes a MAD on.
     ///
     /// # Errors
-    /// EPIPE when the peer is gone.
+    /// EPIPE if the peer is dead.
     pub fn hand_on(&mut self, letter: &Letter) -> Result<()> {
         let written = self.stream.write_all(&relay::encode(letter));
         written.map_err(|_| Errno(libc::EPIPE))
@@ -73,7 +74,7 @@ impl Conversation {
         }
     }
 
-    /// Listens.
+    /// Reads the next message.
     pub fn hear(&mut self) -> Heard {
         loop {
             match self.stream.read(&mut self.frame[self.filled..]) {

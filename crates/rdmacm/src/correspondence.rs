@@ -1,16 +1,19 @@
-//! One side of a conversation with another host: what is said leaves as datagrams, which may be lost or doubled, and is
-//! heard once and in order.
+//! The CM state machine for a peer on another host: sends messages as datagrams, which may be lost
+//! or duplicated, and delivers received ones once and in order.
 //!
-//! No I/O and no clock: what leaves is given back, and time is an argument. The law (specification 12.9 and 12.10):
-//! - What needs an answer (REQ, REP, DREQ, SIDR_REQ) is sent again until it comes, [`mad::RETRIES`] times or as often as
-//!   the peer asks for, and then given up. Between two times lies at most what the peer was promised for its answer; at
-//!   first less, for what is sent too often is only answered too often, and a loss costs less.
-//! - An MRA asks for patience: then nothing is sent for a while, and whoever asks so lives, so the count begins anew.
-//! - What answers (RTU, DREP, SIDR_REP, and REP) is said again when the question comes again; as long as there is no
-//!   answer to a question yet, an MRA is.
-//! - A request that nobody listens for, or answers for a while, is made at the host's private ports as well, if it has any;
-//!   if nobody there listens either, what was said first is the answer.
-//! - A message from elsewhere, of another conversation, or out of turn is dropped.
+//! It does no I/O and reads no clock: it returns the datagrams to send, and time is an argument.
+//! The rules (specification 12.9 and 12.10):
+//! - A message that needs an answer (REQ, REP, DREQ, SIDR_REQ) is retransmitted until the answer
+//!   arrives, [`mad::RETRIES`] times or as often as the peer asks for, and then given up. The
+//!   interval is at most the response time the peer was promised. It starts shorter, so that a loss
+//!   costs less; a needless retransmission costs only one more answer.
+//! - An MRA asks for more time: nothing is sent for a while, and as its sender is alive, the retry
+//!   count starts again.
+//! - An answer (RTU, DREP, SIDR_REP, and REP) is sent again when the message it answers arrives
+//!   again; while there is no answer yet, an MRA is sent.
+//! - A request that has no listener, or no answer for a while, is also sent to the host's private
+//!   UDP ports, if it has any; if those have no listener either, the first answer counts.
+//! - A message from another address, of another connection, or out of turn is dropped.
 
 use crate::device::PACKET_LIFE_TIME;
 use crate::mad::{self, Bytes, Envelope, Numbers, Proposal, RESPONSE_TIMEOUT, RETRIES};
@@ -26,75 +29,79 @@ use verbena_wire::Mtu;
 use verbena_wire::Qpn;
 use verbena_wire::mad::cm::{self, Rejected};
 
-/// How soon something is sent again at first.
+/// Initial retransmission interval, in nanoseconds.
 const FIRST_PAUSE: u64 = 250_000_000;
-/// Words of the peer's host that nobody is there for RoCE before they are believed: somebody may be about to be.
+/// Number of ICMP refusals from the peer's host (no RoCE port) before they are believed: a process
+/// may be about to open the port.
 const REFUSALS: u32 = 3;
-/// What is added to the number of a request's transaction when it is made elsewhere, so that answers can be told apart.
+/// Added to a request's transaction ID when it is sent to another port, to tell the answers apart.
 const ANEW: u64 = 1 << 24;
-/// How often a request is made again without an answer before other ports are sought as well.
+/// Number of unanswered retransmissions of a request before other ports are looked for as well.
 const SILENCES: u8 = 2;
-/// Reason of a REJ of a queue pair that the peer believes to be connected with.
+/// Reason of a REJ for a queue pair that the peer believes to be connected already.
 pub const STALE_CONNECTION: u32 = 10;
-/// How many of those are not taken for the last word.
+/// Number of such REJs that are ignored.
 const STALE_ANSWERS: u32 = 3;
-/// Reason of a REJ that is about the path's MTU. It says which one is good.
+/// Reason of a REJ because of the path's MTU. It carries the acceptable one.
 pub const INVALID_MTU: u32 = 26;
-/// Reason of a REJ from one who has waited in vain.
+/// Reason of a REJ whose sender timed out.
 const TIMEOUT: u16 = 4;
 
-/// The conversation.
+/// The CM state machine of one connection or one SIDR exchange.
 pub struct Correspondence {
     numbers: Numbers,
     service: u64,
     way: Way,
-    /// Whom the peer is known by beside its number: its adapter and its queue pair. Of who asked us.
+    /// CA GUID and queue pair number that identify the peer, beside its communication ID. On the
+    /// passive side.
     peer: Option<(u64, u32)>,
     remote_queue_pair: u32,
-    /// Our own queue pair, which the peer names to end the connection.
+    /// The local queue pair, which the peer names to end the connection.
     queue_pair: u32,
     patience: Patience,
     awaiting: Option<Awaiting>,
-    /// What was said last that answers, and to what.
+    /// The last answer sent, and the kind of message it answered.
     answered: Option<(Kind, Bytes)>,
-    /// What was asked that nobody has answered yet.
+    /// The kind of the received message that has no answer yet.
     unanswered: Option<Kind>,
-    /// Where somebody called from. It counts as long as no queue pair of his is known, whose number would say.
+    /// UDP port a request came from. It counts until the peer's queue pair is known, whose number
+    /// encodes the port.
     origin: Residence,
-    /// Where a request is made.
+    /// The UDP port the request is sent to.
     door: Door,
-    /// Times that the peer's host has said, since the peer was heard last, that it has no RoCE port.
+    /// Number of ICMP refusals (no RoCE port) since the last message from the peer.
     refusals: u32,
-    /// What was asked for first, to ask for less.
+    /// The request as first sent, to send it again with a smaller MTU.
     request: Option<Box<Message>>,
 }
 
-/// Where a request is made. It goes to the port at which everybody is sought; and if nobody there listens, to those of
-/// adapters like this one that are at private ports of the same host ([`verbena_hca::roce::residence`]).
+/// UDP port that a request is sent to. It is sent to the public port first; if that has no
+/// listener, to the private ports of Verbena adapters on the same host
+/// ([`verbena_hca::roce::residence`]).
 #[derive(Debug)]
 enum Door {
-    /// At the public port.
+    /// The public port.
     Public,
-    /// The host is asked for private ports, because of that.
+    /// The host is being asked for its private ports, because of this result.
     Sought(Verdict),
-    /// At a private one. There may be others to be tried, and this is what came of the public one.
+    /// A private port, the private ports left to try, and the result of the public port.
     Private(Residence, Vec<Residence>, Verdict),
-    /// At the public port, after all.
+    /// The public port again, after all others.
     Last,
 }
 
-/// What came of a request at the public port.
+/// Result of a request at the public port.
 #[derive(Debug)]
 enum Verdict {
-    /// Nobody listens.
+    /// No listener.
     Refused(Box<Message>),
-    /// The host says that nobody has the port.
+    /// The host reports that the port is not open.
     Unreached(Kind, Errno),
-    /// Nothing yet.
+    /// No answer yet.
     Silence,
 }
 
-/// How long and how often the peer is asked.
+/// Longest retransmission interval (ns) and number of retransmissions.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
     longest: u64,
@@ -102,7 +109,8 @@ struct Patience {
 }
 
 impl Patience {
-    /// Of one who promises an answer in that time: 4.096 us * 2^n. A packet's way there and back comes to it.
+    /// For a peer that promises an answer within 4.096 us * 2^n. The round trip of a packet is
+    /// added.
     fn with(response_timeout: u8, retries: u8) -> Patience {
         Patience {
             longest: (4096 << response_timeout) + (4096 << (PACKET_LIFE_TIME + 1)),
@@ -121,49 +129,51 @@ struct Awaiting {
     stale: u32,
 }
 
-/// What came of something heard.
+/// Result of a received datagram.
 #[derive(Debug, PartialEq)]
 pub enum Heard {
-    /// A message for whom the conversation is.
+    /// A message to be processed by the identifier.
     Message(Box<Message>),
-    /// It is to be answered with this again.
+    /// This MAD is to be sent again in reply.
     Again(Box<Letter>),
-    /// Nobody listens where the request was made.
+    /// The port that the request was sent to has no listener.
     Elsewhere(Box<Due>),
-    /// Nothing.
+    /// Nothing to do.
     Nothing,
 }
 
-/// What came of time.
+/// Result of a timeout or of a delivery failure.
 #[derive(Debug, PartialEq)]
 pub enum Due {
-    /// It is to be said again.
+    /// This MAD is to be sent again.
     Again(Box<Letter>),
-    /// Nobody has answered this, for all the times that it was said, and will not. Why.
+    /// All retransmissions of this message stayed unanswered, or the network reports this error.
     GivenUp(Kind, Errno),
-    /// There is nobody any more at the other end of the connection.
+    /// The peer of the connection no longer exists.
     Gone,
-    /// The host is to be asked for its private ports ([`Correspondence::try_doors`]); and this said again meanwhile.
+    /// The host is to be asked for its private ports ([`Correspondence::try_doors`]); meanwhile
+    /// this MAD is to be sent again.
     Seek(Option<Box<Letter>>),
-    /// Nobody there listens, and this was the answer.
+    /// There is no listener at any port, and this was the first answer.
     Refused(Box<Message>),
-    /// Nothing yet.
+    /// Nothing to do.
     Nothing,
 }
 
 impl Correspondence {
-    /// With somebody whom we call, for a service.
+    /// Returns the state machine of the active side, for a service ID.
     pub fn to(local: u32, service: u64, way: Way) -> Correspondence {
         let numbers = Numbers {
             local,
             remote: 0,
-            // Two conversations have different numbers of ours at a time; with the service's it is good enough.
+            // Simultaneous exchanges have different local IDs; together with the service ID that is
+            // unique enough.
             transaction: u64::from(local) << 32 | service & 0xffff_ffff,
         };
         Correspondence::begin(numbers, service, way)
     }
 
-    /// With somebody who calls.
+    /// Returns the state machine of the passive side, for a received request.
     pub fn of(local: u32, request: &mad::Request, service: u64, way: Way) -> Correspondence {
         let numbers = Numbers {
             local,
@@ -186,7 +196,7 @@ impl Correspondence {
         correspondence
     }
 
-    /// The same with one who called from that port of his.
+    /// Sets the UDP port that the request came from.
     pub fn called_from(self, origin: Residence) -> Correspondence {
         Correspondence { origin, ..self }
     }
@@ -210,27 +220,27 @@ impl Correspondence {
         }
     }
 
-    /// Our number of it.
+    /// Returns the local communication ID.
     pub fn number(&self) -> u32 {
         self.numbers.local
     }
 
-    /// The peer's; 0 as long as it is not known.
+    /// Returns the remote communication ID, or 0 while it is unknown.
     pub fn remote_number(&self) -> u32 {
         self.numbers.remote
     }
 
-    /// The way.
+    /// Returns the path.
     pub fn way(&self) -> &Way {
         &self.way
     }
 
-    /// The address at the other end.
+    /// Returns the peer's IP address.
     pub fn address(&self) -> Ipv6Addr {
         self.way.destination.into()
     }
 
-    /// At which port the other end is reached, if it is an adapter like this one.
+    /// Returns the UDP port of the peer, if it is a Verbena adapter.
     pub fn residence(&self) -> Residence {
         match (self.remote_queue_pair, &self.door) {
             (0, Door::Private(residence, ..)) => *residence,
@@ -239,41 +249,42 @@ impl Correspondence {
         }
     }
 
-    /// Whether a datagram that did not arrive was of it. A host that refuses one port may have others.
+    /// Returns whether an undelivered datagram belonged to this exchange. A host that refuses one
+    /// port may have others.
     pub fn concerns(&self, whom: Address, why: Errno) -> bool {
         let is_at_port = why != Errno(libc::ECONNREFUSED) || whom.port == self.residence().port();
         self.address() == whom.ip && is_at_port
     }
 
-    /// Whether it is the one that somebody at an address calls so.
+    /// Returns whether the peer at `address` uses `number` as its communication ID.
     pub fn is_called(&self, address: Ipv6Addr, number: u32) -> bool {
         self.address() == address && self.numbers.remote == number
     }
 
-    /// Whether it is with this queue pair of this adapter.
+    /// Returns whether the peer is queue pair `queue_pair` of the adapter `guid`.
     pub fn is_with(&self, guid: u64, queue_pair: u32) -> bool {
         self.peer == Some((guid, queue_pair))
     }
 
-    /// Whether it is about a connection: a datagram service only answers.
+    /// Returns whether this is about a connection; a datagram service only answers.
     pub fn is_connected(&self) -> bool {
         self.peer.is_some()
     }
 
-    /// Whether an answer is still to come.
+    /// Returns whether a sent message still waits for its answer.
     pub fn is_waiting(&self) -> bool {
         self.awaiting.is_some()
     }
 
-    /// When something is to be done again.
+    /// Returns the time of the next retransmission, in nanoseconds.
     pub fn deadline(&self) -> Option<u64> {
         self.awaiting.as_ref().map(|awaiting| awaiting.next)
     }
 
-    /// Says something.
+    /// Encodes a message to send and starts its retransmission, if it needs an answer.
     ///
     /// # Errors
-    /// EINVAL for what cannot be said.
+    /// EINVAL for a message that cannot be encoded.
     pub fn say(&mut self, message: &Message, now: u64) -> Result<Letter> {
         let bytes = self.envelope().write(message).ok_or(Errno::EINVAL)?;
         if matches!(message.kind, Kind::Req | Kind::Rep) {
@@ -301,7 +312,7 @@ impl Correspondence {
         Ok(self.letter(bytes))
     }
 
-    /// Hears a datagram: from an address, read as `message` of a transaction.
+    /// Processes a datagram from an address, which was parsed as `message` of `transaction`.
     pub fn hear(
         &mut self,
         from: Ipv6Addr,
@@ -327,7 +338,7 @@ impl Correspondence {
         }
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         if says_that_nobody_listens(message, awaited) {
-            // At a port that was asked before and has been slow.
+            // It comes from a port that was tried earlier and answered late.
             if transaction != self.numbers.transaction {
                 return Heard::Nothing;
             }
@@ -345,12 +356,12 @@ impl Correspondence {
             }
             (Kind::Rep, _) => return self.asked_again(),
             (Kind::SidrRep, Some(Kind::SidrReq)) | (Kind::Rtu, Some(Kind::Rep)) => (),
-            // A late word on a request that was granted meanwhile is not meant any more.
+            // A late REJ for a request that was accepted meanwhile no longer counts.
             (Kind::Rej, awaited) if !refuses(message, awaited) => return Heard::Nothing,
             (Kind::Rej, _) => (),
             (Kind::Drep, Some(Kind::Dreq)) => (),
             (Kind::Dreq, _) if self.has_answered(Kind::Dreq) => return self.asked_again(),
-            // While we wait for an RTU it says as much.
+            // While an RTU is awaited, a DREQ implies it.
             (Kind::Dreq, Some(Kind::Rep | Kind::Dreq) | None) => {
                 self.unanswered = Some(Kind::Dreq);
             }
@@ -360,7 +371,7 @@ impl Correspondence {
         Heard::Message(Box::new(told))
     }
 
-    /// What is due at a time.
+    /// Returns the action that is due at `now`: a retransmission or the end of the attempt.
     pub fn due(&mut self, now: u64) -> Due {
         let longest = self.patience.longest;
         let Some(awaiting) = self.awaiting.as_mut().filter(|of| of.next <= now) else {
@@ -383,7 +394,7 @@ impl Correspondence {
         Due::Again(again)
     }
 
-    /// A request has come to nobody.
+    /// Handles a request that reached no listener: tries the next port, or ends with the result.
     fn turn_away(&mut self, verdict: Verdict, now: u64) -> Due {
         match std::mem::replace(&mut self.door, Door::Last) {
             Door::Public => {
@@ -391,7 +402,7 @@ impl Correspondence {
                 self.door = Door::Sought(verdict);
                 Due::Seek(None)
             }
-            // It was silent until now, and is being asked for already.
+            // The request was silent until now, and private ports are already being looked for.
             Door::Sought(Verdict::Silence) => {
                 self.awaiting = None;
                 self.door = Door::Sought(verdict);
@@ -406,16 +417,16 @@ impl Correspondence {
         }
     }
 
-    /// The host has adapters like this one at these private ports.
+    /// Sends the request to the private ports `doors` of the host, one after the other.
     pub fn try_doors(&mut self, mut doors: Vec<Residence>, now: u64) -> Due {
         match std::mem::replace(&mut self.door, Door::Last) {
             Door::Sought(Verdict::Silence) if doors.is_empty() => Due::Nothing,
             Door::Sought(verdict) => {
-                // The first is to be tried first.
+                // `try_next` takes from the end.
                 doors.reverse();
                 self.try_next(doors, verdict, now)
             }
-            // It has been answered meanwhile.
+            // The request was answered meanwhile.
             door => {
                 self.door = door;
                 Due::Nothing
@@ -433,7 +444,7 @@ impl Correspondence {
         }
     }
 
-    /// There is nobody at other ports.
+    /// Ends the search for other ports with the result of the public one.
     fn pronounce(&mut self, verdict: Verdict, now: u64) -> Due {
         self.awaiting = None;
         match verdict {
@@ -443,7 +454,7 @@ impl Correspondence {
         }
     }
 
-    /// Makes the request again, as if for the first time.
+    /// Sends the request again with a new transaction ID and a new retry count.
     fn ask_anew(&mut self, now: u64) -> Due {
         self.refusals = 0;
         self.numbers.transaction = self.numbers.transaction.wrapping_add(ANEW);
@@ -452,12 +463,12 @@ impl Correspondence {
         letter.map_or(Due::Nothing, |letter| Due::Again(Box::new(letter)))
     }
 
-    /// The network says that what was sent did not arrive.
+    /// Handles a delivery failure that the network reports.
     pub fn note_failure(&mut self, why: Errno, now: u64) -> Due {
         self.refusals += u32::from(why.0 == libc::ECONNREFUSED);
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         match (why.0, awaited) {
-            // Its host has no RoCE port any more: then neither has it a connection.
+            // The host no longer has a RoCE port, so it has no connection either.
             (libc::ECONNREFUSED, Some(Kind::Dreq)) => self.give_up(why),
             (libc::ECONNREFUSED, Some(kind @ (Kind::Req | Kind::SidrReq)))
                 if self.refusals >= REFUSALS =>
@@ -468,7 +479,7 @@ impl Correspondence {
             (libc::ECONNREFUSED, None) if self.refusals >= REFUSALS && self.is_connected() => {
                 Due::Gone
             }
-            // As the kernel's own resolution of the address would have ended.
+            // The kernel's address resolution would have ended with the same error.
             (libc::EHOSTUNREACH | libc::ENETUNREACH, Some(_)) => self.give_up(why),
             _ => Due::Nothing,
         }
@@ -481,20 +492,21 @@ impl Correspondence {
         }
     }
 
-    /// Ends it before it has come to a connection: what the peer may still believe is not so.
+    /// Ends the exchange before a connection exists. Returns the message that cancels the peer's
+    /// state.
     pub fn break_off(&mut self) -> Option<Letter> {
         let letter = self.breach();
         self.awaiting = None;
         letter
     }
 
-    /// What there would be to say if its connection ended now.
+    /// Returns the DREQ that would end the connection now.
     pub fn disconnection(&self) -> Option<Letter> {
         let bytes = self.envelope().write(&Message::bare(Kind::Dreq));
         bytes.map(|bytes| self.letter(bytes))
     }
 
-    /// What there would be to say if it ended now and had not come to a connection.
+    /// Returns the message that would cancel the exchange now, before a connection exists.
     pub fn breach(&self) -> Option<Letter> {
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         let bytes = match (awaited, self.unanswered) {
@@ -513,7 +525,8 @@ impl Correspondence {
         bytes.map(|bytes| self.letter(bytes))
     }
 
-    /// A question has come again: the answer to it once more, or the request to wait for one.
+    /// Handles a retransmitted message of the peer: repeats the answer, or sends an MRA if there is
+    /// none.
     fn asked_again(&self) -> Heard {
         let bytes = match (&self.unanswered, &self.answered) {
             (Some(Kind::Req), _) => self.envelope_refusing(Rejected::Req).patience(),
@@ -535,15 +548,15 @@ impl Correspondence {
                 .is_some_and(|(answered, _)| *answered == question)
     }
 
-    /// Of a message to us, whether it names this conversation as the peer does.
+    /// Returns whether a message names this exchange by the peer's communication ID.
     fn is_addressed_by(&self, message: &cm::Message<'_>) -> bool {
         let remote = self.numbers.remote;
         match message {
             cm::Message::Req(req) => req.local_comm_id == remote,
             cm::Message::SidrReq(req) => req.request_id == remote,
-            // Its sender is about to tell us its number.
+            // Its sender is about to tell its ID.
             cm::Message::Rep(rep) => remote == 0 || rep.local_comm_id == remote,
-            // Who refuses a request may have given it no number.
+            // The sender of a REJ may have assigned no ID.
             cm::Message::Rej(rej) => remote == 0 || rej.local_comm_id == remote,
             cm::Message::Mra(mra) => remote == 0 || mra.local_comm_id == remote,
             cm::Message::Rtu(rtu) => rtu.local_comm_id == remote,
@@ -563,19 +576,19 @@ impl Correspondence {
         };
         let Patience { longest, retries } = self.patience;
         if matches!(self.door, Door::Public | Door::Sought(Verdict::Silence)) {
-            // Somebody there has it.
+            // The host has a process that handles the request.
             self.door = Door::Last;
         }
         if let Some(awaiting) = self.awaiting.as_mut().filter(|of| of.kind == asked) {
-            // As long as is asked for would be too long: the answer may come soon, and be lost.
+            // The full requested time would be too long: the answer may come soon, and be lost.
             awaiting.next = now + longest.min(4096 << mra.service_timeout);
             awaiting.left = retries;
         }
     }
 
-    /// A request may be refused for what can be done otherwise. One of too large an MTU is made again with the one that the
-    /// peer names. And one that the peer takes for a sign that its connection with our queue pair is stale, as it is when
-    /// a process had the number that has died, will do when it is sent again: the peer has ended that connection now.
+    /// Handles a REJ that does not end the request. A too large MTU: the request is sent again with
+    /// the MTU that the peer names. A stale connection: a process that has died had this queue
+    /// pair number. The peer has ended that connection now, so the next retransmission succeeds.
     fn try_otherwise(&mut self, rej: &cm::Rej<'_>, now: u64) -> Option<Heard> {
         let awaiting = self.awaiting.as_mut().filter(|of| of.kind == Kind::Req)?;
         match u32::from(rej.reason) {
@@ -625,7 +638,7 @@ impl Correspondence {
     }
 }
 
-/// Whether the answer to a request is that there is no such service.
+/// Returns whether the answer to a request is that there is no such service.
 fn says_that_nobody_listens(message: &cm::Message<'_>, awaited: Option<Kind>) -> bool {
     match (message, awaited) {
         (cm::Message::Rej(rej), Some(Kind::Req)) => {
@@ -638,7 +651,7 @@ fn says_that_nobody_listens(message: &cm::Message<'_>, awaited: Option<Kind>) ->
     }
 }
 
-/// Whether a rejection is of what waits for an answer, or of nothing that we know.
+/// Returns whether a REJ refuses the awaited message, or names none.
 fn refuses(message: &cm::Message<'_>, awaited: Option<Kind>) -> bool {
     match message {
         cm::Message::Rej(rej) => match rej.message {

@@ -1,4 +1,4 @@
-//! Events, as a channel keeps them until the program takes them (rdma_get_cm_event(3)).
+//! Events that a channel keeps until the program takes them (rdma_get_cm_event(3)).
 
 use crate::abi::{ConnectionParameters, DatagramParameters, EventAnswer};
 use zerocopy::{FromZeros, IntoBytes};
@@ -24,32 +24,32 @@ pub enum Kind {
     Internal = 19,
 }
 
-/// What an event says beyond its kind.
+/// Parameters of an event.
 #[derive(Clone, Debug)]
 pub enum Parameters {
-    /// Nothing.
+    /// None.
     None,
-    /// Of a reliable connection.
+    /// Those of a reliable connection.
     Connection(Box<ConnectionParameters>),
-    /// Of a datagram service or multicast group.
+    /// Those of a datagram service or multicast group.
     Datagram(Box<DatagramParameters>),
-    /// What a program has written itself.
+    /// The value of an event that a program has written.
     Argument(u64),
 }
 
-/// What happened to an identifier.
+/// An event of an identifier.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What.
+    /// The kind.
     pub kind: Kind,
     /// 0, a negative errno, or the reason of a rejection.
     pub status: i32,
-    /// Details.
+    /// The parameters.
     pub parameters: Parameters,
 }
 
 impl Event {
-    /// An event without details.
+    /// Returns an event without parameters.
     pub fn plain(kind: Kind, status: i32) -> Event {
         Event {
             kind,
@@ -58,7 +58,8 @@ impl Event {
         }
     }
 
-    /// The answer to the program that takes it: for the identifier `id`, which the program knows as `uid`.
+    /// Returns the answer to the program that takes the event, for the identifier `id` that the
+    /// program knows as `uid`.
     pub fn answer(&self, uid: u64, id: u32) -> EventAnswer {
         let mut answer = EventAnswer {
             uid,

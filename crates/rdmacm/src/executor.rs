@@ -1,14 +1,15 @@
-//! Speaking for those who were killed: what a process of this host has left to be said ([`crate::will`]) leaves in its
-//! name, so that its peers at other hosts are told as a kernel would tell them.
+//! The reaper: sends the messages in the death record ([`crate::will`]) of a killed process of this
+//! host in its name, so that its peers on other hosts are informed as a kernel would do it.
 //!
-//! Everybody with a connection manager looks, and the first to lock a will executes it. He looks when the kernel says that
-//! somebody has closed his will, as it does when a process ends (inotify); when he asks after his own peers; and when
-//! somebody at another host asks whether we are still there, for then it is a process that may have none yet.
-//! If nobody is left, nothing is said: then the host has no RoCE port any more, which is what [`crate::probe`] sees; or the
-//! next process to come says it.
+//! Every process with a connection manager looks for death records, and the first to lock one sends
+//! it. It looks when inotify reports that a death record was closed, as happens when a process
+//! exits; when it probes its own peers; and when another host probes this one, as the process that
+//! receives the probe may have no peers of its own yet. If no process is left, nothing is sent: the
+//! host then has no RoCE port any more, which [`crate::probe`] notices; or the next process to
+//! start sends it.
 //!
-//! The answers go to a socket that nobody reads any more, so everything is said a few times. Who hears it again answers
-//! again, and that is all.
+//! The answers go to a socket that no process reads any more, so every message is sent several
+//! times. A peer that receives it again just answers again.
 
 use crate::alarm::Alarm;
 use crate::post::send;
@@ -29,22 +30,23 @@ use verbena_hca::process::Process;
 use verbena_hca::roce::management::Letter;
 use verbena_hca::sys::clock;
 
-/// How long after its files somebody who ends gives its place in the registry up, at most: it is looked after each of them.
+/// Delays, in nanoseconds, of the checks after a death record was closed. The exiting process gives
+/// up its place in the registry somewhat later than it closes its files.
 const AFTERWARDS: [u64; 3] = [5_000_000, 100_000_000, 1_000_000_000];
-/// Pauses between the times that something is said.
+/// Intervals between repetitions of a message, in nanoseconds.
 const PAUSES: [u64; 4] = [100_000_000, 250_000_000, 500_000_000, 1_000_000_000];
 
-/// The wills of this host.
+/// The death records of this host.
 pub struct Executor {
     directory: PathBuf,
-    /// Tells that somebody has closed his will. Without it wills are found later.
+    /// inotify watch for closed death records. Without it they are found later.
     closed: Option<OwnedFd>,
     executing: Vec<Execution>,
 }
 
-/// A will that we execute.
+/// A death record that this process sends.
 struct Execution {
-    /// Locked, so that nobody else does.
+    /// Locked, so that no other process sends it.
     _file: File,
     name: OsString,
     letters: Vec<Letter>,
@@ -53,10 +55,10 @@ struct Execution {
 }
 
 impl Executor {
-    /// That of a runtime directory.
+    /// Opens the death records of the runtime directory.
     ///
     /// # Errors
-    /// As [`will::directory`].
+    /// Those of [`will::directory`].
     pub fn open() -> Result<Executor> {
         let directory = will::directory(&Process::current()?.directory()?)?;
         let watch = || {
@@ -75,7 +77,7 @@ impl Executor {
         self.closed.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes the wills on of those who are dead, that nobody else executes.
+    /// Locks the death records of dead processes that no other process has locked.
     fn take_on(&mut self, now: u64) {
         let Ok(process) = Process::current() else {
             return;
@@ -103,7 +105,7 @@ impl Executor {
         }
     }
 
-    /// Says what is due, and when something is due again.
+    /// Sends the messages that are due, and returns the times at which the next ones are.
     fn speak(&mut self, now: u64) -> BTreeSet<u64> {
         for execution in self.executing.iter_mut().filter(|of| of.next <= now) {
             execution.letters.iter().for_each(send);
@@ -125,8 +127,8 @@ impl Executor {
     }
 }
 
-/// Opens a will that nobody else executes. What is none (a pipe would keep us waiting, an endless file would fill the
-/// memory) is left alone.
+/// Opens and locks a death record. Anything but a regular file is refused: a pipe would block, and
+/// an endless file would fill the memory.
 fn open(path: &Path) -> Result<(File, Vec<Letter>)> {
     let alone = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
@@ -145,10 +147,10 @@ fn open(path: &Path) -> Result<(File, Vec<Letter>)> {
 }
 
 impl State {
-    /// Begins to look for wills, and executes those that there are.
+    /// Starts watching for death records, and sends those that exist.
     ///
     /// # Errors
-    /// As [`Executor::open`] and [`crate::thread::Watch::add`].
+    /// Those of [`Executor::open`] and [`crate::thread::Watch::add`].
     pub fn execute_wills_from_now_on(&mut self) -> Result<()> {
         let executor = self.executor.insert(Executor::open()?);
         if let Some(closed) = executor.closed() {
@@ -158,7 +160,7 @@ impl State {
         Ok(())
     }
 
-    /// Somebody has closed his will, and will be dead at once.
+    /// Handles a closed death record: its process is about to be dead.
     pub fn will_was_closed(&mut self) {
         if let Some(closed) = self.executor.as_ref().and_then(Executor::closed) {
             let mut events = [0; 4096];
@@ -170,7 +172,7 @@ impl State {
         }
     }
 
-    /// Looks for wills of the dead, and says what is due of them.
+    /// Looks for death records of dead processes, and sends the messages that are due.
     pub fn execute_wills(&mut self) {
         let now = clock::now();
         let Some(executor) = self.executor.as_mut() else {

@@ -1,4 +1,5 @@
-//! An identifier (`struct rdma_cm_id`): one end of a connection, one listener, or one datagram service.
+//! An identifier (`struct rdma_cm_id`): one side of a connection, a listener, or a datagram
+//! service.
 
 use crate::address;
 use crate::channel::ChannelId;
@@ -14,24 +15,24 @@ use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 use verbena_wire::mad::cm::Transport;
 
-/// `enum rdma_port_space`, as far as IP addresses go.
+/// `enum rdma_port_space`, for IP addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// RDMA_PS_TCP: reliable connections.
     Tcp,
     /// RDMA_PS_UDP: datagrams.
     Udp,
-    /// RDMA_PS_IPOIB: datagrams, and IP over InfiniBand's groups.
+    /// RDMA_PS_IPOIB: datagrams, and the groups of IP over InfiniBand.
     Ipoib,
-    /// RDMA_PS_IB: of AF_IB addresses, which no identifier here can have.
+    /// RDMA_PS_IB: for AF_IB addresses, which are not supported.
     Ib,
 }
 
 impl Space {
-    /// The space of a number.
+    /// Returns the port space with a number.
     ///
     /// # Errors
-    /// EINVAL.
+    /// EINVAL for an unknown number.
     pub fn of(number: u16) -> Result<Space> {
         match number {
             0x0106 => Ok(Space::Tcp),
@@ -42,7 +43,7 @@ impl Space {
         }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(self) -> u16 {
         match self {
             Space::Tcp => 0x0106,
@@ -52,28 +53,27 @@ impl Space {
         }
     }
 
-    /// Whether its queue pairs are datagram queue pairs.
+    /// Returns whether its queue pairs are datagram queue pairs.
     pub fn is_datagram(self) -> bool {
         matches!(self, Space::Udp | Space::Ipoib)
     }
 }
 
-/// What a queue pair of a connection is, and so what of the connection it has to be told.
+/// The type of a connection's queue pair, which decides the attributes it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueuePairKind {
     /// Reliable connection.
     Rc,
     /// Unreliable connection.
     Uc,
-    /// The end of an extended reliable connection that sends.
+    /// The sending side of an extended reliable connection.
     XrcSend,
-    /// The end that receives.
+    /// The receiving side.
     XrcReceive,
 }
 
 impl QueuePairKind {
-    /// Of an identifier that a program makes with an `enum ibv_qp_type`. A datagram service has none of these, and does not
-    /// look at it.
+    /// Returns the kind for an `enum ibv_qp_type`. A datagram service has none, and ignores it.
     pub fn of(kind: u32) -> QueuePairKind {
         match kind {
             IBV_QPT_UC => QueuePairKind::Uc,
@@ -83,7 +83,7 @@ impl QueuePairKind {
         }
     }
 
-    /// Of the end that a request comes to.
+    /// Returns the kind at the passive side of a request.
     pub fn asked_by(transport: Transport) -> QueuePairKind {
         match transport {
             Transport::Rc => QueuePairKind::Rc,
@@ -92,7 +92,7 @@ impl QueuePairKind {
         }
     }
 
-    /// The service of its connections.
+    /// Returns the transport service of its connections.
     pub fn transport(self) -> Transport {
         match self {
             QueuePairKind::Rc => Transport::Rc,
@@ -101,38 +101,38 @@ impl QueuePairKind {
         }
     }
 
-    /// Whether it answers reliable requests.
+    /// Returns whether it answers reliable requests.
     pub fn responds(self) -> bool {
         matches!(self, QueuePairKind::Rc | QueuePairKind::XrcReceive)
     }
 
-    /// Whether it makes reliable requests.
+    /// Returns whether it sends reliable requests.
     pub fn requests(self) -> bool {
         matches!(self, QueuePairKind::Rc | QueuePairKind::XrcSend)
     }
 }
 
-/// What rdma_set_option(3) has set.
+/// Options set by rdma_set_option(3).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// A port may be shared until somebody listens.
+    /// The port may be shared until an identifier listens on it.
     pub reuse_address: bool,
-    /// Whether the port is left to the other address family.
+    /// Whether the other address family may use the port.
     pub family_only: Option<bool>,
-    /// A queue pair's timeout.
+    /// The queue pair's timeout.
     pub ack_timeout: Option<u8>,
 }
 
-/// What both sides of a connection have agreed on, from the view of one.
+/// The parameters that both sides have agreed on, as seen by one side.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agreement {
     /// The peer's queue pair.
     pub remote_queue_pair: u32,
-    /// The sequence number that it expects first: of our first packet.
+    /// The first sequence number that the peer expects, that is of the first packet sent.
     pub remote_psn: u32,
-    /// Reads and atomics that we answer at a time.
+    /// Maximum of reads and atomics from the peer in progress.
     pub responder_resources: u8,
-    /// And ask for.
+    /// Maximum of reads and atomics to the peer in progress.
     pub initiator_depth: u8,
     /// Retries after a timeout.
     pub retry_count: u8,
@@ -140,11 +140,11 @@ pub struct Agreement {
     pub rnr_retry_count: u8,
 }
 
-/// A listener's socket, and how many more requests may wait.
+/// A listener's socket and backlog.
 pub struct Listening {
-    /// Where requests arrive.
+    /// Socket that requests arrive at.
     pub socket: UnixListener,
-    /// Requests that the program may still leave unanswered.
+    /// Number of requests that the program may still leave unanswered.
     pub backlog: u32,
 }
 
@@ -156,38 +156,38 @@ pub struct Identifier {
     pub channel: ChannelId,
     /// Its port space.
     pub space: Space,
-    /// What its queue pair is, if it is for connections.
+    /// The type of its queue pair, if it is for connections.
     pub queue_pair_kind: QueuePairKind,
-    /// How far it is.
+    /// Its state.
     pub stage: Stage,
     /// Local address.
     pub source: Option<SocketAddr>,
-    /// The peer's.
+    /// The peer's address.
     pub destination: Option<SocketAddr>,
-    /// The port held, if it is.
+    /// The port it holds.
     pub port: Option<Port>,
-    /// While it listens.
+    /// The socket, while it listens.
     pub listening: Option<Listening>,
-    /// While it talks.
+    /// The transport to its peer, while it has one.
     pub line: Option<Line>,
-    /// Between its two ends.
+    /// The path to its peer.
     pub way: Way,
-    /// What was agreed on.
+    /// The agreed parameters.
     pub agreement: Agreement,
-    /// The listener that an unanswered request counts for.
+    /// The listener in whose backlog it counts, while its request is unanswered.
     pub requested_from: Option<u32>,
-    /// The sequence number that we expect first: of the peer's first packet.
+    /// The first sequence number that this side expects, that is of the peer's first packet.
     pub psn: u32,
     /// Options.
     pub options: Options,
-    /// Events that the program took.
+    /// Number of events that the program took.
     pub events_reported: u32,
-    /// Tells it from a later one under the same number.
+    /// Distinguishes it from a later one with the same number.
     pub generation: u32,
 }
 
 impl Identifier {
-    /// A new one, of `channel`.
+    /// Returns a new identifier of `channel`.
     pub fn new(
         channel: ChannelId,
         space: Space,
@@ -216,8 +216,9 @@ impl Identifier {
         }
     }
 
-    /// Whether it is bound to the device: it is as soon as its own address is one. Over RoCE the loopback's is no port's and so,
-    /// as on Linux, stands for all until there is a peer.
+    /// Returns whether it is bound to the device, as it is once its local address is one of the
+    /// device. Over RoCE the loopback address belongs to no port and so, as on Linux, stands for
+    /// all ports until there is a peer.
     pub fn has_device(&self) -> bool {
         let waits = matches!(self.stage, Stage::Bound | Stage::Listening);
         self.source.is_some_and(|source| {
@@ -226,7 +227,7 @@ impl Identifier {
         })
     }
 
-    /// Whether its path is known.
+    /// Returns whether its path is known.
     pub fn has_route(&self) -> bool {
         !matches!(
             self.stage,
@@ -234,7 +235,7 @@ impl Identifier {
         )
     }
 
-    /// Learns what the peer proposes or answers: what it asks for, we answer.
+    /// Stores the peer's proposal or answer, with responder and initiator swapped.
     pub fn learn(&mut self, message: &Message) {
         self.agreement.remote_queue_pair = message.queue_pair;
         self.agreement.remote_psn = message.psn;
@@ -242,12 +243,12 @@ impl Identifier {
         self.agreement.initiator_depth = message.responder_resources;
     }
 
-    /// Whether it talks to another host.
+    /// Returns whether its peer is on another host.
     pub fn is_distant(&self) -> bool {
         matches!(self.line, Some(Line::Distant(_)))
     }
 
-    /// The source address with the wildcard for none.
+    /// Returns the source address, or the wildcard if there is none.
     pub fn source_or_any(&self) -> SocketAddr {
         self.source.unwrap_or(address::ANY)
     }

@@ -1,18 +1,19 @@
-//! The end of a process that has connections to other hosts. A kernel would end them for it; here the process says goodbye
-//! itself, when it ends by exit(3), and waits a moment to hear that it was heard. For one that is killed another process of its
-//! host says it ([`crate::executor`]). If there is none, its peers notice by their requests, which nobody answers any more, or
-//! as its host has no port any more ([`State::probe_peers`](crate::service::State::probe_peers)).
+//! Disconnects from other hosts when the process exits. A kernel would do it for the process; here
+//! the process sends the DREQs itself in its exit(3) handler, and waits a moment for the answers.
+//! For a killed process another process of its host sends them ([`crate::executor`]). If there is
+//! none, its peers notice by their unanswered requests, or because its host has no RoCE port any
+//! more ([`State::probe_peers`](crate::service::State::probe_peers)).
 
 use crate::service::Service;
 use crate::table::Table;
 use std::time::{Duration, Instant};
 
-/// How long a process that ends waits for its peers at most: as long as it takes to say goodbye three times.
+/// Longest wait for the peers' answers: time for three transmissions.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// How often it looks whether it may go.
+/// Interval at which the answers are checked.
 const ROUND: Duration = Duration::from_millis(1);
 
-/// Says goodbye when the process ends.
+/// Registers the exit handler.
 pub fn at_exit() {
     // SAFETY: the handler is a function of this library, which stays loaded.
     unsafe { libc::atexit(leave) };
@@ -23,7 +24,7 @@ extern "C" fn leave() {
         return;
     };
     let deadline = Instant::now() + PATIENCE;
-    // Another thread may hold it that the end has caught.
+    // A thread that the exit has stopped may hold the lock.
     while let Some(mut state) = service.try_lock_until(deadline) {
         let numbers: Vec<u32> = Table::iter(&state.identifiers)
             .filter(|(_, identifier)| identifier.is_distant())
@@ -37,7 +38,7 @@ extern "C" fn leave() {
             return;
         }
         if Instant::now() >= deadline {
-            // It was said often enough.
+            // The DREQs were sent often enough.
             state.destroy_will();
             return;
         }

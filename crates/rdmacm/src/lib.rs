@@ -1,28 +1,35 @@
-//! The connection manager: what a kernel does behind `/dev/infiniband/rdma_cm`, in user space.
+//! The connection manager: implements the kernel side of `/dev/infiniband/rdma_cm` in user space.
 //!
-//! librdmacm speaks to the kernel through that device: it opens it once an event channel, writes commands to it (`write`
-//! of a structure of `<rdma/rdma_user_cm.h>`, [`abi`]), and polls it for events. The path shim hands such an open, the
-//! writes and the close to this crate, so that the distribution's own librdmacm runs unchanged, and with it everything
-//! above it: rsockets, `perftest -R`, libfabric's verbs provider.
+//! librdmacm talks to the kernel through that device: it opens it once per event channel, writes
+//! commands to it (structures of `<rdma/rdma_user_cm.h>`, [`abi`]) and polls it for events. The
+//! path shim passes open, write and close on to this crate, so that the distribution's librdmacm
+//! runs unchanged, and with it everything above it: rsockets, `perftest -R`, libfabric's verbs
+//! provider.
 //!
-//! A command names an identifier ([`identifier`]) of its channel ([`channel`]) and moves it through the states of a
-//! connection ([`stage`]); [`command`] has one file a group of commands. Its peer is at the other end of a [`line`], and one
-//! state machine serves both kinds of line; one thread a process listens to them ([`thread`], [`arrival`]).
+//! A command names an identifier ([`identifier`]) of its channel ([`channel`]) and moves it through
+//! the states of a connection ([`stage`]); [`command`] has one file per group of commands. An
+//! identifier reaches its peer through a transport ([`line`]). One state machine serves both kinds
+//! of transport, and one thread per process listens to them ([`thread`], [`arrival`]).
 //!
-//! - Two processes of a host agree over a stream socket in the runtime directory ([`conversation`]), in messages modelled
-//!   on those of the InfiniBand communication manager ([`message`]: REQ, REP, RTU, REJ, DREQ, DREP and SIDR's two). A
-//!   process dies, its sockets close, and that is how a peer learns of it.
-//! - Two hosts agree by those messages themselves ([`mad`]), in datagrams ([`post`]) that may be lost
-//!   ([`correspondence`]). A process that ends says so ([`leave`]); for one that is killed another
-//!   of its host says it ([`executor`]), who reads what it has left to be said ([`will`]).
+//! - Two processes of a host talk over a stream socket in the runtime directory ([`conversation`]),
+//!   in messages modelled on those of the InfiniBand communication manager ([`message`]: REQ, REP,
+//!   RTU, REJ, DREQ, DREP and SIDR's two). When a process dies its sockets close, which informs its
+//!   peers.
+//! - Two hosts exchange those messages themselves ([`mad`]) in datagrams ([`post`]) that may be
+//!   lost ([`correspondence`]). A process that exits sends DREQs ([`leave`]); for one that is
+//!   killed another process of its host sends them ([`executor`]) from the death record it has left
+//!   ([`will`]).
 //!
-//! **Addresses.** Every address of this host leads to the adapter, as all its processes share one port ([`address`]). An
-//! address of another host is reached over RoCE, if the way to it begins at the port ([`way`]); else it leads nowhere.
+//! **Addresses.** Every address of this host resolves to the adapter, as all its processes share
+//! one port ([`address`]). An address of another host is reached over RoCE if its route starts at
+//! the port ([`way`]); otherwise it does not resolve.
 //!
-//! **Not here.** AF_IB addresses (librdmacm asks once, and uses IP addresses only after the refusal); alternate paths.
+//! **Not implemented.** AF_IB addresses (librdmacm asks once, and uses IP addresses only after the
+//! refusal); alternate paths.
 //!
-//! Sources: rdma_cm(7) and the man pages of each function; InfiniBand Architecture Specification, volume 1, chapter 12
-//! (communication management) and annex A11 (IP addressing of connection requests).
+//! Sources: rdma_cm(7) and the man pages of each function; InfiniBand Architecture Specification,
+//! volume 1, chapter 12 (communication management) and annex A11 (IP addressing of connection
+//! requests).
 
 pub mod abi;
 pub mod address;

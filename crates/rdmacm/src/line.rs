@@ -1,9 +1,9 @@
-//! What an identifier talks over to its peer.
+//! The transport between an identifier and its peer.
 
 use crate::conversation::Conversation;
 use crate::correspondence::Correspondence;
 
-/// A peer of this host is heard over a stream, one of another host by letters.
+/// A stream to a peer on this host, MADs to one on another host.
 pub enum Line {
     /// A process of this host.
     Neighbour(Box<Conversation>),
@@ -12,7 +12,7 @@ pub enum Line {
 }
 
 impl Line {
-    /// The stream, if it is one.
+    /// Returns the stream, if it is one.
     pub fn conversation(&mut self) -> Option<&mut Conversation> {
         match self {
             Line::Neighbour(conversation) => Some(conversation),
@@ -20,7 +20,7 @@ impl Line {
         }
     }
 
-    /// The letters, if it is they.
+    /// Returns the exchange of MADs, if it is one.
     pub fn correspondence(&mut self) -> Option<&mut Correspondence> {
         match self {
             Line::Neighbour(_) => None,

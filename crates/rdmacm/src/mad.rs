@@ -1,4 +1,4 @@
-//! Messages as the management datagrams that other hosts read (`verbena_wire::mad::cm`), and back.
+//! Conversion between messages and the MADs exchanged with other hosts (`verbena_wire::mad::cm`).
 
 use crate::address;
 use crate::message::{Kind, Message};
@@ -12,44 +12,44 @@ use verbena_wire::mad::cm::{
 use verbena_wire::mad::{DATA, LENGTH, Mad};
 use verbena_wire::{AckTimeout, Gid, Lid, Mtu, PKey, Psn, QKey, Qpn};
 
-/// A datagram.
+/// A MAD.
 pub type Bytes = [u8; LENGTH];
 
-/// In how much time an answer to a message shall come, as Linux' rdma_cm has it: 4.096 us * 2^20, 4.3 s.
+/// Timeout exponent for an answer, as in Linux' rdma_cm: 4.096 us * 2^20, 4.3 s.
 pub const RESPONSE_TIMEOUT: u8 = 20;
-/// How often a message is sent again that is not answered, as Linux' rdma_cm has it.
+/// Number of retransmissions of an unanswered message, as in Linux' rdma_cm.
 pub const RETRIES: u8 = 15;
-/// In how much time what an MRA is about shall come again: 4.096 us * 2^18, 1.1 s. A program may take longer; then it is
-/// asked for patience again.
+/// Timeout exponent of an MRA: 4.096 us * 2^18, 1.1 s. If a program takes longer, the next
+/// retransmission is answered with another MRA.
 pub const SERVICE_TIMEOUT: u8 = 18;
 
-/// The numbers by which both sides name a conversation, and the transaction that ties its first messages together.
+/// The communication IDs of both sides, and the transaction ID of the first messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
-    /// Ours.
+    /// The local ID.
     pub local: u32,
-    /// The peer's; 0 until it is known.
+    /// The peer's ID; 0 until it is known.
     pub remote: u32,
-    /// The transaction.
+    /// The transaction ID.
     pub transaction: u64,
 }
 
-/// What a message says as a datagram beside what a program gave.
+/// Header fields of a message that do not come from the program.
 pub struct Envelope<'a> {
-    /// The conversation.
+    /// The IDs.
     pub numbers: Numbers,
-    /// The way.
+    /// The path.
     pub way: &'a Way,
-    /// The service that is asked for.
+    /// The service ID.
     pub service: u64,
-    /// What a rejection refuses, or what patience is asked for.
+    /// The kind of message that a REJ refuses or an MRA delays.
     pub refused: Rejected,
-    /// The queue pair of the receiver, in a DREQ.
+    /// The receiver's queue pair, in a DREQ.
     pub remote_queue_pair: u32,
 }
 
 impl Envelope<'_> {
-    /// Writes a message. Nothing when it cannot be said: a request without addresses.
+    /// Encodes a message. Returns `None` for a request without addresses.
     pub fn write(&self, message: &Message) -> Option<Bytes> {
         match message.kind {
             Kind::Req => self.request(message),
@@ -88,7 +88,7 @@ impl Envelope<'_> {
         let mut private_data = [0; 92];
         self.address(message, &mut private_data)?;
         let path = Path {
-            // Packets may leave the subnet: then LIDs say nothing.
+            // Packets may leave the subnet, so LIDs are meaningless.
             local_lid: Lid::PERMISSIVE,
             remote_lid: Lid::PERMISSIVE,
             local_gid: Gid(self.way.source),
@@ -138,7 +138,7 @@ impl Envelope<'_> {
         }))
     }
 
-    /// Writes the addresses of a request in front of what the program says.
+    /// Writes the addresses of a request in front of the program's private data.
     fn address(&self, message: &Message, private_data: &mut [u8]) -> Option<()> {
         let source = address::parse(&message.source).ok()??;
         let destination = address::parse(&message.destination).ok()??;
@@ -185,7 +185,7 @@ impl Envelope<'_> {
         }))
     }
 
-    /// A rejection with what helps the sender to do better.
+    /// Encodes a REJ with additional reject information.
     pub fn rejection(&self, reason: u16, helpful: &[u8], private_data: &[u8]) -> Option<Bytes> {
         let mut information = [0; 72];
         information[..helpful.len()].copy_from_slice(helpful);
@@ -200,7 +200,7 @@ impl Envelope<'_> {
         }))
     }
 
-    /// A request for patience, with what `refused` says.
+    /// Encodes an MRA for the kind of message in `refused`.
     pub fn patience(&self) -> Option<Bytes> {
         self.finish(cm::Message::Mra(Mra {
             local_comm_id: self.numbers.local,
@@ -212,25 +212,26 @@ impl Envelope<'_> {
     }
 }
 
-/// A request as its receiver reads it: what is asked for, and of whom.
+/// A received request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// The message, with both addresses.
     pub message: Message,
-    /// The number of the port space asked for.
+    /// The requested port space.
     pub space: u16,
-    /// Whom to connect to.
+    /// The requested address.
     pub destination: SocketAddr,
-    /// The peer's number of the conversation.
+    /// The peer's communication ID.
     pub number: u32,
-    /// The transaction.
+    /// The transaction ID.
     pub transaction: u64,
-    /// What only a request for a connection says.
+    /// The fields that only a REQ has.
     pub connection: Option<Proposal>,
 }
 
 impl Request {
-    /// The request as it came by an interface of ours: its link-local addresses are of that link.
+    /// Returns the request as received through a local interface: link-local addresses get its
+    /// scope.
     pub fn on_link(mut self, interface: u32) -> Request {
         self.destination = address::on_link(self.destination, interface);
         for end in [&mut self.message.source, &mut self.message.destination] {
@@ -241,10 +242,10 @@ impl Request {
         self
     }
 
-    /// The way of a request, from its receiver's side.
+    /// Returns the path of a request, from its receiver's side.
     ///
     /// # Errors
-    /// As [`Way::between`].
+    /// Those of [`Way::between`], and EINVAL for a request without a source address.
     pub fn way(&self) -> Result<Way> {
         let source: Option<SocketAddr> = address::parse(&self.message.source)?;
         let way = Way::between(self.destination, source.ok_or(Errno::EINVAL)?)?;
@@ -259,22 +260,22 @@ impl Request {
     }
 }
 
-/// What a request for a connection says of the path and of answers.
+/// The path and timing fields of a REQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    /// The sender's adapter.
+    /// The sender's CA GUID.
     pub guid: u64,
-    /// The path's MTU, by its code.
+    /// The path's MTU, as its code.
     pub mtu: u8,
-    /// The sender's timeout of an acknowledgement.
+    /// The sender's acknowledgement timeout, as its code.
     pub ack_timeout: u8,
-    /// In how much time the sender answers.
+    /// The sender's response time: 4.096 us * 2^n.
     pub response_timeout: u8,
-    /// How often a message shall be sent again.
+    /// Number of retransmissions.
     pub retries: u8,
 }
 
-/// Reads a request. Nothing for one whose service is no port, or that does not say who asks.
+/// Parses a request. Returns `None` if its service ID is no IP port, or it lacks addresses.
 pub fn request(transaction: u64, message: &cm::Message<'_>) -> Option<Request> {
     match message {
         cm::Message::Req(req) => {
@@ -335,12 +336,12 @@ fn asked(told: Message, service: u64, private_data: &[u8], transaction: u64) -> 
     })
 }
 
-/// A mapped address is an IPv4 address, whatever it is written as.
+/// Converts an IPv4-mapped address to IPv4.
 fn scopeless(ip: IpAddr) -> IpAddr {
     ip.to_canonical()
 }
 
-/// Reads what is no request. Nothing for a request, and for an MRA, which says nothing to a program.
+/// Parses an answer. Returns `None` for a request, and for an MRA, which programs do not see.
 pub fn answer(message: &cm::Message<'_>) -> Option<Message> {
     let mut told = match message {
         cm::Message::Rep(rep) => Message {
@@ -378,11 +379,11 @@ pub fn answer(message: &cm::Message<'_>) -> Option<Message> {
     Some(told)
 }
 
-/// Reads a datagram of communication management, with its transaction. Nothing for any other.
+/// Parses a CM MAD, and returns its transaction ID. Returns `None` for any other MAD.
 pub fn read(bytes: &Bytes) -> Option<(u64, cm::Message<'_>)> {
     let mad = Mad::parse(bytes).ok()?;
     let transaction = mad.header.transaction;
-    // The data outlives the MAD, which only borrows it.
+    // The data borrows from `bytes`, not from `mad`.
     cm::Message::parse(&mad)
         .ok()
         .map(|message| (transaction, message))

@@ -1,7 +1,8 @@
-//! What two processes say to each other: the messages of InfiniBand communication management (volume 1, chapter 12), as
-//! frames of one size on a local stream socket.
+//! Messages between two processes of a host: those of InfiniBand communication management (volume
+//! 1, chapter 12), as frames of one size on a local stream socket.
 //!
-//! A peer's frame is not trusted: its kind is checked, its private data is as long as the kind always has it.
+//! A peer's frame is not trusted: its kind is checked, and the length of its private data is that
+//! of the kind.
 
 use crate::abi::{ConnectionParameters, MAX_PRIVATE_DATA, SocketAddress};
 use verbena_wire::mad::cm::Transport;
@@ -9,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: u32 = 0x6d63_6276;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -21,17 +22,17 @@ pub enum Kind {
     Rtu,
     /// Rejected.
     Rej,
-    /// Disconnect.
+    /// Disconnect request.
     Dreq,
-    /// Answer to it.
+    /// Disconnect reply.
     Drep,
-    /// Service identification request: of a datagram service.
+    /// Service ID resolution request, for a datagram service.
     SidrReq,
-    /// Its answer.
+    /// Service ID resolution response.
     SidrRep,
 }
 
-/// Bytes that the communication manager puts in front of a request's private data (annex A11): the IP addresses.
+/// Bytes in front of a request's private data (annex A11): the IP addresses.
 const IP_HEADER: usize = 36;
 
 impl Kind {
@@ -46,7 +47,8 @@ impl Kind {
         Kind::SidrRep,
     ];
 
-    /// Bytes of private data that a program can send with it, and always receives: the messages do not carry a length.
+    /// Returns the bytes of private data that a program can send, and always receives, as messages
+    /// do not carry a length.
     pub fn private_data(self) -> usize {
         match self {
             Kind::Req => 92 - IP_HEADER,
@@ -59,39 +61,40 @@ impl Kind {
     }
 }
 
-/// Reason of a REJ that names no service (table 112 of the specification).
+/// REJ reason: invalid service ID (table 112 of the specification).
 pub const INVALID_SERVICE: u32 = 8;
-/// Reason of a REJ of a number that stands for no conversation.
+/// REJ reason: invalid communication ID.
 pub const INVALID_NUMBER: u32 = 6;
-/// Reason of a REJ of another service of transport than the listener's.
+/// REJ reason: another transport service than the listener's.
 pub const INVALID_TRANSPORT: u32 = 9;
-/// Reason of a REJ that the program gave.
+/// REJ reason: rejected by the program.
 pub const CONSUMER_DEFINED: u32 = 28;
-/// Status of a SIDR_REP: no such service.
+/// SIDR_REP status: no such service.
 pub const SIDR_UNSUPPORTED: u32 = 1;
-/// Status of a SIDR_REP: the program said no.
+/// SIDR_REP status: rejected by the program.
 pub const SIDR_REJECTED: u32 = 2;
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Who asks (requests).
+    /// Address of the active side (requests).
     pub source: SocketAddress,
-    /// Whom (requests).
+    /// Address of the passive side (requests).
     pub destination: SocketAddress,
     /// The sender's queue pair.
     pub queue_pair: u32,
-    /// The sequence number that it expects first: with which the receiver of this shall begin to send (12.7.31).
+    /// First sequence number that the sender expects, with which the receiver starts sending
+    /// (12.7.31).
     pub psn: u32,
-    /// Its queue key (datagrams).
+    /// The sender's queue key (datagrams).
     pub queue_key: u32,
-    /// Why (REJ, SIDR_REP).
+    /// Reason or status (REJ, SIDR_REP).
     pub status: u32,
-    /// Reads and atomics that the sender answers at a time.
+    /// Maximum of reads and atomics to the sender in progress.
     pub responder_resources: u8,
-    /// And that it asks for at a time.
+    /// Maximum of reads and atomics from the sender in progress.
     pub initiator_depth: u8,
     /// End-to-end flow control.
     pub flow_control: u8,
@@ -101,18 +104,18 @@ pub struct Message {
     pub rnr_retry_count: u8,
     /// Whether the sender's queue pair has a shared receive queue.
     pub srq: bool,
-    /// The service of the connection (REQ).
+    /// The transport service of the connection (REQ).
     pub transport: Transport,
-    /// The program's own.
+    /// The program's private data.
     pub private_data: [u8; MAX_PRIVATE_DATA],
 }
 
-/// Services of a connection in a frame, by their numbers in a REQ.
+/// Transport services in a frame, with their numbers in a REQ.
 const RC: u8 = 0;
 const UC: u8 = 1;
 const XRC: u8 = 3;
 
-/// How a message lies in a frame.
+/// Layout of a frame.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Frame {
@@ -139,7 +142,7 @@ struct Frame {
 pub const FRAME: usize = size_of::<Frame>();
 
 impl Message {
-    /// A message of a kind that says nothing more.
+    /// Returns a message with default values.
     pub fn bare(kind: Kind) -> Message {
         Message {
             kind,
@@ -160,7 +163,8 @@ impl Message {
         }
     }
 
-    /// A message with what a program proposes; `None` when its private data is longer than the kind carries.
+    /// Returns a message with a program's parameters, or `None` if its private data is too long for
+    /// the kind.
     pub fn proposing(kind: Kind, parameters: &ConnectionParameters) -> Option<Message> {
         let length = usize::from(parameters.private_data_len);
         if length > kind.private_data() {
@@ -182,7 +186,8 @@ impl Message {
         })
     }
 
-    /// What the peer's program learns of it. What one side asks for, the other answers: the two numbers change places.
+    /// Returns the parameters as the peer's program sees them, with responder and initiator
+    /// swapped.
     pub fn parameters(&self) -> ConnectionParameters {
         ConnectionParameters {
             qp_num: self.queue_pair,
@@ -199,7 +204,7 @@ impl Message {
         }
     }
 
-    /// The frame.
+    /// Encodes the message as a frame.
     pub fn encode(&self) -> [u8; FRAME] {
         let frame = Frame {
             magic: MAGIC,
@@ -227,7 +232,7 @@ impl Message {
         zerocopy::transmute!(frame)
     }
 
-    /// The message in a frame; `None` when it is not one of ours.
+    /// Decodes a frame; returns `None` if it is invalid.
     pub fn decode(bytes: &[u8; FRAME]) -> Option<Message> {
         let frame: Frame = zerocopy::transmute!(*bytes);
         let kind = *Kind::ALL.iter().find(|kind| **kind as u32 == frame.kind)?;

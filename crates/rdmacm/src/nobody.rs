@@ -1,5 +1,5 @@
-//! What is said in the host's name to those that speak to nobody in particular: who asks for a service that there is not,
-//! and who speaks of a conversation that there is not.
+//! The no-listener handler: answers requests for an unknown service and messages of an unknown
+//! exchange in the host's name.
 
 use crate::mad::{self, Envelope, Numbers};
 use crate::message::{self, Kind, Message};
@@ -10,8 +10,7 @@ use verbena_hca::roce::residence::Residence;
 use verbena_wire::Qpn;
 use verbena_wire::mad::cm::{self, Rejected};
 
-/// The answer to what is about no conversation of ours: who wants to end one is told that there is none, and who offers
-/// one that it is not wanted.
+/// Answers a message of an unknown exchange: a DREQ with a DREP, a REP with a REJ.
 pub fn answer_for_nobody(letter: &Letter, transaction: u64, message: &cm::Message<'_>) {
     match *message {
         cm::Message::Dreq(dreq) => {
@@ -41,13 +40,13 @@ pub fn answer_for_nobody(letter: &Letter, transaction: u64, message: &cm::Messag
     }
 }
 
-/// The answer to a request that nobody listens for.
+/// Answers a request without a listener.
 pub fn decline(letter: &Letter) {
     refuse(letter, message::INVALID_SERVICE, &[]);
 }
 
-/// Refuses a request, for a reason of a REJ, with what would help. A request for a datagram service has reasons of its
-/// own, of which one is meant: that there is no such service.
+/// Refuses a request, with a REJ reason and additional reject information. A SIDR request is always
+/// refused as an unknown service.
 pub fn refuse(letter: &Letter, reason: u32, helpful: &[u8]) {
     let Some((transaction, request)) = mad::read(&letter.mad) else {
         return;
@@ -105,7 +104,8 @@ fn rejection(reason: u32) -> Message {
     }
 }
 
-/// To whom a letter is from, about a queue pair of his; 0 where none was named, and the letter alone says where he is.
+/// Returns a MAD to the sender of `letter`, about queue pair `queue_pair` of the sender; 0 if none
+/// was named, and the UDP port comes from `letter`.
 fn back(letter: &Letter, queue_pair: u32, mad: mad::Bytes) -> Letter {
     Letter {
         interface: letter.interface,

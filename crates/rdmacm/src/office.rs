@@ -1,4 +1,5 @@
-//! Correspondences of this process: their numbers, whose they are, what is said in them, and what is said again in time.
+//! The connection table of this process: local IDs, owning identifiers, messages and
+//! retransmissions.
 
 use crate::alarm::Alarm;
 use crate::arrival;
@@ -20,34 +21,34 @@ use verbena_hca::process::Process;
 use verbena_hca::roce::management::{Letter, SLOT_BITS};
 use verbena_hca::sys::clock;
 
-/// Correspondences that are over and are remembered.
+/// Number of ended exchanges that are remembered.
 const MOST_ENDED: usize = 4096;
-/// How long a request may be on its way that was sent again before it was answered.
+/// Longest delay, in nanoseconds, of a retransmitted request that was answered already.
 const MEMORY: u64 = 4_000_000_000;
 
-/// What a process knows of its correspondences.
+/// The connection table of a process.
 #[derive(Default)]
 pub struct Office {
-    /// Whose they are, by our numbers.
+    /// Owning identifiers, by local communication ID.
     pub(crate) owners: HashMap<u32, u32>,
-    /// Those whose identifier is gone, and that have asked to disconnect.
+    /// Pending DREQs: exchanges whose identifier was destroyed.
     pub(crate) farewells: HashMap<u32, Correspondence>,
-    /// Those that others began and that are over, with the end of the time in which the request may come again.
+    /// Ended exchanges: time until which a request may arrive again, peer, peer's ID.
     ended: VecDeque<(u64, Ipv6Addr, u32)>,
-    /// Requests that nobody listens for, and until when they wait.
+    /// Requests without a listener, and until when they are kept.
     pub(crate) unclaimed: Vec<(u64, Letter)>,
-    /// What is to be said if we are killed.
+    /// This process's death record.
     pub(crate) will: Will,
-    /// Whether the alarm is set that probes the hosts of peers.
+    /// Whether the alarm that probes the peers' hosts is set.
     pub(crate) probes: bool,
-    /// Hosts that are being asked for private ports, and the correspondences that wait for it.
+    /// Hosts that are being asked for private ports, and the exchanges that wait for the result.
     seeking: HashMap<Host, Vec<u32>>,
-    /// Numbers given out.
+    /// The last number assigned.
     count: u32,
 }
 
 impl Office {
-    /// A correspondence is over, whatever the peer believes.
+    /// Removes an exchange that is over.
     pub fn forget(&mut self, correspondence: &Correspondence) {
         self.owners.remove(&correspondence.number());
         self.will.revoke(correspondence.number());
@@ -59,7 +60,7 @@ impl Office {
         self.ended.push_back((until, address, number));
     }
 
-    /// Whether a request is late: of a correspondence that is over.
+    /// Returns whether a request belongs to an exchange that is over.
     pub fn is_late(&mut self, letter: &Letter, number: u32) -> bool {
         let now = clock::now();
         while self.ended.front().is_some_and(|(until, ..)| *until <= now) {
@@ -71,7 +72,8 @@ impl Office {
 }
 
 impl State {
-    /// A number for a correspondence of identifier `owner`, by which letters come to this process.
+    /// Assigns a communication ID to an exchange of identifier `owner`. It contains this process's
+    /// slot, by which MADs reach this process.
     ///
     /// # Errors
     /// ENODEV without a port over which other hosts are reached.
@@ -79,7 +81,7 @@ impl State {
         let slot = Process::current()?.management_slot()?;
         let Office { owners, count, .. } = &mut self.office;
         if *count == 0 {
-            // Late letters to a process that had our slot shall find nobody.
+            // Random, so that late MADs to a process that had this slot earlier match no exchange.
             *count = crate::port::random_word();
         }
         loop {
@@ -92,7 +94,7 @@ impl State {
         }
     }
 
-    /// Begins a correspondence of an identifier.
+    /// Attaches an exchange to an identifier.
     pub fn correspond(&mut self, owner: u32, correspondence: Correspondence) {
         if let Some(identifier) = self.identifiers.get_mut(owner) {
             identifier.line = Some(Line::Distant(Box::new(correspondence)));
@@ -102,7 +104,7 @@ impl State {
         }
     }
 
-    /// Says something in a correspondence.
+    /// Sends a message in an exchange.
     pub(crate) fn write(&mut self, owner: u32, message: &Message) -> Result<()> {
         let line = self
             .identifiers
@@ -111,14 +113,15 @@ impl State {
         let correspondence = line.and_then(Line::correspondence).ok_or(Errno::EINVAL)?;
         let letter = correspondence.say(message, clock::now())?;
         let (number, deadline) = (correspondence.number(), correspondence.deadline());
-        // Before it leaves: who is killed in between has perhaps said less than he has left.
+        // Before the MAD leaves: a process killed in between has sent less than its record says,
+        // never more.
         self.write_will(number);
         send(&letter);
         self.remind(number, deadline);
         Ok(())
     }
 
-    /// Leaves what there is to be said in a correspondence if we are killed now.
+    /// Records the message to be sent in an exchange if this process is killed now.
     pub(crate) fn write_will(&mut self, number: u32) {
         let letter = self.office.owners.get(&number).and_then(|owner| {
             let identifier = self.identifiers.get(*owner)?;
@@ -139,7 +142,7 @@ impl State {
         }
     }
 
-    /// An identifier in `stage` is gone, and its peer is to know.
+    /// Ends the exchange of a destroyed identifier that was in `stage`, and informs its peer.
     pub fn take_leave(&mut self, stage: Stage, mut correspondence: Correspondence) {
         let number = correspondence.number();
         self.office.forget(&correspondence);
@@ -162,17 +165,17 @@ impl State {
         }
     }
 
-    /// Whether everybody has heard that we have left.
+    /// Returns whether all DREQs of destroyed identifiers are answered.
     pub fn has_left(&self) -> bool {
         self.office.farewells.is_empty()
     }
 
-    /// The process ends by itself, and nobody has to speak for it.
+    /// Removes the death record: the process exits in the regular way.
     pub fn destroy_will(&mut self) {
         self.office.will.destroy();
     }
 
-    /// Says again what is due in a correspondence, or gives it up.
+    /// Retransmits the message that is due in an exchange, or gives it up.
     pub fn tend_correspondence(&mut self, number: u32, now: u64) {
         self.note_failures();
         let Some((due, deadline)) = self.with(number, |correspondence| {
@@ -185,8 +188,8 @@ impl State {
         self.carry_out(number, due);
     }
 
-    /// Has a host asked for private ports, by a thread of its own: this one cannot wait. Whoever wants to know the same
-    /// meanwhile waits for the same answer.
+    /// Asks a host for its private ports, in a thread of its own because this one must not block.
+    /// Later requests for the same host wait for the same result.
     fn seek_doors(&mut self, number: u32) {
         let Some(way) = self.with(number, |correspondence| *correspondence.way()) else {
             return;
@@ -214,7 +217,7 @@ impl State {
         }
     }
 
-    /// A host's private ports were sought.
+    /// Processes the private ports that were found on a host.
     pub fn take_doors(&mut self, doors: &Doors) {
         for number in self.office.seeking.remove(&doors.host).unwrap_or_default() {
             let now = clock::now();
@@ -230,7 +233,7 @@ impl State {
         }
     }
 
-    /// Does something with the correspondence that has a number of ours, if there is one.
+    /// Runs `body` on the exchange with a local ID, if there is one.
     pub(crate) fn with<T>(
         &mut self,
         number: u32,
@@ -273,7 +276,8 @@ impl State {
         }
     }
 
-    /// Nobody has answered what an identifier has said (events and their status as Linux' rdma_cm has them).
+    /// Raises the event for a message that stayed unanswered (events and status as in Linux'
+    /// rdma_cm).
     fn unanswered(&mut self, owner: u32, kind: Kind, why: Errno) {
         let Some(identifier) = self.identifiers.get_mut(owner) else {
             return;
@@ -287,14 +291,15 @@ impl State {
         }
     }
 
-    /// The correspondence of this host with somebody who calls it so, if there is one already.
+    /// Returns the local ID of the exchange with a peer that uses `number`, if there is one
+    /// already.
     pub fn correspondence_called(&self, letter: &Letter, number: u32) -> Option<u32> {
         self.correspondences()
             .find(|(_, of)| of.is_called(letter.source, number))
             .map(|(_, of)| of.number())
     }
 
-    /// The identifier that is connected with a queue pair.
+    /// Returns the identifier that is connected to a queue pair.
     pub fn connected_with(&self, guid: u64, queue_pair: u32) -> Option<u32> {
         let connected = self.correspondences().find(|(owner, of)| {
             let identifier = self.identifiers.get(*owner);

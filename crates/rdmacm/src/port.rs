@@ -1,9 +1,9 @@
-//! Ports of a port space, each held by one identifier of this host, and the socket behind a port that is listened to.
+//! Ports of a port space, each held by one identifier of this host, and the sockets of listeners.
 //!
-//! A port is a lock file for each address family in the runtime directory: exclusive for the
-//! wildcard address, shared between different addresses. An identifier of its own family alone
+//! A port is one lock file per address family in the runtime directory: locked exclusively for the
+//! wildcard address, shared between different addresses. An identifier for its own family only
 //! ([`Claim::family_only`]) locks one of them, any other locks both. A lock ends with its process,
-//! so the port of a killed process is free. Its holder removes the file, or the last process of the
+//! so the port of a killed process is free. The holder removes the file, or the last process of the
 //! host removes the whole directory.
 //!
 //! Conflicts have the errors of the kernel's `cma_check_port`: EADDRNOTAVAIL where either address
@@ -21,22 +21,21 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use verbena_hca::errno::{Errno, Result};
 
-/// Port numbers that are given out when none is asked for: Linux's own range.
+/// Ephemeral ports: Linux' default range.
 const EPHEMERAL: std::ops::Range<u16> = 32768..61000;
 
-/// What an identifier is bound to.
+/// The address and port that an identifier is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The address, with its port.
     pub address: SocketAddr,
-    /// Whether it leaves the port to the other address family (RDMA_OPTION_ID_AFONLY). IPv4
-    /// addresses do unless a program says otherwise, IPv6 ones if it says so or the system does
-    /// (`net.ipv6.bindv6only`).
+    /// Whether the other address family may use the port (RDMA_OPTION_ID_AFONLY). By default true
+    /// for IPv4, and for IPv6 if the system says so (`net.ipv6.bindv6only`).
     pub family_only: bool,
 }
 
 impl Claim {
-    /// The claim to `address` of an identifier with what its option says, if it was set.
+    /// Returns the claim to `address` with the value of RDMA_OPTION_ID_AFONLY, if it was set.
     pub fn new(address: SocketAddr, family_only: Option<bool>) -> Claim {
         Claim {
             address,
@@ -44,7 +43,7 @@ impl Claim {
         }
     }
 
-    /// The families whose port it holds.
+    /// Returns the families whose port it holds.
     fn families(&self) -> &'static [char] {
         match (self.family_only, self.address) {
             (false, _) => &['4', '6'],
@@ -59,15 +58,15 @@ fn only_by_default() -> bool {
     setting.is_ok_and(|text| text.trim() == "1")
 }
 
-/// The directory that ports lie in.
+/// The directory of the lock files.
 pub struct Ports {
     directory: File,
 }
 
-/// A port that is held.
+/// A held port.
 pub struct Port {
     directory: File,
-    /// Held locks with the names of their files, the most special first.
+    /// Held locks with their file names, the one of the specific address first.
     locks: Vec<(OwnedFd, String)>,
     space: u16,
     claim: Claim,
@@ -75,17 +74,16 @@ pub struct Port {
 }
 
 impl Ports {
-    /// The ports of a runtime directory.
+    /// Opens the ports of a runtime directory.
     ///
     /// # Errors
-    /// What open(2) says.
+    /// Those of open(2).
     pub fn open(directory: &Path) -> Result<Ports> {
         let directory = File::open(directory)?;
         Ok(Ports { directory })
     }
 
-    /// Takes the claimed port in `space`; port 0 takes any free one. Gives the address with its
-    /// port.
+    /// Reserves a port in `space`; port 0 takes any free one. Returns the address with its port.
     ///
     /// # Errors
     /// EADDRNOTAVAIL or EADDRINUSE.
@@ -108,7 +106,7 @@ impl Ports {
         Err(Errno(libc::EADDRNOTAVAIL))
     }
 
-    /// A number for an identifier that nobody will ask for.
+    /// Returns an ephemeral port number, without reserving it.
     pub fn ephemeral() -> u16 {
         EPHEMERAL.start + (random_word() % EPHEMERAL.len() as u32) as u16
     }
@@ -135,10 +133,10 @@ impl Ports {
         Ok(port)
     }
 
-    /// Connects to whoever listens at `address`, or at the wildcard address of its port.
+    /// Connects to the listener at `address`, or at the wildcard address of its port.
     ///
     /// # Errors
-    /// ECONNREFUSED when nobody does, EAGAIN when it does not keep up.
+    /// ECONNREFUSED if there is none, EAGAIN if its queue is full.
     pub fn connect(&self, space: u16, address: SocketAddr) -> Result<UnixStream> {
         let (four, six) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
         let own = match address {
@@ -146,8 +144,8 @@ impl Ports {
             SocketAddr::V6(_) => six,
         };
         let other = if own == four { six } else { four };
-        // Who listens at the wildcard of the other family, and not for that alone, takes ours as
-        // well.
+        // A listener at the wildcard of the other family serves this one too, unless it is for its
+        // own family only.
         for (ip, family_only) in [
             (address.ip(), true),
             (address.ip(), false),
@@ -184,7 +182,7 @@ impl Ports {
 }
 
 impl Port {
-    /// Claims the port of one address family.
+    /// Locks the port of one address family.
     fn lock_family(&mut self, family: char) -> Result<()> {
         let name = family_name(self.space, self.claim.address.port(), family);
         let operation = match self.claim.address.ip().is_unspecified() {
@@ -194,10 +192,10 @@ impl Port {
         self.lock(name, operation, libc::EADDRNOTAVAIL)
     }
 
-    /// Leaves the port to the other address family from now on, or claims it there too.
+    /// Releases the port of the other address family, or locks it as well.
     ///
     /// # Errors
-    /// EADDRNOTAVAIL when it is taken there.
+    /// EADDRNOTAVAIL if it is taken there.
     pub fn set_family_only(&mut self, family_only: bool) -> Result<()> {
         let before = self.claim.families();
         let mut claim = self.claim;
@@ -217,7 +215,7 @@ impl Port {
         Ok(())
     }
 
-    /// Takes a lock; `taken` is the error where another holds it.
+    /// Takes a lock; `taken` is the error if another process holds it.
     fn lock(&mut self, name: String, operation: FlockOperation, taken: i32) -> Result<()> {
         loop {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
@@ -229,7 +227,8 @@ impl Port {
                 Ok(()) => (),
             }
             let status = rustix::fs::fstat(&file).map_err(|error| Errno(error.raw_os_error()))?;
-            // Its last holder removed it between the two calls: what we hold is nobody's.
+            // The last holder removed the file between the two calls: this lock is of a deleted
+            // file.
             if status.st_nlink > 0 {
                 self.locks.insert(0, (file, name));
                 return Ok(());
@@ -237,12 +236,13 @@ impl Port {
         }
     }
 
-    /// Makes the socket that peers connect to.
+    /// Creates the socket that peers connect to.
     ///
     /// # Errors
-    /// What bind(2) and listen(2) say.
+    /// Those of bind(2) and listen(2).
     pub fn listen(&mut self) -> Result<UnixListener> {
-        // Under its name only once it listens, so that whoever sees it can connect; over what a killed holder left.
+        // It gets its name only once it listens, so that a peer that sees the name can connect; it
+        // replaces the leftover of a killed holder.
         let socket = socket_name(self.space, self.claim);
         let making = format!("{socket}.new");
         let _ = unlinkat(&self.directory, &*making, rustix::fs::AtFlags::empty());
@@ -260,9 +260,9 @@ impl Port {
         let _ = unlinkat(&self.directory, name, rustix::fs::AtFlags::empty());
     }
 
-    /// Removes the file of a lock that is about to be given up.
+    /// Removes the file of a lock that is about to be released.
     fn unlock(&self, file: &OwnedFd, name: &str) {
-        // Only who holds it alone may remove it, for others hold it by the same name.
+        // Only an exclusive holder may remove the file, as others lock it by the same name.
         if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
             self.remove(name);
         }
@@ -298,17 +298,18 @@ fn socket_name(space: u16, claim: Claim) -> String {
     format!("{special}{only}.socket")
 }
 
-/// Through the directory's descriptor, so that a long directory name does not overflow a socket address.
+/// Returns a path through the directory's descriptor, as a long directory name would not fit into a
+/// socket address.
 fn within(directory: &File, name: &str) -> String {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
 }
 
-/// Any number: where to begin looking, or a first sequence number.
+/// Returns a random number, used as a starting port or a first sequence number.
 pub fn random_word() -> u32 {
     let mut bytes = [0; 4];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
         Ok(4) => u32::from_ne_bytes(bytes),
-        // Not before the kernel has gathered entropy at boot: any number will do.
+        // Fails only before the kernel has gathered entropy at boot: any number will do.
         _ => std::process::id(),
     }
 }
@@ -319,7 +320,7 @@ mod tests {
 
     const TCP: u16 = 0x0106;
 
-    /// A directory of the test's own, removed at its end, where it must be empty.
+    /// A directory of one test, removed at its end, where it must be empty.
     struct Scratch(std::path::PathBuf);
 
     impl Scratch {

@@ -1,13 +1,14 @@
-//! Letters: management datagrams between this host and others, and which conversation each belongs to.
+//! Management datagrams (MADs) between this host and others, and their assignment to exchanges.
 //!
-//! Queue pair 1 is the host's and not a process's (`verbena_hca::roce::management`). What belongs to a conversation comes
-//! straight to the process that has it, by the number that the process gave to it. What begins one comes to any process,
-//! and that one hands it to whoever listens at the port that is asked for, over the same socket by which processes of this
-//! host call ([`crate::port`]): so a listener that has died is no listener, and one that is stopped keeps nobody else
-//! waiting. If nobody listens, whoever had the letter says so.
+//! Queue pair 1 belongs to the host and not to a process (`verbena_hca::roce::management`). A MAD
+//! of an existing exchange reaches its process directly, by the slot in the communication ID. A
+//! first MAD (a request) reaches any process, which passes it to the listener of the requested port
+//! over the socket that local processes connect to ([`crate::port`]): so a dead listener is no
+//! listener, and a stopped one blocks no other process. If there is no listener, the process that
+//! received the MAD answers.
 //!
-//! A process that never uses the connection manager has one all the same over RoCE, from the first letter on that it
-//! comes by.
+//! Over RoCE, a process that never uses the connection manager gets one with the first MAD it
+//! receives.
 
 use crate::alarm::Alarm;
 use crate::arrival;
@@ -31,42 +32,43 @@ use verbena_hca::sys::clock;
 use verbena_hca::sys::doorbell::Doorbell;
 use verbena_wire::mad::cm;
 
-/// Letters that may lie in the box. Those beyond it are lost, as datagrams are, and sent again.
+/// Capacity of the inbox. Further MADs are dropped, and retransmitted by their senders.
 const MOST: usize = 4096;
-/// Requests that may wait for somebody to listen.
+/// Number of requests that may wait for a listener.
 const MOST_UNCLAIMED: usize = 256;
-/// How long they do. A kernel would answer at once; but then its host would also be faster at listening again for the
-/// next connection, just in time for which some programs do (perftest with `-R`), than one whose processors are busy.
+/// How long they wait, in nanoseconds. A kernel would refuse at once; but on a busy machine a
+/// program that listens again just in time for the next connection (perftest with `-R`) is slower
+/// than there.
 const PATIENCE: u64 = 1_000_000_000;
-/// How often they are offered again.
+/// Interval at which they are offered again, in nanoseconds.
 const ROUND: u64 = 10_000_000;
 
-/// Another host, as it is reached: by a port of ours, from a GID, at a GID.
+/// Another host: local port number, source GID, destination GID.
 pub type Host = (u8, [u8; 16], [u8; 16]);
 
-/// Where else requests may be made: the private ports of a host at which adapters like this one are.
+/// The private UDP ports of a host's Verbena adapters.
 pub struct Doors {
-    /// Which host.
+    /// The host.
     pub host: Host,
-    /// At which.
+    /// Its private ports.
     pub found: Vec<Residence>,
 }
 
-/// The box that letters lie in until the thread takes them.
+/// The inbox that MADs wait in until the thread takes them.
 pub struct Letterbox {
     letters: Mutex<VecDeque<Letter>>,
-    /// What came of asking hosts for private ports.
+    /// Results of asking hosts for private ports.
     doors: Mutex<Vec<Doors>>,
-    /// Another host has asked whether there is anybody here.
+    /// Whether another host has probed for processes here.
     is_asked: AtomicBool,
     bell: Doorbell,
 }
 
 impl Letterbox {
-    /// An empty one.
+    /// Returns an empty inbox.
     ///
     /// # Errors
-    /// What eventfd(2) says.
+    /// Those of eventfd(2).
     pub fn new() -> Result<Letterbox> {
         Ok(Letterbox {
             letters: Mutex::default(),
@@ -76,10 +78,10 @@ impl Letterbox {
         })
     }
 
-    /// Has the thread look into it.
+    /// Registers the inbox with the thread.
     ///
     /// # Errors
-    /// As [`crate::thread::Watch::add`].
+    /// Those of [`crate::thread::Watch::add`].
     pub fn open(&self, state: &mut State) -> Result<()> {
         state.watch.add(&self.bell, Source::Post)
     }
@@ -92,14 +94,14 @@ impl Letterbox {
         }
     }
 
-    /// Puts what came of asking a host into it.
+    /// Adds the result of asking a host for private ports.
     pub fn put_doors(&self, doors: Doors) {
         let mut all = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(doors);
         self.bell.ring();
     }
 
-    /// Takes what came of asking hosts.
+    /// Takes the results of asking hosts for private ports.
     pub fn take_doors(&self) -> Vec<Doors> {
         std::mem::take(&mut *self.doors.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -110,19 +112,19 @@ impl Letterbox {
         }
     }
 
-    /// Whether another host has asked after us since this was asked last.
+    /// Returns whether another host has probed since the last call.
     pub fn was_asked(&self) -> bool {
         self.is_asked.swap(false, Ordering::AcqRel)
     }
 
-    /// Empties it.
+    /// Takes all MADs.
     pub fn take(&self) -> VecDeque<Letter> {
         self.bell.clear();
         std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What the adapter calls: with every management datagram, and when another host asks after us. It only puts it into the box.
+/// Callbacks of the adapter, for every MAD and for probes of other hosts. They only fill the inbox.
 pub const AGENT: Agent = Agent {
     letter: |letter| {
         if let Ok(service) = Service::current() {
@@ -136,16 +138,16 @@ pub const AGENT: Agent = Agent {
     },
 };
 
-/// Sends a letter.
+/// Sends a MAD.
 pub fn send(letter: &Letter) {
     if let Ok(process) = Process::current() {
-        // What cannot leave is lost, as datagrams are.
+        // A failure counts as a lost datagram.
         let _ = process.send_management(letter);
     }
 }
 
 impl State {
-    /// A letter has come.
+    /// Processes a received MAD.
     pub fn take_letter(&mut self, letter: Letter) {
         let Some((transaction, message)) = mad::read(&letter.mad) else {
             return;
@@ -168,7 +170,7 @@ impl State {
         }
     }
 
-    /// Hears a letter in the correspondence that has a number of ours. False when there is none.
+    /// Passes a MAD to the exchange with a local ID. Returns false if there is none.
     fn hear(
         &mut self,
         number: u32,
@@ -195,7 +197,7 @@ impl State {
             (Heard::Again(again), Some(owner)) => {
                 send(&again);
                 if let Some(identifier) = self.identifiers.get_mut(owner) {
-                    // What was asked for may have been less this time.
+                    // A REJ may have reduced the MTU.
                     identifier.way = way;
                 }
             }
@@ -228,7 +230,7 @@ impl State {
         true
     }
 
-    /// Offers a request to whoever listens for it.
+    /// Passes a request to its listener.
     fn offer(&mut self, letter: Letter, deadline: u64) {
         let Some((transaction, message)) = mad::read(&letter.mad) else {
             return;
@@ -242,7 +244,8 @@ impl State {
         match self.ports.connect(request.space, request.destination) {
             Ok(stream) => {
                 if let Ok(mut line) = Conversation::new(stream) {
-                    // One that does not take it has just gone; the request comes again.
+                    // A listener that does not take it has just exited; the request is
+                    // retransmitted.
                     let _ = line.hand_on(&letter);
                 }
             }
@@ -254,19 +257,19 @@ impl State {
                 }
             }
             Err(Errno(libc::ECONNREFUSED)) => decline(&letter),
-            // It does not keep up, or we have no descriptors: the request comes again.
+            // The listener is overloaded, or no descriptors are left: the request is retransmitted.
             Err(_) => (),
         }
     }
 
-    /// Offers what nobody has claimed again.
+    /// Offers the requests without a listener again.
     pub fn offer_unclaimed(&mut self) {
         for (deadline, letter) in std::mem::take(&mut self.office.unclaimed) {
             self.offer(letter, deadline);
         }
     }
 
-    /// A request has come again that there is a correspondence about.
+    /// Processes a retransmitted request for which an exchange exists.
     pub fn hear_again(&mut self, number: u32, letter: &Letter) {
         if let Some((transaction, message)) = mad::read(&letter.mad) {
             self.hear(number, letter, transaction, &message);
@@ -274,8 +277,9 @@ impl State {
     }
 }
 
-/// Whether we have given a number, or could have. Datagrams of one sender that come close together the kernel may give to
-/// one socket, whomever each is for; what is another process's is lost then, and sent again.
+/// Returns whether this process has assigned a communication ID, or could have. The kernel may
+/// deliver datagrams of one sender that arrive close together to one socket, whichever process each
+/// is for; those of another process are lost then, and retransmitted.
 fn is_of_this_process(number: u32) -> bool {
     let process = Process::current();
     process.is_ok_and(|process| process.has_management_slot(number & SLOT_BITS))

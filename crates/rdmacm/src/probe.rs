@@ -1,7 +1,8 @@
-//! Peers' hosts are probed. A process that is killed tells nobody, and one that only waits for it would wait for ever; a
-//! kernel would disconnect for it. What can be seen from here is that its host has no RoCE port any more, that is, that it
-//! was the last process there on the adapter. If it was not, whoever takes the question speaks for it
-//! ([`crate::executor`]), if nobody has done so yet.
+//! Probes the hosts of peers. A killed process sends no message, and a peer that only waits for one
+//! would wait forever; a kernel would disconnect for it. A probe shows whether the host still has a
+//! RoCE port; if not, the peer was the last process there on the adapter. If it was not the last,
+//! the process that receives the probe sends the peer's messages ([`crate::executor`]), unless that
+//! has been done already.
 
 use crate::alarm::Alarm;
 use crate::correspondence::Due;
@@ -12,11 +13,11 @@ use verbena_hca::process::Process;
 use verbena_hca::roce::residence::Residence;
 use verbena_hca::sys::clock;
 
-/// How often, in nanoseconds.
+/// Interval between probes, in nanoseconds.
 pub const PROBING: u64 = 2_000_000_000;
 
 impl State {
-    /// Asks the hosts of those that we are connected with whether they still have a RoCE port.
+    /// Probes the hosts of all connected peers for their RoCE ports.
     pub fn probe_peers(&mut self) {
         self.note_failures();
         let peers: BTreeSet<(u8, [u8; 16], [u8; 16], Residence)> = self
@@ -30,7 +31,7 @@ impl State {
         if let Ok(process) = Process::current() {
             for (port, source, destination, residence) in peers {
                 let interface = link::interface_number(port);
-                // What cannot leave is asked for the next time.
+                // If it cannot be sent, the next probe follows.
                 let (source, destination) = (source.into(), destination.into());
                 let _ = process.probe_port(interface, source, destination, residence);
             }
@@ -41,7 +42,7 @@ impl State {
         }
     }
 
-    /// What the network says of what has not arrived.
+    /// Handles the delivery failures that the network has reported.
     pub(crate) fn note_failures(&mut self) {
         let Ok(process) = Process::current() else {
             return;

@@ -1,5 +1,5 @@
-//! A letter from another host in a frame of the size of our own messages: how the process that has it hands it to the
-//! one that listens.
+//! Encodes a MAD from another host as a frame of the size of a local message, by which the process
+//! that received it passes it to the listener.
 
 use crate::message::FRAME;
 use std::net::Ipv6Addr;
@@ -15,7 +15,7 @@ const PORT: usize = DESTINATION + 16;
 const MAD: usize = PORT + 4;
 const _: () = assert!(MAD + LENGTH <= FRAME);
 
-/// The frame.
+/// Encodes a MAD as a frame.
 pub fn encode(letter: &Letter) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     frame[..INTERFACE].copy_from_slice(&MAGIC);
@@ -27,7 +27,7 @@ pub fn encode(letter: &Letter) -> [u8; FRAME] {
     frame
 }
 
-/// The letter in a frame; `None` when there is none.
+/// Decodes the MAD in a frame; returns `None` if there is none.
 pub fn decode(frame: &[u8; FRAME]) -> Option<Letter> {
     let (magic, rest) = frame.split_first_chunk()?;
     let (interface, rest) = rest.split_first_chunk()?;

@@ -26,30 +26,30 @@ use verbena_hca::process::Process;
 use verbena_hca::roce::management::set_agent;
 use verbena_hca::sys::clock;
 
-/// A group that an identifier has joined.
+/// A multicast group that an identifier has joined.
 #[derive(Clone, Copy, Debug)]
 pub struct Membership {
     /// The library's name for it.
     pub uid: u64,
-    /// Who joined.
+    /// The identifier that joined.
     pub identifier: u32,
-    /// Events that the program took.
+    /// Number of events that the program took.
     pub events_reported: u32,
 }
 
-/// A connection that has not said yet what it wants.
+/// A connection to a listener whose request has not arrived yet.
 pub struct Caller {
-    /// Whom it called.
+    /// The listener.
     pub listener: u32,
-    /// And which incarnation of it.
+    /// The listener's generation.
     pub generation: u32,
-    /// The line.
+    /// The connection.
     pub conversation: Conversation,
-    /// Until when it may be silent (nanoseconds of [`clock`]).
+    /// Until when the request must arrive (nanoseconds of [`clock`]).
     pub deadline: u64,
 }
 
-/// All that changes.
+/// The state under the lock.
 pub struct State {
     /// Channels of this process.
     pub channels: HashMap<ChannelId, Channel>,
@@ -61,11 +61,11 @@ pub struct State {
     pub callers: Table<Caller>,
     /// Ports of this host.
     pub ports: Ports,
-    /// What the thread listens to.
+    /// Event sources of the thread.
     pub watch: Watch,
-    /// Correspondences with other hosts.
+    /// Exchanges with other hosts.
     pub(crate) office: Office,
-    /// What others have left to be said; without other hosts nothing is.
+    /// The reaper of killed processes; only if other hosts can be reached.
     pub(crate) executor: Option<Executor>,
     alarms: Alarms,
     /// Whether the thread listens to the alarms.
@@ -77,19 +77,19 @@ pub struct State {
 pub struct Service {
     pid: u32,
     state: Mutex<State>,
-    /// What has come from other hosts.
+    /// MADs from other hosts.
     pub letterbox: Letterbox,
 }
 
-/// A pointer and not a lock, which a thread might hold when another forks.
+/// A pointer instead of a lock, as another thread might hold a lock during fork(2).
 static CURRENT: AtomicPtr<Service> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Service {
-    /// That of this process; made at first use. A child of fork(2) makes its own: the thread, and the meaning of the
-    /// descriptors, stayed with its parent.
+    /// Returns the connection manager of this process; creates it at first use. A child of fork(2)
+    /// creates its own: the thread and the meaning of the descriptors stay with its parent.
     ///
     /// # Errors
-    /// What joining the registry says, and what starting a thread says.
+    /// Those of joining the registry and of starting a thread.
     pub fn current() -> Result<&'static Service> {
         if let Some(service) = Service::existing() {
             return Ok(service);
@@ -113,10 +113,11 @@ impl Service {
             state: Mutex::new(state),
             letterbox: Letterbox::new()?,
         }));
-        // Lives as long as the process: its thread never ends.
+        // Lives as long as the process, because its thread never ends.
         let result = CURRENT.compare_exchange(before, made, Ordering::AcqRel, Ordering::Acquire);
         if result.is_err() {
-            // SAFETY: another thread was faster; nobody has seen this one.
+            // SAFETY: `made` comes from `Box::into_raw`; the exchange failed, so no other reference
+            // to it exists.
             drop(unsafe { Box::from_raw(made) });
         }
         let service = Service::existing().ok_or(Errno::EIO)?;
@@ -132,20 +133,21 @@ impl Service {
         if link::is_ethernet() {
             let mut state = self.lock();
             self.letterbox.open(&mut state)?;
-            // Without it only those who are killed are worse off.
+            // A failure matters only to the peers of killed processes.
             let _ = state.execute_wills_from_now_on();
         }
         Ok(())
     }
 
-    /// That of this process, if there is one.
+    /// Returns the connection manager of this process, if there is one.
     pub fn existing() -> Option<&'static Service> {
-        // SAFETY: null, or made above and never freed once it is seen here.
+        // SAFETY: the pointer is null, or was made by `Box::into_raw` in `current` and is never
+        // freed once it is published here.
         let current = unsafe { CURRENT.load(Ordering::Acquire).as_ref() };
         current.filter(|service| service.pid == std::process::id())
     }
 
-    /// Locks the state if that can be until then.
+    /// Locks the state, or returns `None` if that is not possible until the deadline.
     pub fn try_lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, State>> {
         loop {
             match self.state.try_lock() {
@@ -164,10 +166,10 @@ impl Service {
 }
 
 impl State {
-    /// The identifier `number`, which must belong to `channel`.
+    /// Returns the identifier `number`, which must belong to `channel`.
     ///
     /// # Errors
-    /// ENOENT when there is none, EINVAL when it is another channel's.
+    /// ENOENT if there is none, EINVAL if it belongs to another channel.
     pub fn identifier(&mut self, channel: ChannelId, number: u32) -> Result<&mut Identifier> {
         let identifier = self.identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
         if identifier.channel == channel {
@@ -177,13 +179,13 @@ impl State {
         }
     }
 
-    /// A number that no identifier had before.
+    /// Returns a generation number that no identifier had before.
     pub fn next_generation(&mut self) -> u32 {
         self.generations = self.generations.wrapping_add(1);
         self.generations
     }
 
-    /// Raises an event of an identifier. One whose name the library has not told yet cannot have any.
+    /// Raises an event of an identifier, unless the library has not named the identifier yet.
     pub fn raise(&mut self, number: u32, event: Event) {
         if self.identifiers.get(number).is_some_and(|of| of.uid != 0) {
             self.deliver(number, event);
@@ -205,12 +207,13 @@ impl State {
         }
     }
 
-    /// Ends an identifier: its peer, its port and its waiting events go with it. Gives how many events were reported.
+    /// Destroys an identifier with its connection, port and waiting events. Returns the number of
+    /// events reported.
     pub fn destroy(&mut self, number: u32) -> Option<u32> {
         let identifier = self.identifiers.remove(number)?;
         let reported = identifier.events_reported;
         match identifier.line {
-            // That it closes tells the peer; the kernel's communication manager would say as much (12.10.2).
+            // Closing the socket informs the peer, as a message of the kernel's CM would (12.10.2).
             Some(Line::Neighbour(conversation)) => self.watch.forget(&*conversation),
             Some(Line::Distant(correspondence)) => {
                 self.take_leave(identifier.stage, *correspondence);
@@ -243,7 +246,7 @@ impl State {
         Some(reported)
     }
 
-    /// One request less that waits at `listener` for its answer.
+    /// Frees a place in the backlog of `listener`: one of its requests was answered.
     pub fn answered(&mut self, listener: u32) {
         let listening = self
             .identifiers
@@ -254,7 +257,7 @@ impl State {
         }
     }
 
-    /// Takes waiting events out of a channel.
+    /// Takes the chosen events out of a channel.
     pub fn take_events(
         &mut self,
         channel: ChannelId,
@@ -266,7 +269,7 @@ impl State {
         channel.take(chosen)
     }
 
-    /// The peer of an identifier has gone without a word: what its kernel would have said for it.
+    /// Handles a peer that died without a message: acts on the message its kernel would have sent.
     pub fn lost(&mut self, number: u32) {
         let Some(identifier) = self.identifiers.get_mut(number) else {
             return;
@@ -281,7 +284,7 @@ impl State {
         let before = std::mem::replace(&mut identifier.stage, Stage::Over);
         let datagram = identifier.space.is_datagram();
         match before {
-            // A datagram service is not connected: its answer was all.
+            // A datagram service is not connected: its exchange ended with the answer.
             Stage::Established | Stage::Requested if datagram => identifier.stage = before,
             Stage::Connecting if datagram => {
                 self.raise(
@@ -303,13 +306,14 @@ impl State {
                 self.raise(number, Event::plain(Kind::Disconnected, 0));
                 self.begin_time_wait(number);
             }
-            // It had said all that there was to say.
+            // Its exchange is over already.
             Stage::Disconnected | Stage::TimeWait => identifier.stage = before,
             _ => (),
         }
     }
 
-    /// Both sides of a connection have disconnected: its identifier waits until no packet can be on its way any more.
+    /// Starts the time wait of an identifier, after which no packet of the connection can be in
+    /// flight.
     pub fn begin_time_wait(&mut self, number: u32) {
         if let Some(identifier) = self.identifiers.get_mut(number) {
             identifier.stage = Stage::TimeWait;
@@ -318,16 +322,16 @@ impl State {
         }
     }
 
-    /// Has [`State::take_alarms`] called when it is time.
+    /// Schedules [`State::take_alarms`] for a time.
     pub fn set_alarm(&mut self, at: u64, alarm: Alarm) {
         self.alarms.set(at, alarm);
         if !self.has_alarms {
-            // Without memory for it now, the next one tries again.
+            // If that fails for want of memory, the next alarm tries again.
             self.has_alarms = self.watch.add(&self.alarms, Source::Alarm).is_ok();
         }
     }
 
-    /// Does what is due.
+    /// Handles the alarms that are due.
     pub fn take_alarms(&mut self, now: u64) {
         for alarm in self.alarms.take_due(now) {
             match alarm {
@@ -360,10 +364,10 @@ impl State {
         }
     }
 
-    /// Says something to the peer of an identifier.
+    /// Sends a message to the peer of an identifier.
     ///
     /// # Errors
-    /// EINVAL when there is none any more.
+    /// EINVAL if there is no peer any more.
     pub fn tell(&mut self, number: u32, message: &Message) -> Result<()> {
         let identifier = self.identifiers.get_mut(number).ok_or(Errno::EINVAL)?;
         match identifier.line.as_mut().ok_or(Errno::EINVAL)? {
@@ -372,7 +376,7 @@ impl State {
         }
     }
 
-    /// Says something to a peer that may be gone; then it is lost.
+    /// Sends a message to a peer that may be dead; then the identifier's connection is lost.
     pub fn say(&mut self, number: u32, message: &Message) {
         if self.tell(number, message).is_err() {
             self.lost(number);

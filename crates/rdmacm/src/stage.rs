@@ -1,40 +1,41 @@
-//! How far an identifier has come.
+//! The states of an identifier.
 
-/// The states of rdma_cm(7)'s two sides, in the order in which they are passed.
+/// The states of both sides of rdma_cm(7), in the order in which they are passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Just made.
+    /// New.
     Idle,
     /// Has a source address.
     Bound,
     /// Has a destination, and so a device.
     AddressResolved,
-    /// Knows its path.
+    /// Has a path.
     RouteResolved,
-    /// Takes requests.
+    /// Accepts requests.
     Listening,
-    /// Passive: made by a request that is not answered yet.
+    /// Passive: created by a request that has no answer yet.
     Requested,
-    /// Active: its request is on the way.
+    /// Active: the request was sent.
     Connecting,
-    /// Active: the reply has come; the program makes its queue pair ready.
+    /// Active: the REP has arrived; the program makes its queue pair ready.
     Replied,
-    /// Passive: has replied, waits for the peer to be ready.
+    /// Passive: the REP was sent; waits for the RTU.
     Accepted,
     /// Connected.
     Established,
-    /// Has asked to disconnect.
+    /// A DREQ was sent.
     Disconnecting,
-    /// The peer has asked to disconnect, or is gone; the program has not said so itself yet.
+    /// The peer has sent a DREQ, or is dead; the program has not disconnected yet.
     Disconnected,
-    /// Both sides have disconnected, and packets of the connection may still be on their way (12.9.8.4, TimeWait).
+    /// Both sides have disconnected, and packets of the connection may be in flight (12.9.8.4,
+    /// TimeWait).
     TimeWait,
     /// Over: its time wait has passed, or it was rejected or unreachable.
     Over,
 }
 
 impl Stage {
-    /// Whether a peer is being talked to, and may be talked out of it.
+    /// Returns whether there is a connection to be ended.
     pub fn is_connected(self) -> bool {
         matches!(
             self,

@@ -1,9 +1,10 @@
-//! Objects under small numbers: the lowest that is free, because librdmacm indexes an array with them.
+//! A table that numbers its objects. An object gets the lowest free number, because librdmacm
+//! indexes an array with it.
 
-/// Most numbers that librdmacm can index.
+/// Number of objects that librdmacm can index.
 const MOST: usize = 1 << 16;
 
-/// Objects under their numbers.
+/// Objects by number.
 #[derive(Debug)]
 pub struct Table<T> {
     slots: Vec<Option<T>>,
@@ -16,7 +17,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Puts an object under the lowest free number; `None` when none is free.
+    /// Adds an object under the lowest free number; returns `None` if none is free.
     pub fn insert(&mut self, object: T) -> Option<u32> {
         let free = self.slots.iter().position(Option::is_none);
         let number = free.unwrap_or(self.slots.len());
@@ -30,22 +31,22 @@ impl<T> Table<T> {
         Some(number as u32)
     }
 
-    /// The object under a number.
+    /// Returns the object with a number.
     pub fn get(&self, number: u32) -> Option<&T> {
         self.slots.get(number as usize)?.as_ref()
     }
 
-    /// As [`Table::get`], to change it.
+    /// Returns the object with a number, mutably.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.slots.get_mut(number as usize)?.as_mut()
     }
 
-    /// Takes an object out.
+    /// Removes an object and returns it.
     pub fn remove(&mut self, number: u32) -> Option<T> {
         self.slots.get_mut(number as usize)?.take()
     }
 
-    /// All objects with their numbers.
+    /// Returns all objects with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let numbered = self.slots.iter().enumerate();
         numbered.filter_map(|(number, slot)| Some((number as u32, slot.as_ref()?)))

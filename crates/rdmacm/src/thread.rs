@@ -1,4 +1,4 @@
-//! The thread that listens to peers: one a process, started with its first channel.
+//! The thread that listens to peers: one per process, started with its first channel.
 
 use crate::arrival;
 use crate::service::Service;
@@ -10,25 +10,25 @@ use std::time::Duration;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::sys::start;
 
-/// How long nothing is done when calls cannot be taken.
+/// Pause when connections cannot be accepted.
 const RESPITE: Duration = Duration::from_millis(10);
-/// Bytes of the thread's stack.
+/// Stack size of the thread, in bytes.
 const STACK: usize = 2 << 20;
 
-/// What something that is listened to belongs to.
+/// Meaning of a descriptor that the thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A listener's socket: its number and generation.
     Listener(u32, u32),
-    /// An identifier's conversation: its number and generation.
+    /// An identifier's stream: its number and generation.
     Identifier(u32, u32),
     /// A caller: its number.
     Caller(u32),
-    /// What becomes due.
+    /// The timer of the alarms.
     Alarm,
-    /// Letters from other hosts.
+    /// The inbox of MADs from other hosts.
     Post,
-    /// Somebody has closed his will.
+    /// inotify: a death record was closed.
     Wills,
 }
 
@@ -58,17 +58,17 @@ impl Source {
     }
 }
 
-/// What the thread waits for.
+/// The descriptors that the thread waits for.
 pub struct Watch {
     epoll: Arc<OwnedFd>,
     started: bool,
 }
 
 impl Watch {
-    /// Nothing yet.
+    /// Returns an empty set.
     ///
     /// # Errors
-    /// What epoll_create1(2) says.
+    /// Those of epoll_create1(2).
     pub fn new() -> Result<Watch> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(os)?;
         Ok(Watch {
@@ -77,10 +77,11 @@ impl Watch {
         })
     }
 
-    /// Listens to `file` from now on, until it is closed or forgotten.
+    /// Adds `file`, until it is closed or removed by `forget`. Starts the thread with the first
+    /// one.
     ///
     /// # Errors
-    /// What epoll_ctl(2) and starting a thread say.
+    /// Those of epoll_ctl(2) and of starting a thread.
     pub fn add(&mut self, file: impl AsFd, source: Source) -> Result<()> {
         let data = EventData::new_u64(source.encode());
         epoll::add(&*self.epoll, file, data, EventFlags::IN).map_err(os)?;
@@ -91,16 +92,16 @@ impl Watch {
         Ok(())
     }
 
-    /// Listens to `file` for something else.
+    /// Changes the meaning of `file`.
     ///
     /// # Errors
-    /// What epoll_ctl(2) says.
+    /// Those of epoll_ctl(2).
     pub fn change(&self, file: impl AsFd, source: Source) -> Result<()> {
         let data = EventData::new_u64(source.encode());
         epoll::modify(&*self.epoll, file, data, EventFlags::IN).map_err(os)
     }
 
-    /// No longer listens to `file`.
+    /// Removes `file`.
     pub fn forget(&self, file: impl AsFd) {
         let _ = epoll::delete(&*self.epoll, file);
     }
@@ -120,7 +121,8 @@ fn run(epoll: &OwnedFd) {
         events.clear();
         match epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => (),
-            // The program has closed what is ours, or there is no memory: that must not take a processor.
+            // The program has closed this crate's descriptor, or there is no memory: avoid a busy
+            // loop.
             Err(_) => thread::sleep(RESPITE),
         }
         let Some(service) = Service::existing() else {
@@ -129,7 +131,7 @@ fn run(epoll: &OwnedFd) {
         for event in &events {
             let handled = arrival::handle(service, Source::decode(event.data.u64()));
             if handled.is_err() {
-                // Out of descriptors: the listener stays readable, and asking again at once would take a processor.
+                // Out of descriptors: the listener stays readable, so avoid a busy loop.
                 thread::sleep(RESPITE);
             }
         }

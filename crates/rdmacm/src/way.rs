@@ -1,8 +1,9 @@
-//! The way between the two ends of an identifier, as its program and its queue pair see it: GIDs and path.
+//! The path between an identifier and its peer, as its program and its queue pair see it: GIDs and
+//! path record.
 //!
-//! Over InfiniBand every way leads from a port of the host to one of its ports, and addresses stand
-//! for ports ([`port_for`]). Over RoCE the GIDs are the addresses (annex A17.4.1): the port is the
-//! one that has the address at this end, and one at the other end that no port has is another
+//! Over InfiniBand every path leads from a port of the host to one of its ports, and addresses
+//! stand for ports ([`port_for`]). Over RoCE GIDs are addresses (annex A17.4.1): the local port is
+//! the one that has the local address, and a remote address that no local port has is another
 //! host's.
 
 use crate::abi::{AddressVector, PathRecord};
@@ -14,40 +15,40 @@ use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link::{self, Place};
 use verbena_hca::sys::interfaces;
 
-/// Hops that packets may take, as Linux sets it for RoCE.
+/// Hop limit of packets, as Linux sets it for RoCE.
 pub const HOP_LIMIT: u8 = 64;
 
-/// A way from a port.
+/// A path from a local port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// The port, by the host's number.
+    /// The port's number on the host.
     pub port: u8,
     /// The port's GID.
     pub source: [u8; 16],
-    /// Where it stands in the port's table.
+    /// The GID's index in the port's table.
     pub index: u8,
-    /// The GID at the other end.
+    /// The peer's GID.
     pub destination: [u8; 16],
-    /// The LID at the other end; 0 over Ethernet.
+    /// The peer's LID; 0 over Ethernet.
     pub lid: u16,
-    /// The path's MTU, by its code.
+    /// The path's MTU, as its code.
     pub mtu: u8,
-    /// A queue pair's timeout, which is that of an acknowledgement.
+    /// A queue pair's (acknowledgement) timeout.
     pub ack_timeout: u8,
 }
 
 impl Way {
-    /// From the first port to itself.
+    /// Returns the path from the first port to itself.
     pub fn home() -> Way {
         Way::from(FIRST_PORT, 0, gid(FIRST_PORT))
     }
 
-    /// The device that it begins at, and the port's number there.
+    /// Returns the device of the local port, and the port's number on the device.
     pub fn device(&self) -> (Device, u8) {
         Device::of_port(self.port)
     }
 
-    /// From a port's GID, at its place, to itself.
+    /// Returns the path from a port's GID, at its index, to itself.
     fn from(port: u8, index: u8, gid: ibv_gid) -> Way {
         Way {
             port,
@@ -60,8 +61,9 @@ impl Way {
         }
     }
 
-    /// From one of this host's addresses to another, or the same: by the GIDs that they are. One that is none is taken for the
-    /// other, and if neither is one the way is the first port's, so that both ends find the same.
+    /// Returns the path between two addresses of this host, by their GIDs. An address without a GID
+    /// is replaced by the other; if neither has one, the path is the first port's, so that both
+    /// sides get the same result.
     pub fn within(own: SocketAddr, peer: SocketAddr) -> Way {
         if !link::is_ethernet() {
             let (here, there) = (port_for(own.ip()), port_for(peer.ip()));
@@ -77,15 +79,15 @@ impl Way {
                 ..Way::from(here.port, here.index, gid_of(own))
             },
             (None, Some(there)) => Way::from(there.port, there.index, gid_of(peer)),
-            // Loopback, or another interface's; or a port whose GID is no address.
+            // Loopback, an address of another interface, or a port whose GID is no address.
             (None, None) => Way::home(),
         }
     }
 
-    /// From an address of this host to one of another.
+    /// Returns the path from an address of this host to one of another host.
     ///
     /// # Errors
-    /// ENODEV when the way does not begin at a port.
+    /// ENODEV if no port has the source address.
     pub fn between(source: SocketAddr, destination: SocketAddr) -> Result<Way> {
         let here = place(source).ok_or(Errno(libc::ENODEV))?;
         Ok(Way {
@@ -94,20 +96,20 @@ impl Way {
         })
     }
 
-    /// Whether it leads to another host.
+    /// Returns whether it leads to another host.
     pub fn is_distant(&self) -> bool {
         let destination = ibv_gid::from_bytes(self.destination);
         link::is_ethernet() && link::place_seen_from(self.port, destination).is_none()
     }
 
-    /// Whether a port at one of its ends was taken down.
+    /// Returns whether the port at either end was taken down.
     pub fn is_down(&self) -> bool {
         let mut ports = FIRST_PORT..=link::ports();
         let there = ports.find(|port| lid(*port) == self.lid && self.lid != 0);
         link::is_down(self.port) || there.is_some_and(link::is_down)
     }
 
-    /// The path.
+    /// Returns the path record.
     pub fn path(&self) -> PathRecord {
         PathRecord {
             reversible: 1,
@@ -125,7 +127,8 @@ impl Way {
         }
     }
 
-    /// What is known of the path before it is resolved: its ends and partition.
+    /// Returns the part of the path record that is known before it is resolved: GIDs and partition
+    /// key.
     pub fn ends(&self) -> PathRecord {
         PathRecord {
             dgid: self.destination,
@@ -135,14 +138,14 @@ impl Way {
         }
     }
 
-    /// The address of the other end.
+    /// Returns the address vector of the peer.
     pub fn address_vector(&self) -> AddressVector {
         AddressVector {
             dgid: self.destination,
             sgid_index: self.index,
             dlid: self.lid,
             hop_limit: self.hop_limit(),
-            // A port without LIDs is reached by GIDs alone.
+            // A port without LIDs is reached by GIDs only.
             is_global: link::is_ethernet().into(),
             port_num: self.device().1,
             ..Default::default()
@@ -157,12 +160,12 @@ impl Way {
     }
 }
 
-/// Selector of a path record: exactly the value that follows.
+/// Selector in a path record: exactly the value that follows.
 const EXACTLY: u8 = 2;
 
-/// The InfiniBand port that an address of this host stands for where there are several: 127.0.0.K
-/// for the K-th; another for that of its interface, in the kernel's order and without loopback.
-/// They are counted round.
+/// Returns the InfiniBand port that an address of this host stands for if there are several:
+/// 127.0.0.K for the K-th; any other address for the one of its interface, in the kernel's order
+/// without loopback. Numbers beyond the last port wrap around.
 fn port_for(address: IpAddr) -> u8 {
     let ports = link::ports();
     let counted = |before: usize| FIRST_PORT + (before % usize::from(ports)) as u8;
@@ -182,7 +185,7 @@ fn port_for(address: IpAddr) -> u8 {
     }
 }
 
-/// Where an address of this host stands among the GIDs of the ports. A link-local one names its interface, too.
+/// Returns the GID of an address of this host. A link-local address also names its interface.
 fn place(address: SocketAddr) -> Option<Place> {
     match address {
         SocketAddr::V6(of_link) if of_link.scope_id() != 0 => {
@@ -196,7 +199,7 @@ fn gid_of(address: SocketAddr) -> ibv_gid {
     ibv_gid::from_bytes(mapped(address.ip()).octets())
 }
 
-/// An address as a GID has it.
+/// Returns an address in the format of a GID.
 pub fn mapped(ip: IpAddr) -> Ipv6Addr {
     match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),

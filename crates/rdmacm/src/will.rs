@@ -1,10 +1,12 @@
-//! What this process leaves to be said to other hosts if it is killed. A kernel ends the connections of a process that
-//! dies (its communication manager destroys their identifiers); here somebody else of the host does it
-//! ([`crate::executor`]), who needs to know what to say to whom.
+//! The death record: the messages to be sent to other hosts if this process is killed. A kernel
+//! ends the connections of a process that dies (its communication manager destroys their
+//! identifiers); here another process of the host does it ([`crate::executor`]), and reads the
+//! messages from this record.
 //!
-//! A will is a file in the runtime directory, named after its process, with a letter for each correspondence: the one that
-//! would leave if the process ended now. It is written as the correspondence goes on, one letter with one call, and lies in
-//! one page, so that a process that is killed in the midst of it leaves the letter before or the one after.
+//! A record is a file in the runtime directory, named after its process, with one MAD for each
+//! exchange: the one that would be sent if the process ended now. It is updated with each change of
+//! an exchange. A MAD is written by one call and lies within one page, so that a process killed
+//! during the write leaves either the old or the new one.
 
 use crate::message::FRAME;
 use crate::relay;
@@ -18,24 +20,25 @@ use verbena_hca::process::Process;
 use verbena_hca::roce::management::Letter;
 use verbena_hca::shm::registry::{Identity, wills};
 
-/// The room of a letter: a divisor of a page.
+/// Bytes of a slot: a divisor of a page.
 const ROOM: usize = 512;
 const _: () = assert!(FRAME <= ROOM);
-/// Bytes of a will that are read: more correspondences than a process can have.
+/// Maximum bytes read of a record: more exchanges than a process can have.
 pub const LONGEST: u64 = (ROOM << 17) as u64;
 
-/// Our will.
+/// The death record of this process.
 #[derive(Default)]
 pub struct Will {
     file: Option<(File, PathBuf)>,
-    /// Where the letter of a correspondence is, by our number of it.
+    /// Slot of an exchange's MAD, by local communication ID.
     places: HashMap<u32, u32>,
-    /// Places that are free again.
+    /// Free slots.
     free: Vec<u32>,
 }
 
 impl Will {
-    /// Leaves a letter in the place of the one before, or none. What cannot be written is not left.
+    /// Records a MAD for an exchange in place of the previous one, or removes it. Write errors are
+    /// ignored.
     pub fn leave(&mut self, number: u32, letter: Option<&Letter>) {
         let Some(letter) = letter else {
             return self.revoke(number);
@@ -50,7 +53,7 @@ impl Will {
         self.write(place, &relay::encode(letter));
     }
 
-    /// Nothing is to be said any more in a correspondence.
+    /// Removes the MAD of an exchange.
     pub fn revoke(&mut self, number: u32) {
         if let Some(place) = self.places.remove(&number) {
             self.write(place, &[0; FRAME]);
@@ -58,7 +61,7 @@ impl Will {
         }
     }
 
-    /// Destroys it: the process says what there is to say itself.
+    /// Deletes the record: the process sends its messages itself.
     pub fn destroy(&mut self) {
         if let Some((_, path)) = self.file.take() {
             let _ = fs::remove_file(path);
@@ -89,10 +92,10 @@ fn make() -> Result<(File, PathBuf)> {
     Ok((file, path))
 }
 
-/// Where the wills of a host are, in its runtime directory.
+/// Returns the directory of the death records in a runtime directory; creates it if necessary.
 ///
 /// # Errors
-/// What mkdir(2) says.
+/// Those of mkdir(2), except EEXIST.
 pub fn directory(runtime: &Path) -> Result<PathBuf> {
     let path = wills(runtime);
     match DirBuilder::new().mode(0o700).create(&path) {
@@ -105,7 +108,7 @@ fn name(process: Identity) -> String {
     format!("{}.{}", process.slot, process.generation)
 }
 
-/// Whose will has a name.
+/// Returns the process that a record's file name stands for.
 pub fn author(name: &str) -> Option<Identity> {
     let (slot, generation) = name.split_once('.')?;
     Some(Identity {
@@ -114,7 +117,7 @@ pub fn author(name: &str) -> Option<Identity> {
     })
 }
 
-/// The letters of a will.
+/// Returns the MADs of a record.
 pub fn letters(will: &[u8]) -> Vec<Letter> {
     let frames = will.chunks(ROOM).filter_map(|room| room.first_chunk());
     frames.filter_map(relay::decode).collect()
@@ -137,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was left and revoked, the letters that stand last are those that are read.
+        /// After any sequence of changes, the latest MADs are read.
         #[test]
         fn what_was_left_last_is_read(
             orders in proptest::collection::vec((0..8_u32, proptest::option::of(any::<u8>())), 0..64),

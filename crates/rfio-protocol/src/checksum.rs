@@ -1,6 +1,8 @@
-//! Where checksums are cut, and how those of parts make that of the whole. CRC32C (RFC 3720, section 12.1).
+//! Divides ranges into blocks with one checksum each, and combines the checksums of parts. CRC32C
+//! (RFC 3720, section 12.1).
 
-/// Cuts `length` bytes from `offset` on at the file's block boundaries: the pieces that have a checksum each.
+/// Divides `length` bytes from `offset` on at the file's block boundaries. Returns offset and
+/// length of each piece, which has one checksum.
 pub fn pieces(offset: u64, length: u64, block: u32) -> impl Iterator<Item = (u64, u32)> {
     let block = u64::from(block.max(1));
     let mut at = 0;
@@ -15,7 +17,7 @@ pub fn pieces(offset: u64, length: u64, block: u32) -> impl Iterator<Item = (u64
     })
 }
 
-/// How many pieces there are.
+/// Returns the number of pieces.
 pub fn piece_count(offset: u64, length: u64, block: u32) -> usize {
     let block = u64::from(block.max(1));
     match length {

@@ -1,11 +1,11 @@
-//! Cursors over message bodies: [`Reader`] takes, [`Writer`] puts, [`Field`] is what both know how to carry.
+//! Cursors over message bodies: [`Reader`] decodes and [`Writer`] encodes the values of [`Field`].
 //!
-//! Integers travel in network byte order. Text, paths and lists are preceded by a 32-bit count, which is compared
-//! with the type's limit and with the bytes that remain before anything is allocated.
+//! Integers are in network byte order. Texts, paths and lists begin with a 32-bit count, which is
+//! compared with the type's limit and with the remaining bytes before anything is allocated.
 
 use thiserror::Error;
 
-/// Why a message could not be decoded: what was wrong, at which byte of the body.
+/// Why a message could not be decoded, and at which byte of the body.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// The body ended inside a field.
@@ -20,15 +20,15 @@ pub enum Malformed {
         /// Bytes that remain.
         left: usize,
     },
-    /// Bytes were left after the last field.
+    /// The body has bytes after the last field.
     #[error("{left} unexpected bytes after the message, from byte {at}")]
     Trailing {
         /// Offset of the first unexpected byte.
         at: usize,
-        /// How many there are.
+        /// Number of such bytes.
         left: usize,
     },
-    /// A count or a length above its limit.
+    /// A count or length above its limit.
     #[error("{what} at byte {at} counts {found}, more than the limit of {limit}")]
     TooMany {
         /// The field's type.
@@ -37,7 +37,7 @@ pub enum Malformed {
         at: usize,
         /// The count on the wire.
         found: u64,
-        /// The largest that is accepted.
+        /// The limit.
         limit: u64,
     },
     /// A value outside the field's domain.
@@ -52,7 +52,7 @@ pub enum Malformed {
     },
 }
 
-/// Takes fields from a body, front to back, and knows where it is.
+/// Decodes fields from a body, front to back, and counts the bytes.
 #[derive(Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -60,22 +60,25 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader at the first byte.
+    /// Returns a reader at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// Offset of the next byte.
+    /// Returns the offset of the next byte.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Bytes not yet taken.
+    /// Returns the number of remaining bytes.
     pub fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// The next `needed` bytes.
+    /// Returns the next `needed` bytes.
+    ///
+    /// # Errors
+    /// [`Malformed::Short`].
     pub fn take(&mut self, needed: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
         let left = self.left();
         if needed > left {
@@ -91,14 +94,20 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// The next `N` bytes as an array.
+    /// Returns the next `N` bytes as an array.
+    ///
+    /// # Errors
+    /// [`Malformed::Short`].
     pub fn take_array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N, what)?);
         Ok(array)
     }
 
-    /// A 32-bit count, refused above `limit` and when `count * smallest` bytes cannot follow.
+    /// Returns a 32-bit count.
+    ///
+    /// # Errors
+    /// [`Malformed::TooMany`] above `limit`, or if fewer than `count * smallest` bytes remain.
     pub fn take_count(
         &mut self,
         limit: usize,
@@ -128,7 +137,10 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// Ends the message: anything left is an error.
+    /// Ends the message.
+    ///
+    /// # Errors
+    /// [`Malformed::Trailing`] if bytes remain.
     pub fn finish(self) -> Result<(), Malformed> {
         match self.left() {
             0 => Ok(()),
@@ -137,14 +149,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Puts fields behind each other.
+/// Encodes fields one after the other.
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
 }
 
 impl Writer {
-    /// An empty body.
+    /// Returns an empty body.
     pub fn new() -> Self {
         Self::default()
     }
@@ -163,23 +175,26 @@ impl Writer {
         self.put(&count.to_be_bytes());
     }
 
-    /// The finished body.
+    /// Returns the finished body.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// A value that has one form on the wire.
+/// A value with one encoding.
 pub trait Field: Sized {
-    /// The fewest bytes that any value of the type takes; guards allocation in lists.
+    /// The size in bytes of the shortest value; limits allocation for lists.
     const SMALLEST: usize;
-    /// Appends the value.
+    /// Encodes the value.
     fn put(&self, writer: &mut Writer);
-    /// Takes the value.
+    /// Decodes a value.
+    ///
+    /// # Errors
+    /// Why the bytes are no value.
     fn take(reader: &mut Reader<'_>) -> Result<Self, Malformed>;
 }
 
-/// A field that may stand in a list, with the longest list of it that is accepted.
+/// A field that may be in a list, with the limit of the list's length.
 pub trait Element: Field {
     /// The largest count.
     const MOST: usize;

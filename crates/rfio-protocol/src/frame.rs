@@ -1,13 +1,13 @@
-//! The frame: a fixed header, a body, perhaps a tag, perhaps a payload.
+//! The frame: a fixed header, a body, an optional tag, and an optional payload.
 //!
 //! ```text
 //!  0      2      4          8             12                  20
 //!  | magic| kind |  body    |  payload    |  id               |  body bytes | tag (0 or 16) | payload bytes
 //! ```
 //!
-//! The magic is never a TLS record type, so a server tells both apart by the first byte. The kind of a reply is the
-//! request's operation with the top bit set. A frame whose header does not pass [`Header::parse`] leaves the
-//! connection without a known boundary, so it ends the connection.
+//! The magic differs from every TLS record type, so the first byte tells a server which one it is.
+//! The kind of a reply is the request's operation with the top bit set. A frame whose header fails
+//! [`Header::parse`] ends the connection, because the next frame's boundary is unknown.
 
 use thiserror::Error;
 
@@ -17,47 +17,48 @@ pub const MAGIC: u16 = 0x5246;
 /// Bytes of a header.
 pub const HEADER: usize = 20;
 
-/// Largest body. A vector of 65,536 ranges and a directory page both fit.
+/// Largest body, in bytes. A vector of 65,536 ranges and a directory page both fit.
 pub const MOST_BODY: usize = 2 << 20;
 
-/// Largest payload that any peer may announce; a session's own limit, told in the welcome, is usually lower.
+/// Largest payload of any peer, in bytes; a session's own limit, which the handshake states, is
+/// usually lower.
 pub const MOST_PAYLOAD: usize = 64 << 20;
 
-/// Bytes of the tag that follows the body in sessions that were authenticated by a shared secret without TLS.
+/// Bytes of the tag after the body, in sessions authenticated by a shared secret without TLS.
 pub const TAG: usize = 16;
 
-/// Largest body before the peer has proved who it is: what the longest ticket claims, and little more.
+/// Largest body before authentication, in bytes: little more than the claims of the longest ticket.
 pub const MOST_BODY_UNAUTHENTICATED: usize = 8 << 10;
 
-/// What a frame is: a request or the reply to one, and of which operation.
+/// The kind of a frame: request or reply, and the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kind(pub u16);
 
 impl Kind {
     const REPLY: u16 = 0x8000;
 
-    /// The request of an operation.
+    /// Returns the kind of an operation's request.
     pub fn request(operation: u16) -> Self {
         Self(operation & !Self::REPLY)
     }
 
-    /// The reply of an operation.
+    /// Returns the kind of an operation's reply.
     pub fn reply(operation: u16) -> Self {
         Self(operation | Self::REPLY)
     }
 
-    /// Whether this is a reply.
+    /// Returns whether this is a reply.
     pub fn is_reply(self) -> bool {
         self.0 & Self::REPLY != 0
     }
 
-    /// The operation.
+    /// Returns the operation.
     pub fn operation(self) -> u16 {
         self.0 & !Self::REPLY
     }
 }
 
-/// The first bytes of every frame.
+/// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Request or reply, and the operation.
@@ -73,12 +74,12 @@ pub struct Header {
 /// Why a header was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadHeader {
-    /// The peer speaks something else.
+    /// The peer uses another protocol.
     #[error(
         "frame begins with {found:#06x} instead of {MAGIC:#06x}: the peer does not speak RFIO 2"
     )]
     Magic {
-        /// What was there.
+        /// The value found.
         found: u16,
     },
     /// The body is too long.
@@ -99,7 +100,7 @@ pub enum BadHeader {
     },
 }
 
-/// What a session accepts at the moment.
+/// The current limits of a session, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Largest body.
@@ -109,7 +110,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Before authentication: small greetings, no payload.
+    /// Before authentication: small handshake messages, no payload.
     pub const STRANGER: Limits = Limits {
         body: MOST_BODY_UNAUTHENTICATED,
         payload: 0,
@@ -117,7 +118,10 @@ impl Limits {
 }
 
 impl Header {
-    /// Reads a header and compares it with what the session accepts.
+    /// Parses a header and compares it with the session's limits.
+    ///
+    /// # Errors
+    /// [`BadHeader`] for another protocol, or for a body or payload above the limit.
     pub fn parse(bytes: &[u8; HEADER], limits: Limits) -> Result<Self, BadHeader> {
         let word = |at: usize| {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -148,7 +152,7 @@ impl Header {
         })
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub fn emit(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[0..2].copy_from_slice(&MAGIC.to_be_bytes());

@@ -1,39 +1,40 @@
-//! Who are you: the methods, and the bytes that the shared-secret proofs cover.
+//! Authentication: the methods, and the bytes that the shared-secret proofs cover.
 //!
-//! Both sides prove that they know the secret of the named user, over both nonces, so neither a replay nor a
-//! reflection works; under TLS the channel's exported key is covered as well, so a proof cannot be carried over to
-//! another channel. This module only lays out the bytes; the keyed hash (HMAC-SHA-256, RFC 2104) is the caller's.
+//! Both sides prove that they know the named user's secret, over both nonces, which prevents replay
+//! and reflection; under TLS the channel's exported key is covered as well, so that a proof is
+//! valid on one channel only. This module only lays out the bytes; the caller computes the keyed
+//! hash (HMAC-SHA-256, RFC 2104).
 
 use crate::codec::{Field, Writer};
 use crate::request::Hello;
 
-/// Ways of saying who one is, a bit each.
+/// Authentication methods, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Methods(pub u32);
 
 impl Methods {
-    /// The kernel vouches for the peer's user id (Unix sockets).
+    /// The kernel attests the peer's user ID (Unix sockets).
     pub const PEER: u32 = 1;
     /// HMAC-SHA-256 with the user's secret.
     pub const SECRET: u32 = 2;
-    /// Nobody in particular; only where the administrator allows it.
+    /// Anonymous; only if the administrator allows it.
     pub const ANONYMOUS: u32 = 4;
-    /// A ticket that somebody issued whom the server trusts: [`crate::ticket`].
+    /// A ticket of an issuer that the server trusts: [`crate::ticket`].
     pub const TICKET: u32 = 8;
-    /// The certificate that the client has shown when TLS began, which the server knows whose it is. There is nothing more to prove: the
-    /// key was used for this very channel.
+    /// The client's TLS certificate, which the server maps to a user. No further proof is needed,
+    /// as its key was used for this channel.
     pub const CERTIFICATE: u32 = 16;
-    /// A JSON Web Token of an issuer whom the server trusts, on an encrypted channel only: the
-    /// client sends [`crate::request::Present`] in place of a proof.
+    /// A JSON Web Token of an issuer that the server trusts, only on an encrypted channel: the
+    /// client sends [`crate::request::Present`] instead of a proof.
     pub const TOKEN: u32 = 32;
 
-    /// Whether a method is among these.
+    /// Returns whether a method is included.
     pub fn has(self, method: u32) -> bool {
         self.0 & method != 0
     }
 }
 
-/// What a keyed hash is made for; each purpose hashes different bytes.
+/// The purpose of a keyed hash; each purpose hashes different bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The client's proof.
@@ -57,7 +58,7 @@ impl Purpose {
     }
 }
 
-/// The bytes that the hash for a purpose covers.
+/// Returns the bytes that the hash for a purpose covers.
 ///
 /// `channel` is the key that TLS exports for the label `EXPORTER-RFIO-2`, empty without TLS.
 pub fn transcript(
@@ -77,7 +78,8 @@ pub fn transcript(
     writer.into_bytes()
 }
 
-/// The bytes that a frame's tag covers, before the body: its number in its direction, and its header.
+/// Returns the bytes that a frame's tag covers before the body: the frame's number in its
+/// direction, and its header.
 pub fn tagged_prefix(sequence: u64, header: &[u8; crate::frame::HEADER]) -> [u8; 28] {
     let mut prefix = [0; 28];
     prefix[..8].copy_from_slice(&sequence.to_be_bytes());

@@ -1,16 +1,17 @@
 //! The RFIO wire protocol, versions 2 and 3.
 //!
-//! Everything here is pure: bytes in, values out, and back. No socket, no clock, no file. The written form is
-//! `docs/rfio-protocol.md`; where the two differ, one of them has a bug.
+//! This crate only converts between bytes and values: no socket, no clock, no file. The
+//! specification is `docs/rfio-protocol.md`; where the two differ, one of them has a bug.
 //!
 //! Contract of every decoder:
-//! - it never panics and never allocates more than a small multiple of the bytes it was given;
-//! - a length or a count from the wire is compared with its limit and with the bytes that are left before it is used;
-//! - trailing bytes are an error, so two readers of one message cannot disagree about it;
-//! - whatever it accepts encodes again to the same bytes.
+//! - it never panics and never allocates more than a small multiple of its input's bytes;
+//! - a length or count from the wire is compared with its limit and with the remaining bytes before
+//!   use;
+//! - trailing bytes are an error, so that two decoders of one message cannot disagree about it;
+//! - an accepted message encodes to the same bytes again.
 //!
-//! The old protocol's interface facts (names, constants, error numbers) are kept where users see them; its 16-bit
-//! ids, unchecked sizes and client-asserted user ids are not.
+//! The old protocol's interface (names, constants, error numbers) is kept where users see it; its
+//! 16-bit IDs, unchecked sizes and client-asserted user IDs are not.
 
 #![forbid(unsafe_code)]
 
@@ -33,15 +34,15 @@ pub use reply::Reply;
 pub use request::Request;
 pub use status::Status;
 
-/// The TCP port on which the service listens when nothing else is said.
+/// The default TCP port of the service.
 pub const DEFAULT_PORT: u16 = 5001;
 
-/// The oldest version that this crate speaks: requests are carried out, and answered, in their order. Version 1 is the
+/// The oldest supported version: requests are carried out and answered in order. Version 1 is the
 /// historical protocol, which is not accepted.
 pub const IN_ORDER: u16 = 2;
 
-/// Requests are carried out beside each other as [`order`] says, are answered when they are done,
-/// and can be taken back.
+/// Requests are carried out concurrently as [`order`] permits, are answered when done, and can be
+/// cancelled.
 pub const ANY_ORDER: u16 = 3;
 
 /// Adds [`Request::Replace`].
@@ -50,7 +51,7 @@ pub const REPLACE: u16 = 4;
 /// The newest version that this crate speaks.
 pub const NEWEST: u16 = REPLACE;
 
-/// The version for two ends that speak these, if there is one: the highest that both know.
+/// Returns the highest version that both sides support, or `None`.
 pub fn common_version(lowest: u16, highest: u16) -> Option<u16> {
     let version = highest.min(NEWEST);
     (version >= lowest.max(IN_ORDER)).then_some(version)

@@ -1,6 +1,7 @@
-//! The macros that turn a table of fields into a message, so that encoder, decoder and test generator cannot differ.
+//! Macros that turn a table of fields into a message, so that encoder, decoder and test generator
+//! always agree.
 
-/// Declares a message: a struct whose fields travel in the order in which they are written here.
+/// Declares a message: a struct whose fields are encoded in the order written here.
 macro_rules! message {
     ($(#[$outer:meta])* $name:ident { $($(#[$inner:meta])* $field:ident : $type:ty),* $(,)? }) => {
         $(#[$outer])*
@@ -31,7 +32,7 @@ macro_rules! message {
     };
 }
 
-/// Declares an enum over messages, each with its number on the wire.
+/// Declares an enum of messages, each with its operation number.
 macro_rules! catalogue {
     ($(#[$outer:meta])* $name:ident { $($(#[$inner:meta])* $code:literal $variant:ident($message:ty)),* $(,)? }) => {
         $(#[$outer])*
@@ -39,12 +40,12 @@ macro_rules! catalogue {
         pub enum $name { $($(#[$inner])* $variant($message)),* }
 
         impl $name {
-            /// The number of this message's operation.
+            /// Returns the number of this message's operation.
             pub fn operation(&self) -> u16 {
                 match self { $(Self::$variant(_) => $code),* }
             }
 
-            /// The operation's name, for logs and errors.
+            /// Returns the operation's name, for logs and errors.
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$variant(_) => stringify!($variant)),* }
             }
@@ -52,7 +53,7 @@ macro_rules! catalogue {
             /// Every operation number, in the order of the specification.
             pub const OPERATIONS: &'static [u16] = &[$($code),*];
 
-            /// The name of an operation, where the number is defined.
+            /// Returns the name of an operation, if the number is defined.
             pub fn name_of(operation: u16) -> Option<&'static str> {
                 match operation { $($code => Some(stringify!($variant)),)* _ => None }
             }
@@ -88,7 +89,7 @@ macro_rules! catalogue {
     };
 }
 
-/// Pairs within pairs, because tuples of strategies end at twelve.
+/// Nested pairs, because tuples of strategies are limited to twelve.
 #[cfg(test)]
 macro_rules! nested_strategies {
     () => { proptest::strategy::Just(()) };
@@ -97,7 +98,7 @@ macro_rules! nested_strategies {
     };
 }
 
-/// The pattern that takes [`nested_strategies`] apart.
+/// The pattern that destructures [`nested_strategies`].
 #[cfg(test)]
 macro_rules! nested_names {
     () => { () };

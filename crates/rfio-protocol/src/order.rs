@@ -1,17 +1,18 @@
-//! Which requests of a session may be carried out beside each other, in version 3.
+//! The order in which requests of a session are carried out, in version 3.
 //!
-//! # The law
+//! # Rules
 //!
-//! - What two requests do to one open file, or by name, they do as if the earlier one had ended before the later one began,
-//!   if one of them changes something. Such a later one waits.
-//! - Otherwise they are in no order: what only looks runs beside what only looks, open files do not wait for each other
-//!   nor for names, and small files that are stored under different paths do not wait for each other.
-//! - A client that needs more order than this waits for the reply.
+//! - Two requests on the same open file, or two by name, behave as if the earlier one had ended
+//!   before the later one began, if one of them changes something. The later one waits.
+//! - All others are unordered: reading operations run concurrently, open files wait neither for
+//!   each other nor for names, and small files stored under different paths do not wait for each
+//!   other.
+//! - A client that needs a stricter order waits for the reply.
 
 use crate::request::{OnHandle, Request};
 use crate::types::{Handle, Path};
 
-/// What a request acts on, and whether it changes it.
+/// The object of a request, and whether the request changes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     subject: Subject,
@@ -20,22 +21,22 @@ pub struct Order {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Subject {
-    /// Nothing that another request could see.
+    /// Nothing that other requests can observe.
     Nothing,
     /// An open file.
     File(Handle),
-    /// Two: the one that is read, and the one that is written.
+    /// Two open files: the one that is read, and the one that is written.
     Files(Handle, Handle),
     /// One small file, by name.
     Stored(Path),
-    /// Names.
+    /// The name space.
     Names,
     /// The session itself.
     Session,
 }
 
 impl Order {
-    /// The order of a request.
+    /// Returns the order of a request.
     pub fn of(request: &Request) -> Self {
         let subject = match request {
             Request::Ping(_) | Request::Cancel(_) => Subject::Nothing,
@@ -63,12 +64,12 @@ impl Order {
         };
         Self {
             subject,
-            // A file that is closed is gone for whoever comes later, and must not go for whoever came before.
+            // Closing affects later requests, and must not affect earlier ones.
             changes: request.changes() || matches!(request, Request::Close(_)),
         }
     }
 
-    /// The order of what only looks at an open file.
+    /// Returns the order of a request that reads an open file.
     pub fn looking_at(handle: Handle) -> Self {
         Self {
             subject: Subject::File(handle),
@@ -76,7 +77,7 @@ impl Order {
         }
     }
 
-    /// The order of what changes an open file.
+    /// Returns the order of a request that changes an open file.
     pub fn changing(handle: Handle) -> Self {
         Self {
             subject: Subject::File(handle),
@@ -84,7 +85,7 @@ impl Order {
         }
     }
 
-    /// Whether a request has to wait for the end of one that was sent before it.
+    /// Returns whether a request must wait for the end of an earlier one.
     pub fn must_follow(&self, earlier: &Order) -> bool {
         let one_changes = self.changes || earlier.changes;
         match (&self.subject, &earlier.subject) {
@@ -229,7 +230,7 @@ mod tests {
     }
 
     proptest! {
-        /// Who waits for whom depends on who came first, and on nothing else.
+        /// Whether one of two requests waits for the other does not depend on their order.
         #[test]
         fn the_law_is_symmetric(one in Request::any(), other in Request::any()) {
             let (one, other) = (Order::of(&one), Order::of(&other));

@@ -1,4 +1,4 @@
-//! What a server answers: a status, and on success the fields that belong to the operation.
+//! Replies of a server: a status, and on success the fields of the operation.
 
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::{catalogue, message};
@@ -7,41 +7,42 @@ use crate::status::Status;
 use crate::types::{Attributes, Endpoint, Entry, Extended, Extent, Handle, Path, Text};
 
 message! {
-    /// The answer to a greeting.
+    /// The reply to the first handshake message.
     Welcome {
-        /// The version that both speak.
+        /// The common version.
         version: u16,
-        /// The method that the server wants, one bit of [`crate::handshake::Methods`].
+        /// The requested method, one bit of [`crate::handshake::Methods`].
         method: u32,
         /// Fresh random bytes.
         nonce: [u8; 32],
     }
 }
 message! {
-    /// The session stands: what it may do.
+    /// The session is established, with these limits.
     Accepted {
-        /// The server's half of the shared-secret handshake; zero for other methods.
+        /// The server's proof of the shared secret; zero for other methods.
         proof: [u8; 32],
-        /// Who the server takes the client to be.
+        /// The user that the server takes the client for.
         user: Text,
-        /// Largest payload, and largest read through a window.
+        /// Largest payload, and largest read through a window, in bytes.
         most_payload: u32,
-        /// Most ranges of a vector.
+        /// Maximum number of ranges of a vector.
         most_ranges: u32,
-        /// Bytes of a block: where checksums are cut.
+        /// Bytes of a block, the unit of checksums.
         block: u32,
-        /// Requests that may be on their way at once.
+        /// Maximum number of requests in progress.
         most_requests: u32,
         /// Whether [`crate::request::Connect`] is offered.
         fabric: bool,
-        /// Whether anything may be changed.
+        /// Whether changes are permitted.
         writable: bool,
     }
 }
 message! {
-    /// The server's end of the data queue pair, and the token that the client must send over it first.
+    /// The server's side of the data queue pair, and the token that the client must send over it
+    /// first.
     Connected {
-        /// The server's end.
+        /// The server's side.
         endpoint: Endpoint,
         /// Valid once, on this queue pair, for a short time.
         token: [u8; 32],
@@ -54,22 +55,22 @@ message! {
 message! {
     /// A file is open.
     Opened {
-        /// Its number.
+        /// Its handle.
         handle: Handle,
-        /// What it is.
+        /// Its attributes.
         attributes: Attributes,
     }
 }
 message! {
-    /// Data were read.
+    /// Data was read.
     ReadDone {
-        /// Bytes; fewer than asked for at the end of the file, or when the server has little memory.
+        /// Bytes; fewer than requested at the end of the file, or if the server is short of memory.
         length: u32,
         /// Whether the file ends here.
         end: bool,
         /// The file's version, as in its attributes.
         version: u64,
-        /// CRC32C of each block of the data, cut where the file's blocks end.
+        /// CRC32C of each block of the data, divided at the file's block boundaries.
         checksums: Vec<u32>,
     }
 }
@@ -78,14 +79,14 @@ message! {
     ReadVectorDone {
         /// The file's version.
         version: u64,
-        /// Bytes of each range; fewer than asked for only at the end of the file.
+        /// Bytes of each range; fewer than requested only at the end of the file.
         lengths: Vec<u32>,
         /// CRC32C of each range.
         checksums: Vec<u32>,
     }
 }
 message! {
-    /// Data were written.
+    /// Data was written.
     Written {
         /// Bytes.
         length: u32,
@@ -94,12 +95,12 @@ message! {
 message! {
     /// Part of a file was copied.
     Copied {
-        /// Bytes; zero only where the file that is read ends.
+        /// Bytes; zero only at the end of the file that is read.
         length: u32,
     }
 }
 message! {
-    /// What a file is.
+    /// A file's attributes.
     About {
         /// The attributes.
         attributes: Attributes,
@@ -110,12 +111,12 @@ message! {
     Checksums {
         /// The file's version.
         version: u64,
-        /// One per block, the last perhaps of a shorter block.
+        /// One per block; the last block may be shorter.
         checksums: Vec<u32>,
     }
 }
 message! {
-    /// Where a symbolic link points.
+    /// The target of a symbolic link.
     Target {
         /// The link's text.
         path: Path,
@@ -126,13 +127,13 @@ message! {
     Capacity {
         /// Bytes per block.
         block: u64,
-        /// Blocks in all.
+        /// Total blocks.
         blocks: u64,
-        /// Blocks that are free.
+        /// Free blocks.
         free: u64,
-        /// Inodes in all.
+        /// Total inodes.
         inodes: u64,
-        /// Inodes that are free.
+        /// Free inodes.
         free_inodes: u64,
     }
 }
@@ -141,16 +142,16 @@ message! {
     Listing {
         /// The entries.
         entries: Vec<Entry>,
-        /// For the next request; zero when this was the last part.
+        /// The cookie for the next request; zero after the last part.
         cookie: u64,
     }
 }
 message! {
-    /// A small file; its data follow.
+    /// A small file; its data follows.
     Fetched {
-        /// What it is.
+        /// Its attributes.
         attributes: Attributes,
-        /// Whether the data follow; without them the file is longer than was asked for.
+        /// Whether the data follows; false if the file is longer than requested.
         whole: bool,
         /// CRC32C of the data.
         checksum: u32,
@@ -158,16 +159,16 @@ message! {
 }
 
 message! {
-    /// Parts of a file that hold data, in order.
+    /// Extents of a file that contain data, in order.
     Data {
-        /// The parts.
+        /// The extents.
         extents: Vec<Extent>,
-        /// Where to ask on; zero when no data follow.
+        /// The offset for the next request; zero if no data follows.
         next: u64,
     }
 }
 message! {
-    /// A file's extended attributes of the `user.` name space.
+    /// A file's extended attributes in the `user.` name space.
     ExtendedAttributes {
         /// All of them.
         entries: Vec<Extended>,
@@ -175,7 +176,7 @@ message! {
 }
 
 catalogue! {
-    /// The successful answer, by the request's operation.
+    /// A successful reply, by the request's operation.
     Reply {
         /// To Hello.
         1 Welcome(Welcome),
@@ -266,17 +267,17 @@ catalogue! {
     }
 }
 
-/// Why a request was not carried out.
+/// A failed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The number.
+    /// The status.
     pub status: Status,
-    /// What was wrong, for people.
+    /// The reason, as text for users.
     pub reason: Text,
 }
 
 impl Refusal {
-    /// A refusal with its reason.
+    /// Returns a refusal with its reason.
     pub fn new(status: Status, reason: impl Into<String>) -> Self {
         debug_assert!(!status.is_ok());
         Self {
@@ -288,7 +289,7 @@ impl Refusal {
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The reason is the peer's.
+        // The reason comes from the peer.
         let reason = shown::line(self.reason.as_str());
         if reason.is_empty() {
             write!(f, "{}", self.status)
@@ -298,7 +299,7 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// The body of a reply: the status, then the fields or the reason.
+/// Encodes a reply: the status, then the fields or the reason.
 pub fn encode(outcome: &Result<Reply, Refusal>) -> Vec<u8> {
     let mut writer = Writer::new();
     match outcome {
@@ -314,7 +315,10 @@ pub fn encode(outcome: &Result<Reply, Refusal>) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// The outcome that a reply's body states.
+/// Decodes a reply.
+///
+/// # Errors
+/// [`Malformed`] if the body is no reply of this operation.
 pub fn decode(operation: u16, body: &[u8]) -> Result<Result<Reply, Refusal>, Malformed> {
     let mut reader = Reader::new(body);
     let status = Status(u32::take(&mut reader)?);

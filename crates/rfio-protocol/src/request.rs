@@ -1,7 +1,8 @@
-//! What a client may ask.
+//! Requests of a client.
 //!
-//! A client may send many before it reads the first reply. In version 2 they are carried out in the order in which they
-//! were sent, and answered in that order; in version 3 as [`crate::order`] says, each when it is done.
+//! A client may send many before it reads the first reply. In version 2 they are carried out and
+//! answered in the order of sending; in version 3 as [`crate::order`] permits, and each is answered
+//! when done.
 
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::{catalogue, message};
@@ -9,67 +10,67 @@ use crate::ticket::Claims;
 use crate::types::{Endpoint, Extended, Handle, Path, Range, Text, Token, Window};
 
 message! {
-    /// The greeting: the first frame of every session.
+    /// The first frame of every session.
     Hello {
-        /// Lowest version that the client speaks.
+        /// Lowest version that the client supports.
         lowest: u16,
-        /// Highest version that the client speaks.
+        /// Highest version that the client supports.
         highest: u16,
-        /// Methods that the client can use, see [`crate::handshake::Methods`].
+        /// Methods that the client supports, see [`crate::handshake::Methods`].
         methods: u32,
-        /// Who the client says it is; believed only after the proof.
+        /// The user that the client claims to be; unverified until the proof.
         user: Text,
         /// Fresh random bytes.
         nonce: [u8; 32],
     }
 }
 message! {
-    /// The client's half of the shared-secret handshake.
+    /// The client's proof of the shared secret.
     Prove {
         /// See [`crate::handshake`].
         proof: [u8; 32],
     }
 }
 message! {
-    /// The client's half of the handshake by a ticket, whose key is the secret of the proof.
+    /// The client's proof of a ticket, whose key is the secret.
     Redeem {
-        /// What the ticket says.
+        /// The ticket's claims.
         claims: Claims,
         /// See [`crate::handshake`].
         proof: [u8; 32],
     }
 }
 message! {
-    /// The client's half of the handshake by a token.
+    /// The client's token.
     Present {
         /// The token.
         token: Token,
     }
 }
 message! {
-    /// Asks for a data queue pair.
+    /// Requests a data queue pair.
     Connect {
-        /// The client's end.
+        /// The client's side.
         endpoint: Endpoint,
     }
 }
 message! {
-    /// Nothing; answered at once.
+    /// Does nothing; answered at once.
     Ping {}
 }
 message! {
-    /// Takes a request back (version 3). What has not begun is not begun, what only looks is not answered with data; either
-    /// is refused with ECANCELED then. What changes something and has begun is carried out and answered as ever. The reply
-    /// to this request itself says that it was seen.
+    /// Cancels a request (version 3). A request that has not begun is not carried out, and a
+    /// reading one returns no data; both are answered with ECANCELED. A changing one that has begun
+    /// is carried out and answered as usual. The reply to this request only confirms its receipt.
     Cancel {
-        /// The number of the request that is taken back; one that is not under way is no error.
+        /// The ID of the request to cancel; an unknown ID is no error.
         id: u64,
     }
 }
 message! {
     /// Opens a file.
     Open {
-        /// Where.
+        /// The path.
         path: Path,
         /// Bits of [`OpenFlags`].
         flags: u32,
@@ -78,7 +79,7 @@ message! {
     }
 }
 message! {
-    /// Names an open file and nothing else.
+    /// An open file, without other arguments.
     OnHandle {
         /// The file.
         handle: Handle,
@@ -89,11 +90,11 @@ message! {
     Read {
         /// The file.
         handle: Handle,
-        /// What to read.
+        /// The range.
         range: Range,
-        /// Whether the reply carries checksums.
+        /// Whether the reply has checksums.
         checksums: bool,
-        /// Where the data go; without it they follow the reply.
+        /// The client's memory for the data; without it the data follows the reply.
         window: Option<Window>,
     }
 }
@@ -102,11 +103,11 @@ message! {
     ReadVector {
         /// The file.
         handle: Handle,
-        /// What to read; the data are packed in this order.
+        /// The ranges; the data is packed in this order.
         ranges: Vec<Range>,
-        /// Whether the reply carries a checksum per range.
+        /// Whether the reply has one checksum per range.
         checksums: bool,
-        /// Where the data go; without it they follow the reply.
+        /// The client's memory for the data; without it the data follows the reply.
         window: Option<Window>,
     }
 }
@@ -115,11 +116,12 @@ message! {
     Write {
         /// The file.
         handle: Handle,
-        /// Where in the file, and how much.
+        /// The range.
         range: Range,
-        /// CRC32C of each block of the data, cut where the file's blocks end; empty for none.
+        /// CRC32C of each block of the data, divided at the file's block boundaries; empty for
+        /// none.
         checksums: Vec<u32>,
-        /// Where the server fetches the data; without it they follow the request.
+        /// The client's memory with the data; without it the data follows the request.
         window: Option<Window>,
     }
 }
@@ -137,9 +139,9 @@ message! {
     ChangeOwnerOf {
         /// The file.
         handle: Handle,
-        /// New owner; all ones leaves it.
+        /// New owner; all ones keeps it.
         owner: u32,
-        /// New group; all ones leaves it.
+        /// New group; all ones keeps it.
         group: u32,
     }
 }
@@ -159,12 +161,13 @@ message! {
         handle: Handle,
         /// Last access, nanoseconds since 1970.
         accessed: i64,
-        /// Last change.
+        /// Last modification.
         modified: i64,
     }
 }
 message! {
-    /// Locks, unlocks or tests part of a file. Never waits: a client that wants to wait asks again.
+    /// Locks, unlocks or tests part of a file. Never waits: a client that wants to wait repeats the
+    /// request.
     Lock {
         /// The file.
         handle: Handle,
@@ -172,12 +175,12 @@ message! {
         action: u8,
         /// First byte.
         offset: u64,
-        /// Bytes; zero is to the end.
+        /// Bytes; zero means to the end of the file.
         length: u64,
     }
 }
 message! {
-    /// Asks for checksums of blocks instead of the data.
+    /// Requests checksums of blocks instead of the data.
     Checksum {
         /// The file.
         handle: Handle,
@@ -185,12 +188,12 @@ message! {
         offset: u64,
         /// Bytes per checksum.
         block: u32,
-        /// At most so many blocks; the reply is shorter at the end of the file.
+        /// Maximum number of blocks; the reply has fewer at the end of the file.
         count: u32,
     }
 }
 message! {
-    /// Copies part of an open file to another one, where they are (version 3).
+    /// Copies part of an open file to another one on the server (version 3).
     Copy {
         /// The file that is read.
         from: Handle,
@@ -200,23 +203,23 @@ message! {
         to: Handle,
         /// First byte there.
         at: u64,
-        /// Bytes; the reply may be about fewer.
+        /// Bytes; fewer may be copied.
         length: u32,
     }
 }
 message! {
-    /// Names a path and nothing else.
+    /// A path, without other arguments.
     OnPath {
         /// The path.
         path: Path,
     }
 }
 message! {
-    /// Asks whether a path may be used.
+    /// Checks access to a path.
     Access {
         /// The path.
         path: Path,
-        /// As for access(2): 4 read, 2 write, 1 execute, 0 exists.
+        /// As for access(2): 4 read, 2 write, 1 execute, 0 existence.
         mode: u32,
     }
 }
@@ -230,13 +233,13 @@ message! {
     }
 }
 message! {
-    /// Changes an owner.
+    /// Changes the owner of a path.
     ChangeOwner {
         /// The path.
         path: Path,
-        /// New owner; all ones leaves it.
+        /// New owner; all ones keeps it.
         owner: u32,
-        /// New group; all ones leaves it.
+        /// New group; all ones keeps it.
         group: u32,
     }
 }
@@ -254,9 +257,9 @@ message! {
     List {
         /// The directory.
         path: Path,
-        /// Zero at first, then what the last reply said.
+        /// Zero at first, then the cookie of the previous reply.
         cookie: u64,
-        /// At most so many entries.
+        /// Maximum number of entries.
         count: u32,
     }
 }
@@ -265,53 +268,54 @@ message! {
     Fetch {
         /// The file.
         path: Path,
-        /// A file that is longer is not read.
+        /// Maximum length in bytes; a longer file is not read.
         most: u32,
     }
 }
 message! {
-    /// Creates a small file whole, in one request: it appears under its name complete or not at all.
+    /// Creates a small file in one request, atomically: its name appears with the complete data or
+    /// not at all.
     Store {
         /// The file.
         path: Path,
         /// Permission bits.
         mode: u32,
-        /// Last change, nanoseconds since 1970; the smallest value leaves it to the server.
+        /// Last modification, nanoseconds since 1970; the smallest value leaves it to the server.
         modified: i64,
-        /// CRC32C of the data that follow.
+        /// CRC32C of the data that follows.
         checksum: u32,
         /// Bits of [`StoreCare`].
         care: u32,
     }
 }
 message! {
-    /// Asks which parts of a file hold data.
+    /// Requests the extents of a file that contain data.
     Extents {
         /// The file.
         handle: Handle,
-        /// From this byte on.
+        /// First byte.
         offset: u64,
-        /// At most so many extents.
+        /// Maximum number of extents.
         count: u32,
     }
 }
 message! {
-    /// Sets times by name; a final symbolic link is not followed.
+    /// Sets the times of a path; a final symbolic link is not followed.
     PathTimes {
         /// The path.
         path: Path,
         /// Last access, nanoseconds since 1970.
         accessed: i64,
-        /// Last change.
+        /// Last modification.
         modified: i64,
     }
 }
 message! {
-    /// Gives a file extended attributes.
+    /// Sets extended attributes.
     SetExtended {
         /// The path; a final symbolic link is not followed.
         path: Path,
-        /// What is set; other attributes stay.
+        /// The attributes to set; others stay.
         entries: Vec<Extended>,
     }
 }
@@ -319,55 +323,55 @@ message! {
 catalogue! {
     /// A request. The numbers are the operations of the specification.
     Request {
-        /// The greeting.
+        /// Starts the handshake.
         1 Hello(Hello),
-        /// The proof of the shared secret.
+        /// Proves the shared secret.
         2 Prove(Prove),
-        /// A data queue pair.
+        /// Requests a data queue pair.
         3 Connect(Connect),
-        /// Is anybody there?
+        /// Checks the connection.
         4 Ping(Ping),
-        /// Takes a request back.
+        /// Cancels a request.
         5 Cancel(Cancel),
-        /// The proof that one has a ticket.
+        /// Proves possession of a ticket.
         6 Redeem(Redeem),
-        /// Opens.
+        /// Opens a file.
         10 Open(Open),
-        /// Closes.
+        /// Closes a file.
         11 Close(OnHandle),
-        /// Reads.
+        /// Reads a range.
         12 Read(Read),
         /// Reads a vector.
         13 ReadVector(ReadVector),
-        /// Writes.
+        /// Writes a range.
         14 Write(Write),
-        /// Attributes of an open file.
+        /// Returns the attributes of an open file.
         15 Examine(OnHandle),
-        /// Permission bits of an open file.
+        /// Changes the permission bits of an open file.
         16 ChangeModeOf(ChangeModeOf),
-        /// Owner of an open file.
+        /// Changes the owner of an open file.
         17 ChangeOwnerOf(ChangeOwnerOf),
-        /// Length.
+        /// Sets the length.
         18 Truncate(Truncate),
-        /// To stable storage.
+        /// Flushes a file to stable storage.
         19 Synchronise(OnHandle),
-        /// Locks.
+        /// Locks a range.
         20 Lock(Lock),
-        /// Checksums of blocks.
+        /// Returns checksums of blocks.
         21 Checksum(Checksum),
-        /// Times.
+        /// Sets the times of an open file.
         22 SetTimes(SetTimes),
-        /// Where the data are, and where holes.
+        /// Returns the extents with data.
         23 Extents(Extents),
         /// Copies between open files.
         24 Copy(Copy),
-        /// Attributes, following a symbolic link.
+        /// Returns attributes, following a symbolic link.
         30 Status(OnPath),
-        /// Attributes of the link itself.
+        /// Returns attributes of the link itself.
         31 LinkStatus(OnPath),
-        /// Permission check.
+        /// Checks access.
         32 Access(Access),
-        /// Makes a directory.
+        /// Creates a directory.
         33 MakeDirectory(PathMode),
         /// Removes an empty directory.
         34 RemoveDirectory(OnPath),
@@ -375,48 +379,51 @@ catalogue! {
         35 Unlink(OnPath),
         /// Renames.
         36 Rename(TwoPaths),
-        /// Makes a symbolic link.
+        /// Creates a symbolic link.
         37 MakeLink(TwoPaths),
         /// Reads a symbolic link.
         38 ReadLink(OnPath),
-        /// Permission bits.
+        /// Changes permission bits.
         39 ChangeMode(PathMode),
-        /// Owner.
+        /// Changes the owner.
         40 ChangeOwner(ChangeOwner),
-        /// Space on the file system.
+        /// Returns the space on the file system.
         41 Space(OnPath),
-        /// A directory's entries.
+        /// Returns a directory's entries.
         42 List(List),
-        /// A small file, whole.
+        /// Reads a small file.
         43 Fetch(Fetch),
-        /// A small file, whole, to the server.
+        /// Creates a small file.
         44 Store(Store),
-        /// A directory's names to stable storage.
+        /// Flushes a directory to stable storage.
         45 SynchroniseDirectory(OnPath),
-        /// Times, by name.
+        /// Sets the times of a path.
         46 ChangeTimes(PathTimes),
-        /// A second name for a file.
+        /// Creates a hard link.
         47 MakeHardLink(TwoPaths),
-        /// Extended attributes.
+        /// Returns extended attributes.
         48 Extended(OnPath),
         /// Sets extended attributes.
         49 SetExtended(SetExtended),
-        /// Renames onto a file, whose attributes are kept (version 4).
+        /// Renames onto an existing file, whose attributes are kept (version 4).
         50 Replace(TwoPaths),
-        /// The token that lets the client in.
+        /// Presents a token.
         60 Present(Present),
     }
 }
 
 impl Request {
-    /// The body's bytes.
+    /// Encodes the body.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         self.put_fields(&mut writer);
         writer.into_bytes()
     }
 
-    /// The request of an operation with this body.
+    /// Decodes the body of an operation's request.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the body is no request of this operation.
     pub fn decode(operation: u16, body: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
         let request = Self::take_fields(operation, &mut reader)?;
@@ -424,7 +431,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Whether the request asks for a change of a file or a directory.
+    /// Returns whether the request may change a file or directory.
     pub fn changes(&self) -> bool {
         match self {
             Self::Open(open) => OpenFlags::checked(open.flags).is_none_or(OpenFlags::changes),
@@ -451,12 +458,13 @@ impl Request {
             | Self::Extended(_)
             | Self::SynchroniseDirectory(_)
             | Self::Fetch(_) => false,
-            // What is not known to be harmless is a change.
+            // Any other request counts as a change.
             _ => true,
         }
     }
 
-    /// Whether the request leaves everything as it is, so that one that was carried out and is not answered was never there.
+    /// Returns whether the request has no effect on the server's state, so that it may be dropped
+    /// after it was carried out.
     pub fn only_looks(&self) -> bool {
         matches!(
             self,
@@ -477,7 +485,7 @@ impl Request {
         )
     }
 
-    /// The most data that may come with the reply, as its payload.
+    /// Returns the maximum bytes of data in the reply's payload.
     pub fn most_data(&self) -> usize {
         match self {
             Self::Read(read) => read.range.length as usize,
@@ -490,7 +498,7 @@ impl Request {
         }
     }
 
-    /// Whether data may come with the request, as its payload.
+    /// Returns whether the request may have data as its payload.
     pub fn brings_data(&self) -> bool {
         match self {
             Self::Write(write) => write.window.is_none(),
@@ -499,7 +507,7 @@ impl Request {
         }
     }
 
-    /// Whether the reply carries checksums of the data.
+    /// Returns whether the reply has checksums of the data.
     pub fn wants_checksums(&self) -> bool {
         match self {
             Self::Read(read) => read.checksums,
@@ -508,7 +516,7 @@ impl Request {
         }
     }
 
-    /// The window of the client's memory that the request offers, if it offers one.
+    /// Returns the window of the client's memory in the request, if any.
     pub fn window(&self) -> Option<&Window> {
         match self {
             Self::Read(Read { window, .. })
@@ -519,80 +527,80 @@ impl Request {
     }
 }
 
-/// What a Store does beyond writing the data, a bit each.
+/// Options of a Store, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreCare(pub u32);
 
 impl StoreCare {
-    /// The data are on stable storage before the file gets its name.
+    /// The data is on stable storage before the file gets its name.
     pub const STABLE: u32 = 1;
-    /// The data are read back and compared before the file gets its name.
+    /// The data is read back and compared before the file gets its name.
     pub const READ_BACK: u32 = 2;
     const KNOWN: u32 = 3;
 
-    /// The bits, unless one is undefined.
+    /// Returns the options, or `None` if a bit is undefined.
     pub fn checked(bits: u32) -> Option<Self> {
         (bits & !Self::KNOWN == 0).then_some(Self(bits))
     }
 
-    /// Whether every bit of `bits` is set.
+    /// Returns whether every bit of `bits` is set.
     pub fn has(self, bits: u32) -> bool {
         self.0 & bits == bits
     }
 }
 
-/// How a file is opened. The numbers are the protocol's, not the platform's.
+/// Open flags. The numbers are the protocol's, not the platform's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenFlags(pub u32);
 
 impl OpenFlags {
-    /// For reading.
+    /// Open for reading.
     pub const READ: u32 = 1;
-    /// For writing.
+    /// Open for writing.
     pub const WRITE: u32 = 2;
-    /// Made if missing.
+    /// Create the file if it does not exist.
     pub const CREATE: u32 = 4;
-    /// Must not exist.
+    /// Fail if the file exists.
     pub const EXCLUSIVE: u32 = 8;
-    /// Emptied.
+    /// Truncate the file.
     pub const TRUNCATE: u32 = 16;
-    /// Writes go to the end.
+    /// Write at the end.
     pub const APPEND: u32 = 32;
-    /// Nobody else may have it open with this flag; answered EBUSY otherwise.
+    /// Exclude other opens with this flag; EBUSY if there is one.
     pub const SOLE_WRITER: u32 = 64;
-    /// A final symbolic link is not followed.
+    /// Do not follow a final symbolic link.
     pub const NO_FOLLOW: u32 = 128;
     const KNOWN: u32 = 255;
 
-    /// The flags, unless one is undefined or neither direction is asked for.
+    /// Returns the flags, or `None` if one is undefined or both directions are missing.
     pub fn checked(bits: u32) -> Option<Self> {
         (bits & !Self::KNOWN == 0 && bits & (Self::READ | Self::WRITE) != 0).then_some(Self(bits))
     }
 
-    /// Whether every bit of `bits` is set.
+    /// Returns whether every bit of `bits` is set.
     pub fn has(self, bits: u32) -> bool {
         self.0 & bits == bits
     }
 
-    /// Whether the open may change anything.
+    /// Returns whether the open may change anything.
     pub fn changes(self) -> bool {
         self.0 & (Self::WRITE | Self::CREATE | Self::TRUNCATE | Self::APPEND) != 0
     }
 }
 
-/// What a lock request does; the numbers of lockf(3).
+/// The action of a lock request; numbered as in lockf(3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockAction {
-    /// Releases.
+    /// Unlocks.
     Unlock,
-    /// Locks, or says that it is locked.
+    /// Locks, or fails if it is locked.
     TryLock,
-    /// Says whether it is locked.
+    /// Tests whether it is locked.
     Test,
 }
 
 impl LockAction {
-    /// The action of a number.
+    /// Returns the action with a number.
     pub fn from_wire(action: u8) -> Option<Self> {
         match action {
             0 => Some(Self::Unlock),
@@ -602,7 +610,7 @@ impl LockAction {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn to_wire(self) -> u8 {
         match self {
             Self::Unlock => 0,
@@ -612,7 +620,7 @@ impl LockAction {
     }
 }
 
-/// The smallest field type of a request is never zero-sized where a list could hold it.
+/// A list's element must not be of zero size.
 const _: () = assert!(<Range as Field>::SMALLEST == 12);
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
-//! How bytes and texts of a peer are shown to people: on one line, and without control over the
-//! terminal.
+//! Shows bytes and texts of a peer to users: on one line, and without terminal control.
 //!
-//! Characters that cannot be seen, or that change how others are seen (control characters, line
-//! ends, directional overrides), are written as escapes.
+//! Characters that are invisible, or change the appearance of others (control characters, line
+//! ends, directional overrides), are escaped.
 
-/// Bytes of a name, as text from which they can be told: a backslash is `\\`, a byte that is not
-/// part of UTF-8 is `\xNN`, and a character that cannot be shown is `\n`, `\t`, `\r`, `\0` or
-/// `\u{NN}`.
+/// Returns the bytes of a name as an unambiguous text: a backslash is `\\`, a byte outside UTF-8 is
+/// `\xNN`, and an unprintable character is `\n`, `\t`, `\r`, `\0` or `\u{NN}`.
 pub fn bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -23,8 +21,8 @@ pub fn bytes(bytes: &[u8]) -> String {
     shown
 }
 
-/// A sentence: only what cannot be shown is escaped, so that names that are escaped already stay
-/// as they are.
+/// Returns a sentence in which only unprintable characters are escaped, so that names that are
+/// escaped already do not change.
 pub fn line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -35,11 +33,11 @@ pub fn line(text: &str) -> String {
 
 fn push(shown: &mut String, character: char) {
     match character {
-        // The library escapes these as well, for Rust's literals.
+        // `escape_debug` escapes these as well, for Rust's literals.
         '\'' | '"' | '\\' => shown.push(character),
         ' '..='~' => shown.push(character),
         _ => {
-            // Behind another character, so that combining marks stay: names may be decomposed.
+            // After another character, so that combining marks are kept: names may be decomposed.
             let mut pair = [0; 8];
             pair[0] = b'a';
             let length = character.encode_utf8(&mut pair[1..]).len();
@@ -75,7 +73,7 @@ mod tests {
         let shown = line(text);
         assert!(shown.chars().all(|c| !c.is_control()), "{shown}");
         assert!(!shown.contains(['\u{2028}', '\u{2066}', '\u{9b}']));
-        // What is escaped stays as it is.
+        // Escapes do not change.
         assert_eq!(line("a\\x1b \\\\ 'b'"), "a\\x1b \\\\ 'b'");
         assert_eq!(line(&shown), shown);
     }

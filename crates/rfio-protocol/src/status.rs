@@ -1,8 +1,8 @@
-//! What a reply says about success: zero, a Linux errno, or one of RFIO's own numbers from 1000 up.
+//! The status of a reply: zero, a Linux errno, or an RFIO number from 1000 on.
 
 use std::fmt;
 
-/// The outcome of a request. Unknown numbers survive and print as numbers.
+/// The status of a request. Unknown numbers are kept, and shown as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(pub u32);
 
@@ -11,7 +11,7 @@ macro_rules! statuses {
         impl Status {
             $($(#[$doc])* pub const $name: Status = Status($code);)*
 
-            /// RFIO's sentence for one of its own numbers.
+            /// Returns RFIO's message for one of its own numbers.
             pub fn sentence(self) -> Option<&'static str> {
                 match self.0 { $($code => Some($text),)* _ => None }
             }
@@ -24,7 +24,7 @@ statuses! {
     OK = 0, "success";
     /// The host's name has no address.
     NO_SUCH_HOST = 1001, "host unknown";
-    /// Nothing happened for too long.
+    /// No progress for too long.
     TIMED_OUT = 1004, "timed out";
     /// A name or path is too long.
     NAME_TOO_LONG = 1008, "name too long";
@@ -46,12 +46,12 @@ statuses! {
 pub const FIRST_OWN: u32 = 1000;
 
 impl Status {
-    /// Whether the request was carried out.
+    /// Returns whether the request succeeded.
     pub fn is_ok(self) -> bool {
         self == Self::OK
     }
 
-    /// The status of a Linux errno.
+    /// Returns the status for a Linux errno.
     pub fn errno(errno: i32) -> Self {
         match u32::try_from(errno) {
             Ok(code @ 1..FIRST_OWN) => Self(code),
@@ -59,7 +59,7 @@ impl Status {
         }
     }
 
-    /// The errno, where the status is one.
+    /// Returns the errno, if the status is one.
     pub fn as_errno(self) -> Option<i32> {
         (self.0 != 0 && self.0 < FIRST_OWN).then_some(self.0 as i32)
     }

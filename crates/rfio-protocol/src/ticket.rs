@@ -1,46 +1,50 @@
-//! Tickets: whom somebody else has let in, to open which file, how, and until when.
+//! Tickets: an issuer's permission for a user to open a file, with its access mode and expiry.
 //!
-//! An issuer (a server of XRootD, say) decides who may open what; the server of the bytes shares a secret with it and knows no
-//! users. A ticket is what it claims and a key, which is HMAC-SHA-256 under the shared secret over [`signed`]. The client is
-//! told both. It sends the claims and proves with the key, as with any secret, so the key itself never travels to the server.
+//! An issuer (an XRootD server, for example) authorizes users; the RFIO server shares a secret with
+//! it and knows no users. A ticket consists of claims and a key, the HMAC-SHA-256 of [`signed`]
+//! under the shared secret. The client receives both. It sends the claims and proves the key like
+//! any secret, so the key itself is never sent to the server.
 
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::message;
 use crate::request::OpenFlags;
 use crate::types::{Path, Text};
 
-/// The longest that a ticket may be good for, in nanoseconds: a server remembers every ticket for as long.
+/// Longest validity of a ticket, in nanoseconds: a server remembers each redeemed ticket as long.
 pub const LONGEST_LIFE: i64 = 300_000_000_000;
 
 message! {
-    /// What a ticket says.
+    /// The claims of a ticket.
     Claims {
-        /// Who issued it.
+        /// The issuer.
         issuer: Text,
-        /// For whom, as the issuer names users; empty is nobody in particular.
+        /// The user, as the issuer names users; empty for anonymous.
         user: Text,
         /// The only file that may be opened.
         path: Path,
-        /// How: bits of [`OpenFlags::READ`] and [`OpenFlags::WRITE`].
+        /// The access mode: bits [`OpenFlags::READ`] and [`OpenFlags::WRITE`].
         access: u32,
-        /// When it was issued, nanoseconds since 1970 by the issuer's clock.
+        /// Time of issue, nanoseconds since 1970 by the issuer's clock.
         issued: i64,
-        /// Until when it may be redeemed. A session that it has opened goes on.
+        /// Time until which it may be redeemed. An opened session continues beyond it.
         expires: i64,
-        /// Random bytes, which no other ticket has.
+        /// Random bytes, unique to this ticket.
         nonce: [u8; 16],
     }
 }
 
 impl Claims {
-    /// The bytes of a body.
+    /// Encodes the claims.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         self.put(&mut writer);
         writer.into_bytes()
     }
 
-    /// Claims from exactly these bytes.
+    /// Decodes the claims.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the bytes are not exactly one encoding.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
         let claims = Self::take(&mut reader)?;
@@ -48,13 +52,13 @@ impl Claims {
         Ok(claims)
     }
 
-    /// Whether the access is one that there is.
+    /// Returns whether the access mode is valid.
     pub fn has_an_access(&self) -> bool {
         self.access != 0 && self.access & !(OpenFlags::READ | OpenFlags::WRITE) == 0
     }
 }
 
-/// The bytes that a ticket's key is the keyed hash of.
+/// Returns the bytes whose keyed hash is the ticket's key.
 pub fn signed(claims: &Claims) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.put(b"RFIO 2 ticket\0");

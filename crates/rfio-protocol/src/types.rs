@@ -1,4 +1,4 @@
-//! The field types that several messages share.
+//! Field types of several messages.
 
 use crate::codec::{Element, Field, Malformed, Reader, Writer};
 use crate::message::message;
@@ -7,27 +7,27 @@ use crate::shown;
 /// Longest path, in bytes: Linux's PATH_MAX without the terminator.
 pub const MOST_PATH: usize = 4095;
 
-/// Longest text: a user's name, a sentence of an error.
+/// Longest text, in bytes: a user's name, an error message.
 pub const MOST_TEXT: usize = 1024;
 
-/// A path as the server's file system knows it: bytes without NUL, not necessarily UTF-8.
+/// A path in the server's file system: bytes without NUL, not necessarily UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Path(Vec<u8>);
 
 impl Path {
-    /// A path from bytes; `None` if it is too long or holds a NUL.
+    /// Returns a path, or `None` if it is too long or contains a NUL.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Option<Self> {
         let bytes = bytes.into();
         (bytes.len() <= MOST_PATH && !bytes.contains(&0)).then_some(Self(bytes))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// As [`shown::bytes`] has it.
+/// Shown as by [`shown::bytes`].
 impl std::fmt::Display for Path {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&shown::bytes(&self.0))
@@ -55,21 +55,21 @@ impl Field for Path {
     }
 }
 
-/// Longest value of an extended attribute: Linux's XATTR_SIZE_MAX.
+/// Longest value of an extended attribute, in bytes: Linux's XATTR_SIZE_MAX.
 pub const MOST_VALUE: usize = 65_536;
 
-/// Bytes without a meaning to the protocol, limited.
+/// Opaque bytes of limited length.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Bytes(Vec<u8>);
 
 impl Bytes {
-    /// The bytes, unless they are too many.
+    /// Returns the bytes, or `None` if they are too long.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Option<Self> {
         let bytes = bytes.into();
         (bytes.len() <= MOST_VALUE).then_some(Self(bytes))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
@@ -87,21 +87,21 @@ impl Field for Bytes {
     }
 }
 
-/// Longest token: with its length it is the largest body that a stranger may send.
+/// Longest token, in bytes: with its length field it is the largest body before authentication.
 pub const MOST_TOKEN: usize = crate::frame::MOST_BODY_UNAUTHENTICATED - 4;
 
-/// A JSON Web Token of bounded length. It is a secret: no log and no message shows it.
+/// A JSON Web Token of limited length. It is a secret: no log and no message shows it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Token(Vec<u8>);
 
 impl Token {
-    /// The token, unless it is too long.
+    /// Returns the token, or `None` if it is too long.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Option<Self> {
         let bytes = bytes.into();
         (bytes.len() <= MOST_TOKEN).then_some(Self(bytes))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
@@ -125,12 +125,12 @@ impl Field for Token {
     }
 }
 
-/// Text for people and names of users: UTF-8, limited.
+/// Text for users and user names: UTF-8 of limited length.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Text(String);
 
 impl Text {
-    /// The text, cut at a character's boundary if it is too long.
+    /// Returns the text, truncated at a character boundary if it is too long.
     pub fn new(text: impl Into<String>) -> Self {
         let mut text = text.into();
         let mut end = text.len().min(MOST_TEXT);
@@ -141,7 +141,7 @@ impl Text {
         Self(text)
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -167,7 +167,7 @@ impl Field for Text {
     }
 }
 
-/// Numbers an open file of one session. Sixty-four bits, never reused within a session.
+/// Identifies an open file of a session: 64 bits, never reused within a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle(pub u64);
 
@@ -192,7 +192,7 @@ message! {
 }
 
 impl Range {
-    /// The byte after the last, unless the sum leaves the positive half of 64 bits, as `off_t` has it.
+    /// Returns the offset after the last byte, or `None` if it exceeds `off_t`.
     pub fn end(&self) -> Option<u64> {
         self.offset
             .checked_add(self.length.into())
@@ -206,21 +206,21 @@ impl Element for Range {
 }
 
 message! {
-    /// Memory of the client that the server may reach for this one request.
+    /// Memory of the client that the server may access for one request.
     Window {
         /// Virtual address of the first byte.
         address: u64,
         /// The client's remote key.
         key: u32,
-        /// Bytes that the client registered; the server stays within it.
+        /// Length of the registered memory, in bytes; the server stays within it.
         length: u32,
     }
 }
 
 message! {
-    /// What a file is.
+    /// A file's attributes.
     Attributes {
-        /// Device, as the server has it: with `inode` it tells files apart.
+        /// Device number on the server; identifies a file together with `inode`.
         device: u64,
         /// Inode.
         inode: u64,
@@ -234,24 +234,24 @@ message! {
         group: u32,
         /// Bytes.
         size: u64,
-        /// Blocks of 512 bytes that are allocated.
+        /// Allocated blocks of 512 bytes.
         blocks: u64,
         /// Last access, nanoseconds since 1970.
         accessed: i64,
-        /// Last change of the data.
+        /// Last modification of the data.
         modified: i64,
         /// Last change of the inode.
         changed: i64,
         /// Changes whenever the data may have changed.
         version: u64,
-        /// Whether any further change must show in the version: false as long as the file's times may stay equal when it
-        /// is written again.
+        /// Whether every further change is visible in the version: false while a write may leave
+        /// the file's times unchanged.
         settled: bool,
     }
 }
 
 message! {
-    /// Part of a file that holds data; what no extent covers is a hole.
+    /// Part of a file that contains data; the rest are holes.
     Extent {
         /// First byte.
         offset: u64,
@@ -285,7 +285,7 @@ message! {
     Entry {
         /// The name, without a slash.
         name: Path,
-        /// What it is (a symbolic link is not followed).
+        /// Its attributes (a symbolic link is not followed).
         attributes: Attributes,
     }
 }
@@ -296,7 +296,7 @@ impl Element for Entry {
 }
 
 message! {
-    /// One end of a reliable connection, as the peer needs it.
+    /// One side of a reliable connection, for the peer.
     Endpoint {
         /// Queue pair number, 24 bits.
         queue_pair: u32,
@@ -306,9 +306,9 @@ message! {
         lid: u16,
         /// Global identifier.
         gid: [u8; 16],
-        /// Path MTU as the verbs count it: 1 is 256 bytes, 5 is 4096.
+        /// Path MTU code of the verbs: 1 is 256 bytes, 5 is 4096.
         mtu: u8,
-        /// Outstanding RDMA reads that this end accepts as their target.
+        /// Maximum of incoming RDMA reads in progress.
         reads: u8,
     }
 }
@@ -319,9 +319,9 @@ pub mod arbitrary {
     use super::*;
     use proptest::prelude::*;
 
-    /// A type whose values the tests can invent.
+    /// A type with a generator of test values.
     pub trait Any: Sized + std::fmt::Debug {
-        /// The generator.
+        /// Returns the generator.
         fn any() -> BoxedStrategy<Self>;
     }
 

@@ -1,7 +1,8 @@
-/* The exported functions in which a thread may wait and be cancelled (pthreads(7)), and that say something to the rest of the shim:
-   `read`, `recvmsg` and `fcntl`. They are C because the unwinding of a cancelled thread may not go through Rust. */
+/* The exported functions in which a thread may block and be cancelled (pthreads(7)), and that the rest
+   of the shim needs: `read`, `recvmsg` and `fcntl`. They are C because the unwinding of a cancelled
+   thread must not pass through Rust. */
 #define _GNU_SOURCE
-/* With it the header would replace the names that are defined here. */
+/* With these the header would replace the names defined here. */
 #undef _FORTIFY_SOURCE
 #undef _FILE_OFFSET_BITS
 #include <dlfcn.h>
@@ -15,19 +16,19 @@
 
 #undef fcntl64
 
-/* In reading.rs and copies.rs. */
+/* Defined in reading.rs and copies.rs. */
 int verbena_shim_is_too_short(int descriptor, size_t count);
 int verbena_shim_copied(int original, int copy);
 void verbena_shim_received(struct msghdr *message);
 
-/* Reads of so many bytes are long enough for every event. */
+/* Reads of this many bytes are long enough for every event. */
 #define LONGEST_EVENT 16
 
 /* Not in every header. */
 int fcntl64(int descriptor, int command, ...);
 ssize_t __read_chk(int descriptor, void *buffer, size_t count, size_t room);
 
-/* The next functions in line, found before the program runs; `fcntl64` is `fcntl` where file offsets have 64 bits. */
+/* The next functions, found before the program runs; with 64-bit file offsets `fcntl64` is `fcntl`. */
 static ssize_t (*next_read)(int, void *, size_t);
 static ssize_t (*next_read_checked)(int, void *, size_t, size_t);
 static ssize_t (*next_recvmsg)(int, struct msghdr *, int);
@@ -41,14 +42,14 @@ __attribute__((constructor)) static void prepare(void)
 	next_fcntl = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl");
 }
 
-/* Fails a read when there is an event, and not before, unless the descriptor does not block. */
+/* Fails a read as soon as there is an event, or at once if the descriptor does not block. */
 static ssize_t refuse(int descriptor)
 {
 	long flags = syscall(SYS_fcntl, descriptor, F_GETFL);
 	struct pollfd wait = { .fd = descriptor, .events = POLLIN };
 	int ready = poll(&wait, 1, flags & O_NONBLOCK ? 0 : -1);
 
-	/* A signal: poll has said so. */
+	/* After a signal, poll has set errno. */
 	if (ready >= 0)
 		errno = ready == 0 ? EAGAIN : EINVAL;
 	return -1;
@@ -63,7 +64,7 @@ ssize_t read(int descriptor, void *buffer, size_t count)
 	return next_read(descriptor, buffer, count);
 }
 
-/* `read` of a program that is compiled with checks of its buffers; what exceeds the room is for the next function. */
+/* `read` of a program compiled with buffer checks; the next function handles an overflow. */
 ssize_t __read_chk(int descriptor, void *buffer, size_t count, size_t room)
 {
 	if (next_read_checked == NULL || (count <= room && verbena_shim_is_too_short(descriptor, count)))
@@ -71,7 +72,7 @@ ssize_t __read_chk(int descriptor, void *buffer, size_t count, size_t room)
 	return next_read_checked(descriptor, buffer, count, room);
 }
 
-/* A channel of the connection manager may come with the message. */
+/* The message may bring a channel of the connection manager. */
 ssize_t recvmsg(int socket, struct msghdr *message, int flags)
 {
 	ssize_t result = next_recvmsg != NULL ? next_recvmsg(socket, message, flags) : syscall(SYS_recvmsg, socket, message, flags);
@@ -81,7 +82,7 @@ ssize_t recvmsg(int socket, struct msghdr *message, int flags)
 	return result;
 }
 
-/* Whatever the argument is, it is passed on as it came; commands without one do not look at it. */
+/* An argument of any type is passed on unchanged; commands without one ignore it. */
 static int control(int descriptor, int command, void *argument)
 {
 	int result = next_fcntl != NULL ? next_fcntl(descriptor, command, argument)

@@ -1,10 +1,10 @@
 //! Descriptors of the connection manager's device: `write`, `close` and `fstat`.
 //!
-//! librdmacm writes commands to such a descriptor and asks whether it is a character device. The
-//! library that plays the device made it and carries the commands out; this knows only which
-//! descriptors are meant ([`kinds`]). Every `write` and `close` of a program comes by here, also
-//! from signal handlers, so what is not ours goes on after a look at that, and nothing is looked up
-//! on the way: the next functions in line are found when the shim is loaded.
+//! librdmacm writes commands to such a descriptor and checks that it is a character device.
+//! Verbena's library opens it and carries out the commands; this module only knows which
+//! descriptors are meant ([`kinds`]). It intercepts every `write` and `close` of a program, also in
+//! signal handlers. A descriptor of another kind is passed on after one check without lookups: the
+//! next functions are found when the shim is loaded.
 
 use std::mem;
 
@@ -24,12 +24,12 @@ type FxstatFn = unsafe extern "C" fn(c_int, c_int, *mut Stat) -> c_int;
 // SAFETY: Verbena's own functions have these signatures.
 static OPEN: Function<unsafe extern "C" fn() -> c_int> =
     unsafe { Function::new(c"verbena_cm_open") };
-// SAFETY: as above.
+// SAFETY: Verbena's own function has this signature.
 static CARRY_OUT: Function<WriteFn> = unsafe { Function::new(c"verbena_cm_write") };
-// SAFETY: as above.
+// SAFETY: Verbena's own function has this signature.
 static END: Function<unsafe extern "C" fn(c_int)> = unsafe { Function::new(c"verbena_cm_close") };
 
-// SAFETY: as above.
+// SAFETY: Verbena's own function has this signature.
 static COPIED: Function<unsafe extern "C" fn(c_int)> =
     unsafe { Function::new(c"verbena_cm_copied") };
 
@@ -38,13 +38,13 @@ fn is_ours(descriptor: c_int) -> bool {
     kinds::of(descriptor) == Kind::Channel
 }
 
-/// Whether the file is a channel, of whichever process: the library gives the other end of its
-/// sockets such a name.
+/// Returns whether the file is a channel, of any process: the library gives its end of the socket
+/// pair such a name.
 #[cold]
 fn is_a_channel(descriptor: c_int) -> bool {
     const NAME: &[u8] = b"\0verbena-cm/";
     errno::kept(|| {
-        // SAFETY: all zeros are a socket address; `length` bytes of it may be written.
+        // SAFETY: zeros are a valid socket address, and `length` bytes of it may be written.
         let (result, peer) = unsafe {
             let mut peer: sockaddr_un = mem::zeroed();
             let mut length = mem::size_of::<sockaddr_un>() as socklen_t;
@@ -58,22 +58,23 @@ fn is_a_channel(descriptor: c_int) -> bool {
     })
 }
 
-/// Another descriptor of a channel: the library counts them, for the channel ends with the last.
+/// Reports another descriptor of a channel to the library, which counts them, as the channel ends
+/// with the last one.
 pub fn copied(descriptor: c_int) {
     if let Some(copied) = COPIED.get() {
-        // SAFETY: it takes any number.
+        // SAFETY: the function accepts any number.
         errno::kept(|| unsafe { copied(descriptor) });
     }
 }
 
-/// A descriptor that a process has sent.
+/// Handles a descriptor received from another process.
 pub fn received(descriptor: c_int) {
     if is_a_channel(descriptor) && kinds::set(descriptor, Kind::Channel) {
         copied(descriptor);
     }
 }
 
-/// A descriptor is closed.
+/// Handles the closing of a descriptor.
 pub fn closed(descriptor: c_int) {
     let kind = kinds::of(descriptor);
     if kind == Kind::None {
@@ -82,39 +83,38 @@ pub fn closed(descriptor: c_int) {
     if kind == Kind::Channel
         && let Some(end) = END.get()
     {
-        // SAFETY: it takes any number.
+        // SAFETY: the function accepts any number.
         errno::kept(|| unsafe { end(descriptor) });
     }
-    // Not before: what another thread writes until the channel has ended is a command still.
+    // After the call: a write of another thread is a command until the channel has ended.
     kinds::set(descriptor, Kind::None);
 }
 
-/// Opens a channel. It is closed on exec whatever the flags say, for it means nothing to another
-/// program.
+/// Opens a channel. It is always close-on-exec, as it is useless to another program.
 pub fn open(flags: c_int) -> c_int {
     let Some(open) = OPEN.get() else {
         return errno::fail(libc::ENODEV);
     };
-    // SAFETY: it takes nothing.
+    // SAFETY: the function takes no arguments.
     let descriptor = unsafe { open() };
     if descriptor < 0 {
         return errno::fail(-descriptor);
     }
     if !kinds::set(descriptor, Kind::Channel) {
-        // SAFETY: our own descriptor, which nobody has seen.
+        // SAFETY: the descriptor was opened here and is not known elsewhere.
         unsafe { libc::close(descriptor) };
         return errno::fail(libc::EMFILE);
     }
     if flags & libc::O_NONBLOCK != 0 {
-        // SAFETY: as above.
+        // SAFETY: the descriptor was opened here, and the call takes only integers.
         unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK) };
     }
     descriptor
 }
 
-// SAFETY: these names have these signatures in every C library.
+// SAFETY: this name has this signature in every C library.
 static WRITE: Next<WriteFn> = unsafe { Next::new(c"write") };
-// SAFETY: as above.
+// SAFETY: this name has this signature in every C library.
 static CLOSE: Next<CloseFn> = unsafe { Next::new(c"close") };
 
 /// Finds the next functions before the program runs.
@@ -128,16 +128,16 @@ static PREPARE: extern "C" fn() = {
     prepare
 };
 
-/// As in C; a write to the connection manager is a command.
+/// The C function; a write to the connection manager is a command.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(descriptor: c_int, buffer: *const c_void, count: usize) -> ssize_t {
     if is_ours(descriptor)
         && let Some(carry_out) = CARRY_OUT.get()
     {
-        // SAFETY: passes the caller's own arguments on.
+        // SAFETY: passes on the caller's arguments, which are valid for the C function.
         let outcome = unsafe { carry_out(descriptor, buffer, count) };
         if outcome >= 0 {
             return outcome;
@@ -145,15 +145,15 @@ pub unsafe extern "C" fn write(descriptor: c_int, buffer: *const c_void, count: 
         if outcome != -(libc::EBADF as ssize_t) {
             return errno::fail(-outcome as c_int) as ssize_t;
         }
-        // No channel of this process. A kernel takes commands from who has opened it alone
-        // (ib_safe_file_access), and not from a child or from whom it was sent to.
+        // Not a channel of this process. A kernel accepts commands only from the process that
+        // opened the file (ib_safe_file_access), not from a child or a receiver of the descriptor.
         if is_a_channel(descriptor) {
             return errno::fail(libc::EACCES) as ssize_t;
         }
-        // Another file by now.
+        // The number refers to another file now.
         kinds::set(descriptor, Kind::None);
     }
-    // SAFETY: passes the caller's own arguments on.
+    // SAFETY: passes on the caller's arguments, which are valid for the C function.
     unsafe {
         match WRITE.found() {
             Some(next) => next(descriptor, buffer, count),
@@ -162,14 +162,14 @@ pub unsafe extern "C" fn write(descriptor: c_int, buffer: *const c_void, count: 
     }
 }
 
-/// As in C; a channel of the connection manager ends with its descriptor.
+/// The C function; the last descriptor of a channel of the connection manager ends the channel.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
     closed(descriptor);
-    // SAFETY: passes the caller's own argument on.
+    // SAFETY: passes on the caller's arguments, which are valid for the C function.
     unsafe {
         match CLOSE.found() {
             Some(next) => next(descriptor),
@@ -178,28 +178,28 @@ pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
     }
 }
 
-/// What `fstat` says of a channel: that it is a character device.
+/// Makes the status of a channel that of a character device.
 ///
 /// # Safety
-/// `status` was filled in by a call that succeeded.
+/// `status` must be filled in by a successful call.
 unsafe fn disguise(descriptor: c_int, status: *mut Stat) {
     if is_ours(descriptor) {
-        // SAFETY: by the caller's promise.
+        // SAFETY: the caller promises a valid, filled-in status.
         unsafe { (*status).st_mode = libc::S_IFCHR | 0o666 };
     }
 }
 
 macro_rules! fstat_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C; a channel of the connection manager is a character device.
+        /// The C function; shows a channel of the connection manager as a character device.
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(descriptor: c_int, status: *mut Stat) -> c_int {
             // SAFETY: this name has this signature in every C library that has it.
             static NEXT: Next<FstatFn> = unsafe { Next::new($symbol) };
-            // SAFETY: passes the caller's own arguments on.
+            // SAFETY: passes on the caller's arguments, which are valid for the C function.
             unsafe {
                 let result = match NEXT.get() {
                     Some(next) => next(descriptor, status),
@@ -221,10 +221,10 @@ fstat_family! {
 
 macro_rules! fxstat_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C; a channel of the connection manager is a character device.
+        /// The C function; shows a channel of the connection manager as a character device.
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             version: c_int,
@@ -233,7 +233,7 @@ macro_rules! fxstat_family {
         ) -> c_int {
             // SAFETY: this name has this signature in every C library that has it.
             static NEXT: Next<FxstatFn> = unsafe { Next::new($symbol) };
-            // SAFETY: passes the caller's own arguments on.
+            // SAFETY: passes on the caller's arguments, which are valid for the C function.
             unsafe {
                 let result = match NEXT.get() {
                     Some(next) => next(version, descriptor, status),

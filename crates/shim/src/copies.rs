@@ -1,5 +1,5 @@
-//! Copies of descriptors: `dup`, `dup2`, `dup3`, and for `blocking.c` those that `fcntl` makes and
-//! those that `recvmsg` brings. A copy is of the same kind.
+//! Copies of descriptors: `dup`, `dup2`, `dup3`, and for `blocking.c` those made by `fcntl` and
+//! received by `recvmsg`. A copy is of the same kind.
 
 use std::mem;
 
@@ -14,11 +14,11 @@ type DupFn = unsafe extern "C" fn(c_int) -> c_int;
 type Dup2Fn = unsafe extern "C" fn(c_int, c_int) -> c_int;
 type Dup3Fn = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
 
-// SAFETY: this name and those below have these signatures in every C library.
+// SAFETY: this name has this signature in every C library.
 static DUP: Next<DupFn> = unsafe { Next::new(c"dup") };
-// SAFETY: as above.
+// SAFETY: this name has this signature in every C library.
 static DUP2: Next<Dup2Fn> = unsafe { Next::new(c"dup2") };
-// SAFETY: as above.
+// SAFETY: this name has this signature in every C library.
 static DUP3: Next<Dup3Fn> = unsafe { Next::new(c"dup3") };
 
 /// Finds the next functions before the program runs.
@@ -33,11 +33,11 @@ static PREPARE: extern "C" fn() = {
     prepare
 };
 
-/// `copy`, which a call has made of `original`, or a failure.
+/// Handles `copy`, the result of a call that copies `original`, and returns it.
 fn copied(original: c_int, copy: c_int) -> c_int {
     let kind = kinds::of(original);
     if copy >= 0 && copy != original {
-        // What was there before has been closed by the call.
+        // The call has closed the previous file.
         channel::closed(copy);
         kinds::copy(original, copy);
         if kind == Kind::Channel {
@@ -47,13 +47,13 @@ fn copied(original: c_int, copy: c_int) -> c_int {
     copy
 }
 
-/// As in C.
+/// The C function.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup(original: c_int) -> c_int {
-    // SAFETY: passes the caller's own argument on.
+    // SAFETY: passes on the caller's arguments, which are valid for the C function.
     let copy = unsafe {
         match DUP.found() {
             Some(next) => next(original),
@@ -63,17 +63,18 @@ pub unsafe extern "C" fn dup(original: c_int) -> c_int {
     copied(original, copy)
 }
 
-/// As in C.
+/// The C function.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup2(original: c_int, number: c_int) -> c_int {
-    // SAFETY: passes the caller's own arguments on.
+    // SAFETY: passes on the caller's arguments, which are valid for the C function.
     let copy = unsafe {
         match DUP2.found() {
             Some(next) => next(original, number),
-            // The system call that every architecture has refuses to copy a descriptor to itself.
+            // The system call that exists on every architecture (dup3) does not copy a descriptor
+            // to itself.
             None if original == number => return without_copy(original),
             None => system_call!(libc::SYS_dup3, original, number, 0) as c_int,
         }
@@ -81,22 +82,22 @@ pub unsafe extern "C" fn dup2(original: c_int, number: c_int) -> c_int {
     copied(original, copy)
 }
 
-/// What dup2 answers for one number twice: that, if it is open.
+/// Returns dup2's result for two equal numbers: the number, if it is open.
 fn without_copy(number: c_int) -> c_int {
-    // SAFETY: a plain system call.
+    // SAFETY: the call takes only integers.
     match unsafe { system_call!(libc::SYS_fcntl, number, libc::F_GETFD) } {
         -1 => -1,
         _ => number,
     }
 }
 
-/// As in C.
+/// The C function.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup3(original: c_int, number: c_int, flags: c_int) -> c_int {
-    // SAFETY: passes the caller's own arguments on.
+    // SAFETY: passes on the caller's arguments, which are valid for the C function.
     let copy = unsafe {
         match DUP3.found() {
             Some(next) => next(original, number, flags),
@@ -106,21 +107,21 @@ pub unsafe extern "C" fn dup3(original: c_int, number: c_int, flags: c_int) -> c
     copied(original, copy)
 }
 
-/// `copy`, which fcntl has made of `original`, or a failure.
+/// Handles `copy`, the result of an fcntl that copies `original`, and returns it.
 #[unsafe(no_mangle)]
 pub extern "C" fn verbena_shim_copied(original: c_int, copy: c_int) -> c_int {
     copied(original, copy)
 }
 
-/// Looks for channels of the connection manager that came with a message.
+/// Looks for channels of the connection manager that a message has brought.
 ///
 /// # Safety
-/// `message` was filled in by recvmsg.
+/// `message` must be filled in by recvmsg.
 #[allow(clippy::unnecessary_cast)] // musl's `cmsg_len` has 32 bits
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn verbena_shim_received(message: *mut msghdr) {
     const SIZE: usize = mem::size_of::<c_int>();
-    // SAFETY: walks what the kernel has filled in, by the macros for that.
+    // SAFETY: the caller promises a message from recvmsg; the macros walk it within its bounds.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while let Some(part) = header.as_ref() {

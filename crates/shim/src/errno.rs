@@ -1,8 +1,8 @@
-//! `errno`: set when a call fails, kept when it succeeds.
+//! `errno`: set if a call fails, preserved if it succeeds.
 
 use libc::c_int;
 
-/// The calling thread's `errno`.
+/// Returns the calling thread's `errno`.
 pub fn get() -> c_int {
     // SAFETY: the C library returns a valid pointer to the calling thread's `errno`.
     unsafe { *libc::__errno_location() }
@@ -10,7 +10,7 @@ pub fn get() -> c_int {
 
 /// Sets the calling thread's `errno`.
 pub fn set(value: c_int) {
-    // SAFETY: as above.
+    // SAFETY: the C library returns a valid pointer to the calling thread's `errno`.
     unsafe { *libc::__errno_location() = value }
 }
 
@@ -20,7 +20,7 @@ pub fn fail(value: c_int) -> c_int {
     -1
 }
 
-/// Runs `f` and puts `errno` back to what it was.
+/// Runs `f` and restores `errno`.
 pub fn kept<T>(f: impl FnOnce() -> T) -> T {
     let before = get();
     let result = f();

@@ -1,4 +1,4 @@
-//! Functions of the library that plays the device, looked up when first needed.
+//! Functions of Verbena's libibverbs, looked up at first use.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ pub struct Function<F> {
 }
 
 impl<F: Copy> Function<F> {
-    /// The function called `name`.
+    /// Returns the entry for the function called `name`.
     ///
     /// # Safety
     /// `F` must be an `unsafe extern "C" fn` pointer with the signature that `name` has.
@@ -31,18 +31,18 @@ impl<F: Copy> Function<F> {
         }
     }
 
-    /// The function, or `None` where the library is not Verbena's.
+    /// Returns the function, or `None` if the library is not Verbena's.
     pub fn get(&self) -> Option<F> {
         static LOADING: AtomicBool = AtomicBool::new(false);
 
         let mut found = self.found.load(Ordering::Acquire);
         if found.is_null() {
-            // Loading a library opens files; such a call must not come back here.
+            // Loading a library opens files; such a call must not recurse.
             if LOADING.swap(true, Ordering::Acquire) {
                 return None;
             }
-            // SAFETY: both are C strings. The library is the one the program would load itself,
-            // and stays loaded.
+            // SAFETY: both are C strings. The library is the one that the program would load
+            // itself, and it stays loaded.
             unsafe {
                 let library = libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL);
                 if !library.is_null() {
@@ -55,7 +55,7 @@ impl<F: Copy> Function<F> {
         if found.is_null() {
             return None;
         }
-        // SAFETY: `new` promises the signature, and the sizes were compared there.
+        // SAFETY: the caller of `new` promises the signature, and `new` has compared the sizes.
         Some(unsafe { mem::transmute_copy::<*mut c_void, F>(&found) })
     }
 }

@@ -1,4 +1,4 @@
-//! The function of the same name in the next object in line, looked up once.
+//! The function of the same name in the next object, looked up once.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ pub struct Next<F> {
 }
 
 impl<F: Copy> Next<F> {
-    /// The next function called `name`.
+    /// Returns the entry for the next function called `name`.
     ///
     /// # Safety
     /// `F` must be an `unsafe extern "C" fn` pointer with the signature that `name` has in C.
@@ -29,18 +29,18 @@ impl<F: Copy> Next<F> {
         }
     }
 
-    /// The function, if it has been looked up.
+    /// Returns the function, if it has been looked up.
     pub fn found(&self) -> Option<F> {
         let found = self.found.load(Ordering::Relaxed);
         if found.is_null() {
             return None;
         }
-        // SAFETY: `new` promises the signature, and the sizes were compared there.
+        // SAFETY: the caller of `new` promises the signature, and `new` has compared the sizes.
         Some(unsafe { mem::transmute_copy::<*mut c_void, F>(&found) })
     }
 
-    /// The function, or `None` where no later object has it (then the caller makes the system call
-    /// itself). Two threads may both look it up; they find the same.
+    /// Returns the function, or `None` if no later object has it (the caller then makes the system
+    /// call itself). If two threads look it up, they find the same.
     pub fn get(&self) -> Option<F> {
         let mut found = self.found.load(Ordering::Relaxed);
         if found.is_null() {

@@ -1,5 +1,5 @@
-//! `open`, `fopen` and their variants. `open` and `openat` are variadic in C and defined there, in
-//! `variadic.c`, which reads the mode and calls the functions with fixed arguments below.
+//! `open`, `fopen` and their variants. `open` and `openat` are variadic in C; `variadic.c` defines
+//! them, reads the mode and calls the functions with fixed arguments below.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -24,23 +24,23 @@ unsafe fn open_by_kernel(
     flags: c_int,
     mode: mode_t,
 ) -> c_int {
-    // SAFETY: the arguments are the caller's, passed on as they came.
+    // SAFETY: the caller's arguments, which the kernel checks.
     unsafe { system_call!(libc::SYS_openat, directory, path, flags, mode) as c_int }
 }
 
-/// Opens what stands for a path, or the path itself. Nobody writes sysfs files.
+/// Opens the replacement of a path, or the path itself. sysfs files are never written.
 ///
 /// # Safety
-/// `path` is null or a C string.
+/// `path` must be null or a C string.
 unsafe fn open_at(
     directory: c_int,
     path: *const c_char,
     flags: c_int,
     as_real: impl FnOnce(*const c_char) -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises null or a C string.
     let Some(target) = (unsafe { tree::target(path) }) else {
-        // SAFETY: as above.
+        // SAFETY: the caller promises null or a C string.
         unsafe { tree::refresh_relative(directory, path) };
         return as_real(path);
     };
@@ -57,23 +57,23 @@ unsafe fn open_at(
 
 macro_rules! open_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// The C function of this name, with Verbena's paths answered. `mode` is 0 unless `flags`
-        /// ask for one.
+        /// The C function of this name, with Verbena's paths redirected. `mode` is 0 unless `flags`
+        /// require one.
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
             // SAFETY: this name has this signature in every C library.
             static NEXT: Next<OpenFn> = unsafe { Next::new($symbol) };
-            // SAFETY: both branches pass the caller's own arguments on.
+            // SAFETY: both branches pass on the caller's arguments, valid for the C function.
             let real = |path| unsafe {
                 match NEXT.get() {
                     Some(next) => next(path, flags, mode),
                     None => open_by_kernel(libc::AT_FDCWD, path, flags, mode),
                 }
             };
-            // SAFETY: the caller's promise about `path`.
+            // SAFETY: the caller passes a valid `path`, as C requires.
             unsafe { open_at(libc::AT_FDCWD, path, flags, real) }
         }
     )*};
@@ -86,11 +86,11 @@ open_family! {
 
 macro_rules! open_at_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// The C function of this name, with Verbena's paths answered. `mode` is 0 unless `flags`
-        /// ask for one.
+        /// The C function of this name, with Verbena's paths redirected. `mode` is 0 unless `flags`
+        /// require one.
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             directory: c_int,
@@ -100,14 +100,14 @@ macro_rules! open_at_family {
         ) -> c_int {
             // SAFETY: this name has this signature in every C library.
             static NEXT: Next<OpenAtFn> = unsafe { Next::new($symbol) };
-            // SAFETY: both branches pass the caller's own arguments on.
+            // SAFETY: both branches pass on the caller's arguments, valid for the C function.
             let real = |path| unsafe {
                 match NEXT.get() {
                     Some(next) => next(directory, path, flags, mode),
                     None => open_by_kernel(directory, path, flags, mode),
                 }
             };
-            // SAFETY: the caller's promise about `path`.
+            // SAFETY: the caller passes a valid `path`, as C requires.
             unsafe { open_at(directory, path, flags, real) }
         }
     )*};
@@ -118,26 +118,26 @@ open_at_family! {
     verbena_shim_openat64, c"openat64";
 }
 
-// What `open` and `openat` become in programs that were built with _FORTIFY_SOURCE.
+// Variants of `open` and `openat` in programs built with _FORTIFY_SOURCE.
 
 macro_rules! fortified_open_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C, with our paths answered.
+        /// The C function, with Verbena's paths redirected.
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, flags: c_int) -> c_int {
             // SAFETY: this name has this signature in every C library that has it.
             static NEXT: Next<Open2Fn> = unsafe { Next::new($symbol) };
-            // SAFETY: both branches pass the caller's own arguments on.
+            // SAFETY: both branches pass on the caller's arguments, valid for the C function.
             let real = |path| unsafe {
                 match NEXT.get() {
                     Some(next) => next(path, flags),
                     None => open_by_kernel(libc::AT_FDCWD, path, flags, 0),
                 }
             };
-            // SAFETY: the caller's promise about `path`.
+            // SAFETY: the caller passes a valid `path`, as C requires.
             unsafe { open_at(libc::AT_FDCWD, path, flags, real) }
         }
     )*};
@@ -150,10 +150,10 @@ fortified_open_family! {
 
 macro_rules! fortified_open_at_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C, with our paths answered.
+        /// The C function, with Verbena's paths redirected.
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             directory: c_int,
@@ -162,14 +162,14 @@ macro_rules! fortified_open_at_family {
         ) -> c_int {
             // SAFETY: this name has this signature in every C library that has it.
             static NEXT: Next<OpenAt2Fn> = unsafe { Next::new($symbol) };
-            // SAFETY: both branches pass the caller's own arguments on.
+            // SAFETY: both branches pass on the caller's arguments, valid for the C function.
             let real = |path| unsafe {
                 match NEXT.get() {
                     Some(next) => next(directory, path, flags),
                     None => open_by_kernel(directory, path, flags, 0),
                 }
             };
-            // SAFETY: the caller's promise about `path`.
+            // SAFETY: the caller passes a valid `path`, as C requires.
             unsafe { open_at(directory, path, flags, real) }
         }
     )*};
@@ -180,12 +180,12 @@ fortified_open_at_family! {
     __openat64_2, c"__openat64_2";
 }
 
-/// The system call, for C libraries that have no function for it (glibc before 2.43), and for
-/// `syscall`. An absolute path that is resolved below a directory (RESOLVE_IN_ROOT) is none of
-/// ours.
+/// The system call, for C libraries without a function for it (glibc before 2.43), and for
+/// `syscall`. An absolute path that is resolved below a directory (RESOLVE_IN_ROOT) is not
+/// redirected.
 ///
 /// # Safety
-/// As openat2(2): `how` has `size` bytes.
+/// That of openat2(2): `how` must have `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn openat2(
     directory: c_int,
@@ -193,44 +193,44 @@ pub unsafe extern "C" fn openat2(
     how: *const open_how,
     size: size_t,
 ) -> c_int {
-    // SAFETY: the caller's own arguments, of which the kernel checks all.
+    // SAFETY: the caller's own arguments, which the kernel checks.
     let as_real = |path: *const c_char| unsafe {
         let result: c_long = system_call!(libc::SYS_openat2, directory, path, how, size);
         result as c_int
     };
-    // The first version of the structure; the kernel refuses what is smaller.
+    // The first version of the structure; the kernel refuses smaller ones.
     if how.is_null() || size < size_of::<open_how>() {
         return as_real(path);
     }
-    // SAFETY: as many bytes as `size` says, by the caller's promise.
+    // SAFETY: not null, and the caller promises `size` bytes.
     let (flags, resolve) = unsafe { ((*how).flags, (*how).resolve) };
     if resolve & libc::RESOLVE_IN_ROOT != 0 {
         return as_real(path);
     }
-    // SAFETY: the caller's promise about `path`.
+    // SAFETY: the caller passes a valid `path`, as C requires.
     unsafe { open_at(directory, path, flags as c_int, as_real) }
 }
 
 macro_rules! fopen_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C, with our paths answered. (Inside the C library `fopen` does not call `open`
-        /// by name, so it needs its own answer.)
+        /// The C function, with Verbena's paths redirected. (Inside the C library `fopen` does not
+        /// call `open` by name, so it is interposed separately.)
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, mode: *const c_char) -> *mut FILE {
             // SAFETY: this name has this signature in every C library.
             static NEXT: Next<FopenFn> = unsafe { Next::new($symbol) };
             let real = |path| match NEXT.get() {
-                // SAFETY: passes the caller's own arguments on.
+                // SAFETY: passes on the caller's arguments, which are valid for the C function.
                 Some(next) => unsafe { next(path, mode) },
                 None => {
                     errno::set(libc::ENOSYS);
                     ptr::null_mut()
                 }
             };
-            // SAFETY: the caller's promise about `path` and `mode`.
+            // SAFETY: the caller passes valid strings, as C requires.
             unsafe {
                 match tree::target(path) {
                     None => {
@@ -257,26 +257,26 @@ fopen_family! {
     fopen64, c"fopen64";
 }
 
-/// Whether a mode of fopen(3) is for reading alone.
+/// Returns whether a mode of fopen(3) is for reading only.
 ///
 /// # Safety
-/// `mode` is a C string.
+/// `mode` must be a C string.
 unsafe fn reads_only(mode: *const c_char) -> bool {
-    // SAFETY: a C string by the caller's promise.
+    // SAFETY: the caller promises a C string.
     let text = unsafe { CStr::from_ptr(mode) }.to_bytes();
     text.first() == Some(&b'r') && !text.contains(&b'+')
 }
 
-/// A stream over a channel of the connection manager.
+/// Returns a stream over a new channel of the connection manager.
 ///
 /// # Safety
-/// `mode` is a C string.
+/// `mode` must be a C string.
 unsafe fn channel_stream(mode: *const c_char) -> *mut FILE {
     let descriptor = channel::open(libc::O_RDWR | libc::O_CLOEXEC);
     if descriptor < 0 {
         return ptr::null_mut();
     }
-    // SAFETY: our own descriptor, handed over; `mode` as promised.
+    // SAFETY: the descriptor was opened here and is handed over; the caller promises a C string.
     unsafe {
         let stream = libc::fdopen(descriptor, mode);
         if stream.is_null() {

@@ -1,7 +1,7 @@
-//! `stat`, `access`, `readlink`, `chdir` and their like: what is asked of a path. The `__xstat`
-//! names are what programs call that were built against a glibc before 2.33; their first argument
-//! is the version of the structure, of which 64-bit Linux has one. Names that end in `_chk` are
-//! what programs call that were built with _FORTIFY_SOURCE.
+//! `stat`, `access`, `readlink`, `chdir` and similar functions of a path. Programs built against a
+//! glibc before 2.33 call the `__xstat` names; their first argument is the version of the
+//! structure, of which 64-bit Linux has one. Programs built with _FORTIFY_SOURCE call the names
+//! that end in `_chk`.
 
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t, stat as Stat, statfs as Statfs};
 use libc::{statvfs as Statvfs, statx as Statx};
@@ -11,15 +11,15 @@ use crate::forward::forward;
 use crate::kernel::system_call;
 use crate::next::Next;
 
-/// The system call under all of `stat`, for when there is no function to pass a call on to.
+/// The system call behind all of `stat`, for use if there is no next function.
 unsafe fn status(directory: c_int, path: *const c_char, status: *mut Stat, flags: c_int) -> c_int {
-    // SAFETY: the arguments are the caller's, passed on as they came; on 64-bit Linux the kernel's
+    // SAFETY: the caller's arguments, which the kernel checks; on 64-bit Linux the kernel's
     // structure and the C library's are the same.
     unsafe { system_call!(libc::SYS_newfstatat, directory, path, status, flags) as c_int }
 }
 
 unsafe fn may_access(directory: c_int, path: *const c_char, mode: c_int) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the caller's arguments, which the kernel checks.
     unsafe { system_call!(libc::SYS_faccessat, directory, path, mode) as c_int }
 }
 
@@ -29,7 +29,7 @@ unsafe fn target_of(
     buffer: *mut c_char,
     size: size_t,
 ) -> ssize_t {
-    // SAFETY: as above.
+    // SAFETY: the caller's arguments, which the kernel checks.
     unsafe { system_call!(libc::SYS_readlinkat, directory, path, buffer, size) as ssize_t }
 }
 
@@ -95,20 +95,20 @@ forward! {
     }
 }
 
-/// As in C; files of sysfs cannot be watched, for they change without anybody's writing.
+/// The C function; files of sysfs cannot be watched, as they change without a write.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn inotify_add_watch(queue: c_int, path: *const c_char, mask: u32) -> c_int {
     type Watch = unsafe extern "C" fn(c_int, *const c_char, u32) -> c_int;
     // SAFETY: this name has this signature in every C library.
     static NEXT: Next<Watch> = unsafe { Next::new(c"inotify_add_watch") };
-    // SAFETY: the caller's promise about the path.
+    // SAFETY: the caller passes a valid path, as C requires.
     if unsafe { crate::tree::target(path) }.is_some_and(|target| target.is_of_tree()) {
         return errno::fail(libc::EACCES);
     }
-    // SAFETY: passes the caller's own arguments on.
+    // SAFETY: passes on the caller's arguments, which are valid for the C function.
     unsafe {
         match NEXT.get() {
             Some(next) => next(queue, path, mask),

@@ -1,17 +1,17 @@
-//! Which paths are ours. Pure: nothing here asks the system.
+//! Decides which paths are Verbena's. It makes no system calls.
 
 /// The longest path, with its final zero (PATH_MAX).
 pub const LONGEST: usize = 4096;
 
-/// A path with one slash between its parts and without `.` among them. `..` stays, for what it
-/// leads to depends on links.
+/// A path with single slashes and without `.` components. `..` stays, as its meaning depends on
+/// links.
 pub struct Plain {
     bytes: [u8; LONGEST],
     length: usize,
 }
 
 impl Plain {
-    /// The plain form of `path`; `None` for one that is too long.
+    /// Returns the plain form of `path`, or `None` if it is too long.
     pub fn of(path: &[u8]) -> Option<Plain> {
         let mut plain = Plain {
             bytes: [0; LONGEST],
@@ -27,7 +27,7 @@ impl Plain {
             }
             rest = after.strip_prefix(b"/").unwrap_or(after);
         }
-        // With a slash at the end a path names a directory, and what a link leads to.
+        // With a slash at the end, a path names a directory, and the target of a link.
         if path.ends_with(b"/") || path.ends_with(b"/.") {
             plain.add(b"/")?;
         }
@@ -35,7 +35,7 @@ impl Plain {
     }
 
     fn add(&mut self, text: &[u8]) -> Option<()> {
-        // One byte stays for the final zero.
+        // Reserves one byte for the final zero.
         self.bytes[..LONGEST - 1]
             .get_mut(self.length..self.length + text.len())?
             .copy_from_slice(text);
@@ -43,35 +43,35 @@ impl Plain {
         Some(())
     }
 
-    /// The path.
+    /// Returns the path.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }
 
-/// A path that the shim may answer for.
+/// A path that the shim may redirect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place<'a> {
     /// A device node.
     Device,
     /// The connection manager's device.
     ConnectionManager,
-    /// What stands at this path of the tree.
+    /// This path of the tree.
     Tree(&'a [u8]),
 }
 
-/// What answers for a path.
+/// The result of classifying a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer<'a> {
-    /// What.
+    /// The path's place.
     pub place: Place<'a>,
-    /// Whether a host with real adapters has it itself: then it is ours only where the kernel has
-    /// none.
+    /// Whether hosts with real adapters may have the path too: then it is redirected only where the
+    /// kernel does not have it.
     pub unless_there: bool,
 }
 
-/// The place that a plain `path`, or a pattern of glob(7), names if it is one of ours, of so many
-/// devices.
+/// Returns the place of a plain `path`, or of a pattern of glob(7), if it is Verbena's with this
+/// number of devices.
 pub fn classify(path: &[u8], devices: u8) -> Option<Answer<'_>> {
     let always = |place| {
         Some(Answer {
@@ -124,7 +124,8 @@ pub fn classify(path: &[u8], devices: u8) -> Option<Answer<'_>> {
     is_the_directory(rest).then(|| otherwise(tree))?
 }
 
-/// Whether `path` is `before`, the index of one of so many devices, and a rest that will do.
+/// Returns whether `path` consists of `before`, a device's index below `devices`, and an accepted
+/// rest.
 fn is_a_device(path: &[u8], before: &[u8], devices: u8, will_do: fn(&[u8]) -> bool) -> bool {
     let Some(rest) = path.strip_prefix(before) else {
         return false;
@@ -144,7 +145,7 @@ fn is_below(rest: &[u8]) -> bool {
     rest.is_empty() || rest.starts_with(b"/")
 }
 
-/// The suffix of a directory's own path, or of a pattern for its entries.
+/// Returns whether `rest` is the suffix of the directory itself, or of a pattern for its entries.
 fn is_the_directory(rest: &[u8]) -> bool {
     let Some(name) = rest.strip_prefix(b"/") else {
         return rest.is_empty();

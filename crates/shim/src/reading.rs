@@ -1,16 +1,16 @@
-//! `read` of a descriptor of events: fewer bytes than an event has are refused, and the event
-//! stays, as by the kernel's `ib_uverbs_event_read`. The descriptor is the reading end of a pipe of
-//! packets, of which a short read would lose the rest. `read` itself is in `blocking.c`.
+//! `read` of events: a read of fewer bytes than an event fails and leaves the event, as in the
+//! kernel's `ib_uverbs_event_read`. The descriptor is the reading end of a packet-mode pipe, where
+//! a short read would lose the rest. `read` itself is in `blocking.c`.
 
 use libc::c_int;
 
 use crate::errno;
 use crate::kinds::{self, Kind};
 
-/// The longest record.
+/// The longest record, in bytes.
 const LONGEST: usize = 16;
 
-/// Notes that events of `record` bytes each are read from `descriptor`: told by the adapter.
+/// Records that `descriptor` has events of `record` bytes each. Called by the adapter.
 #[unsafe(no_mangle)]
 pub extern "C" fn verbena_event_descriptor(descriptor: c_int, record: usize) {
     let kind = match record {
@@ -21,7 +21,7 @@ pub extern "C" fn verbena_event_descriptor(descriptor: c_int, record: usize) {
     errno::kept(|| kinds::set_events(descriptor, kind));
 }
 
-/// Whether `count` bytes are fewer than a record of the descriptor.
+/// Returns whether `count` is less than a record of the descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn verbena_shim_is_too_short(descriptor: c_int, count: usize) -> c_int {
     is_too_short(descriptor, count).into()

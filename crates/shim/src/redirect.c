@@ -1,13 +1,15 @@
-/* One adapter, whichever name a program asks for it by. LD_LIBRARY_PATH alone does not do: wheels bring copies of their own
-   (`libibverbs-1f2e3d4c.so.1`), and an old RPATH, an absolute path of dlopen(3) or another directory in front find the system's
-   libibverbs, which knows no software adapter.
+/* Makes every way to load libibverbs load Verbena's. LD_LIBRARY_PATH alone is not enough: wheels
+   contain copies (`libibverbs-1f2e3d4c.so.1`), and an old RPATH, an absolute path of dlopen(3) or an
+   earlier directory find the system's libibverbs, which has no software adapter.
 
-   - dlopen of anything called libibverbs opens the library beside this object.
-   - Each public name of libibverbs is defined here, without a version. This object is preloaded, so it comes before every library
-     in symbol lookup, and a call goes on to the library beside it. What another preloaded object defines comes first (a tracer).
+   - dlopen of any file named libibverbs opens the library in this object's directory.
+   - Each public name of libibverbs is defined here, without a version. This object is preloaded, so it
+     precedes every library in symbol lookup, and passes calls on to the library in its directory.
+     Definitions of another preloaded object (a tracer) come first.
 
-   rtld-audit(7) could rename libraries too, but an audited program has its static TLS laid out before its libraries are loaded (TSan's
-   and jemalloc's no longer fit), and valgrind reports the linker's own memory as freed wrongly. */
+   rtld-audit(7) could redirect libraries too, but the static TLS of an audited program is laid out
+   before its libraries are loaded (TSan's and jemalloc's no longer fit), and valgrind reports the
+   linker's own memory as freed wrongly. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -27,7 +29,8 @@ static const char *after_last_slash(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* libibverbs.so, libibverbs.so.1, libibverbs-1f2e3d4c.so.1.14.44.0 and the like; not libibverbs_other.so. */
+/* Accepts libibverbs.so, libibverbs.so.1, libibverbs-1f2e3d4c.so.1.14.44.0 and similar names; not
+   libibverbs_other.so. */
 static int is_libibverbs(const char *path)
 {
 	static const char STEM[] = "libibverbs";
@@ -42,11 +45,11 @@ static int is_libibverbs(const char *path)
 	return suffix != NULL && (suffix[3] == '\0' || suffix[3] == '.');
 }
 
-/* The path of the library beside this object; its name alone where that cannot be told. */
+/* Returns the path of the library in this object's directory, or only its name if that is unknown. */
 static const char *library_path(void)
 {
 	static char path[PATH_MAX];
-	static atomic_int state; /* 0: not made, 1: being made, 2: there */
+	static atomic_int state; /* 0: not set, 1: being set, 2: set */
 	int none = 0;
 	Dl_info self;
 
@@ -82,13 +85,13 @@ static open_function *next_dlopen(void)
 	return next;
 }
 
-/* What dlopen goes on with. */
+/* File and function with which dlopen continues. */
 struct opening {
 	const char *file;
 	open_function *next;
 };
 
-/* A library was opened so that the names defined here do not come first in what it loads. */
+/* Whether a library was opened in a way that its lookups do not find the names defined here first. */
 static atomic_bool out_of_reach;
 
 __attribute__((visibility("hidden"))) struct opening verbena_shim_opening(const char *file, int flags)
@@ -121,10 +124,10 @@ static void missing(const char *name)
 	abort();
 }
 
-/* Where calls go. The trampolines read it; a call that finds its first value comes to `verbena_shim_resolve`. */
+/* Targets of the calls, read by the trampolines; the initial value leads to `verbena_shim_resolve`. */
 __attribute__((visibility("hidden"))) extern void *verbena_shim_targets[NAMES];
 
-/* Called by the trampoline of a name at its first call, with its number. */
+/* Called by a name's trampoline at its first call, with the name's number. */
 __attribute__((visibility("hidden"))) void *verbena_shim_resolve(size_t number)
 {
 	int error = errno;
@@ -145,7 +148,8 @@ __attribute__((visibility("hidden"))) void *verbena_shim_resolve(size_t number)
 	return target;
 }
 
-/* A name: jumps to its target. What stands there first sets the number and goes to the common part, which keeps the arguments. */
+/* A name: jumps to its target. The initial target sets the number and jumps to the common part, which
+   preserves the arguments. */
 #if defined __x86_64__
 #define TRAMPOLINE(name, at)                                     \
 	".globl " name "\n.type " name ", @function\n" name ":\n" \
@@ -165,8 +169,8 @@ __attribute__((visibility("hidden"))) void *verbena_shim_resolve(size_t number)
 	"	add $8, %rsp\n	pop %r9\n	pop %r8\n	pop %rcx\n"         \
 	"	pop %rdx\n	pop %rsi\n	pop %rdi\n"                         \
 	"	jmp *%rax\n"
-/* The linker looks for a library on behalf of whoever calls dlopen, and takes that from the return address: so the next dlopen is
-   jumped to. */
+/* The linker determines dlopen's caller from the return address and searches on its behalf, so this
+   jumps to the next dlopen. */
 #define DLOPEN                                                                     \
 	".globl dlopen\n.type dlopen, @function\ndlopen:\n"                          \
 	"	endbr64\n	push %rsi\n	call verbena_shim_opening\n	pop %rsi\n"       \
@@ -225,7 +229,7 @@ __asm__(".section .data\n.balign 8\n.hidden verbena_shim_targets\n"
 #undef NAME
 	".text\n");
 
-/* Other names in a namespace of its own: nothing of this object is there. */
+/* In a new namespace the names of this object do not exist. */
 typedef void *open_in_namespace_function(Lmid_t, const char *, int);
 
 void *dlmopen(Lmid_t namespace, const char *file, int flags)
@@ -237,7 +241,7 @@ void *dlmopen(Lmid_t namespace, const char *file, int flags)
 	return next(namespace, file, flags);
 }
 
-/* The process ends: where a library may have been out of reach, names each libibverbs that is loaded beside ours. It may
+/* At exit: if a library may have been out of reach, names each other libibverbs that is loaded. It may
    have found no device, or the machine's own adapter. */
 __attribute__((destructor)) static void name_other_libraries(void)
 {

@@ -1,9 +1,8 @@
-//! `vmsplice`: notes that pages of this process were put into a pipe, for the adapter, which then
-//! leaves pages in place.
+//! `vmsplice`: records for the adapter that pages of this process were put into a pipe; the adapter
+//! then leaves pages in place.
 //!
-//! The call itself goes on untouched. Who has spliced once may do so again, and how long pages stay
-//! in a pipe is for its
-//! readers to say, so the mark stays; a forked child has it too.
+//! The call itself is passed on unchanged. The mark is permanent, as the process may splice again,
+//! and the pipe's readers decide how long pages stay in it; a child of fork(2) inherits it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,16 +15,16 @@ type SpliceFn = unsafe extern "C" fn(c_int, *const iovec, size_t, c_uint) -> ssi
 
 static HAS_SPLICED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the process has called vmsplice: asked by the adapter.
+/// Returns whether the process has called vmsplice. Called by the adapter.
 #[unsafe(no_mangle)]
 pub extern "C" fn verbena_has_spliced() -> c_int {
     HAS_SPLICED.load(Ordering::SeqCst).into()
 }
 
-/// As in C.
+/// The C function.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmsplice(
     pipe: c_int,
@@ -36,7 +35,7 @@ pub unsafe extern "C" fn vmsplice(
     // SAFETY: this name has this signature in every C library.
     static NEXT: Next<SpliceFn> = unsafe { Next::new(c"vmsplice") };
     HAS_SPLICED.store(true, Ordering::SeqCst);
-    // SAFETY: both branches pass the caller's own arguments on.
+    // SAFETY: both branches pass on the caller's arguments, valid for the C function.
     unsafe {
         match NEXT.get() {
             Some(next) => next(pipe, parts, count, flags),

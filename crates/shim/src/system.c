@@ -1,8 +1,9 @@
-/* `syscall`, by which programs reach system calls that their C library has no function for, or that they do not want it for.
-   A call with a path of ours goes to the function that answers for it; every other goes on as it came. On 64-bit Linux these
-   functions and system calls have the same arguments, structures and results. */
+/* `syscall`, by which programs make system calls without a function of their C library.
+   A call with a path of Verbena's goes to the function that redirects it; every other is passed on
+   unchanged. On 64-bit Linux these functions and system calls have the same arguments, structures and
+   results. */
 #define _GNU_SOURCE
-/* With these the headers would replace the names that are called here. */
+/* With these the headers would replace the names called here. */
 #undef _FORTIFY_SOURCE
 #undef _FILE_OFFSET_BITS
 #include <errno.h>
@@ -17,12 +18,13 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* In kernel.rs and tree.rs. */
+/* Defined in kernel.rs and tree.rs. */
 typedef long call_function(long number, ...);
 call_function *verbena_shim_next_syscall(void);
 int verbena_shim_answers(int directory, const char *path);
 
-/* Not in every header: openat2 is new in glibc 2.43, and musl 1.2.3 lacks statx. Both are defined in Rust. */
+/* Not in every header: openat2 is new in glibc 2.43, and musl 1.2.3 lacks statx. Both are defined in
+   Rust. */
 struct open_how;
 struct statx;
 int openat2(int directory, const char *path, const struct open_how *how, size_t size);
@@ -34,7 +36,7 @@ enum { ARGUMENTS = 6 };
 #define NUMBER(at) ((int)argument[at])
 #define BUFFER(at) ((void *)argument[at])
 #define SIZE(at) ((size_t)argument[at])
-/* A path among the arguments, below the working directory or the directory before it. */
+/* A path argument, relative to the working directory or to the directory before it. */
 #define IF_OURS(path_at, call)                                                                                                   \
 	do {                                                                                                                     \
 		if (verbena_shim_answers((path_at) == 0 ? AT_FDCWD : NUMBER(0), PATH(path_at)))                                  \
@@ -116,7 +118,7 @@ long syscall(long number, ...)
 		IF_OURS(1, inotify_add_watch(NUMBER(0), PATH(1), (uint32_t)argument[2]));
 		break;
 	case SYS_getcwd: {
-		/* The kernel's gives the length with the final zero. */
+		/* The kernel returns the length with the final zero. */
 		char *here = BUFFER(0) == NULL ? NULL : getcwd(BUFFER(0), SIZE(1));
 
 		if (here != NULL)

@@ -1,5 +1,5 @@
-//! The tree of real files that stands for our part of `/sys`, made and kept up to date by the
-//! library that plays the device.
+//! The tree of real files in place of Verbena's part of `/sys`, created and updated by Verbena's
+//! library.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -12,29 +12,29 @@ use crate::kernel::system_call;
 use crate::library::Function;
 use crate::place::{LONGEST, Place, Plain, classify};
 
-/// `ssize_t verbena_sysfs_root(char *buffer, size_t size)`: the path of the tree; its length, or a
-/// negative errno.
+/// `ssize_t verbena_sysfs_root(char *buffer, size_t size)`: stores the path of the tree; returns
+/// its length, or a negative errno.
 type Root = unsafe extern "C" fn(*mut c_char, usize) -> ssize_t;
-/// `void verbena_sysfs_refresh(const char *path)`: brings a file of the tree, or all below a
-/// directory, up to date.
+/// `void verbena_sysfs_refresh(const char *path)`: updates a file of the tree, or all files below a
+/// directory.
 type Refresh = unsafe extern "C" fn(*const c_char);
 
 // SAFETY: Verbena's own functions have these signatures.
 static ROOT: Function<Root> = unsafe { Function::new(c"verbena_sysfs_root") };
-// SAFETY: as above.
+// SAFETY: Verbena's own function has this signature.
 static REFRESH: Function<Refresh> = unsafe { Function::new(c"verbena_sysfs_refresh") };
 
-/// What a path of ours is called by instead: a path with a final zero.
+/// The replacement of a path: a path with a final zero.
 pub struct Target {
     bytes: [u8; LONGEST],
     length: usize,
-    /// Where the part below the tree begins; 0 for what is not in it.
+    /// Where the part below the tree begins; 0 if it is not in the tree.
     below: usize,
-    /// Opened, it is a channel of the connection manager; every other call is of the node.
+    /// If opened, it is a channel of the connection manager; every other call uses the node.
     pub is_connection_manager: bool,
 }
 
-/// A character device that anybody may open, read and write.
+/// A character device that every user may open, read and write.
 const NODE: &[u8] = b"/dev/null";
 
 impl Target {
@@ -54,17 +54,17 @@ impl Target {
         Some(whole)
     }
 
-    /// The path for the call.
+    /// Returns the path for the call.
     pub fn as_ptr(&self) -> *const c_char {
         self.bytes.as_ptr().cast()
     }
 
-    /// Whether it is in the tree.
+    /// Returns whether it is in the tree.
     pub fn is_of_tree(&self) -> bool {
         self.below > 0
     }
 
-    /// Brings what is there up to date before it is opened. Keeps `errno`.
+    /// Updates the file before it is opened. Preserves `errno`.
     pub fn refresh(&self) {
         if self.is_of_tree() {
             refresh(&self.bytes[self.below..]);
@@ -72,7 +72,7 @@ impl Target {
     }
 }
 
-/// Of a path below the tree that ends with a zero.
+/// Updates the files at a zero-terminated path below the tree.
 fn refresh(below: &[u8]) {
     errno::kept(|| {
         if let Some(refresh) = REFRESH.get() {
@@ -82,13 +82,13 @@ fn refresh(below: &[u8]) {
     });
 }
 
-/// What stands for `path`, or for a pattern of glob(7); `None` sends the call on untouched. Keeps
-/// `errno`.
+/// Returns the replacement for `path`, or for a pattern of glob(7); `None` if the call is to be
+/// passed on unchanged. Preserves `errno`.
 ///
 /// # Safety
-/// `path` is null or a C string.
+/// `path` must be null or a C string.
 pub unsafe fn target(path: *const c_char) -> Option<Target> {
-    // SAFETY: null or a C string, by the caller's promise.
+    // SAFETY: the caller promises null or a C string.
     if !unsafe { may_be_ours(path) } {
         return None;
     }
@@ -116,26 +116,26 @@ pub unsafe fn target(path: *const c_char) -> Option<Target> {
     })
 }
 
-/// Whether the first bytes are those of a path of ours. Every path that the program ever asks for
-/// comes by here, so this looks at two to five bytes, not at the whole string.
+/// Returns whether the first bytes are those of Verbena's paths. Every path of the program is
+/// checked here, so this reads two to five bytes instead of the whole string.
 ///
 /// # Safety
-/// `path` is null or a C string.
+/// `path` must be null or a C string.
 unsafe fn may_be_ours(path: *const c_char) -> bool {
     if path.is_null() {
         return false;
     }
     let starts_with = |prefix: &[u8; 4]| {
         prefix.iter().enumerate().all(|(i, byte)| {
-            // SAFETY: the bytes before this one were equal to the prefix's, so none was the
-            // string's end, and this one is inside.
+            // SAFETY: the bytes before this one equal the prefix's, so they do not end the string,
+            // and this one is inside it.
             unsafe { *path.cast::<u8>().add(i) == *byte }
         })
     };
     starts_with(b"/dev") || starts_with(b"/sys")
 }
 
-/// Asks the kernel, past every interposed function. A pattern's directory is what counts.
+/// Asks the kernel, bypassing interposed functions. For a pattern, its directory is checked.
 fn exists(path: &[u8]) -> bool {
     let is_wild = |byte: &u8| matches!(byte, b'*' | b'?' | b'[');
     let path = match path.iter().position(is_wild) {
@@ -159,25 +159,25 @@ fn exists(path: &[u8]) -> bool {
     }
 }
 
-/// The tree's path, once it is known: written under `MAKING`, read when `LENGTH` is not zero.
+/// The tree's path, once known: written under `MAKING`, read if `LENGTH` is not zero.
 static mut KNOWN: [u8; LONGEST] = [0; LONGEST];
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
-/// The process that asked last: a forked child asks again, for the library then keeps the tree for
-/// it too.
+/// The process that asked last: a child of fork(2) asks again, so that the library keeps the tree
+/// for it too.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 
-/// The path of the tree, if this process has asked for it.
+/// Returns the path of the tree, if this process has asked for it.
 fn known() -> Option<&'static [u8]> {
     match LENGTH.load(Ordering::Acquire) {
         0 => None,
-        // SAFETY: written before `LENGTH` was, and not again.
+        // SAFETY: written before `LENGTH`, and never again.
         length => Some(unsafe { std::slice::from_raw_parts((&raw const KNOWN).cast(), length) }),
     }
 }
 
-/// The path of the tree, in the room given.
+/// Returns the path of the tree, in the given buffer.
 fn copy_root(room: &mut [u8; LONGEST]) -> Option<&[u8]> {
-    // SAFETY: takes nothing.
+    // SAFETY: getpid(2) takes no arguments.
     let process = unsafe { libc::getpid() };
     if ASKED.load(Ordering::Acquire) == process
         && let Some(known) = known()
@@ -194,11 +194,12 @@ fn copy_root(room: &mut [u8; LONGEST]) -> Option<&[u8]> {
     Some(&room[..length])
 }
 
-/// Keeps the path. Of threads that come at once the first does, and all have the same.
+/// Stores the path. Of simultaneous threads the first does it; all have the same path.
 fn note(path: &[u8]) {
     static MAKING: AtomicI32 = AtomicI32::new(0);
     if MAKING.swap(1, Ordering::AcqRel) == 0 {
-        // SAFETY: only here, and only once; the path fits.
+        // SAFETY: only the first caller gets here, once; the path fits, as it comes from a buffer
+        // of this size.
         unsafe {
             let room = (&raw mut KNOWN).cast::<u8>();
             ptr::copy_nonoverlapping(path.as_ptr(), room, path.len());
@@ -207,10 +208,10 @@ fn note(path: &[u8]) {
     }
 }
 
-/// A directory's path as the kernel has it.
+/// Returns the length of a directory's path, as the kernel reports it, in `room`.
 fn path_of(directory: c_int, room: &mut [u8; LONGEST]) -> Option<usize> {
     let length = if directory == libc::AT_FDCWD {
-        // SAFETY: the buffer has this length. With the final zero.
+        // SAFETY: the buffer has this length. The result includes the final zero.
         unsafe { system_call!(libc::SYS_getcwd, room.as_mut_ptr(), LONGEST) - 1 }
     } else {
         let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -243,7 +244,7 @@ fn write_number(number: c_int, room: &mut [u8]) {
     }
 }
 
-/// A program may begin in the tree: a shell went there, and started it.
+/// A program may start in the tree, if a shell changed its directory to it.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = {
@@ -263,11 +264,11 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// Before a relative path is opened: brings what it leads to up to date if `directory` is in the
-/// tree. Keeps `errno`.
+/// Updates the target of a relative path before it is opened, if `directory` is in the tree.
+/// Preserves `errno`.
 ///
 /// # Safety
-/// `path` is null or a C string.
+/// `path` must be null or a C string.
 pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
     let Some(root) = known() else { return };
     if path.is_null() || directory < 0 && directory != libc::AT_FDCWD {
@@ -281,7 +282,7 @@ pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
         let mut room = [0; LONGEST];
         let length = path_of(directory, &mut room)?;
         let below = room[..length].strip_prefix(root)?;
-        // SAFETY: a C string.
+        // SAFETY: not null, so a C string.
         let path = unsafe { CStr::from_ptr(path) }.to_bytes();
         let whole = Target::of(&[below, b"/", path])?;
         refresh(&whole.bytes);
@@ -289,14 +290,14 @@ pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
     });
 }
 
-/// Whether a system call with this path is to be answered by the function of its name. Brings what
-/// a relative path leads to up to date.
+/// Returns whether the function of the same name shall handle a system call with this path. Updates
+/// the target of a relative path.
 ///
 /// # Safety
-/// `path` is null or a C string.
+/// `path` must be null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn verbena_shim_answers(directory: c_int, path: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises null or a C string.
     unsafe {
         if target(path).is_some() {
             return 1;
@@ -306,17 +307,17 @@ pub unsafe extern "C" fn verbena_shim_answers(directory: c_int, path: *const c_c
     0
 }
 
-/// Puts `/sys` in place of the tree's path at the beginning of a path that a call gave, which gets
-/// shorter. Gives the number of bytes it got shorter by.
+/// Replaces the tree's path at the beginning of a path by `/sys`, which shortens it. Returns the
+/// number of bytes removed.
 ///
 /// # Safety
-/// `path` is null or a C string that may be written.
+/// `path` must be null or a C string that may be written.
 pub unsafe fn give_back(path: *mut c_char) -> usize {
     let Some(root) = known() else { return 0 };
     if path.is_null() {
         return 0;
     }
-    // SAFETY: a C string.
+    // SAFETY: not null, so a C string.
     let text = unsafe { CStr::from_ptr(path) }.to_bytes_with_nul();
     let Some(below) = text.strip_prefix(root) else {
         return 0;
@@ -332,7 +333,7 @@ pub unsafe fn give_back(path: *mut c_char) -> usize {
         return 0;
     }
     let length = below.len();
-    // SAFETY: what is written is no longer than what was there; the ranges may overlap.
+    // SAFETY: the result is shorter than the original; the ranges may overlap.
     unsafe {
         ptr::copy(below.as_ptr(), path.cast::<u8>().add(prefix.len()), length);
         ptr::copy_nonoverlapping(prefix.as_ptr(), path.cast(), prefix.len());
@@ -340,14 +341,14 @@ pub unsafe fn give_back(path: *mut c_char) -> usize {
     root.len() - prefix.len()
 }
 
-/// How many devices the adapter has, as it reads it from the environment itself.
+/// Returns the number of devices of the adapter, which reads it from the same environment variable.
 fn devices() -> u8 {
     static DEVICES: AtomicU8 = AtomicU8::new(0);
     let known = DEVICES.load(Ordering::Relaxed);
     if known != 0 {
         return known;
     }
-    // SAFETY: a C string; the result is null or one.
+    // SAFETY: a C string; the result is null or a C string.
     let text = unsafe {
         let value = libc::getenv(c"VERBENA_DEVICES".as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value))

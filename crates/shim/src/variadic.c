@@ -1,7 +1,8 @@
-/* The exported functions that are variadic. They are C because stable Rust cannot define a variadic function, and rustc refuses
-   one of this name with fixed arguments. The mode is read only with O_CREAT or O_TMPFILE, as open(2) says. */
+/* The variadic exported functions. They are C because stable Rust cannot define a variadic function,
+   and rustc refuses one of this name with fixed arguments. As in open(2), the mode is read only with
+   O_CREAT or O_TMPFILE. */
 #define _GNU_SOURCE
-/* With these the header would replace the names that are defined here. */
+/* With these the header would replace the names defined here. */
 #undef _FORTIFY_SOURCE
 #undef _FILE_OFFSET_BITS
 #include <fcntl.h>
@@ -11,7 +12,7 @@
 #undef open64
 #undef openat64
 
-/* In opening.rs. */
+/* Defined in opening.rs. */
 int verbena_shim_open(const char *path, int flags, mode_t mode);
 int verbena_shim_open64(const char *path, int flags, mode_t mode);
 int verbena_shim_openat(int directory, const char *path, int flags, mode_t mode);

@@ -1,5 +1,5 @@
-//! Directories: `opendir`, `scandir`, `glob`, `ftw`; and the calls that give paths back:
-//! `realpath`, `getcwd`. A path that is given back is below `/sys`, as the program asked for it.
+//! Directories: `opendir`, `scandir`, `glob`, `ftw`; and the calls that return paths: `realpath`,
+//! `getcwd`. A returned path is below `/sys`, like the path that the program passed.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -12,16 +12,16 @@ use crate::next::Next;
 use crate::place::LONGEST;
 use crate::tree::{self, Target};
 
-/// What stands for a path that is about to be opened or listed, up to date.
+/// Returns the replacement for a path that is about to be opened or listed, updated.
 ///
 /// # Safety
-/// `path` is null or a C string.
+/// `path` must be null or a C string.
 unsafe fn fresh(path: *const c_char) -> Option<Target> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises null or a C string.
     let target = unsafe { tree::target(path) };
     match &target {
         Some(target) => target.refresh(),
-        // SAFETY: as above.
+        // SAFETY: the caller promises null or a C string.
         None => unsafe { tree::refresh_relative(libc::AT_FDCWD, path) },
     }
     target
@@ -31,10 +31,10 @@ fn path_for(target: &Option<Target>, path: *const c_char) -> *const c_char {
     target.as_ref().map_or(path, Target::as_ptr)
 }
 
-/// As in C, with our directories answered.
+/// The C function, with Verbena's directories redirected.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     type Open = unsafe extern "C" fn(*const c_char) -> *mut DIR;
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
         errno::set(libc::ENOSYS);
         return ptr::null_mut();
     };
-    // SAFETY: the caller's promise about the path.
+    // SAFETY: the caller passes a valid path, as C requires.
     unsafe {
         let target = fresh(path);
         next(path_for(&target, path))
@@ -57,10 +57,11 @@ type Names = *mut *mut *mut dirent64;
 
 macro_rules! scandir_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C, with our directories answered. (On 64-bit systems both have one structure.)
+        /// The C function, with Verbena's directories redirected. (On 64-bit systems both
+        /// structures are the same.)
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, names: Names, filter: Filter, order: Order) -> c_int {
             type Scan = unsafe extern "C" fn(*const c_char, Names, Filter, Order) -> c_int;
@@ -69,7 +70,7 @@ macro_rules! scandir_family {
             let Some(next) = NEXT.get() else {
                 return errno::fail(libc::ENOSYS);
             };
-            // SAFETY: the caller's promise about the arguments.
+            // SAFETY: the caller passes valid arguments, as C requires.
             unsafe {
                 let target = fresh(path);
                 next(path_for(&target, path), names, filter, order)
@@ -85,10 +86,10 @@ scandir_family! {
 
 macro_rules! scandirat_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C, with our directories answered.
+        /// The C function, with Verbena's directories redirected.
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             directory: c_int,
@@ -103,7 +104,7 @@ macro_rules! scandirat_family {
             let Some(next) = NEXT.get() else {
                 return errno::fail(libc::ENOSYS);
             };
-            // SAFETY: the caller's promise about the arguments.
+            // SAFETY: the caller passes valid arguments, as C requires.
             unsafe {
                 let target = fresh(path);
                 next(directory, path_for(&target, path), names, filter, order)
@@ -121,10 +122,10 @@ type Failed = Option<unsafe extern "C" fn(*const c_char, c_int) -> c_int>;
 
 macro_rules! glob_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C, with our directories answered.
+        /// The C function, with Verbena's directories redirected.
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             pattern: *const c_char,
@@ -138,8 +139,8 @@ macro_rules! glob_family {
             let Some(next) = NEXT.get() else {
                 return errno::fail(libc::ENOSYS);
             };
-            // SAFETY: the caller's promise about the arguments; what was found are C strings of its
-            // own.
+            // SAFETY: the caller passes valid arguments, as C requires; the results are C strings
+            // that may be written.
             unsafe {
                 let target = fresh(pattern);
                 let result = next(path_for(&target, pattern), flags, failed, found);
@@ -173,22 +174,22 @@ type Visitor = unsafe extern "C" fn(*const c_char, *const Stat, c_int, *mut Visi
 type Simple = unsafe extern "C" fn(*const c_char, *const Stat, c_int) -> c_int;
 
 thread_local! {
-    /// The program's function, while a tree of ours is walked: C gives it no place to be handed
-    /// along.
+    /// The program's function, while one of Verbena's trees is walked: the C interface has no
+    /// argument for it.
     static VISITOR: Cell<Option<Visitor>> = const { Cell::new(None) };
     static SIMPLE: Cell<Option<Simple>> = const { Cell::new(None) };
 }
 
-/// Calls `visit` with the path that the program knows, and how much shorter it is.
+/// Calls `visit` with the path as the program knows it, and the number of bytes that it is shorter.
 ///
 /// # Safety
-/// `path` is a C string.
+/// `path` must be a C string.
 unsafe fn known_as(
     path: *const c_char,
     visit: impl FnOnce(*const c_char, usize) -> c_int,
 ) -> c_int {
     let mut room = [0 as c_char; LONGEST];
-    // SAFETY: a C string, copied into room for it.
+    // SAFETY: the caller promises a C string; it is copied into a buffer that is large enough.
     unsafe {
         let text = CStr::from_ptr(path).to_bytes_with_nul();
         if text.len() > LONGEST {
@@ -209,7 +210,7 @@ unsafe extern "C" fn visit(
     let Some(visitor) = VISITOR.get() else {
         return -1;
     };
-    // SAFETY: what the C library gives.
+    // SAFETY: the C library passes valid pointers.
     unsafe {
         known_as(path, |path, shorter| {
             let mut known = *at;
@@ -223,16 +224,16 @@ unsafe extern "C" fn visit_simply(path: *const c_char, status: *const Stat, kind
     let Some(visitor) = SIMPLE.get() else {
         return -1;
     };
-    // SAFETY: what the C library gives.
+    // SAFETY: the C library passes valid pointers.
     unsafe { known_as(path, |path, _| visitor(path, status, kind)) }
 }
 
 macro_rules! nftw_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C, with our directories answered.
+        /// The C function, with Verbena's directories redirected.
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             path: *const c_char,
@@ -246,7 +247,7 @@ macro_rules! nftw_family {
             let Some(next) = NEXT.get() else {
                 return errno::fail(libc::ENOSYS);
             };
-            // SAFETY: the caller's promise about the arguments.
+            // SAFETY: the caller passes valid arguments, as C requires.
             unsafe {
                 match fresh(path) {
                     None => next(path, visitor, descriptors, flags),
@@ -269,10 +270,10 @@ nftw_family! {
 
 macro_rules! ftw_family {
     ($($name:ident, $symbol:literal;)*) => {$(
-        /// As in C, with our directories answered.
+        /// The C function, with Verbena's directories redirected.
         ///
         /// # Safety
-        /// As the C function.
+        /// That of the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(path: *const c_char, visitor: Option<Simple>, descriptors: c_int) -> c_int {
             type Walk = unsafe extern "C" fn(*const c_char, Option<Simple>, c_int) -> c_int;
@@ -281,7 +282,7 @@ macro_rules! ftw_family {
             let Some(next) = NEXT.get() else {
                 return errno::fail(libc::ENOSYS);
             };
-            // SAFETY: the caller's promise about the arguments.
+            // SAFETY: the caller passes valid arguments, as C requires.
             unsafe {
                 match fresh(path) {
                     None => next(path, visitor, descriptors),
@@ -302,31 +303,31 @@ ftw_family! {
     ftw64, c"ftw64";
 }
 
-/// Whether a path begins in the working directory, which may be in the tree. The library that keeps
-/// the tree asks for absolute paths in it, and gets those.
+/// Returns whether a path is relative to the working directory, which may be in the tree. The
+/// library that owns the tree uses absolute paths in it, and gets those.
 ///
 /// # Safety
-/// `path` is null or a C string.
+/// `path` must be null or a C string.
 unsafe fn is_relative(path: *const c_char) -> bool {
     // SAFETY: not null, so a C string.
     !path.is_null() && unsafe { *path } != b'/' as c_char
 }
 
-/// As in C, with our paths answered.
+/// The C function, with Verbena's paths redirected.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char {
     type Resolve = unsafe extern "C" fn(*const c_char, *mut c_char) -> *mut c_char;
     // SAFETY: this name has this signature in every C library. glibc has a second version of it,
-    // for programs that were built before 2.3, which takes no null; this is the newer.
+    // for programs built before 2.3, which does not accept null; dlsym finds the newer one.
     static NEXT: Next<Resolve> = unsafe { Next::new(c"realpath") };
     let Some(next) = NEXT.get() else {
         errno::set(libc::ENOSYS);
         return ptr::null_mut();
     };
-    // SAFETY: the caller's promise about the arguments.
+    // SAFETY: the caller passes valid arguments, as C requires.
     unsafe {
         let target = tree::target(path);
         let result = next(path_for(&target, path), resolved);
@@ -337,10 +338,10 @@ pub unsafe extern "C" fn realpath(path: *const c_char, resolved: *mut c_char) ->
     }
 }
 
-/// As in C, with our paths answered.
+/// The C function, with Verbena's paths redirected.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __realpath_chk(
     path: *const c_char,
@@ -350,7 +351,7 @@ pub unsafe extern "C" fn __realpath_chk(
     type Resolve = unsafe extern "C" fn(*const c_char, *mut c_char, size_t) -> *mut c_char;
     // SAFETY: this name has this signature in every C library that has it.
     static NEXT: Next<Resolve> = unsafe { Next::new(c"__realpath_chk") };
-    // SAFETY: the caller's promise about the arguments.
+    // SAFETY: the caller passes valid arguments, as C requires.
     unsafe {
         let Some(next) = NEXT.get() else {
             return realpath(path, resolved);
@@ -364,20 +365,20 @@ pub unsafe extern "C" fn __realpath_chk(
     }
 }
 
-/// As in C, with our paths answered.
+/// The C function, with Verbena's paths redirected.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn canonicalize_file_name(path: *const c_char) -> *mut c_char {
-    // SAFETY: the same promise.
+    // SAFETY: the caller passes a valid path, as C requires.
     unsafe { realpath(path, ptr::null_mut()) }
 }
 
-/// As in C, with our paths answered.
+/// The C function, with Verbena's paths redirected.
 ///
 /// # Safety
-/// As the C function.
+/// That of the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getcwd(buffer: *mut c_char, size: size_t) -> *mut c_char {
     type Get = unsafe extern "C" fn(*mut c_char, size_t) -> *mut c_char;
@@ -387,7 +388,7 @@ pub unsafe extern "C" fn getcwd(buffer: *mut c_char, size: size_t) -> *mut c_cha
         errno::set(libc::ENOSYS);
         return ptr::null_mut();
     };
-    // SAFETY: the caller's promise about the arguments.
+    // SAFETY: the caller passes valid arguments, as C requires.
     unsafe {
         let result = next(buffer, size);
         tree::give_back(result);

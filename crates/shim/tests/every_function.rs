@@ -1,4 +1,4 @@
-//! Every function that the shim exports, called by a C program that has it preloaded.
+//! Tests every function that the shim exports, in a preloaded C program.
 
 use std::env;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What a run needs: the shim, the program, and a directory with a library that plays the device.
+/// Files of a run: the shim, the program, and the directory of a fake libibverbs.
 struct Setup {
     shim: PathBuf,
     program: PathBuf,
@@ -21,7 +21,7 @@ fn setup() -> &'static Setup {
         let library_directory = place.join("lib");
         fs::create_dir_all(&library_directory).unwrap();
         let program = place.join("paths");
-        // It sends what asks for libibverbs to the library beside itself.
+        // The shim redirects libibverbs to the library in its own directory.
         let beside = library_directory.join("libverbena_shim.so");
         fs::copy(shim(), &beside).unwrap();
         let library = library_directory.join("libibverbs.so.1");
@@ -46,7 +46,7 @@ fn compile(source: &Path, flags: &[&str], result: &Path) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Cargo builds no static library for a test, so the test asks for it and links it as for users.
+/// Cargo builds no static library for a test, so the test builds it and links it as for users.
 fn shim() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     run(Command::new(env!("CARGO"))
@@ -83,7 +83,7 @@ macro_rules! functions {
             check($name);
         })*
 
-        /// The functions that a test above covers.
+        /// Functions covered by a test.
         const TESTED: &[&str] = &[$($name),*];
     };
 }
@@ -187,7 +187,7 @@ fn no_function_is_exported_untested() {
     let mut exported: Vec<&str> = listing
         .lines()
         .filter_map(|line| line.split(' ').next())
-        // libibverbs by other names: tests/launcher.
+        // Names of libibverbs are tested by tests/launcher.
         .filter(|name| !name.contains("ibv_") && !matches!(*name, "dlopen" | "dlmopen"))
         .collect();
     let mut tested = TESTED.to_vec();

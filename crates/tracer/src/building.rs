@@ -1,4 +1,5 @@
-//! Building work requests: ibv_wr_start(3), the requests, ibv_wr_complete. One line a batch, told at its end.
+//! Traces the building of work requests: ibv_wr_start(3), the requests, ibv_wr_complete. One record
+//! per batch, at its end.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -14,7 +15,7 @@ use crate::state::STATE;
 use crate::text::{length, list, name, places};
 use crate::words;
 
-/// What a thread builds. The interface binds a batch to the thread that began it.
+/// The batch that a thread builds. The interface binds a batch to the thread that began it.
 #[derive(Default)]
 struct Batch {
     requests: Vec<String>,
@@ -32,12 +33,13 @@ fn batch<R>(change: impl FnOnce(&mut Batch) -> R) -> R {
 /// Puts the tracer's functions into the table of a queue pair.
 ///
 /// # Safety
-/// Null, or the extended form of a queue pair to which nobody posts yet.
+/// `qp` must be null, or the extended form of a queue pair that is not in use yet.
 pub unsafe fn replace(qp: *mut ibv_qp_ex) {
     if qp.is_null() || !crate::listener::listens() {
         return;
     }
-    // SAFETY: by the caller's promise. Slots newer than the library's structure are not looked at.
+    // SAFETY: not null, and the caller promises exclusive use. Slots that the library's structure
+    // lacks are not accessed.
     let table = unsafe { &mut *qp };
     if !STATE.lock().replaced.add_builder(qp, *table) {
         return;
@@ -52,27 +54,27 @@ pub unsafe fn replace(qp: *mut ibv_qp_ex) {
         wr_set_sge_list wr_start wr_complete wr_abort);
 }
 
-/// The real function of a slot, if the queue pair has one.
+/// Returns the real function of a slot, if the queue pair has one.
 fn real<F: Copy>(qp: *mut ibv_qp_ex, slot: impl Fn(&ibv_qp_ex) -> Option<F>) -> Option<F> {
     STATE.lock().replaced.builder(qp).and_then(slot)
 }
 
-/// Functions that begin a request, or add to one: what is noted, then the real one.
+/// Functions that begin a request or add to one: they note it and call the real function.
 macro_rules! noted {
     ($($slot:ident($qp:ident $(, $argument:ident: $type:ty)*) $note:block)*) => {$(
         unsafe extern "C" fn $slot($qp: *mut ibv_qp_ex $(, $argument: $type)*) {
             $note
             if let Some(real) = real($qp, |table| table.$slot) {
-                // SAFETY: the program's own call, passed on.
+                // SAFETY: the program's call, with its own arguments.
                 unsafe { real($qp $(, $argument)*) }
             }
         }
     )*};
 }
 
-/// A request begins.
+/// Begins a request.
 fn begin(qp: *mut ibv_qp_ex, opcode: ibv_wr_opcode, words: &str) {
-    // SAFETY: the program's queue pair, in which it set these before.
+    // SAFETY: the program's queue pair, whose `wr_id` and `wr_flags` it has set before the call.
     let (id, flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
     let mut text = format!("wr_id={id:#x}, {}{words}", words::request(opcode));
     if flags != 0 {
@@ -81,7 +83,7 @@ fn begin(qp: *mut ibv_qp_ex, opcode: ibv_wr_opcode, words: &str) {
     batch(|batch| batch.requests.push(text));
 }
 
-/// Something is added to the request that began last.
+/// Adds to the last request.
 fn add(words: &str, bytes: u64) {
     batch(|batch| {
         batch.bytes += bytes;
@@ -132,7 +134,7 @@ noted! {
         begin(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, &format!("{}, add={add:#x}", remote(address, rkey)));
     }
     wr_bind_mw(qp, mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) {
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let info_words = unsafe { info.as_ref() }.map_or("NULL".into(), bound);
         begin(qp, IBV_WR_BIND_MW, &format!(", {}, rkey={rkey:#x}, {info_words}", name(Kind::Mw, mw)));
     }
@@ -148,7 +150,7 @@ noted! {
     wr_set_inline_data_list(qp, count: usize, buffers: *const ibv_data_buf) {
         let buffers = match buffers.is_null() {
             true => &[],
-            // SAFETY: as many as the program says.
+            // SAFETY: the program passes a valid array of this length.
             false => unsafe { slice::from_raw_parts(buffers, count) },
         };
         let bytes = buffers.iter().map(|one| one.length as u64).sum();
@@ -161,7 +163,7 @@ noted! {
     wr_set_sge_list(qp, count: usize, sges: *const ibv_sge) {
         let sges = match sges.is_null() {
             true => &[],
-            // SAFETY: as many as the program says.
+            // SAFETY: the program passes a valid array of this length.
             false => unsafe { slice::from_raw_parts(sges, count) },
         };
         add(&format!(", {}", places(sges)), length(sges));
@@ -175,7 +177,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let batch = batch(std::mem::take);
     call(
         "ibv_wr_complete",
-        // SAFETY: the program's own call, passed on.
+        // SAFETY: the program's call, with its own arguments.
         || unsafe { real(qp) },
         |result, told| {
             told.errno_value(result);

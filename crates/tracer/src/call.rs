@@ -1,4 +1,4 @@
-//! One call: made, timed, and told.
+//! Makes one call of the program, measures its time and sends its record.
 
 use std::fmt::Display;
 
@@ -8,12 +8,12 @@ use crate::record::{Idle, Record};
 use crate::state::STATE;
 use crate::{listener, text, words};
 
-/// What is told of a call, filled by whoever knows its arguments.
+/// The details of a call, filled in by the function that knows its arguments.
 #[derive(Default)]
 pub struct Told {
-    /// Its arguments, as text.
+    /// Arguments, as text.
     pub arguments: String,
-    /// Bytes that it moved or asked to move.
+    /// Bytes that it moved or was asked to move.
     pub bytes: u64,
     result: String,
     errno: i32,
@@ -21,17 +21,17 @@ pub struct Told {
 }
 
 impl Told {
-    /// A call that gives 0, or the value of `errno`.
+    /// Sets the result of a call that returns 0 or the value of `errno`.
     pub fn errno_value(&mut self, result: libc::c_int) {
         match result {
             0 => self.result = "0".into(),
-            // Some libraries give it with the other sign, and some -1.
+            // Some libraries return it negated, and some return -1.
             -1 => self.failed(errno()),
             error => self.failed(error.abs()),
         }
     }
 
-    /// A call that gives 0 or a number, or -1 and `errno`.
+    /// Sets the result of a call that returns 0 or a number, or -1 and `errno`.
     pub fn minus_one(&mut self, result: libc::c_int) {
         match result {
             -1 => self.failed(errno()),
@@ -39,7 +39,7 @@ impl Told {
         }
     }
 
-    /// A call that makes an object, or gives NULL and `errno`.
+    /// Sets the result of a call that returns a new object, or NULL and `errno`.
     pub fn object<T>(&mut self, kind: Kind, object: *const T) {
         match object.is_null() {
             true => self.failed(errno()),
@@ -47,23 +47,23 @@ impl Told {
         }
     }
 
-    /// What it gave, in words.
+    /// Sets the result, as text.
     pub fn gave(&mut self, result: impl Display) {
         self.result = result.to_string();
     }
 
-    /// More of what it gave.
+    /// Appends to the result.
     pub fn with(&mut self, more: impl Display) {
         self.result.push(' ');
         self.result.push_str(&more.to_string());
     }
 
-    /// Whether it succeeded, as far as was said.
+    /// Returns whether no error was set.
     pub fn succeeded(&self) -> bool {
         self.errno == 0
     }
 
-    /// It looked, and found nothing: many of these are told as one.
+    /// Marks the call as a poll that found nothing: several of these share one record.
     pub fn found_nothing(&mut self) {
         self.idle = true;
     }
@@ -74,7 +74,7 @@ impl Told {
     }
 }
 
-/// Arguments as text: `arguments!(told, "{}, {}", a, b)`.
+/// Sets the arguments: `arguments!(told, "{}, {}", a, b)`.
 macro_rules! arguments {
     ($told:expr, $($format:tt)*) => {
         $told.arguments = format!($($format)*)
@@ -82,9 +82,9 @@ macro_rules! arguments {
 }
 pub(crate) use arguments;
 
-/// Makes a call and tells it.
+/// Makes a call and sends its record.
 ///
-/// `describe` sees what it returned, and `errno` as the call left it.
+/// `describe` gets the return value, and `errno` as the call has left it.
 pub fn call<R: Copy>(
     name: &'static str,
     make: impl FnOnce() -> R,
@@ -117,7 +117,7 @@ pub fn call<R: Copy>(
     result
 }
 
-/// Tells what was gathered before, and this, unless it is gathered too.
+/// Sends the collected polls and this record, unless it is collected too.
 fn tell(record: Record, idle: bool) {
     let mut state = STATE.lock();
     let record = match (&mut state.idle, idle) {
@@ -136,12 +136,12 @@ fn tell(record: Record, idle: bool) {
             state.idle = Some(Idle { record });
             at_the_end();
         }
-        // Under the lock, so that what is told has the order in which it happened.
+        // Under the lock, so that records are sent in the order of the calls.
         false => listener::tell(&record.encode()),
     }
 }
 
-/// Has what is gathered told when the process ends.
+/// Has the collected polls sent when the process exits.
 fn at_the_end() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     extern "C" fn end() {
@@ -149,7 +149,7 @@ fn at_the_end() {
             listener::tell(&idle.record.encode());
         }
     }
-    // SAFETY: a function that lives as long as the process.
+    // SAFETY: the function lives as long as the process.
     ONCE.call_once(|| unsafe {
         libc::atexit(end);
     });
@@ -160,7 +160,7 @@ fn now() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: writable for the call, and every Linux has this clock.
+    // SAFETY: `time` is writable, and every Linux has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -171,11 +171,11 @@ fn errno() -> i32 {
 }
 
 fn set_errno(value: i32) {
-    // SAFETY: as above.
+    // SAFETY: the C library returns a valid pointer to the calling thread's `errno`.
     unsafe { *libc::__errno_location() = value }
 }
 
-/// Exported functions that are told: signature, then what is told of them.
+/// Defines exported functions: their signature, then the code that describes the call.
 macro_rules! verbs {
     ($($(#[$doc:meta])* fn $verb:ident($($argument:ident: $type:ty),*) -> $returns:ty
         |$result:ident, $told:ident| $describe:block)*) => {$(
@@ -183,27 +183,27 @@ macro_rules! verbs {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $verb($($argument: $type),*) -> $returns {
             let real = crate::real::real!($verb: unsafe extern "C" fn($($type),*) -> $returns);
-            // SAFETY: the program's own call, passed on.
+            // SAFETY: the program's call, with its own arguments.
             crate::call::call(stringify!($verb), || unsafe { real($($argument),*) }, |$result, $told| $describe)
         }
     )*};
 }
 pub(crate) use verbs;
 
-/// Exported functions that end an object and give 0 or the value of `errno`.
+/// Defines exported functions that destroy an object and return 0 or the value of `errno`.
 macro_rules! ends {
     ($(fn $verb:ident($object:ident: *mut $type:ty) of $kind:expr)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $verb($object: *mut $type) -> libc::c_int {
             let real = crate::real::real!($verb: unsafe extern "C" fn(*mut $type) -> libc::c_int);
-            // SAFETY: the program's own call, passed on.
+            // SAFETY: the program's call, with its own arguments.
             crate::call::end(stringify!($verb), $kind, $object, || unsafe { real($object) })
         }
     )*};
 }
 pub(crate) use ends;
 
-/// A call that ends an object.
+/// Makes a call that destroys an object.
 pub fn end<T>(
     verb: &'static str,
     kind: Kind,

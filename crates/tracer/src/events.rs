@@ -18,7 +18,7 @@ verbs! {
     |result, told| {
         told.minus_one(result);
         if told.succeeded() && !cq.is_null() {
-            // SAFETY: filled by the call.
+            // SAFETY: the call succeeded and has filled it.
             told.with(name(Kind::Cq, unsafe { *cq }));
         }
         let _ = context;
@@ -28,7 +28,7 @@ verbs! {
     fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int |result, told| {
         told.minus_one(result);
         if told.succeeded() && !event.is_null() {
-            // SAFETY: filled by the call.
+            // SAFETY: the call succeeded and has filled it.
             happened(told, unsafe { &*event });
         }
         arguments!(told, "{}", name(Kind::Context, context));
@@ -39,10 +39,10 @@ ends! {
     fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) of Kind::Channel
 }
 
-/// Says what happened, and to whom.
+/// Appends the type of an event and the object it is about.
 fn happened(told: &mut Told, event: &ibv_async_event) {
     told.with(words::event(event.event_type));
-    // SAFETY: which member holds follows from the type (ibv_get_async_event(3)).
+    // SAFETY: the type determines the valid member (ibv_get_async_event(3)).
     unsafe {
         match event.event_type {
             IBV_EVENT_CQ_ERR => told.with(name(Kind::Cq, event.element.cq)),
@@ -63,7 +63,7 @@ macro_rules! acknowledged {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $verb($($argument: $type),*) {
             let real = crate::real::real!($verb: unsafe extern "C" fn($($type),*));
-            // SAFETY: the program's own call, passed on.
+            // SAFETY: the program's call, with its own arguments.
             crate::call::call(stringify!($verb), || unsafe { real($($argument),*) }, |(), $told| $describe);
         }
     )*};
@@ -75,7 +75,7 @@ acknowledged! {
     }
 
     ibv_ack_async_event(event: *mut ibv_async_event) |told| {
-        // SAFETY: null, or what the program got.
+        // SAFETY: null, or an event that the program got from the library.
         let kind = unsafe { event.as_ref() }.map_or("NULL".into(), |event| words::event(event.event_type).to_string());
         arguments!(told, "{kind}");
     }

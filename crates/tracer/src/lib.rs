@@ -1,16 +1,18 @@
-//! The tracer: tells the verbs calls of a program, with their arguments, results and times.
+//! The tracer: records the verbs calls of a program, with their arguments, results and times.
 //!
-//! It is preloaded (`verbena trace`) and stands in front of whichever `libibverbs.so.1` the program uses, the adapter's or
-//! the system's. So it works on hardware too, as long as the program goes through the library: what posts to an adapter's
-//! registers by itself (UCX' `rc_mlx5`) is not seen.
+//! It is preloaded (`verbena trace`) and interposes on the `libibverbs.so.1` that the program uses,
+//! Verbena's or the system's. So it works on hardware too, as long as the program calls the
+//! library: direct accesses to an adapter's registers (UCX' `rc_mlx5`) are not visible.
 //!
-//! **How.** Exported functions are those of the library, by name ([`objects`], [`memory`], [`queues`], [`events`]): each
-//! calls the real one and tells ([`call`]). What programs reach through tables of function pointers is put in their place
-//! when the object is made ([`replaced`]): the slots of an open device ([`slots`]), the building of work requests
+//! **Mechanism.** The exported functions have the library's names ([`objects`], [`memory`],
+//! [`queues`], [`events`]): each calls the real one and sends a record ([`call`]). Functions that
+//! programs reach through tables of function pointers are replaced when the object is created
+//! ([`replaced`]): the slots of an open device ([`slots`]), the building of work requests
 //! ([`building`]), and the reading of completions ([`reading`]).
 //!
-//! **Contract.** A call returns what the real one returned, with its `errno`. Nothing is changed, delayed or lost, but for the
-//! time that the telling takes; where nobody listens ([`listener`]), nothing is told. The format is in [`record`].
+//! **Contract.** A call returns the real one's result, with its `errno`. Nothing is changed or
+//! lost; the only delay is the time for sending the record. Without a listener ([`listener`])
+//! nothing is recorded. [`record`] has the format.
 
 mod building;
 mod call;

@@ -1,17 +1,18 @@
-//! Who is told: the datagram socket that VERBENA_TRACE names, bound by `verbena trace`.
+//! The receiver of the records: the datagram socket that VERBENA_TRACE names, bound by `verbena
+//! trace`.
 
 use std::env;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Names the socket.
+/// The environment variable with the socket's path.
 const VARIABLE: &str = "VERBENA_TRACE";
 
 struct Listener {
     descriptor: libc::c_int,
     address: libc::sockaddr_un,
-    /// Nobody listens any more.
+    /// Whether sending has failed, so that no more is sent.
     gone: AtomicBool,
 }
 
@@ -20,12 +21,12 @@ fn listener() -> Option<&'static Listener> {
     LISTENER.get_or_init(Listener::named).as_ref()
 }
 
-/// Whether somebody is told.
+/// Returns whether records are received.
 pub fn listens() -> bool {
     listener().is_some_and(|listener| !listener.gone.load(Ordering::Relaxed))
 }
 
-/// Tells. It waits while the other has not read what came before, so that nothing is lost.
+/// Sends a record. Blocks while the receiver's buffer is full, so that no record is lost.
 pub fn tell(text: &str) {
     if let Some(listener) = listener() {
         listener.send(text.as_bytes());
@@ -46,7 +47,7 @@ impl Listener {
         for (to, from) in address.sun_path.iter_mut().zip(bytes) {
             *to = *from as libc::c_char;
         }
-        // SAFETY: no pointers.
+        // SAFETY: socket(2) takes no pointers.
         let descriptor =
             unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
         (descriptor >= 0).then_some(Listener {
@@ -58,8 +59,9 @@ impl Listener {
 
     fn send(&self, bytes: &[u8]) {
         while !self.gone.load(Ordering::Relaxed) {
-            // SAFETY: buffer and address are valid for their lengths. A socket that the program closed, and whatever has
-            // its number now, refuses or takes one datagram to an address of its own: the address is given with each.
+            // SAFETY: buffer and address are valid for their lengths. If the program has closed the
+            // socket, another file with its number refuses the call, or sends one datagram to the
+            // address given here.
             let sent = unsafe {
                 libc::sendto(
                     self.descriptor,
@@ -75,7 +77,7 @@ impl Listener {
             }
             match std::io::Error::last_os_error().raw_os_error() {
                 Some(libc::EINTR) => {}
-                // A moment's want of memory for the datagram.
+                // The system is short of memory for the datagram for a moment.
                 Some(libc::ENOBUFS | libc::EAGAIN) => std::thread::yield_now(),
                 _ => self.gone.store(true, Ordering::Relaxed),
             }

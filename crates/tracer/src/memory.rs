@@ -44,7 +44,7 @@ verbs! {
     fn ibv_rereg_mr(mr: *mut ibv_mr, flags: c_int, pd: *mut ibv_pd, address: *mut c_void, length: size_t, access: c_int)
         -> c_int
     |result, told| {
-        // Its own error codes are negative, and `errno` says more.
+        // This verb's error codes are negative, and `errno` is more precise.
         told.minus_one(result.max(-1));
         arguments!(told, "{}, {}", name(Kind::Mr, mr), words::rereg(flags));
         if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
@@ -64,10 +64,10 @@ ends! {
     fn ibv_dereg_mr(mr: *mut ibv_mr) of Kind::Mr
 }
 
-/// A region that was made, with its keys.
+/// Describes a new region, with its keys.
 pub fn region(told: &mut Told, mr: *mut ibv_mr, length: size_t) {
     told.object(Kind::Mr, mr);
-    // SAFETY: null, or just made.
+    // SAFETY: null, or a valid object that the call has created.
     if let Some(mr) = unsafe { mr.as_ref() } {
         told.bytes = length as u64;
         told.with(format_args!("{{lkey={:#x}, rkey={:#x}}}", mr.lkey, mr.rkey));

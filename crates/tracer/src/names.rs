@@ -1,9 +1,10 @@
-//! Names of objects: `qp1`, `cq2`, in the order of their making, because pointers are hard to read and differ from run to run.
+//! Names of objects: `qp1`, `cq2`, in the order of their creation, as pointers are hard to read and
+//! differ between runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What an object is.
+/// The type of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Context,
@@ -39,12 +40,12 @@ impl Kind {
     }
 }
 
-/// What an object is called.
+/// The name of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name {
     /// No object.
     Null,
-    /// One of a kind, by its number.
+    /// An object's type and number.
     Object(Kind, u32),
 }
 
@@ -57,7 +58,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// The names given.
+/// The names in use.
 #[derive(Debug)]
 pub struct Names {
     given: BTreeMap<(Kind, usize), u32>,
@@ -65,7 +66,6 @@ pub struct Names {
 }
 
 impl Names {
-    /// None.
     pub const fn new() -> Self {
         Names {
             given: BTreeMap::new(),
@@ -73,8 +73,8 @@ impl Names {
         }
     }
 
-    /// The name of an object at this address. One that is seen for the first time is named then: the program may have made
-    /// it in a way that the tracer does not know.
+    /// Returns the name of the object at an address. An unknown object gets a name, as the program
+    /// may have created it in a way that the tracer does not know.
     pub fn of(&mut self, kind: Kind, address: usize) -> Name {
         if address == 0 {
             return Name::Null;
@@ -88,14 +88,15 @@ impl Names {
         Name::Object(kind, *number)
     }
 
-    /// The name of an object that is about to go: what is made at its address later gets another one.
+    /// Removes the name of an object that is about to be destroyed, so that the next one at its
+    /// address gets another.
     pub fn take(&mut self, kind: Kind, address: usize) -> Name {
         let name = self.of(kind, address);
         self.given.remove(&(kind, address));
         name
     }
 
-    /// It did not go.
+    /// Restores the name of an object whose destruction failed.
     pub fn give_back(&mut self, address: usize, name: Name) {
         if let Name::Object(kind, number) = name {
             self.given.insert((kind, address), number);

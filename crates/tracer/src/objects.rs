@@ -1,4 +1,4 @@
-//! Devices, protection domains, address handles and what is asked of them.
+//! Devices, protection domains, address handles and queries.
 
 use std::slice;
 
@@ -16,12 +16,12 @@ verbs! {
     fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device |list, told| {
         told.minus_one(if list.is_null() { -1 } else { 0 });
         if !list.is_null() {
-            // SAFETY: an array of devices that ends with null.
+            // SAFETY: the library returns an array of devices that ends with null.
             let devices = unsafe {
                 let length = (0..).take_while(|&at| !(*list.add(at)).is_null()).count();
                 slice::from_raw_parts(list, length)
             };
-            // SAFETY: devices of the list.
+            // SAFETY: devices of the list have a zero-terminated name.
             let names = devices.iter().map(|device| unsafe { string((**device).name.as_ptr()) });
             told.gave(text::list(names));
         }
@@ -31,7 +31,7 @@ verbs! {
     fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int |result, told| {
         told.errno_value(result);
         if told.succeeded() && !attr.is_null() {
-            // SAFETY: filled by the call.
+            // SAFETY: the call succeeded and has filled it.
             let attr = unsafe { &*attr };
             told.with(format_args!(
                 "{{ports={}, max_qp={}, max_qp_wr={}, max_cqe={}, max_mr_size={:#x}}}",
@@ -44,7 +44,7 @@ verbs! {
     fn ibv_query_gid(context: *mut ibv_context, port: u8, index: c_int, gid: *mut ibv_gid) -> c_int |result, told| {
         told.minus_one(result);
         if told.succeeded() && !gid.is_null() {
-            // SAFETY: filled by the call.
+            // SAFETY: the call succeeded and has filled it.
             told.with(format_args!("{:?}", unsafe { *gid }));
         }
         arguments!(told, "{}, port={port}, index={index}", name(Kind::Context, context));
@@ -53,7 +53,7 @@ verbs! {
     fn ibv_query_pkey(context: *mut ibv_context, port: u8, index: c_int, pkey: *mut u16) -> c_int |result, told| {
         told.minus_one(result);
         if told.succeeded() && !pkey.is_null() {
-            // SAFETY: filled by the call.
+            // SAFETY: the call succeeded and has filled it.
             told.with(format_args!("{:#06x}", u16::from_be(unsafe { *pkey })));
         }
         arguments!(told, "{}, port={port}, index={index}", name(Kind::Context, context));
@@ -66,14 +66,14 @@ verbs! {
 
     fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah |ah, told| {
         told.object(Kind::Ah, ah);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let path = unsafe { attr.as_ref() }.map_or("NULL".into(), text::path);
         arguments!(told, "{}, {path}", name(Kind::Pd, pd));
     }
 
     fn ibv_create_ah_from_wc(pd: *mut ibv_pd, wc: *mut ibv_wc, grh: *mut ibv_grh, port: u8) -> *mut ibv_ah |ah, told| {
         told.object(Kind::Ah, ah);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let wc = unsafe { wc.as_ref() }.map_or("NULL".into(), text::completion);
         let grh = if grh.is_null() { "NULL" } else { "grh" };
         arguments!(told, "{}, {wc}, {grh}, port={port}", name(Kind::Pd, pd));
@@ -96,39 +96,39 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
     let real = real!(ibv_open_device: Open);
     // SAFETY: null, or a device of the library's list.
     let called = match unsafe { device.as_ref() } {
-        // SAFETY: a string of the library's.
+        // SAFETY: the library's devices have a zero-terminated name.
         Some(device) => unsafe { string(device.name.as_ptr()) }.to_string(),
         None => "NULL".into(),
     };
     let context = call(
         "ibv_open_device",
-        // SAFETY: the program's own call, passed on.
+        // SAFETY: the program's call, with its own arguments.
         || unsafe { real(device) },
         |context, told| {
             told.object(Kind::Context, context);
             arguments!(told, "{called}");
         },
     );
-    // SAFETY: null or an open device, of which nobody else knows yet.
+    // SAFETY: null, or a device that was just opened, so nothing else uses it yet.
     unsafe { slots::replace(context) };
     context
 }
 
-/// Opens the device that another context stands for.
+/// Opens the device of another context, and puts the tracer's functions into its table.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_import_device(descriptor: c_int) -> *mut ibv_context {
     type Import = unsafe extern "C" fn(c_int) -> *mut ibv_context;
     let real = real!(ibv_import_device: Import);
     let context = call(
         "ibv_import_device",
-        // SAFETY: the program's own call, passed on.
+        // SAFETY: the program's call, with its own arguments.
         || unsafe { real(descriptor) },
         |context, told| {
             told.object(Kind::Context, context);
             arguments!(told, "fd {descriptor}");
         },
     );
-    // SAFETY: null or an open device, of which nobody else knows yet.
+    // SAFETY: null, or a device that was just opened, so nothing else uses it yet.
     unsafe { slots::replace(context) };
     context
 }
@@ -139,11 +139,11 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     type Close = unsafe extern "C" fn(*mut ibv_context) -> c_int;
     let real = real!(ibv_close_device: Close);
     let called = STATE.lock().names.take(Kind::Context, context.addr());
-    // While it is closed the next device may be opened at its address.
+    // Before the call: the next device may be opened at this address as soon as this one is closed.
     STATE.lock().replaced.remove_context(context);
     call(
         "ibv_close_device",
-        // SAFETY: the program's own call, passed on.
+        // SAFETY: the program's call, with its own arguments.
         || unsafe { real(context) },
         |result, told| {
             told.minus_one(result);
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     )
 }
 
-/// The words of a port's state, for the slot of `ibv_query_port`.
+/// Describes a port's attributes, for the slot of `ibv_query_port`.
 pub fn port(attr: &ibv_port_attr) -> String {
     format!(
         "{{state={}, active_mtu={}, lid={:#x}, gid_tbl_len={}}}",

@@ -1,4 +1,4 @@
-//! Completion queues, shared receive queues, queue pairs: made, changed, asked, ended.
+//! Completion queues, shared receive queues and queue pairs.
 
 use libc::{c_int, c_void};
 use verbena_abi::*;
@@ -30,14 +30,14 @@ verbs! {
 
     fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq |srq, told| {
         told.object(Kind::Srq, srq);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let words = unsafe { attr.as_ref() }.map_or("NULL".into(), |init| attributes(&init.attr));
         arguments!(told, "{}, {words}", name(Kind::Pd, pd));
     }
 
     fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int |result, told| {
         told.errno_value(result);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let attr = unsafe { attr.as_ref() }.copied().unwrap_or_default();
         let mut changes = String::new();
         if mask & IBV_SRQ_MAX_WR != 0 {
@@ -52,7 +52,7 @@ verbs! {
     fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int |result, told| {
         told.errno_value(result);
         if told.succeeded() && !attr.is_null() {
-            // SAFETY: filled by the call.
+            // SAFETY: the call succeeded and has filled it.
             told.with(attributes(unsafe { &*attr }));
         }
         arguments!(told, "{}", name(Kind::Srq, srq));
@@ -60,14 +60,14 @@ verbs! {
 
     fn ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp |qp, told| {
         queue_pair(told, qp);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let init = unsafe { init.as_ref() }.map_or("NULL".into(), initial);
         arguments!(told, "{}, {init}", name(Kind::Pd, pd));
     }
 
     fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int |result, told| {
         told.errno_value(result);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let attr = unsafe { attr.as_ref() }.map_or("NULL".into(), |attr| text::qp_attributes(attr, mask));
         arguments!(told, "{}, {attr}", name(Kind::Qp, qp));
     }
@@ -77,7 +77,7 @@ verbs! {
         told.errno_value(result);
         let _ = init;
         if told.succeeded() && !attr.is_null() {
-            // SAFETY: filled by the call.
+            // SAFETY: the call succeeded and has filled it.
             told.with(text::qp_attributes(unsafe { &*attr }, mask));
         }
         arguments!(told, "{}, mask={mask:#x}", name(Kind::Qp, qp));
@@ -98,11 +98,11 @@ ends! {
     fn ibv_destroy_srq(srq: *mut ibv_srq) of Kind::Srq
 }
 
-/// Ends a completion queue.
+/// Destroys a completion queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     let real = real!(ibv_destroy_cq: unsafe extern "C" fn(*mut ibv_cq) -> c_int);
-    // SAFETY: the program's own call, passed on.
+    // SAFETY: the program's call, with its own arguments.
     let result = end("ibv_destroy_cq", Kind::Cq, cq, || unsafe { real(cq) });
     if result == 0 {
         STATE.lock().replaced.remove_reader(cq);
@@ -110,11 +110,11 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     result
 }
 
-/// Ends a queue pair.
+/// Destroys a queue pair.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     let real = real!(ibv_destroy_qp: unsafe extern "C" fn(*mut ibv_qp) -> c_int);
-    // SAFETY: the program's own call, passed on.
+    // SAFETY: the program's call, with its own arguments.
     let result = end("ibv_destroy_qp", Kind::Qp, qp, || unsafe { real(qp) });
     if result == 0 {
         STATE.lock().replaced.remove_builder(qp);
@@ -122,27 +122,28 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     result
 }
 
-/// The extended form of a queue pair, with the tracer's functions in its table. Not told: it is a cast.
+/// Returns the extended form of a queue pair, with the tracer's functions in its table. Not
+/// recorded, as it is a cast.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     let real = real!(ibv_qp_to_qp_ex: unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex);
-    // SAFETY: the program's own call, passed on.
+    // SAFETY: the program's call, with its own arguments.
     let extended = unsafe { real(qp) };
-    // SAFETY: null, or the queue pair's extended form.
+    // SAFETY: null, or the queue pair's extended form, which the program has not used yet.
     unsafe { building::replace(extended) };
     extended
 }
 
-/// A queue pair that was made, with its number.
+/// Describes a new queue pair, with its number.
 pub fn queue_pair(told: &mut Told, qp: *mut ibv_qp) {
     told.object(Kind::Qp, qp);
-    // SAFETY: null, or just made.
+    // SAFETY: null, or a valid object that the call has created.
     if let Some(qp) = unsafe { qp.as_ref() } {
         told.with(format_args!("{{qp_num={:#x}}}", qp.qp_num));
     }
 }
 
-/// What a queue pair is made with.
+/// Describes the initial attributes of a queue pair.
 pub fn initial(init: &ibv_qp_init_attr) -> String {
     let mut text = format!(
         "{{{}, send_cq={}, recv_cq={}",
@@ -160,7 +161,7 @@ pub fn initial(init: &ibv_qp_init_attr) -> String {
     text
 }
 
-/// A shared receive queue's limits.
+/// Describes the limits of a shared receive queue.
 pub fn attributes(attr: &ibv_srq_attr) -> String {
     format!(
         "{{wr={}, sge={}, limit={}}}",
@@ -169,7 +170,7 @@ pub fn attributes(attr: &ibv_srq_attr) -> String {
 }
 
 fn group(told: &mut Told, qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) {
-    // SAFETY: null, or what the program gave the call.
+    // SAFETY: null, or valid during the program's call.
     let gid = unsafe { gid.as_ref() }.map_or("NULL".into(), |gid| format!("{gid:?}"));
     arguments!(told, "{}, {gid}, lid={lid:#x}", name(Kind::Qp, qp));
 }

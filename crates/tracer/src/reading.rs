@@ -1,4 +1,4 @@
-//! Reading an extended completion queue: ibv_start_poll(3) and what follows it.
+//! Traces the reading of extended completion queues: ibv_start_poll(3) and ibv_next_poll.
 
 use libc::c_int;
 use verbena_abi::*;
@@ -8,15 +8,15 @@ use crate::names::Kind;
 use crate::state::STATE;
 use crate::text::{self, name};
 
-/// Puts the tracer's functions into the table of a queue that was just made.
+/// Puts the tracer's functions into the table of a new completion queue.
 ///
 /// # Safety
-/// Null, or a completion queue that nobody else uses yet.
+/// `cq` must be null, or a completion queue that is not in use yet.
 pub unsafe fn replace(cq: *mut ibv_cq_ex) {
     if cq.is_null() {
         return;
     }
-    // SAFETY: by the caller's promise.
+    // SAFETY: not null, and the caller promises exclusive use.
     let queue = unsafe { &mut *cq };
     if !STATE.lock().replaced.add_reader(cq, *queue) {
         return;
@@ -25,7 +25,7 @@ pub unsafe fn replace(cq: *mut ibv_cq_ex) {
     queue.next_poll = queue.next_poll.and(Some(next_poll));
 }
 
-/// The real table of a queue.
+/// Returns the real table of a completion queue.
 fn real(cq: *mut ibv_cq_ex) -> Option<ibv_cq_ex> {
     STATE.lock().replaced.reader(cq).copied()
 }
@@ -36,7 +36,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     };
     call(
         "ibv_start_poll",
-        // SAFETY: the program's own call, passed on.
+        // SAFETY: the program's call, with its own arguments.
         || unsafe { real(cq, attr) },
         |result, told| found(told, result, cq, &table),
     )
@@ -48,13 +48,13 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
     };
     call(
         "ibv_next_poll",
-        // SAFETY: the program's own call, passed on.
+        // SAFETY: the program's call, with its own arguments.
         || unsafe { real(cq) },
         |result, told| found(told, result, cq, &table),
     )
 }
 
-/// The completion that stands to be read, or that there is none.
+/// Describes the current completion, or that there is none.
 fn found(told: &mut Told, result: c_int, cq: *mut ibv_cq_ex, table: &ibv_cq_ex) {
     arguments!(told, "{}", name(Kind::Cq, cq));
     if result == libc::ENOENT {
@@ -66,8 +66,8 @@ fn found(told: &mut Told, result: c_int, cq: *mut ibv_cq_ex, table: &ibv_cq_ex) 
     if !told.succeeded() {
         return;
     }
-    // SAFETY: a queue whose current completion is there to be read. Readers that it was not made with are empty, or give
-    // what has no meaning, as the flags of the completion say.
+    // SAFETY: the queue has a current completion. Readers that it was not created with are empty,
+    // or return values that the completion's flags mark as meaningless.
     let wc = unsafe {
         let number = |read: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> u32>| {
             read.map_or(0, |read| read(cq))

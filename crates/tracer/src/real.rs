@@ -1,4 +1,4 @@
-//! The functions of the library behind the tracer, looked up once each.
+//! The functions of the real library, each looked up once.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ pub struct Real<F> {
 }
 
 impl<F: Copy> Real<F> {
-    /// The function called `name`.
+    /// Returns the entry for the function called `name`.
     ///
     /// # Safety
     /// `F` must be an `unsafe extern "C" fn` pointer with the signature that `name` has in C.
@@ -30,14 +30,16 @@ impl<F: Copy> Real<F> {
         }
     }
 
-    /// The function.
+    /// Returns the function.
     ///
-    /// The library may have been loaded by a plug-in, out of sight of RTLD_NEXT; by its name it is found wherever it is.
-    /// What calls us without it, or names a function that it does not have, has no way to go on.
+    /// A plug-in may have loaded the library where RTLD_NEXT does not find it; its name does.
+    /// Aborts if the library or the function is missing, as the program's call has no possible
+    /// result then.
     pub fn get(&self) -> F {
         let mut found = self.found.load(Ordering::Relaxed);
         if found.is_null() {
-            // SAFETY: a C string and a handle from dlopen, or null, which dlsym takes for the whole program.
+            // SAFETY: a C string, and a handle from dlopen(3) or null, which stands for the whole
+            // program.
             found = unsafe { libc::dlsym(library(), self.name.as_ptr()) };
             if found.is_null() {
                 eprintln!(
@@ -48,7 +50,7 @@ impl<F: Copy> Real<F> {
             }
             self.found.store(found, Ordering::Relaxed);
         }
-        // SAFETY: `new` promises the signature, and the sizes were compared there.
+        // SAFETY: the caller of `new` promises the signature, and `new` has compared the sizes.
         unsafe { mem::transmute_copy::<*mut c_void, F>(&found) }
     }
 }
@@ -56,7 +58,7 @@ impl<F: Copy> Real<F> {
 fn library() -> *mut c_void {
     static LIBRARY: OnceLock<usize> = OnceLock::new();
     *LIBRARY.get_or_init(|| {
-        // SAFETY: a C string. It is loaded already by whoever called us, and stays.
+        // SAFETY: a C string. The caller has loaded the library already, so no initialisation runs.
         let handle = unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), libc::RTLD_LAZY) };
         if handle.is_null() {
             eprintln!("verbena trace: libibverbs.so.1 cannot be loaded");
@@ -66,11 +68,11 @@ fn library() -> *mut c_void {
     }) as *mut c_void
 }
 
-/// The real function of this name: `real!(ibv_alloc_pd: unsafe extern "C" fn(...) -> ...)`.
+/// Returns the real function of a name: `real!(ibv_alloc_pd: unsafe extern "C" fn(...) -> ...)`.
 macro_rules! real {
     ($verb:ident: $signature:ty) => {{
         static REAL: crate::real::Real<$signature> =
-            // SAFETY: the signature is the header's.
+            // SAFETY: the signature is that of the header.
             unsafe {
                 crate::real::Real::new(crate::real::c_string(concat!(stringify!($verb), "\0")))
             };
@@ -79,7 +81,7 @@ macro_rules! real {
 }
 pub(crate) use real;
 
-/// A literal that ends with a zero, as C has it.
+/// Converts a literal that ends with a zero to a C string.
 pub const fn c_string(text: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(text.as_bytes()) {
         Ok(text) => text,

@@ -1,18 +1,18 @@
-//! What is told of a call: one datagram, of fields that are separated by tabs.
+//! The record of a call: one datagram, of fields separated by tabs.
 //!
-//! `verbena-trace-1`, process, thread, start and duration in nanoseconds (CLOCK_MONOTONIC), how many calls it stands for,
-//! bytes that they moved or asked to move, `errno` or 0, name, arguments, result. Arguments and result hold neither tabs nor
-//! line ends.
+//! `verbena-trace-1`, process, thread, start and duration in nanoseconds (CLOCK_MONOTONIC), number
+//! of calls it stands for, bytes that they moved or were asked to move, `errno` or 0, name,
+//! arguments, result. Arguments and result contain neither tabs nor line ends.
 
 use std::fmt::Write as _;
 
 /// The first field.
 pub const MARK: &str = "verbena-trace-1";
 
-/// Longer ones are cut, to be sure of a place in a datagram.
+/// Maximum length of a text, in bytes; longer ones are cut, so that they fit into a datagram.
 const LONGEST: usize = 48 << 10;
 
-/// A call, or several that found nothing to do.
+/// A call, or several polls that found nothing.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Record {
     pub start: u64,
@@ -26,9 +26,10 @@ pub struct Record {
 }
 
 impl Record {
-    /// As it is sent.
+    /// Returns the datagram.
     pub fn encode(&self) -> String {
-        // SAFETY: neither takes a pointer, and neither can fail. Old C libraries have no gettid(2) of their own.
+        // SAFETY: neither call takes a pointer or can fail. Old C libraries have no gettid(2) of
+        // their own.
         let (process, thread) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
         let mut text = String::with_capacity(128 + self.arguments.len() + self.result.len());
         let _ = write!(
@@ -47,7 +48,7 @@ impl Record {
     }
 }
 
-/// Without what separates fields and lines, and not too long.
+/// Removes separators and cuts the text to its maximum length.
 fn clean(text: &str) -> String {
     let whole = text.len() <= LONGEST;
     let mut end = text.len().min(LONGEST);
@@ -67,17 +68,17 @@ fn clean(text: &str) -> String {
     cleaned
 }
 
-/// Polls of one queue that found nothing, one after the other.
+/// Successive polls of one queue that found nothing.
 #[derive(Debug, Clone)]
 pub struct Idle {
     pub record: Record,
 }
 
 impl Idle {
-    /// For so long they are gathered, in nanoseconds.
+    /// Longest time for which they are collected, in nanoseconds.
     const LONGEST: u64 = 500_000_000;
 
-    /// Takes one more of them; or gives it back, if it is another call, or time to tell those that are here.
+    /// Adds a poll. Returns it if it is another call, or the time for collecting is over.
     pub fn take(&mut self, next: Record) -> Option<Record> {
         let old = &mut self.record;
         let same = old.name == next.name && old.arguments == next.arguments;

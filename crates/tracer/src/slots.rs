@@ -1,4 +1,4 @@
-//! What programs call through the table of an open device: the header's inline functions.
+//! Traces the calls through the table of an open device: those of the header's inline functions.
 
 use std::mem::offset_of;
 use std::ptr;
@@ -17,9 +17,9 @@ use crate::{memory, objects, reading, words};
 /// More requests than a queue of any adapter takes.
 const LONGEST: usize = 1 << 20;
 
-/// The extended context around a context, if it has one.
+/// Returns the extended context around a context, if it has one.
 fn extended(context: *mut ibv_context) -> Option<*mut verbs_context> {
-    // SAFETY: an open device.
+    // SAFETY: the context of an open device.
     let is_extended = unsafe { (*context).abi_compat } == VERBS_ABI_IS_EXTENDED;
     is_extended.then(|| {
         context
@@ -28,16 +28,17 @@ fn extended(context: *mut ibv_context) -> Option<*mut verbs_context> {
     })
 }
 
-/// The table as it is. The extended context grows at its beginning: what this one does not have stays empty.
+/// Copies the table. The extended context grows at its beginning; fields that this one lacks stay
+/// empty.
 fn copy(context: *mut ibv_context) -> verbs_context {
     let mut copy = verbs_context::default();
     let whole = size_of::<verbs_context>();
-    // SAFETY: `sz` stands right in front of the context, and says how much of the structure there is.
+    // SAFETY: `sz` is directly before the context, and is the size of the structure.
     let known = extended(context).map_or(size_of::<ibv_context>(), |table| unsafe {
         (*table).sz.min(whole)
     });
     let skipped = whole - known;
-    // SAFETY: both end with the context, and have `known` bytes before their end.
+    // SAFETY: both structures end with the context, and have `known` bytes before their end.
     unsafe {
         let from = context
             .cast::<u8>()
@@ -49,10 +50,10 @@ fn copy(context: *mut ibv_context) -> verbs_context {
     copy
 }
 
-/// Puts the tracer's functions into the table of a device that was just opened.
+/// Puts the tracer's functions into the table of a new device.
 ///
 /// # Safety
-/// Null, or an open device that nobody else uses yet.
+/// `context` must be null, or an open device that is not in use yet.
 pub unsafe fn replace(context: *mut ibv_context) {
     if context.is_null() || !crate::listener::listens() {
         return;
@@ -64,12 +65,13 @@ pub unsafe fn replace(context: *mut ibv_context) {
     macro_rules! put {
         ($table:expr, $old:expr, $($slot:ident)*) => {$(
             if $old.$slot.is_some() {
-                // SAFETY: a slot that exists, for it is not empty.
+                // SAFETY: the slot is not empty, so it exists.
                 unsafe { (&raw mut (*$table).$slot).write(Some($slot)) };
             }
         )*};
     }
-    // SAFETY: within the context.
+    // SAFETY: a field of the context, which is valid and not in use elsewhere, as the caller
+    // promises.
     let ops = unsafe { &raw mut (*context).ops };
     put!(ops, old.context.ops, post_send post_recv post_srq_recv poll_cq req_notify_cq alloc_mw bind_mw dealloc_mw);
     if let Some(table) = extended(context) {
@@ -78,26 +80,28 @@ pub unsafe fn replace(context: *mut ibv_context) {
     }
 }
 
-/// A slot's function: signature, where the context is, where the real one stands, and what is told.
+/// Defines a slot's function: signature, expression for the context, the real function's slot, and
+/// the code that describes the call.
 macro_rules! slots {
     ($($slot:ident as $verb:literal($($argument:ident: $type:ty),*) -> $returns:ty; in $($place:ident).+ at $context:expr
         => |$result:ident, $told:ident| $describe:block)*) => {$(
         unsafe extern "C" fn $slot($($argument: $type),*) -> $returns {
             #[allow(unused_unsafe, reason = "where the argument is the context itself")]
-            // SAFETY: the program gives an object of this device, as the header's inline function does.
+            // SAFETY: the program passes an object of this device, as the header's inline function
+            // does.
             let real = real(unsafe { $context }, |table| table.$($place).+);
-            // SAFETY: the program's own call, passed on.
+            // SAFETY: the program's call, with its own arguments.
             call($verb, || unsafe { real($($argument),*) }, |$result, $told| $describe)
         }
     )*};
 }
 
-/// The real function of a slot. Only a slot that had one was replaced.
+/// Returns the real function of a slot. Only filled slots were replaced.
 fn real<F: Copy>(context: *mut ibv_context, slot: impl Fn(&verbs_context) -> Option<F>) -> F {
     let found = STATE.lock().replaced.context(context).and_then(slot);
     match found {
         Some(real) => real,
-        // A program that uses a device which it has closed would end much the same without us.
+        // Without the tracer, a program that uses a closed device would end in much the same way.
         None => {
             eprintln!("verbena trace: a call on a device that is not open");
             std::process::abort();
@@ -111,12 +115,12 @@ slots! {
     => |result, told| {
         told.errno_value(result);
         let (taken, bad) = posted(told, wr, bad, |wr| wr.next);
-        // SAFETY: a queue pair, and requests that it took.
+        // SAFETY: a queue pair of the program, and requests that the queue took.
         let mut words: Vec<_> = taken.iter().map(|wr| unsafe { send_request(&*qp, wr) }).collect();
         words.extend(bad.map(|wr| {
             format!("{{wr_id={:#x}, {}, {} buffers}}", wr.wr_id, words::request(wr.opcode), wr.num_sge)
         }));
-        // SAFETY: as above.
+        // SAFETY: requests that the queue took, so their buffer lists are valid.
         told.bytes = taken.iter().map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) })).sum();
         arguments!(told, "{}, {}", name(Kind::Qp, qp), list(words.iter()));
     }
@@ -142,7 +146,7 @@ slots! {
         match usize::try_from(result) {
             Ok(0) => told.found_nothing(),
             Ok(count) => {
-                // SAFETY: so many were filled by the call.
+                // SAFETY: the call has filled `count` completions.
                 let found = unsafe { slice::from_raw_parts(wc, count) };
                 let received = found.iter().filter(|wc| wc.status == IBV_WC_SUCCESS && wc.opcode & IBV_WC_RECV != 0);
                 told.bytes = received.map(|wc| u64::from(wc.byte_len)).sum();
@@ -164,7 +168,7 @@ slots! {
         in context.ops.alloc_mw at (*pd).context
     => |mw, told| {
         told.object(Kind::Mw, mw);
-        // SAFETY: null, or just made.
+        // SAFETY: null, or a valid object that the call has created.
         if let Some(mw) = unsafe { mw.as_ref() } {
             told.with(format_args!("{{rkey={:#x}}}", mw.rkey));
         }
@@ -175,7 +179,7 @@ slots! {
         in context.ops.bind_mw at (*qp).context
     => |result, told| {
         told.errno_value(result);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let words = unsafe { bind.as_ref() }.map_or("NULL".into(), |bind| bound(&bind.bind_info));
         if told.succeeded() {
             // SAFETY: a window that was just bound.
@@ -188,10 +192,11 @@ slots! {
         in query_port at context
     => |result, told| {
         told.errno_value(result);
-        // What is told stands in the part that every program's structure has.
+        // The described fields are in the part that every program's structure has.
         let room = size >= offset_of!(ibv_port_attr, port_cap_flags2) && !attr.is_null();
         if told.succeeded() && room {
-            // SAFETY: filled by the call; a shorter structure lacks only members that are not read.
+            // SAFETY: the call has filled it; a shorter structure lacks only fields that are not
+            // read.
             told.with(unsafe { objects::port(&*attr) });
         }
         arguments!(told, "{}, port={port}", name(Kind::Context, context));
@@ -210,13 +215,13 @@ slots! {
         in create_cq_ex at context
     => |cq, told| {
         told.object(Kind::Cq, cq);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let words = unsafe { init.as_ref() }.map_or("NULL".into(), |init| format!(
             "{{cqe={}, {}, vector={}, wc_flags={:#x}}}",
             init.cqe, name(Kind::Channel, init.channel), init.comp_vector, init.wc_flags
         ));
         arguments!(told, "{}, {words}", name(Kind::Context, context));
-        // SAFETY: null, or a completion queue that nobody else knows yet.
+        // SAFETY: null, or a new completion queue that nothing else uses yet.
         unsafe { reading::replace(cq) };
     }
 
@@ -224,10 +229,11 @@ slots! {
         in create_qp_ex at context
     => |qp, told| {
         queue_pair(told, qp);
-        // SAFETY: null, or what the program gave the call; its first members are those of the plain structure.
+        // SAFETY: null, or valid during the program's call; it begins with the fields of the plain
+        // structure.
         let words = unsafe { init.cast::<ibv_qp_init_attr>().as_ref() }.map_or("NULL".into(), initial);
         arguments!(told, "{}, {words}", name(Kind::Context, context));
-        // SAFETY: as above.
+        // SAFETY: null, or valid during the program's call.
         if let Some(init) = unsafe { init.as_ref() } {
             if init.comp_mask & IBV_QP_INIT_ATTR_PD != 0 {
                 told.arguments.push_str(&format!(", {}", name(Kind::Pd, init.pd)));
@@ -245,7 +251,7 @@ slots! {
         in create_srq_ex at context
     => |srq, told| {
         told.object(Kind::Srq, srq);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let words = unsafe { init.as_ref() }.map_or("NULL".into(), |init| format!(
             "{{{}, {}}}", words::srq_type(init.srq_type), attributes(&init.attr)
         ));
@@ -256,7 +262,7 @@ slots! {
         in open_qp at context
     => |qp, told| {
         queue_pair(told, qp);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let words = unsafe { attr.as_ref() }.map_or("NULL".into(), |attr| format!(
             "{{{}, qp_num={:#x}, {}}}", words::qp_type(attr.qp_type), attr.qp_num, name(Kind::Xrcd, attr.xrcd)
         ));
@@ -267,7 +273,7 @@ slots! {
         in open_xrcd at context
     => |xrcd, told| {
         told.object(Kind::Xrcd, xrcd);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let fd = unsafe { init.as_ref() }.map_or(-1, |init| init.fd);
         arguments!(told, "{}, fd {fd}", name(Kind::Context, context));
     }
@@ -277,7 +283,7 @@ slots! {
     => |result, told| {
         told.errno_value(result);
         if told.succeeded() && !number.is_null() {
-            // SAFETY: filled by the call.
+            // SAFETY: the call succeeded and has filled it.
             told.with(format_args!("{:#x}", unsafe { *number }));
         }
         arguments!(told, "{}", name(Kind::Srq, srq));
@@ -296,7 +302,7 @@ slots! {
         in alloc_parent_domain at context
     => |pd, told| {
         told.object(Kind::Pd, pd);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let words = unsafe { init.as_ref() }.map_or("NULL".into(), |init| format!(
             "{}, {}", name(Kind::Pd, init.pd), name(Kind::Td, init.td)
         ));
@@ -307,7 +313,7 @@ slots! {
         in alloc_dm at context
     => |dm, told| {
         told.object(Kind::Dm, dm);
-        // SAFETY: null, or what the program gave the call.
+        // SAFETY: null, or valid during the program's call.
         let length = unsafe { attr.as_ref() }.map_or(0, |attr| attr.length);
         arguments!(told, "{}, {length} B", name(Kind::Context, context));
     }
@@ -330,13 +336,13 @@ slots! {
     }
 }
 
-/// Slots that end an object.
+/// Defines slots that destroy an object.
 macro_rules! ending_slots {
     ($($slot:ident as $verb:literal($object:ident: *mut $type:ty) of $kind:expr, in $($place:ident).+ at $context:expr)*) => {$(
         unsafe extern "C" fn $slot($object: *mut $type) -> c_int {
-            // SAFETY: the program gives an object of this device.
+            // SAFETY: the program passes an object of this device.
             let real = real(unsafe { $context }, |table| table.$($place).+);
-            // SAFETY: the program's own call, passed on.
+            // SAFETY: the program's call, with its own arguments.
             end($verb, $kind, $object, || unsafe { real($object) })
         }
     )*};
@@ -349,26 +355,26 @@ ending_slots! {
     free_dm as "ibv_free_dm"(dm: *mut ibv_dm) of Kind::Dm, in free_dm at (*dm).context
 }
 
-/// Receives that were posted, as arguments and bytes.
+/// Describes posted receives and their bytes.
 fn receives(told: &mut Told, result: c_int, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) {
     told.errno_value(result);
     let (taken, bad) = posted(told, wr, bad, |wr| wr.next);
     let words = taken.iter().map(|wr| {
-        // SAFETY: a request that the queue took.
+        // SAFETY: a request that the queue took, so its buffer list is valid.
         let places = unsafe { places(buffers(wr.sg_list, wr.num_sge)) };
         format!("{{wr_id={:#x}, {places}}}", wr.wr_id)
     });
     let bad = bad.map(|wr| format!("{{wr_id={:#x}, {} buffers}}", wr.wr_id, wr.num_sge));
     told.arguments = list(words.chain(bad));
-    // SAFETY: as above.
+    // SAFETY: requests that the queue took, so their buffer lists are valid.
     let lengths = taken
         .iter()
         .map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) }));
     told.bytes = lengths.sum();
 }
 
-/// The requests of a list that the queue took, and the one that it refused: what that one points to may be nonsense, and
-/// whether there are others behind it nobody has looked.
+/// Returns the requests of a list that the queue took, and the one that it refused: its pointers
+/// may be invalid, and the library has not looked at those behind it.
 fn posted<T: 'static>(
     told: &mut Told,
     first: *mut T,
@@ -383,7 +389,7 @@ fn posted<T: 'static>(
     if bad.is_null() {
         return (Vec::new(), None);
     }
-    // SAFETY: set by the call that failed, to one of the list.
+    // SAFETY: the failed call has set it to a request of the list.
     let bad = unsafe { *bad };
     let mut taken = Vec::new();
     for request in list.take(LONGEST) {
@@ -393,11 +399,11 @@ fn posted<T: 'static>(
         }
         taken.push(request);
     }
-    // It names none of the list.
+    // It names no request of the list.
     (Vec::new(), None)
 }
 
-/// Where a window is bound to.
+/// Describes the memory that a window is bound to.
 pub fn bound(info: &ibv_mw_bind_info) -> String {
     format!(
         "{{{}, {:#x}, {} B, {}}}",
@@ -408,18 +414,18 @@ pub fn bound(info: &ibv_mw_bind_info) -> String {
     )
 }
 
-/// A send request.
+/// Describes a send request.
 ///
 /// # Safety
-/// A request that the program posts to this queue pair.
+/// `wr` must be a request that the program posts to this queue pair.
 unsafe fn send_request(qp: &ibv_qp, wr: &ibv_send_wr) -> String {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises a posted request, whose buffer list is valid.
     let places = unsafe { places(buffers(wr.sg_list, wr.num_sge)) };
     let mut text = format!("{{wr_id={:#x}, {}", wr.wr_id, words::request(wr.opcode));
     if wr.num_sge > 0 {
         text.push_str(&format!(", {places}"));
     }
-    // SAFETY: which member holds follows from opcode and transport (ibv_post_send(3)).
+    // SAFETY: opcode and transport determine the valid member (ibv_post_send(3)).
     unsafe {
         match wr.opcode {
             IBV_WR_RDMA_WRITE

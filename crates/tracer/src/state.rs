@@ -1,21 +1,20 @@
-//! What the tracer remembers, behind one lock.
+//! The tracer's state, behind one lock.
 
 use crate::lock::Lock;
 use crate::names::Names;
 use crate::record::Idle;
 use crate::replaced::Replaced;
 
-/// All of it.
 pub struct State {
-    /// What objects are called.
+    /// Names of objects.
     pub names: Names,
-    /// The functions that stood where the tracer's stand now.
+    /// The functions that the tracer has replaced.
     pub replaced: Replaced,
-    /// Polls that found nothing, not told yet.
+    /// Collected polls that found nothing, not sent yet.
     pub idle: Option<Idle>,
 }
 
-/// The process's.
+/// The state of the process.
 pub static STATE: Lock<State> = Lock::new(State {
     names: Names::new(),
     replaced: Replaced::new(),

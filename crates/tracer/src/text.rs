@@ -10,15 +10,15 @@ use crate::names::{Kind, Name};
 use crate::state::STATE;
 use crate::words;
 
-/// Of lists that are longer only the beginning is told.
+/// Number of items of a list that are shown.
 const SHOWN: usize = 16;
 
-/// The name of an object.
+/// Returns the name of an object.
 pub fn name<T>(kind: Kind, object: *const T) -> Name {
     STATE.lock().names.of(kind, object.addr())
 }
 
-/// `[a, b, ... 5 more]`.
+/// Returns `[a, b, ... 5 more]`.
 pub fn list<T: Display>(items: impl Iterator<Item = T>) -> String {
     let mut text = String::from("[");
     let mut count = 0;
@@ -38,40 +38,40 @@ pub fn list<T: Display>(items: impl Iterator<Item = T>) -> String {
     text
 }
 
-/// The requests of a linked list that the program posts.
+/// Returns the requests of a linked list that the program posts.
 ///
 /// # Safety
-/// Null, or the first of a list that is valid as long as the result is used.
+/// `request` must be null, or the first of a list that is valid as long as the result is used.
 pub unsafe fn chain<T: 'static>(
     mut request: *const T,
     next: fn(&T) -> *mut T,
 ) -> impl Iterator<Item = &'static T> {
     std::iter::from_fn(move || {
-        // SAFETY: by the caller's promise.
+        // SAFETY: the caller promises a valid list.
         let this = unsafe { request.as_ref() }?;
         request = next(this);
         Some(this)
     })
 }
 
-/// The buffers of a request.
+/// Returns the buffers of a request.
 ///
 /// # Safety
-/// As many as `count` says, or null.
+/// `list` must be null or have `count` elements.
 pub unsafe fn buffers<'a>(list: *const ibv_sge, count: libc::c_int) -> &'a [ibv_sge] {
     match usize::try_from(count) {
-        // SAFETY: by the caller's promise.
+        // SAFETY: not null, and the caller promises `count` elements.
         Ok(count) if !list.is_null() => unsafe { slice::from_raw_parts(list, count) },
         _ => &[],
     }
 }
 
-/// How long they are together.
+/// Returns the sum of their lengths, in bytes.
 pub fn length(buffers: &[ibv_sge]) -> u64 {
     buffers.iter().map(|one| u64::from(one.length)).sum()
 }
 
-/// `64 B lkey=0x11`, or several.
+/// Returns `64 B lkey=0x11`, or a list of several.
 pub fn places(buffers: &[ibv_sge]) -> String {
     let place = |one: &ibv_sge| format!("{:#x} {} B lkey={:#x}", one.addr, one.length, one.lkey);
     match buffers {
@@ -80,7 +80,7 @@ pub fn places(buffers: &[ibv_sge]) -> String {
     }
 }
 
-/// What a queue pair is made with.
+/// Describes the capacity of a queue pair.
 pub fn capacity(cap: &ibv_qp_cap) -> String {
     format!(
         "{{send_wr={}, recv_wr={}, send_sge={}, recv_sge={}, inline={}}}",
@@ -88,7 +88,7 @@ pub fn capacity(cap: &ibv_qp_cap) -> String {
     )
 }
 
-/// A path.
+/// Describes a path.
 pub fn path(attr: &ibv_ah_attr) -> String {
     let mut text = format!(
         "{{port={}, dlid={:#x}, sl={}",
@@ -106,7 +106,7 @@ pub fn path(attr: &ibv_ah_attr) -> String {
     text
 }
 
-/// What of a queue pair is changed or asked for, by its mask.
+/// Describes the attributes of a queue pair that are in the mask.
 pub fn qp_attributes(attr: &ibv_qp_attr, mask: libc::c_int) -> String {
     let hexadecimal = |number: u32| format!("{number:#x}");
     let known: [(libc::c_int, &str, &dyn Display); 17] = [
@@ -169,10 +169,10 @@ pub fn qp_attributes(attr: &ibv_qp_attr, mask: libc::c_int) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
-/// A completion.
+/// Describes a completion.
 pub fn completion(wc: &ibv_wc) -> String {
     let mut text = format!("{{wr_id={:#x}, {}", wc.wr_id, words::status(wc.status));
-    // Nothing else is defined of one that failed, but whose it is.
+    // Of a failed completion, only the IDs are defined.
     if wc.status == IBV_WC_SUCCESS {
         let _ = write!(text, ", {}", words::completion(wc.opcode));
         if wc.opcode & IBV_WC_RECV != 0 {
@@ -197,15 +197,15 @@ pub fn completion(wc: &ibv_wc) -> String {
     text
 }
 
-/// A C string of the library's.
+/// Returns a C string of the library as text.
 ///
 /// # Safety
-/// Null, or a string that ends with a zero.
+/// `text` must be null, or a zero-terminated string.
 pub unsafe fn string(text: *const libc::c_char) -> impl fmt::Display {
     if text.is_null() {
         return "NULL".to_owned();
     }
-    // SAFETY: by the caller's promise.
+    // SAFETY: not null, and the caller promises a terminated string.
     let text = unsafe { CStr::from_ptr(text) };
     format!("{:?}", text.to_string_lossy())
 }

@@ -1,10 +1,10 @@
-//! Constants as words: the names of the header, without what they have in common.
+//! Names of constants, as in the header without their common prefix.
 
 use std::fmt;
 
 use verbena_abi::*;
 
-/// Pairs of a constant's word and its value.
+/// Returns pairs of a constant's name and its value.
 macro_rules! words {
     ($prefix:literal: $($name:ident)*) => {
         &[$((
@@ -21,7 +21,7 @@ macro_rules! words {
 
 type Words = &'static [(&'static str, u64)];
 
-/// One of several values; a number, if it is none of them.
+/// One of several values; shown as a number if it has no name.
 pub struct One(Words, u64);
 
 impl fmt::Display for One {
@@ -33,7 +33,7 @@ impl fmt::Display for One {
     }
 }
 
-/// Bits; what has no word is added as a number.
+/// A set of bits; those without a name are shown as a number.
 pub struct Flags(Words, u64);
 
 impl fmt::Display for Flags {
@@ -147,7 +147,7 @@ pub fn rereg(value: libc::c_int) -> Flags {
     Flags(WORDS, value as u32 as u64)
 }
 
-/// An error number's name, as strace(1) has it.
+/// Returns the name of an error number, as in strace(1).
 pub fn errno(value: i32) -> String {
     const WORDS: &[(&str, i32)] = &[
         ("EPERM", libc::EPERM),

@@ -3,7 +3,7 @@
 //!
 //! The first device is `devices/platform/verbena.0`, with `infiniband/verbena0` and
 //! `infiniband_verbs/uverbs0` below it, as a kernel driver of a platform device would show it;
-//! `class/` has links there. The others have their index in place of 0. Formats: the kernel's
+//! `class/` has links to them. The others have their index instead of 0. Formats: the kernel's
 //! `Documentation/ABI/stable/sysfs-class-infiniband`.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use verbena_hca::process::watch::look_at_ports;
 use super::counters::{self, Totals};
 use crate::attributes::BOARD;
 
-/// What stands at a path.
+/// An entry of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A file with this text.
@@ -26,10 +26,10 @@ pub enum Entry {
     Link(String),
 }
 
-/// Where device nodes stand.
+/// The directory of device nodes.
 pub const NODES: &str = "dev/infiniband";
 
-/// All files and links, by path.
+/// Returns all files and links, by path.
 pub fn entries(totals: &Totals) -> BTreeMap<String, Entry> {
     look_at_ports();
     let mut all = BTreeMap::new();
@@ -60,7 +60,7 @@ fn verbs_name(device: Device) -> String {
     format!("uverbs{}", device.index())
 }
 
-/// The links of the device whose directory is given, by path.
+/// Returns the links of the device with the given directory, by path.
 fn links(device: Device, directory: &str) -> Vec<(String, Entry)> {
     let mut links = vec![];
     let mut link = |path: String, target: String| links.push((path, Entry::Link(target)));
@@ -78,7 +78,7 @@ fn links(device: Device, directory: &str) -> Vec<(String, Entry)> {
             format!("../../{directory}/{place}"),
         );
     }
-    // Under the name that ibv_device has, too: it is the one of the node in /dev/infiniband.
+    // Also under ibv_device's name, which is that of the node in /dev/infiniband.
     link(format!("class/infiniband_verbs/{}", device.name()), verbs);
     link(
         format!("{directory}/subsystem"),
@@ -91,7 +91,7 @@ fn links(device: Device, directory: &str) -> Vec<(String, Entry)> {
     links
 }
 
-/// The files of a device, by path relative to its directory.
+/// Returns the files of a device, by path relative to its directory.
 fn files(device: Device, totals: &Totals) -> Vec<(String, String)> {
     let mut files = vec![];
     let mut of_bus = |name: &str, text: String| files.push((name.to_owned(), text));
@@ -101,7 +101,7 @@ fn files(device: Device, totals: &Totals) -> Vec<(String, String)> {
     of_bus("subsystem_vendor", format!("{:#06x}", attributes.vendor_id));
     of_bus("subsystem_device", "0x0000".into());
     of_bus("revision", format!("{:#04x}", attributes.hw_ver));
-    // Of an InfiniBand controller (PCI code and ID assignment).
+    // Class of an InfiniBand controller (PCI code and ID assignment).
     of_bus("class", "0x020700".into());
     of_bus("numa_node", numa_node().into());
     for name in ["local_cpulist", "local_cpus"] {
@@ -134,7 +134,7 @@ fn files(device: Device, totals: &Totals) -> Vec<(String, String)> {
             of_device(&format!("ports/{number}/{name}"), text);
         }
     }
-    // Nodes of verbs begin there (IB_UVERBS_BASE_MINOR).
+    // Minor numbers of verbs devices start at 192 (IB_UVERBS_BASE_MINOR).
     let (minor, verbs) = (192 + u32::from(device.index()), verbs_name(device));
     for (name, text) in [
         ("ibdev", own_name),
@@ -150,21 +150,21 @@ fn files(device: Device, totals: &Totals) -> Vec<(String, String)> {
     files
 }
 
-/// The network interfaces of a device, with their numbers.
+/// Returns the network interfaces of a device, with their indexes.
 fn interfaces(device: Device) -> Vec<(String, u32)> {
     let of_ports = device.host_ports().filter_map(link::interface);
     let mut all: Vec<_> = of_ports
         .map(|interface| (interface.name.clone(), interface.index))
         .collect();
     if !link::is_ethernet() && loopback_is_up() {
-        // Of the interfaces whose addresses lead to the adapter, the one that every host has. The
-        // kernel numbers it 1 (LOOPBACK_IFINDEX).
+        // The interface that exists on every host, of all those whose addresses lead to the
+        // adapter. Its index in the kernel is 1 (LOOPBACK_IFINDEX).
         all.push(("lo".into(), 1));
     }
     all
 }
 
-/// The only node of memory, or none in particular.
+/// Returns the only NUMA node, or -1 if there are several.
 fn numa_node() -> &'static str {
     let nodes = std::fs::read_to_string("/sys/devices/system/node/online");
     match nodes.as_deref().map(str::trim) {
@@ -173,7 +173,7 @@ fn numa_node() -> &'static str {
     }
 }
 
-/// Every processor is near.
+/// Returns all processors, as each is local to the device.
 fn processors(name: &str) -> Option<String> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
     let list = list.trim();
@@ -183,7 +183,7 @@ fn processors(name: &str) -> Option<String> {
     }
 }
 
-/// A list of processors such as `0-3,8` as a bitmap of 32-bit words, the highest first.
+/// Converts a list of processors such as `0-3,8` to a bitmap of 32-bit words, the highest first.
 fn mask(list: &str) -> Option<String> {
     let mut words = vec![0u32];
     for range in list.split(',') {
@@ -201,7 +201,7 @@ fn mask(list: &str) -> Option<String> {
     Some(words.join(","))
 }
 
-/// The files of one of the host's ports, by path relative to its directory.
+/// Returns the files of one of the host's ports, by path relative to its directory.
 fn files_of_port(number: u8, totals: &Totals) -> Vec<(String, String)> {
     let port = device::port_attributes(number);
     let mut files = vec![];
@@ -232,7 +232,7 @@ fn files_of_port(number: u8, totals: &Totals) -> Vec<(String, String)> {
         }
     }
     of_port("pkeys/0", format!("{:#06x}", device::PKEY));
-    // The adapter counts for all its ports together; they stand at the first.
+    // The adapter counts for all its ports together; the first port shows the counts.
     let none = Totals::new();
     let counted = if number == FIRST_PORT { totals } else { &none };
     for (name, value) in counters::of_port(counted) {
@@ -248,7 +248,7 @@ fn loopback_is_up() -> bool {
     std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).is_ok()
 }
 
-/// A GUID as sysfs prints it: four groups of four hexadecimal digits.
+/// Formats a GUID as in sysfs: four groups of four hexadecimal digits.
 fn colons(guid: u64) -> String {
     let mut text = String::new();
     for (i, pair) in guid.to_be_bytes().as_chunks::<2>().0.iter().enumerate() {

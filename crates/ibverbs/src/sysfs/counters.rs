@@ -1,5 +1,4 @@
-//! The counters that a kernel shows of a port: of what all processes of the host have done with the
-//! adapter.
+//! The counters that a kernel shows for a port: the sums over all processes of the host.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +6,10 @@ use verbena_hca::device::MTU_BYTES;
 use verbena_hca::shm::registry;
 use verbena_hca::{describe, link};
 
-/// What the adapter counted, by its own names.
+/// The adapter's counters, by its own names.
 pub type Totals = BTreeMap<String, u64>;
 
-/// The sums over all processes that use the adapter now.
+/// Returns the sums over all processes that use the adapter now.
 pub fn totals() -> Totals {
     let mut totals = Totals::new();
     let Ok(processes) = describe::processes(&registry::directory()) else {
@@ -24,7 +23,7 @@ pub fn totals() -> Totals {
     totals
 }
 
-/// The counters of a description: its last member, an object of numbers.
+/// Parses the counters of a description: its last member, an object of numbers.
 fn parsed(description: &str) -> impl Iterator<Item = (&str, u64)> {
     let counters = description
         .rsplit_once("\"counters\":{")
@@ -39,15 +38,15 @@ fn parsed(description: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// `ports/N/counters`. Data is in words of four bytes.
+/// Returns the values of `ports/N/counters`. Data is counted in words of four bytes.
 pub fn of_port(totals: &Totals) -> Vec<(&'static str, u64)> {
     let of = |name: &str| totals.get(name).copied().unwrap_or(0);
     let operations: u64 = ["send", "write", "read", "atomic", "other"]
         .iter()
         .map(|kind| of(&format!("{kind}_operations")))
         .sum();
-    // Within a host what one process sends another receives, at the same port. Of other hosts
-    // packets are counted.
+    // Within a host, data sent by one process is received by another at the same port. For other
+    // hosts, packets are counted.
     let bytes = of("operation_bytes");
     let within = operations.max(bytes.div_ceil(u64::from(MTU_BYTES)));
     let (sent, received) = match link::is_ethernet() {
@@ -80,11 +79,11 @@ pub fn of_port(totals: &Totals) -> Vec<(&'static str, u64)> {
     ]
 }
 
-/// `ports/N/hw_counters`, under the names that adapters in use have.
+/// Returns the values of `ports/N/hw_counters`, under common adapters' names.
 pub fn of_hardware(totals: &Totals) -> Vec<(&'static str, u64)> {
     let of = |name: &str| totals.get(name).copied().unwrap_or(0);
     vec![
-        // Milliseconds that a value is kept: none is.
+        // Milliseconds for which a value is cached: not at all.
         ("lifespan", 0),
         ("local_ack_timeout_err", of("lost_retries")),
         ("np_cnp_sent", of("congestion_notifications_sent")),

@@ -1,8 +1,8 @@
-//! The files that a kernel would show of the device below `/sys`, and the verbs that read such
+//! The device's files below `/sys`, as a kernel would show them, and the verbs that read such
 //! files: ibv_get_sysfs_path, ibv_read_sysfs_file (both historical, both used by Open MPI and
 //! ibv_devinfo).
 //!
-//! [`content`] knows them. For the path shim they are real files, in [`tree`].
+//! [`content`] generates them. For the path shim they are real files, in [`tree`].
 
 mod content;
 mod counters;
@@ -15,10 +15,10 @@ use libc::{c_char, c_int, ssize_t};
 use content::{Entry, entries};
 use counters::{Totals, totals};
 
-/// Most links on the way to a file, as in the kernel.
+/// Maximum number of links in a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// The text of the file at `path`, relative to `/sys`.
+/// Returns the text of the file at `path`, relative to `/sys`.
 pub fn text_of(path: &str) -> Option<String> {
     let totals = match path.contains("counters/") {
         true => totals(),
@@ -50,17 +50,17 @@ pub fn text_of(path: &str) -> Option<String> {
     None
 }
 
-/// Where sysfs is mounted.
+/// Returns the mount point of sysfs.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
 }
 
-/// Reads `directory`/`file` into `buffer` without its last newline. Returns the length, or -1; that
-/// too where the buffer is too small, as rdma-core does.
+/// Reads `directory`/`file` into `buffer` without its last newline. Returns the length, or -1, also
+/// if the buffer is too small, as in rdma-core.
 ///
 /// # Safety
-/// Both names are C strings; `buffer` has `size` bytes.
+/// Both names must be C strings; `buffer` must have `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_read_sysfs_file(
     directory: *const c_char,
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
     buffer: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: C strings and a buffer of this size, by the caller's promise.
+    // SAFETY: the caller promises C strings and a buffer of this size.
     unsafe {
         let (Ok(directory), Ok(file)) = (
             CStr::from_ptr(directory).to_str(),
@@ -88,18 +88,18 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
     }
 }
 
-/// Copies what a read of `size` bytes gives, with a zero in place of the newline it ends with, or
-/// behind it. Returns the length without either, or -1 where there is no room for the zero.
+/// Copies the result of a read of `size` bytes, with a zero instead of its final newline, or
+/// appended. Returns the length without either, or -1 if there is no room for the zero.
 ///
 /// # Safety
-/// `buffer` has `size` bytes.
+/// `buffer` must be null or have `size` bytes.
 unsafe fn fill(buffer: *mut c_char, size: usize, text: &[u8]) -> c_int {
     let read = &text[..text.len().min(size)];
     let kept = read.strip_suffix(b"\n").unwrap_or(read);
     if buffer.is_null() || kept.len() >= size {
         return -1;
     }
-    // SAFETY: `kept` and one more byte fit; the text is elsewhere.
+    // SAFETY: `kept` and one more byte fit; the text does not overlap the buffer.
     unsafe {
         buffer.copy_from_nonoverlapping(kept.as_ptr().cast(), kept.len());
         buffer.add(kept.len()).write(0);
@@ -107,11 +107,11 @@ unsafe fn fill(buffer: *mut c_char, size: usize, text: &[u8]) -> c_int {
     kept.len() as c_int
 }
 
-/// For the path shim: the path of the tree that stands for `/sys`, with a final zero in `buffer`.
-/// Returns its length, or a negative error number.
+/// For the path shim: stores the zero-terminated path of the tree in `buffer`. Returns its length,
+/// or a negative error number.
 ///
 /// # Safety
-/// `buffer` has `size` bytes.
+/// `buffer` must have `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn verbena_sysfs_root(buffer: *mut c_char, size: usize) -> ssize_t {
     let root = match tree::root() {
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn verbena_sysfs_root(buffer: *mut c_char, size: usize) ->
     if bytes.len() >= size {
         return -(libc::ENAMETOOLONG as ssize_t);
     }
-    // SAFETY: the path and one more byte fit; the text is elsewhere.
+    // SAFETY: the path and one more byte fit; the text does not overlap the buffer.
     unsafe {
         buffer.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
         buffer.add(bytes.len()).write(0);
@@ -130,13 +130,13 @@ pub unsafe extern "C" fn verbena_sysfs_root(buffer: *mut c_char, size: usize) ->
     bytes.len() as ssize_t
 }
 
-/// For the path shim: brings what is at `path`, relative to the tree, up to date.
+/// For the path shim: updates the file or directory at `path`, relative to the tree.
 ///
 /// # Safety
-/// `path` is a C string.
+/// `path` must be a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn verbena_sysfs_refresh(path: *const c_char) {
-    // SAFETY: a C string by the caller's promise.
+    // SAFETY: the caller promises a C string.
     if let Ok(path) = unsafe { CStr::from_ptr(path) }.to_str() {
         tree::refresh(path);
     }

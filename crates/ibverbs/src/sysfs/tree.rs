@@ -1,11 +1,11 @@
-//! The tree as real files, in the host's runtime directory: a program's calls are sent there, so
-//! that whatever it does with a descriptor, a link or its working directory the kernel does.
+//! The tree of real files in the host's runtime directory: a program's calls are redirected to it,
+//! so that the kernel handles all its operations on descriptors, links and the working directory.
 //!
-//! A tree belongs to one configuration of the adapter, and processes of the same share it. Each
-//! holds a shared lock on the tree's directory; the last one out removes it, and so does the last
-//! process of the host ([`registry::remove_tree`]). Files are brought up to date in place when the
-//! program opens them ([`refresh`]) and, all of them, when it asks for the tree first or lists a
-//! directory.
+//! A tree belongs to one configuration of the adapter, and processes with the same one share it.
+//! Each holds a shared lock on the tree's directory; the last one to exit removes it, and so does
+//! the last process of the host ([`registry::remove_tree`]). Files are updated in place when the
+//! program opens them ([`refresh`]); all files are updated when it first requests the tree or lists
+//! a directory.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ use super::counters::{Totals, totals};
 
 /// The tree of this process.
 struct Tree {
-    /// Who made it: a forked child takes a lock of its own.
+    /// The process that made it: a child of fork(2) takes its own lock.
     process: u32,
     path: PathBuf,
     lock: File,
@@ -33,12 +33,12 @@ struct Tree {
 static TREE: Mutex<Option<Tree>> = Mutex::new(None);
 
 thread_local! {
-    /// Whether this thread works on the tree: its calls on files come by the shim, which asks here
-    /// again.
+    /// Whether this thread is working on the tree: the shim intercepts its file operations and
+    /// calls back.
     static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work`, unless this thread is at it already.
+/// Runs `work`, unless this thread is working on the tree already.
 fn alone<T>(work: impl FnOnce() -> T) -> Option<T> {
     if IS_AT_WORK.replace(true) {
         return None;
@@ -52,10 +52,10 @@ fn tree() -> MutexGuard<'static, Option<Tree>> {
     TREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the tree is. Makes it if need be.
+/// Returns the path of the tree. Creates it if necessary.
 ///
 /// # Errors
-/// What keeps a directory and files from being made in the runtime directory.
+/// Those of creating a directory and files in the runtime directory.
 pub fn root() -> io::Result<PathBuf> {
     alone(find_or_make).unwrap_or_else(|| Err(ErrorKind::WouldBlock.into()))
 }
@@ -71,14 +71,14 @@ fn find_or_make() -> io::Result<PathBuf> {
     let made = Tree::open(&all)?;
     let path = made.path.clone();
     if tree.replace(made).is_none() {
-        // SAFETY: the function takes nothing and lives as long as the process.
+        // SAFETY: the function takes no arguments and lives as long as the process.
         unsafe { libc::atexit(leave) };
     }
     Ok(path)
 }
 
-/// Brings what is at `path`, relative to the tree, up to date: a file, which may come or go with a
-/// GID, or all files if it is a directory.
+/// Updates `path`, relative to the tree: a file, which may appear or disappear with a GID, or all
+/// files if it is a directory.
 pub fn refresh(path: &str) {
     alone(|| bring_up_to_date(path));
 }
@@ -92,7 +92,7 @@ fn bring_up_to_date(path: &str) {
     let Some(place) = place.filter(|place| place.starts_with(&root)) else {
         return;
     };
-    // A name says whether counters are asked for, which costs a question to every process.
+    // The path determines whether counters are needed, which takes a query of every process.
     let is_of_counters = |part: &str| part == "counters" || part == "hw_counters";
     let counted = place
         .iter()
@@ -105,7 +105,7 @@ fn bring_up_to_date(path: &str) {
         let is_counter = name.split('/').any(is_of_counters);
         if target.starts_with(&place) {
             if counted || !is_counter {
-                // The tree may be that of a process that ends.
+                // The tree's process may be exiting.
                 let _ = put(&target, &entry);
             }
             wanted.insert(target);
@@ -114,7 +114,7 @@ fn bring_up_to_date(path: &str) {
     remove_others(&place, &wanted);
 }
 
-/// Where a path leads; of one that is not there, where it would be.
+/// Resolves a path; for a missing file, its parent.
 fn place_of(path: &Path) -> Option<PathBuf> {
     let there = path.canonicalize();
     there
@@ -135,7 +135,7 @@ fn remove_others(place: &Path, wanted: &BTreeSet<PathBuf>) {
             }
         }
     } else if !wanted.contains(place) {
-        // One that is not there need not be removed.
+        // A missing file need not be removed.
         let _ = fs::remove_file(place);
     }
 }
@@ -156,7 +156,7 @@ impl Tree {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 opened => opened?,
             };
-            // SAFETY: plain system call on a descriptor that we own.
+            // SAFETY: flock(2) takes integers; the descriptor is owned here.
             if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_SH) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -178,7 +178,7 @@ impl Tree {
     }
 }
 
-/// Makes the tree under another name and gives it its own, unless it is there.
+/// Creates the tree under a temporary name and renames it, unless it exists.
 fn make(path: &Path, all: &BTreeMap<String, Entry>) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -196,7 +196,7 @@ fn make(path: &Path, all: &BTreeMap<String, Entry>) -> io::Result<()> {
     placed.inspect_err(|_| drop(fs::remove_dir_all(&scratch)))
 }
 
-/// Puts an entry in its place, in place of another content.
+/// Creates or replaces an entry.
 fn put(path: &Path, entry: &Entry) -> io::Result<()> {
     let text = match entry {
         Entry::Link(target) => {
@@ -219,14 +219,14 @@ fn put(path: &Path, entry: &Entry) -> io::Result<()> {
     options.write(true).create(true).truncate(false);
     let open = || options.open(path);
     let mut file = match open() {
-        // Written before: it was left for reading alone.
+        // Written before: it was left read-only.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             fs::set_permissions(path, Permissions::from_mode(0o644))?;
             open()?
         }
         opened => opened?,
     };
-    // In place, so that a descriptor that is held reads the new text; and never empty meanwhile.
+    // In place, so that an open descriptor reads the new text; and never empty meanwhile.
     file.write_all(text.as_bytes())?;
     file.set_len(text.len() as u64)?;
     fs::set_permissions(path, Permissions::from_mode(0o444))
@@ -239,9 +239,9 @@ fn make_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The process ends.
+/// Removes the tree at exit, if this process is its last user.
 extern "C" fn leave() {
-    // A thread that was in the middle of it is gone by now.
+    // A thread that was stopped during an update may hold the lock.
     let Ok(mut tree) = TREE.try_lock() else {
         return;
     };

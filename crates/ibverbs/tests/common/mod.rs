@@ -1,4 +1,4 @@
-//! What the tests of the linked library share: the library itself, and C programs that use it.
+//! Shared by the tests of the linked library: the library itself, and C programs that use it.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::process::{self, Command, Output};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The directory with `libibverbs.so.1`, linked as `link.sh` does it for users.
+/// Returns the directory with `libibverbs.so.1`, linked by `link.sh` as for users.
 pub fn library_directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
-        // Cargo builds no static library for a test, so the test asks for it.
+        // Cargo builds no static library for a test, so the test builds it.
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         run(Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--package", "verbena-ibverbs"])
@@ -18,7 +18,7 @@ pub fn library_directory() -> &'static Path {
         // .../target/PROFILE/deps/this-test
         let executable = env::current_exe().unwrap();
         let profile = executable.ancestors().nth(3).unwrap().join("debug");
-        // One test process links, others wait for it and find the result.
+        // One test process links it; the others wait for the lock and find the result.
         run(Command::new("flock")
             .arg(profile.join(".link-lock"))
             .arg(manifest.join("../ibverbs/link.sh"))
@@ -31,7 +31,7 @@ pub fn library_directory() -> &'static Path {
 pub fn program(name: &str) -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
-    // Under a name of its own: other tests may be running what they compiled.
+    // Under a unique name, as other tests may be running their binary.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let result = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("{name}-{}-{number}", process::id()));
@@ -50,7 +50,8 @@ pub fn program(name: &str) -> PathBuf {
     result
 }
 
-/// What a program is linked against besides the C library. `take` and `beside` open ours themselves.
+/// Returns the libraries to link besides the C library. `take` and `beside` load libibverbs
+/// themselves.
 fn libraries(name: &str) -> Vec<String> {
     if name == "contract" {
         let directory = library_directory().display();
@@ -64,7 +65,7 @@ fn libraries(name: &str) -> Vec<String> {
     }
 }
 
-/// Runs a command that must succeed, and returns what it printed.
+/// Runs a command that must succeed, and returns its output.
 pub fn run(command: &mut Command) -> String {
     let Output {
         status,

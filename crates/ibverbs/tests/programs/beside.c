@@ -1,5 +1,5 @@
-/* beside LIBRARY PROVIDER: loads a hardware provider beside our library, as a program linked against
-   both does, and checks that it got our library and that our device is not taken for its own. */
+/* beside LIBRARY PROVIDER: loads a hardware provider beside Verbena's library, as in a program linked
+   against both, and checks that it uses this library and does not claim its device. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 		const char *why = dlerror();
 
 		printf("%s\n", why);
-		/* Not installed is not our failure. */
+		/* A provider that is not installed is no failure. */
 		return strstr(why, "cannot open shared object file") ? 77 : 1;
 	}
 	*(void **)&list = dlvsym(library, "ibv_get_device_list", "IBVERBS_1.1");

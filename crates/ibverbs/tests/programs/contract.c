@@ -1,4 +1,4 @@
-/* contract NAME: checks one of the man pages' contracts against the linked library, through the
+/* contract NAME: checks the linked library against one of the man pages' contracts, through the
    official headers, in one process. The table is at the end. */
 #include <errno.h>
 #include <fcntl.h>

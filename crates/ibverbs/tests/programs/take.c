@@ -1,5 +1,5 @@
-/* take LIBRARY: opens it as programs do, then takes each "NAME NODE" of standard input by dlvsym,
-   and checks that it lies in that library. Prints how many it took. */
+/* take LIBRARY: opens it as programs do, then looks up each "NAME NODE" of standard input by dlvsym,
+   and checks that it is in that library. Prints the number of names. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

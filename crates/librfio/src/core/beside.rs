@@ -1,5 +1,6 @@
-//! The connections that requests under way share. A file that requests are begun on is opened once more there, by its name;
-//! calls of the classic interface have connections of their own and are in no order with them.
+//! The connections of asynchronous requests. A file is opened again there, by its name, for its
+//! first request; calls of the classic interface use connections of their own and are not ordered
+//! with them.
 
 use std::sync::Arc;
 
@@ -9,23 +10,26 @@ use verbena_rfio::client::{Address, Error, Options};
 
 use super::forks;
 
-/// The table, locked.
+/// The locked table.
 pub type Guard = connections::Guard<'static>;
 
 static CONNECTIONS: Connections = Connections::new(Options::from_environment);
 
-/// Locks it, for the time of a fork.
+/// Locks the table, for fork(2).
 pub fn hold() -> Guard {
     CONNECTIONS.hold()
 }
 
-/// The connection to a server.
+/// Returns the connection to a server.
+///
+/// # Errors
+/// Those of connecting.
 pub fn exchange(address: &Address) -> Result<Arc<Exchange>, Error> {
     forks::prepare();
     CONNECTIONS.to(address)
 }
 
-/// Lets the connections go; each ends with the last file that uses it.
+/// Drops the connections; each is closed with the last file that uses it.
 pub fn close_all() {
     CONNECTIONS.close_all();
 }

@@ -1,7 +1,7 @@
-//! An open remote file with a position, a buffer, and the ranges that `rfio_preseek` announced.
+//! An open remote file with a position, a buffer, and the ranges announced by `rfio_preseek`.
 //!
-//! Analysis programs announce a list of ranges and then seek and read them in this order. The list is fetched with one
-//! vector read; reads that fall into an announced range are answered from memory.
+//! Analysis programs announce a list of ranges and then seek and read them in this order. The list
+//! is fetched with one vector read; reads within an announced range are served from memory.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,33 +20,33 @@ use super::reading::{Course, Reading};
 use super::sessions;
 use crate::door::invalid;
 
-/// What was read ahead.
+/// Data that was read ahead.
 struct Piece {
     offset: u64,
     bytes: Vec<u8>,
-    /// Whether it has as many bytes as were asked for: the file may go on.
+    /// Whether it has the requested length, so that the file may continue.
     is_full: bool,
 }
 
-/// What is being fetched, from where on, while the program reads what was fetched before.
+/// A read in progress, while the program reads the data of earlier ones.
 struct Coming {
     offset: u64,
     length: usize,
     ticket: Ticket,
 }
 
-/// What was announced and fetched, in the order of the list.
+/// The announced and fetched ranges, in the order of the list.
 #[derive(Default)]
 struct Announced {
-    /// The data of all ranges behind each other; the memory is used again for the next list.
+    /// The data of all ranges, concatenated; the memory is reused for the next list.
     packed: Vec<u8>,
     /// Offset in the file, position in `packed`, length.
     pieces: VecDeque<(u64, usize, usize)>,
 }
 
 impl Announced {
-    /// The bytes of a read, if they lie in one of the ranges. Lists are read in their order, so what stands before that
-    /// range will not be asked for again.
+    /// Returns the bytes of a read, if they are within one of the ranges. Lists are read in order,
+    /// so the ranges before that one are dropped.
     fn take(&mut self, offset: u64, length: usize) -> Option<&[u8]> {
         let holds = |&(start, at, have): &(u64, usize, usize)| {
             let from = usize::try_from(offset.checked_sub(start)?).ok()?;
@@ -66,34 +66,38 @@ impl Announced {
     }
 }
 
-/// Where an open file came from: enough to open it again.
+/// The origin of an open file: the arguments for opening it again.
 #[derive(Debug, Clone)]
 pub struct Origin {
     address: Address,
     path: Path,
     flags: i32,
     reading: Reading,
-    /// How long a read goes on after a lost connection; zero is not at all.
+    /// How long a read is retried after the connection is lost; zero disables it.
     patience: Duration,
     /// Device and inode on the server.
     identity: (u64, u64),
     entrance: Entrance,
 }
 
-/// What lets a process in to a file's server.
+/// The credentials for opening the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entrance {
-    /// Who the user is, as often as that is asked.
+    /// The user's identity, which can be used repeatedly.
     Identity,
-    /// A ticket, which was used up when the file was opened.
+    /// A ticket, which was consumed when the file was opened.
     Ticket,
 }
 
 impl Origin {
-    /// Opens the same file on the connection that requests under way share. It must still be the same file.
+    /// Opens the same file on the connection of asynchronous requests.
+    ///
+    /// # Errors
+    /// Those of opening; [`Error::Changed`] if the name now refers to another file.
     pub fn open_beside(&self) -> Result<SharedFile, Error> {
         self.can_be_opened_again()?;
-        // Appending is for the position that the classic calls have; requests say where.
+        // O_APPEND concerns the position of the classic calls; asynchronous requests have an
+        // offset.
         let flags = self.flags & (libc::O_ACCMODE | libc::O_NOFOLLOW);
         let wanted = protocol_flags(flags)?;
         let exchange = beside::exchange(&self.address)?;
@@ -125,7 +129,10 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens a remote file with the system's open flags.
+    /// Opens a remote file with open(2)'s flags.
+    ///
+    /// # Errors
+    /// Those of connecting and opening.
     pub fn open(
         address: &Address,
         path: &Path,
@@ -148,7 +155,10 @@ impl OpenFile {
         Ok(Self::from_remote(remote, origin))
     }
 
-    /// Opens the file that a ticket is for, as the ticket says.
+    /// Opens the file of a ticket, with the ticket's access mode.
+    ///
+    /// # Errors
+    /// Those of connecting and opening.
     pub fn redeem(
         address: &Address,
         ticket: ticket::Ticket,
@@ -184,7 +194,10 @@ impl OpenFile {
         }
     }
 
-    /// Opens the same file once more, with this position. It must still be the same file.
+    /// Opens the same file again, with this position.
+    ///
+    /// # Errors
+    /// Those of opening; [`Error::Changed`] if the name now refers to another file.
     pub fn again(origin: &Origin, position: u64) -> Result<Self, Error> {
         origin.can_be_opened_again()?;
         let flags = origin.flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
@@ -196,19 +209,20 @@ impl OpenFile {
         Ok(file)
     }
 
-    /// Where it came from.
+    /// Returns its origin.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Reads at the position and moves it.
+    /// Reads at the position and advances it.
     pub fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
         let read = self.read_at(self.position, bytes)?;
         self.position += read as u64;
         Ok(read)
     }
 
-    /// Reads at an offset, from what was announced or from the server, and leaves the position and the buffer alone.
+    /// Reads at an offset, from an announced range or from the server, without using the position
+    /// or the buffer.
     pub fn read_positioned(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         match self.announced.take(offset, bytes.len()) {
             Some(found) => {
@@ -222,7 +236,7 @@ impl OpenFile {
     /// Fills `bytes` from the server, until they are full or the file ends.
     fn fill(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         let handle = self.remote.handle();
-        // SAFETY: waited for below; the bytes are borrowed until then.
+        // SAFETY: `wait` below ends the request, and `bytes` is borrowed until then.
         let memory = unsafe { Foreign::filled(bytes) };
         let ticket = self.remote.begin(Errand::Read { handle, offset }, memory)?;
         match ticket.wait()?.outcome? {
@@ -234,7 +248,8 @@ impl OpenFile {
     /// Writes all of `bytes` to the server.
     fn put(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let handle = self.remote.handle();
-        // SAFETY: waited for below; the bytes are borrowed until then, and a write takes its data from them.
+        // SAFETY: `wait` below ends the request, `bytes` is borrowed until then, and a write only
+        // reads them.
         let memory = unsafe { Foreign::looked_at(bytes) };
         let ticket = self
             .remote
@@ -242,8 +257,8 @@ impl OpenFile {
         ticket.wait()?.outcome.map(|_| ())
     }
 
-    /// Reads at an offset. If the connection is lost, the read goes on over another one where the
-    /// file's options say so.
+    /// Reads at an offset. If the connection is lost, the read is retried over another one where
+    /// the file's options say so.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         let mut read = self.read_once(offset, bytes);
         let mut backoff = None;
@@ -261,9 +276,7 @@ impl OpenFile {
         read
     }
 
-    /// Opens the file on another connection; what was fetched before stays. It must still be the
-    /// same
-    /// file.
+    /// Opens the file on another connection; fetched data is kept. It must still be the same file.
     fn open_anew(&mut self) -> Result<(), Error> {
         self.coming.clear();
         self.course.begin_anew();
@@ -310,7 +323,7 @@ impl OpenFile {
         Ok(read.min(bytes.len()))
     }
 
-    /// Reads what was fetched already or is on its way, if a read begins there.
+    /// Reads from fetched data or from reads in progress, if the read begins there.
     fn read_kept(&mut self, offset: u64, bytes: &mut [u8]) -> Result<Option<usize>, Error> {
         if !self.keeps(offset) {
             self.take_coming(offset)?;
@@ -325,7 +338,7 @@ impl OpenFile {
             self.fetch_next();
             return Ok(Some(bytes.len()));
         }
-        // What lacks is on its way, or the read begins anew: with the rest of it fetched at once.
+        // If the rest is not in progress, the read starts over and fetches all of it at once.
         let end = piece.offset + piece.bytes.len() as u64;
         if self
             .coming
@@ -340,14 +353,15 @@ impl OpenFile {
         Ok(Some(first + self.read_at(end, rest)?))
     }
 
-    /// Whether what was fetched holds the byte at an offset.
+    /// Returns whether the fetched data has the byte at an offset.
     fn keeps(&self, offset: u64) -> bool {
         self.ahead.as_ref().is_some_and(|piece| {
             offset >= piece.offset && offset - piece.offset < piece.bytes.len() as u64
         })
     }
 
-    /// Waits for the piece on its way that an offset is in; those before it nobody wants, and without one nobody wants any.
+    /// Waits for the read in progress that contains an offset, and drops those before it; drops all
+    /// if none contains it.
     fn take_coming(&mut self, offset: u64) -> Result<(), Error> {
         let coming = loop {
             let Some(coming) = self.coming.pop_front() else {
@@ -376,14 +390,14 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Has what follows fetched while what is kept is read, where reads are taken to follow each other. What goes wrong with
-    /// that is told to the read that needs it.
+    /// Reads ahead while the program reads the fetched data, if its reads are sequential. Errors
+    /// are left to the read that needs the data.
     fn fetch_next(&mut self) {
         let Some(piece) = &self.ahead else {
             return;
         };
         if let Some(first) = self.coming.front() {
-            // Takes what has come, so that more can.
+            // Processes arrived replies, which makes room for more.
             let _ = first.ticket.is_done();
         }
         let (wanted, length) = (self.course.under_way(), self.course.piece());
@@ -393,7 +407,7 @@ impl OpenFile {
             under_way += coming.length;
             end = coming.offset + coming.length as u64;
         }
-        // A piece that was shorter than it could be was the file's last.
+        // A read that was shorter than requested has reached the end of the file.
         while under_way + length <= wanted && piece.is_full {
             let errand = Errand::Read {
                 handle: self.remote.handle(),
@@ -412,7 +426,10 @@ impl OpenFile {
         }
     }
 
-    /// Fetches the ranges that will be read, in this order.
+    /// Fetches the ranges that the program will read, in this order.
+    ///
+    /// # Errors
+    /// Those of the vector read.
     pub fn announce(&mut self, ranges: &[Range]) -> Result<(), Error> {
         self.announced.clear();
         let lengths = self
@@ -427,7 +444,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Writes at the position, or at the end of a file that is open for appending, and moves it.
+    /// Writes at the position, or at the end of a file opened for appending, and advances it.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         self.forget();
         if self.appends {
@@ -438,7 +455,7 @@ impl OpenFile {
         Ok(bytes.len())
     }
 
-    /// Writes at an offset and leaves the position alone.
+    /// Writes at an offset, without using the position.
     pub fn write_positioned(&mut self, offset: u64, bytes: &[u8]) -> Result<usize, Error> {
         self.forget();
         self.put(offset, bytes)?;
@@ -451,7 +468,7 @@ impl OpenFile {
         self.remote.truncate(size)
     }
 
-    /// Nothing remembered is trusted after a change.
+    /// Drops all fetched data, as the file was changed.
     pub fn forget(&mut self) {
         self.ahead = None;
         self.coming.clear();
@@ -460,6 +477,9 @@ impl OpenFile {
     }
 
     /// Moves the position.
+    ///
+    /// # Errors
+    /// EINVAL for an invalid position; those of querying the size.
     pub fn seek(&mut self, offset: i64, whence: i32) -> Result<i64, Error> {
         let base = match whence {
             libc::SEEK_SET => 0,
@@ -477,22 +497,25 @@ impl OpenFile {
         Ok(position)
     }
 
-    /// Where the next read or write is.
+    /// Returns the position of the next read or write.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// What the file is now.
+    /// Returns the file's current attributes.
     pub fn examine(&self) -> Result<Attributes, Error> {
         self.remote.examine()
     }
 
-    /// The file without position.
+    /// Returns the file without position.
     pub fn remote(&self) -> &SharedFile {
         &self.remote
     }
 
-    /// Closes, and says if that failed.
+    /// Closes the file.
+    ///
+    /// # Errors
+    /// Those of the server's close.
     pub fn close(mut self) -> Result<(), Error> {
         self.coming.clear();
         self.remote.close()

@@ -1,4 +1,5 @@
-//! Memory of the program, or of this library, that a request uses while somebody else waits for it.
+//! Memory of the program, or of this library, that a request uses while its owner does not wait for
+//! it.
 
 use std::ffi::c_void;
 
@@ -7,28 +8,34 @@ use verbena_rfio::client::exchange::Memory;
 
 use crate::door;
 
-/// Memory that its owner leaves alone until the request is finished.
+/// Memory that its owner does not access until the request is finished.
 pub struct Foreign {
     start: *mut u8,
     length: usize,
 }
 
-// SAFETY: whichever thread takes replies fills it, one at a time; its owner does not look meanwhile.
+// SAFETY: the thread that processes replies fills it, one thread at a time; its owner does not
+// access it meanwhile.
 unsafe impl Send for Foreign {}
 
 impl Memory for Foreign {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: whoever made it has looked, and the owner's promise.
+        // SAFETY: `new` has checked the pointer, or a reference was given; the owner keeps the
+        // memory valid and unchanged until the request is finished.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
     fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; only called for memory that is to be filled.
+        // SAFETY: valid and not accessed by its owner until the request is finished; only called
+        // for memory to be filled.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
     }
 }
 
 impl Foreign {
-    /// A program's buffer, which must be one if it is not empty.
+    /// Returns a program's buffer.
+    ///
+    /// # Errors
+    /// EINVAL if a buffer that is not empty is null or longer than `isize::MAX`.
     pub fn new(start: *mut c_void, length: usize) -> Result<Self, Error> {
         let start = match (length, start.is_null()) {
             (0, _) => std::ptr::NonNull::dangling().as_ptr(),
@@ -38,10 +45,10 @@ impl Foreign {
         Ok(Self { start, length })
     }
 
-    /// Memory to be filled.
+    /// Returns memory to be filled.
     ///
     /// # Safety
-    /// The borrow must not end before the wait for the errand that gets it.
+    /// The borrow must not end before the wait for the request that gets it.
     pub unsafe fn filled(bytes: &mut [u8]) -> Self {
         Self {
             start: bytes.as_mut_ptr(),
@@ -49,10 +56,11 @@ impl Foreign {
         }
     }
 
-    /// Memory that is only looked at.
+    /// Returns memory that is only read.
     ///
     /// # Safety
-    /// The borrow must not end before the wait for the errand that gets it, which must be one that takes data from its memory.
+    /// The borrow must not end before the wait for the request that gets it, which must only read
+    /// from its memory.
     pub unsafe fn looked_at(bytes: &[u8]) -> Self {
         Self {
             start: bytes.as_ptr().cast_mut(),

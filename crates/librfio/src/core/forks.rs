@@ -1,23 +1,25 @@
-//! Forks: whatever another thread does at that moment, the child finds the library's tables whole and unlocked.
+//! Fork handling: the child finds the library's tables consistent and unlocked, regardless of the
+//! activity of other threads.
 //!
-//! What the child finds in them is the parent's: `table` and `sessions` open anew what is used.
+//! The tables hold the parent's entries: `table` and `sessions` open again the ones that are used.
 
 use std::cell::RefCell;
 use std::sync::Once;
 
 use super::{beside, place, sessions, table};
 
-/// Everything that is held over a fork.
+/// The locks that are held during a fork.
 type Held = (table::Guard, sessions::Guard, beside::Guard, place::Guard);
 
 thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// From now on, forks are prepared for (pthread_atfork(3)).
+/// Registers the fork handlers (pthread_atfork(3)), once.
 pub fn prepare() {
     static ONCE: Once = Once::new();
-    // SAFETY: functions without arguments that live as long as the library, which is never unloaded while they are needed.
+    // SAFETY: the functions take no arguments and live as long as the library, which is not
+    // unloaded while they are registered.
     ONCE.call_once(|| unsafe {
         libc::pthread_atfork(Some(before), Some(after), Some(after));
     });

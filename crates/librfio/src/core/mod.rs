@@ -1,4 +1,4 @@
-//! What the functions mean, without C.
+//! Semantics of the functions, independent of C.
 
 pub mod beside;
 pub mod file;

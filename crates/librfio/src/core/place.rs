@@ -1,4 +1,4 @@
-//! Where a path leads: here, or to a server; and the directory that `rfio_chdir` chose.
+//! Resolves a path to local or remote, with the directory that `rfio_chdir` sets.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
@@ -8,28 +8,32 @@ use verbena_rfio_protocol::types::Path;
 
 use crate::door::invalid;
 
-/// The remote directory for paths that name no host, as the process's working directory is for the system's calls.
+/// The remote directory for paths without a host, like the process's working directory for system
+/// calls.
 static REMOTE_DIRECTORY: Mutex<Option<(Address, Path)>> = Mutex::new(None);
 
-/// The table, locked.
+/// The locked table.
 pub type Guard = MutexGuard<'static, Option<(Address, Path)>>;
 
-/// Locks it, for the time of a fork.
+/// Locks the table, for fork(2).
 pub fn hold() -> Guard {
     REMOTE_DIRECTORY
         .lock()
         .unwrap_or_else(|poison| poison.into_inner())
 }
 
-/// Where a path leads.
+/// The location of a path.
 pub enum Place {
-    /// Here.
+    /// Local.
     Here(PathBuf),
-    /// To a server.
+    /// On a server.
     There(Address, Path),
 }
 
-/// Reads a path.
+/// Resolves a path.
+///
+/// # Errors
+/// [`Error::Setup`] for an invalid remote path.
 pub fn find(text: &[u8]) -> Result<Place, Error> {
     match Location::parse(text).map_err(|bad| Error::Setup(bad.to_string()))? {
         Location::Remote(address, path) => Ok(Place::There(address, path)),
@@ -49,7 +53,7 @@ pub fn find(text: &[u8]) -> Result<Place, Error> {
     }
 }
 
-/// Chooses the directory for relative paths; `None` is the process's own.
+/// Sets the directory for relative paths; `None` is the process's working directory.
 pub fn choose_directory(place: Option<(Address, Path)>) {
     *REMOTE_DIRECTORY
         .lock()

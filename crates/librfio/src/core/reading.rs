@@ -1,4 +1,4 @@
-//! How far ahead of a program's reads a file is fetched (`rfiosetopt`).
+//! The read-ahead policy (`rfiosetopt`).
 
 use std::time::Duration;
 
@@ -7,32 +7,36 @@ use verbena_rfio::client::Error;
 /// Bytes read ahead of small reads.
 const AHEAD: usize = 128 << 10;
 
-/// Bytes read ahead at most. They come as many requests under way at once, so over a long way a window costs one round trip
-/// beyond the time that its bytes take.
+/// Maximum read-ahead, in bytes. It consists of many simultaneous requests, so on a path with a
+/// long round-trip time a window costs one round trip beyond its transfer time.
 const MOST_AHEAD: usize = 16 << 20;
 
-/// Pieces in which what is read ahead comes: as one is read, another is asked for, so that the way is never empty.
+/// Number of reads in progress per window: with each one that is consumed, another is sent, so that
+/// the path is never idle.
 const PIECES: usize = 4;
 
-/// How long a read goes on after a lost connection, if nothing else is said.
+/// Default duration of retries after a lost connection.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// How small reads are served (`rfiosetopt`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// A request each.
+    /// One request each.
     Direct,
     /// Through a buffer.
     Buffered,
-    /// Through a buffer that grows as long as reads follow each other.
+    /// Through a buffer that grows while reads are sequential.
     Ahead,
     /// Through a large buffer from the first read on.
     Streamed,
 }
 
 impl Reading {
-    /// How long a read goes on after a lost connection: `RFIO_RETRY` seconds, with the options that
-    /// read ahead. A program that asks for each read by itself is told at once.
+    /// Returns how long a read is retried after a lost connection: `RFIO_RETRY` seconds, with the
+    /// options that read ahead. Without them the error is returned at once.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] if `RFIO_RETRY` is not a number.
     pub fn patience(self) -> Result<Duration, Error> {
         if !matches!(self, Self::Ahead | Self::Streamed) {
             return Ok(Duration::ZERO);
@@ -46,7 +50,7 @@ impl Reading {
     }
 }
 
-/// How a file is read: what the last fetch brought, whether it was kept or went to the program at once.
+/// The read-ahead state of a file: its options and its last fetch, whether buffered or direct.
 #[derive(Debug)]
 pub struct Course {
     reading: Reading,
@@ -57,19 +61,18 @@ pub struct Course {
 struct Fetched {
     start: u64,
     length: usize,
-    /// Bytes that were to be there for the reads that follow.
+    /// The window that was chosen for the following reads, in bytes.
     window: usize,
 }
 
 impl Fetched {
-    /// Whether a read goes on with it: begins in it, or right behind it.
+    /// Returns whether a read continues it: begins within it or directly after it.
     fn is_followed_by(&self, offset: u64) -> bool {
         offset > self.start && offset - self.start <= self.length as u64
     }
 }
 
 impl Course {
-    /// Nothing was read yet.
     pub fn new(reading: Reading) -> Self {
         Self {
             reading,
@@ -77,7 +80,8 @@ impl Course {
         }
     }
 
-    /// Bytes to fetch for a read at an offset that is not kept; a read that is as long goes to the program at once.
+    /// Returns the bytes to fetch for a read at an offset that is not buffered; a read of at least
+    /// this length is served directly.
     pub fn window(&self, offset: u64) -> usize {
         let followed = self.last.filter(|last| last.is_followed_by(offset));
         match (self.reading, followed) {
@@ -88,7 +92,8 @@ impl Course {
         }
     }
 
-    /// Bytes to have on their way for the reads that follow what was fetched last; zero where they are not taken to follow.
+    /// Returns the bytes to keep in progress for the reads after the last fetch; zero if they are
+    /// not sequential.
     pub fn under_way(&self) -> usize {
         match (self.reading, self.last) {
             (Reading::Ahead, Some(last)) if last.window > AHEAD => last.window,
@@ -97,12 +102,12 @@ impl Course {
         }
     }
 
-    /// Bytes of one of the pieces in which these come.
+    /// Returns the bytes of one of these reads.
     pub fn piece(&self) -> usize {
         (self.under_way() / PIECES).max(AHEAD)
     }
 
-    /// A fetch brought so many bytes.
+    /// Records a fetch of `length` bytes.
     pub fn fetched(&mut self, start: u64, length: usize) {
         let window = self.window(start).max(length).min(MOST_AHEAD);
         self.last = Some(Fetched {
@@ -112,7 +117,7 @@ impl Course {
         });
     }
 
-    /// The connection is another one: what is asked for on it grows from a buffer on.
+    /// Starts again on a new connection, with the smallest window.
     pub fn begin_anew(&mut self) {
         *self = Self::new(match self.reading {
             Reading::Streamed => Reading::Ahead,
@@ -120,7 +125,7 @@ impl Course {
         });
     }
 
-    /// Nothing that was read says anything about what comes.
+    /// Drops the record of the last fetch.
     pub fn forget(&mut self) {
         self.last = None;
     }
@@ -130,7 +135,7 @@ impl Course {
 mod tests {
     use super::*;
 
-    /// Bytes of each fetch, for reads of so many bytes at these offsets.
+    /// Returns the bytes of each fetch, for reads of `length` bytes at these offsets.
     fn fetches(reading: Reading, offsets: impl Iterator<Item = u64>, length: usize) -> Vec<usize> {
         let (mut course, mut kept, mut made) = (Course::new(reading), 0..0, Vec::new());
         for offset in offsets {
@@ -149,7 +154,8 @@ mod tests {
         made
     }
 
-    /// 256 MiB in reads of any length take a fetch for each 16 MiB, and a few until it is known that they follow each other.
+    /// 256 MiB in reads of any length take one fetch per 16 MiB, and a few until sequential reads
+    /// are detected.
     #[test]
     fn reads_that_follow_each_other_are_fetched_ahead_whatever_their_length() {
         const WHOLE: u64 = 256 << 20;

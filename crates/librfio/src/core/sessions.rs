@@ -1,8 +1,9 @@
-//! Connections that are kept for calls that wait: one for names per server, and some for files.
+//! Connections that are kept for synchronous calls: one per server for names, and some for files.
 //!
-//! Whoever takes replies from a connection works for all who wait there. So files have a connection each as long as there are
-//! few of them, and threads that read different files do not wait for each other; many files share some. What is idle is used
-//! again: opening a file is mostly one request.
+//! The thread that takes replies from a connection works for all threads that wait on it. So each
+//! file has its own connection while there are few, and threads that read different files do not
+//! wait for each other; many files share connections. Idle connections are reused, so opening a
+//! file usually is one request.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -19,16 +20,16 @@ use verbena_rfio_protocol::{Reply, Request};
 
 use super::forks;
 
-/// Connections of a process to one server that files are opened on.
+/// Maximum number of connections of a process to one server for files.
 const MOST: usize = 16;
 
-/// How long a server may take to let a ticket's holder in. Whoever has a ticket has another way to the file, and waits for this
-/// one; a server that is full answers within three seconds.
+/// Timeout for the handshake with a ticket. A ticket's holder has another way to the file, and
+/// waits for this one; a server that is full answers within three seconds.
 const FOR_A_TICKET: Duration = Duration::from_secs(5);
 
 static NAMES: Connections = Connections::new(without_data);
 
-/// Names need no queue pair.
+/// Name operations need no queue pair.
 fn without_data() -> Result<Options, Error> {
     Ok(Options {
         fabric: Fabric::Tcp,
@@ -40,13 +41,13 @@ fn without_data() -> Result<Options, Error> {
 #[derive(Default)]
 pub struct Pool {
     there: Vec<Arc<Exchange>>,
-    /// Those that are being made.
+    /// Number of connections being established.
     coming: usize,
-    /// The process that makes them.
+    /// The process that established them.
     process: u64,
 }
 
-/// What the environment says of connections: a program may change between two files who it is.
+/// The environment's settings for connections: a program may change its identity between two files.
 type Settings = Vec<(OsString, OsString)>;
 
 fn settings() -> Settings {
@@ -56,7 +57,7 @@ fn settings() -> Settings {
     found
 }
 
-/// Connections by server and by how they were made.
+/// Connections by server and settings.
 type Files = HashMap<(Address, Settings), Pool>;
 
 static FILES: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
@@ -68,13 +69,13 @@ fn files() -> MutexGuard<'static, Files> {
 /// Both tables, locked.
 pub type Guard = (connections::Guard<'static>, MutexGuard<'static, Files>);
 
-/// Locks them, for the time of a fork.
+/// Locks them, for fork(2).
 pub fn hold() -> Guard {
     (NAMES.hold(), files())
 }
 
 impl Pool {
-    /// A connection for one more file, if one is to be used that is there. If none is, the caller makes one.
+    /// Returns a connection for one more file, or `None` if the caller shall establish a new one.
     fn take(&mut self) -> Option<Arc<Exchange>> {
         if self.process != lineage::mark() {
             *self = Self {
@@ -95,7 +96,7 @@ impl Pool {
     }
 }
 
-/// A new connection, kept for others too.
+/// Establishes a new connection and adds it to the pool.
 fn fresh(key: (Address, Settings)) -> Result<Arc<Exchange>, Error> {
     let connect = || Exchange::connect(&key.0, &Options::from_environment()?);
     let made = connect();
@@ -109,6 +110,9 @@ fn fresh(key: (Address, Settings)) -> Result<Arc<Exchange>, Error> {
 }
 
 /// Opens a file; `flags` are the protocol's.
+///
+/// # Errors
+/// Those of connecting and opening.
 pub fn open(address: &Address, path: &Path, flags: u32, mode: u32) -> Result<SharedFile, Error> {
     forks::prepare();
     let key = (address.clone(), settings());
@@ -117,7 +121,7 @@ pub fn open(address: &Address, path: &Path, flags: u32, mode: u32) -> Result<Sha
         && kept.stands()
     {
         match SharedFile::open(kept, path, flags, mode) {
-            // The server may have let an idle connection go in this moment.
+            // The server may have closed an idle connection just now.
             Err(Error::Dropped(_) | Error::Connection(_)) => {}
             opened => return opened,
         }
@@ -125,7 +129,10 @@ pub fn open(address: &Address, path: &Path, flags: u32, mode: u32) -> Result<Sha
     SharedFile::open(fresh(key)?, path, flags, mode)
 }
 
-/// Opens the file that a ticket is for, on a connection of its own. The ticket is used up by that.
+/// Opens the file of a ticket, on a connection of its own. This consumes the ticket.
+///
+/// # Errors
+/// Those of connecting and opening.
 pub fn redeem(address: &Address, ticket: Ticket) -> Result<SharedFile, Error> {
     forks::prepare();
     let (path, flags) = (ticket.claims.path.clone(), ticket.claims.access);
@@ -144,13 +151,16 @@ pub fn redeem(address: &Address, ticket: Ticket) -> Result<SharedFile, Error> {
 /// Closes the kept connections; each ends with the last file that uses it.
 pub fn close_all() {
     NAMES.close_all();
-    // Outside the lock: the last words to a server take their time.
+    // Outside the lock, as closing takes time.
     let kept = std::mem::take(&mut *files());
     drop(kept);
 }
 
-/// A request by name. A kept connection may have been closed by a server that was started anew; requests that change
-/// nothing are then asked once more.
+/// Sends a name request. The server may have been restarted, so a kept connection may be closed;
+/// requests that change nothing are then sent again.
+///
+/// # Errors
+/// Those of connecting, and the server's.
 pub fn ask(address: &Address, request: &Request) -> Result<Reply, Error> {
     forks::prepare();
     match NAMES.to(address)?.call(request.clone()) {

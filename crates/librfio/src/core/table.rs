@@ -1,7 +1,7 @@
 //! Descriptors of open remote files.
 //!
-//! A remote file takes a real descriptor of the process (of an empty memory file), so that its number is never that of a
-//! local file, and so that closing and limits behave as programs expect.
+//! A remote file occupies a real descriptor of the process (of an empty memory file), so that its
+//! number never collides with a local file's, and closing and limits behave as programs expect.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -15,38 +15,38 @@ use super::file::{OpenFile, Origin};
 use super::forks;
 use super::reading::Reading;
 
-/// An open remote file and the descriptor that it takes.
+/// An open remote file and the descriptor that it occupies.
 pub struct Entry {
     file: Mutex<Option<OpenFile>>,
-    /// The same file for requests that are under way beside each other, once there was one.
+    /// The same file for asynchronous requests, after the first one.
     beside: Mutex<Option<Arc<SharedFile>>>,
-    /// Whether such a request has written since the file was last used.
+    /// Whether an asynchronous request has written since the file was last used.
     is_stale: AtomicBool,
-    /// How a forked process gets at the same file.
+    /// Arguments for opening the file again in a child process.
     origin: Origin,
-    /// Where the file's position is, for a process that may not wait for the file.
+    /// The file's position, for a child process, which must not wait for the file's lock.
     position: AtomicU64,
     /// The process that opened it.
     process: u64,
     placeholder: OwnedFd,
 }
 
-/// What `rfiosetopt` chose: requests per read, buffer (the default), read ahead, stream.
+/// The value set by `rfiosetopt`: requests per read, buffer (the default), read ahead, stream.
 static READ_OPTION: AtomicI32 = AtomicI32::new(1);
 
-/// The reading option.
+/// Returns the reading option.
 pub fn read_option() -> i32 {
     READ_OPTION.load(Ordering::Relaxed)
 }
 
-/// Chooses the reading option.
+/// Sets the reading option.
 pub fn set_read_option(option: i32) {
     READ_OPTION.store(option, Ordering::Relaxed);
 }
 
-/// How files that are opened now read.
+/// Returns the reading mode for files opened now.
 pub fn reading() -> Reading {
-    // RFIO_READBUF 1, RFIO_READAHEAD 2 and RFIO_STREAM 16 may be given together.
+    // RFIO_READBUF 1, RFIO_READAHEAD 2 and RFIO_STREAM 16 may be combined.
     match read_option() {
         0 => Reading::Direct,
         option if option & 16 != 0 => Reading::Streamed,
@@ -55,10 +55,10 @@ pub fn reading() -> Reading {
     }
 }
 
-/// The table, locked.
+/// The locked table.
 pub type Guard = MutexGuard<'static, HashMap<i32, Arc<Entry>>>;
 
-/// Locks it, for a look or for the time of a fork.
+/// Locks the table, for an access or for fork(2).
 pub fn hold() -> Guard {
     static TABLE: OnceLock<Mutex<HashMap<i32, Arc<Entry>>>> = OnceLock::new();
     TABLE
@@ -67,7 +67,10 @@ pub fn hold() -> Guard {
         .unwrap_or_else(|poison| poison.into_inner())
 }
 
-/// Gives a file a descriptor.
+/// Assigns a descriptor to a file.
+///
+/// # Errors
+/// Those of memfd_create(2).
 pub fn insert(file: OpenFile) -> Result<i32, Error> {
     forks::prepare();
     // SAFETY: a constant name and a flag; the result is checked.
@@ -78,7 +81,7 @@ pub fn insert(file: OpenFile) -> Result<i32, Error> {
             std::io::Error::last_os_error(),
         ));
     }
-    // SAFETY: just made, owned by nobody else.
+    // SAFETY: the descriptor was just created, so nothing else owns it.
     let placeholder = unsafe { OwnedFd::from_raw_fd(number) };
     let number = placeholder.as_raw_fd();
     hold().insert(number, Arc::new(Entry::new(file, placeholder)));
@@ -99,8 +102,8 @@ impl Entry {
     }
 }
 
-/// The entry of a descriptor, if it is a remote file's. In a forked process the file is opened anew first: with a session
-/// and a position of its own, which begins where the parent's was.
+/// Returns the entry of a descriptor, if it is a remote file's. In a child process the file is
+/// opened again first, with a session and a position of its own that begins at the parent's.
 fn entry(descriptor: i32) -> Option<Result<Arc<Entry>, Error>> {
     let found = hold().get(&descriptor).cloned()?;
     if found.process == lineage::mark() {
@@ -110,13 +113,14 @@ fn entry(descriptor: i32) -> Option<Result<Arc<Entry>, Error>> {
     let opened = OpenFile::again(&found.origin, position);
     Some(opened.map(|file| {
         let mut table = hold();
-        // Another thread may have been faster.
+        // Another thread may have done it meanwhile.
         if let Some(there) = table.get(&descriptor)
             && there.process == lineage::mark()
         {
             return Arc::clone(there);
         }
-        // SAFETY: the number is the inherited entry's, which is never dropped, so it has one owner in this process.
+        // SAFETY: the inherited entry owns the number and is never dropped, so it has one owner in
+        // this process.
         let placeholder = unsafe { OwnedFd::from_raw_fd(found.placeholder.as_raw_fd()) };
         let fresh = Arc::new(Entry::new(file, placeholder));
         if let Some(inherited) = table.insert(descriptor, Arc::clone(&fresh)) {
@@ -128,8 +132,11 @@ fn entry(descriptor: i32) -> Option<Result<Arc<Entry>, Error>> {
 }
 
 impl Entry {
-    /// The file for requests that are under way beside each other; opened at the first of them, and again after its
-    /// connection broke.
+    /// Returns the file for asynchronous requests; opened by the first of them, and again after its
+    /// connection is lost.
+    ///
+    /// # Errors
+    /// Those of opening it.
     pub fn beside(&self) -> Result<Arc<SharedFile>, Error> {
         let mut beside = self
             .beside
@@ -145,18 +152,18 @@ impl Entry {
         }
     }
 
-    /// A request beside has written: what was read ahead is not trusted any more.
+    /// Marks the file as changed by an asynchronous request, so that data read ahead is not used.
     pub fn has_changed(&self) {
         self.is_stale.store(true, Ordering::Release);
     }
 }
 
-/// The remote file of a descriptor; `None` if the descriptor is not of one.
+/// Returns the remote file of a descriptor; `None` if the descriptor is not a remote file's.
 pub fn find(descriptor: i32) -> Option<Result<Arc<Entry>, Error>> {
     entry(descriptor)
 }
 
-/// Acts on the remote file of a descriptor; `None` if the descriptor is not of a remote file.
+/// Acts on the remote file of a descriptor; `None` if the descriptor is not a remote file's.
 pub fn with<T>(
     descriptor: i32,
     act: impl FnOnce(&mut OpenFile) -> Result<T, Error>,
@@ -185,19 +192,20 @@ pub fn with<T>(
     })
 }
 
-/// What is closed.
+/// A file removed from the table.
 pub enum Removed {
     /// A file of this process.
     Own(Box<OpenFile>),
-    /// A file that a parent opened and this process never used: nothing is to be said to the server.
+    /// A file that a parent opened and this process never used: the server is not informed.
     Inherited,
 }
 
-/// Takes a descriptor's file out; calls that are under way on it end first.
+/// Removes a descriptor's file; calls in progress on it end first.
 pub fn remove(descriptor: i32) -> Option<Removed> {
     let entry = hold().remove(&descriptor)?;
     if entry.process != lineage::mark() {
-        // SAFETY: the number is the inherited entry's, which is never dropped; it is closed here.
+        // SAFETY: the inherited entry owns the number and is forgotten below without closing it; it
+        // is closed here.
         drop(unsafe { OwnedFd::from_raw_fd(entry.placeholder.as_raw_fd()) });
         std::mem::forget(entry);
         return Some(Removed::Inherited);

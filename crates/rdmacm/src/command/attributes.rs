@@ -1,4 +1,4 @@
-//! What to modify a queue pair with on its way to a state: rdma_init_qp_attr.
+//! Attributes for queue pair transitions: rdma_init_qp_attr.
 
 use super::Command;
 use crate::abi::{InitQpAttr, QueuePairAttributes};
@@ -10,8 +10,13 @@ use verbena_hca::errno::{Errno, Result};
 /// The queue key of datagram services: RDMA_UDP_QKEY of `<rdma/rdma_cma.h>`.
 pub const QUEUE_KEY: u32 = 0x0123_4567;
 
+/// Answers with the attributes for the transition to a state.
+///
+/// # Errors
+/// EINVAL if the identifier has no device, or for an unsupported state.
+///
 /// # Safety
-/// As for [`super::execute`].
+/// That of [`super::execute`].
 pub unsafe fn init(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: InitQpAttr = command.read()?;
     let identifier = state.identifier(command.channel, wanted.id)?;
@@ -24,7 +29,7 @@ pub unsafe fn init(command: &Command<'_>, state: &mut State) -> Result<()> {
         IBV_QPS_RTS => to_rts(identifier),
         _ => return Err(Errno::EINVAL),
     };
-    // SAFETY: passed on.
+    // SAFETY: the caller promises valid addresses inside the command.
     unsafe {
         command.answer(
             wanted.response,

@@ -1,4 +1,4 @@
-//! From addresses to a path: rdma_bind_addr(3), rdma_resolve_addr(3), rdma_resolve_route(3).
+//! Address and route resolution: rdma_bind_addr(3), rdma_resolve_addr(3), rdma_resolve_route(3).
 
 use super::Command;
 use crate::abi::{BindIp, ResolveIp, ResolveRoute};
@@ -15,11 +15,11 @@ use verbena_hca::link;
 use verbena_hca::refusal::{self, because};
 use verbena_hca::refused;
 
-/// Gives an identifier its address and port.
+/// Binds an identifier to an address and port.
 ///
 /// # Errors
-/// EADDRNOTAVAIL when it is not this host's; EADDRNOTAVAIL or EADDRINUSE when the port is taken
-/// ([`crate::port`]); EAFNOSUPPORT.
+/// EADDRNOTAVAIL if the address is not this host's; EADDRNOTAVAIL or EADDRINUSE if the port is
+/// taken ([`crate::port`]); EAFNOSUPPORT.
 pub fn bind(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: BindIp = command.read()?;
     let address = address::parse(&wanted.addr)?.ok_or(Errno(libc::EAFNOSUPPORT))?;
@@ -27,10 +27,10 @@ pub fn bind(command: &Command<'_>, state: &mut State) -> Result<()> {
     bind_to(state, wanted.id, address)
 }
 
-/// As [`bind`], for `number`.
+/// Binds identifier `number`, as [`bind`] does.
 ///
 /// # Errors
-/// As [`bind`]; EINVAL when it has an address.
+/// Those of [`bind`]; EINVAL if it has an address.
 pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()> {
     let State {
         identifiers, ports, ..
@@ -52,7 +52,7 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         ));
     }
     if identifier.options.reuse_address && address.port() != 0 {
-        // Taken when it listens; until then others may have it too.
+        // The port is reserved when it listens; until then others may have it too.
         identifier.source = Some(address);
     } else {
         let (port, address) = ports
@@ -79,11 +79,12 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
     Ok(())
 }
 
-/// Finds the device towards an address. Every address of this host is the device's; another host's is, over RoCE, if
-/// the way to it leads through a port.
+/// Finds the device towards an address. Every address of this host belongs to the device; another
+/// host's does over RoCE, if its route starts at a port. An address that is unreachable is reported
+/// by an event.
 ///
 /// # Errors
-/// EINVAL in any stage but the first two. That an address leads nowhere is told by an event.
+/// EINVAL in any state but the first two.
 pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: ResolveIp = command.read()?;
     let source = address::parse(&wanted.src_addr)?;
@@ -92,7 +93,7 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     match (identifier.stage, source) {
         (Stage::Idle, Some(source)) if source.port() != 0 => bind_to(state, wanted.id, source)?,
         (Stage::Idle, source) => {
-            // Nobody will ask for this port, so it need not be held.
+            // No peer connects to this port, so it need not be reserved.
             let source = source.unwrap_or(address::ANY);
             identifier.source = Some(address::with_port(source, Ports::ephemeral()));
             identifier.stage = Stage::Bound;
@@ -139,9 +140,10 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     Ok(())
 }
 
-/// Both ends of the way from `bound` to `destination`, and the way.
+/// Returns source and destination address of the path from `bound` to `destination`, and the path.
 fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, SocketAddr, Way)> {
-    // The wildcard as a destination is oneself, as with IP sockets; a group is reached through the device too.
+    // The wildcard as a destination is the host itself, as with IP sockets; a group is reached
+    // through the device too.
     let mut destination = destination;
     if destination.ip().is_unspecified() {
         destination.set_ip(match destination {
@@ -169,8 +171,8 @@ fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, Sock
     Ok((source, destination, way))
 }
 
-/// A port's address towards a group: the routing table's, if it leads there through a port. Few tables say anything of
-/// groups, and the ports were chosen: then the first that can reach it.
+/// Returns the port address to send from towards a group: the routing table's if it names a port,
+/// else the first port that can reach the group, as few routing tables have entries for groups.
 fn source_towards_group(group: SocketAddr) -> Result<SocketAddr> {
     let gid_of = |ip| ibv_gid::from_bytes(mapped(ip).octets());
     if let Ok(source) = address::source_towards(group)
@@ -188,7 +190,7 @@ fn source_towards_group(group: SocketAddr) -> Result<SocketAddr> {
     Ok(SocketAddr::new(ip, 0))
 }
 
-/// Finds the path. There is one, and it is known.
+/// Resolves the route. There is one, and it is known.
 ///
 /// # Errors
 /// EINVAL before there is a destination.

@@ -1,4 +1,5 @@
-//! Connections: rdma_listen(3), rdma_connect(3), rdma_accept(3), rdma_reject(3), rdma_disconnect(3), rdma_notify(3).
+//! Connections: rdma_listen(3), rdma_connect(3), rdma_accept(3), rdma_reject(3),
+//! rdma_disconnect(3), rdma_notify(3).
 
 use super::{Command, bind};
 use crate::abi::{Accept, Connect, ConnectionParameters, Disconnect, Ece, Listen, Notify, Reject};
@@ -22,15 +23,15 @@ use verbena_hca::errno::{Errno, Result};
 use verbena_hca::refused;
 use verbena_wire::mad::cm::ip;
 
-/// Requests that may wait when a program does not say how many, and at most.
+/// Default and maximum backlog of a listener.
 const BACKLOG: u32 = 1024;
-/// `IBV_EVENT_COMM_EST`: the first message has come before the peer said that it is ready.
+/// `IBV_EVENT_COMM_EST`: the first message arrived before the peer's RTU.
 const COMMUNICATION_ESTABLISHED: u32 = 5;
 
-/// Takes requests from now on; with any free port if it has none.
+/// Starts listening; with any free port if the identifier has none.
 ///
 /// # Errors
-/// EINVAL in a later stage; EADDRNOTAVAIL or EADDRINUSE when the port is taken.
+/// EINVAL in a later state; EADDRNOTAVAIL or EADDRINUSE if the port is taken.
 pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Listen = command.read()?;
     if state.identifier(command.channel, wanted.id)?.stage == Stage::Idle {
@@ -65,19 +66,19 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
     Ok(())
 }
 
-/// How long a request looks for its listener. A fabric would answer at once that there is none; but it is slower than a
-/// socket, and some programs listen again for their next connection just in time for a fabric (perftest with `-R`).
+/// How long a request waits for its listener. A fabric would refuse at once; but it is slower than
+/// a socket, and some programs listen again for their next connection just in time for a fabric
+/// (perftest with `-R`).
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Asks for a connection, or for a datagram service.
+/// Requests a connection, or a datagram service. A missing listener is reported by an event.
 ///
 /// # Errors
-/// EINVAL before the path is resolved, and for more private data than a request carries. That nobody listens is told by
-/// an event.
+/// EINVAL before the path is resolved, and for more private data than a request carries.
 pub fn connect(command: &Command<'_>, service: &Service) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        // A statement of its own, so that the lock is not held any longer.
+        // A separate statement, so that the lock is released here.
         let asked = ask(command, &mut service.lock())?;
         match asked {
             Ok(()) => return Ok(()),
@@ -89,7 +90,7 @@ pub fn connect(command: &Command<'_>, service: &Service) -> Result<()> {
     }
 }
 
-/// One attempt; inside, why it failed.
+/// Makes one attempt. The inner result is the attempt's.
 fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     let wanted: Connect = command.read_lenient(size_of::<Ece>())?;
     state.identifier(command.channel, wanted.id)?;
@@ -136,7 +137,7 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     Ok(Ok(()))
 }
 
-/// Asks somebody of another host.
+/// Sends a request to another host.
 fn write(state: &mut State, number: u32, destination: SocketAddr, request: &Message) -> Result<()> {
     let ours = state.number_correspondence(number)?;
     let identifier = state.identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
@@ -150,7 +151,7 @@ fn write(state: &mut State, number: u32, destination: SocketAddr, request: &Mess
     state.tell(number, request)
 }
 
-/// Tells the program that its request reached nobody.
+/// Raises the event for a request that reached no listener.
 fn unreachable(command: &Command<'_>, state: &mut State, error: Errno) -> Result<()> {
     let wanted: Connect = command.read_lenient(size_of::<Ece>())?;
     let identifier = state.identifier(command.channel, wanted.id)?;
@@ -168,16 +169,16 @@ fn unreachable(command: &Command<'_>, state: &mut State, error: Errno) -> Result
     Ok(())
 }
 
-/// What the program wants of its own queue pair.
+/// Stores the program's parameters for the local queue pair.
 fn agree(identifier: &mut Identifier, parameters: &ConnectionParameters) {
     identifier.agreement.responder_resources = parameters.responder_resources;
     identifier.agreement.initiator_depth = parameters.initiator_depth;
 }
 
-/// Accepts a request; or, without parameters, says that the queue pair is ready after a reply.
+/// Accepts a request; or, without parameters, sends the RTU after a reply.
 ///
 /// # Errors
-/// EINVAL when there is nothing to accept, or the peer has gone.
+/// EINVAL if there is nothing to accept, or the peer is dead.
 pub fn accept(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Accept = command.read_lenient(size_of::<Ece>())?;
     let identifier = state.identifier(command.channel, wanted.id)?;
@@ -221,7 +222,7 @@ fn was_answered(state: &mut State, number: u32) {
 /// Rejects a request.
 ///
 /// # Errors
-/// EINVAL when there is none, or for more private data than a rejection carries.
+/// EINVAL if there is none, or for more private data than a rejection carries.
 pub fn reject(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Reject = command.read()?;
     let identifier = state.identifier(command.channel, wanted.id)?;
@@ -247,10 +248,10 @@ pub fn reject(command: &Command<'_>, state: &mut State) -> Result<()> {
     said
 }
 
-/// Ends a connection. The peer learns of it at once, and this side when the peer has.
+/// Ends a connection. The peer gets its event at once, this side when the peer has answered.
 ///
 /// # Errors
-/// EINVAL when there never was one.
+/// EINVAL if there never was a connection.
 pub fn disconnect(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Disconnect = command.read()?;
     let identifier = state.identifier(command.channel, wanted.id)?;
@@ -260,7 +261,7 @@ pub fn disconnect(command: &Command<'_>, state: &mut State) -> Result<()> {
             state.say(wanted.id, &Message::bare(Kind::Dreq));
             Ok(())
         }
-        // The peer was first: with this both have disconnected.
+        // The peer disconnected first: now both sides have.
         Stage::Disconnected => {
             state.begin_time_wait(wanted.id);
             Ok(())
@@ -270,7 +271,7 @@ pub fn disconnect(command: &Command<'_>, state: &mut State) -> Result<()> {
     }
 }
 
-/// Learns from the queue pair what the peer's message would say.
+/// Handles the event of the queue pair that stands in for the peer's RTU.
 ///
 /// # Errors
 /// EINVAL for another event than "communication established".

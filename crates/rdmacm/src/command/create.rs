@@ -1,4 +1,4 @@
-//! Making and ending identifiers: rdma_create_id(3), rdma_destroy_id(3), rdma_migrate_id(3).
+//! Creates and destroys identifiers: rdma_create_id(3), rdma_destroy_id(3), rdma_migrate_id(3).
 
 use super::Command;
 use crate::abi::{CreateId, CreateIdAnswer, DestroyId, MigrateId};
@@ -8,8 +8,13 @@ use crate::service::State;
 use std::os::fd::RawFd;
 use verbena_hca::errno::{Errno, Result};
 
+/// Creates an identifier.
+///
+/// # Errors
+/// EINVAL for an unknown port space, ENOMEM if no number is free, ENOSPC or EFAULT for the answer.
+///
 /// # Safety
-/// As for [`super::execute`].
+/// That of [`super::execute`].
 pub unsafe fn create(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: CreateId = command.read()?;
     let space = Space::of(wanted.ps)?;
@@ -18,7 +23,7 @@ pub unsafe fn create(command: &Command<'_>, state: &mut State) -> Result<()> {
     let identifier = Identifier::new(command.channel, space, kind, wanted.uid, generation);
     let id = state.identifiers.insert(identifier).ok_or(Errno::ENOMEM)?;
     let answer = CreateIdAnswer { id };
-    // SAFETY: passed on.
+    // SAFETY: the caller promises valid addresses inside the command.
     let answered = unsafe { command.answer(wanted.response, &answer, size_of::<CreateIdAnswer>()) };
     if answered.is_err() {
         state.identifiers.remove(id);
@@ -26,24 +31,29 @@ pub unsafe fn create(command: &Command<'_>, state: &mut State) -> Result<()> {
     answered
 }
 
+/// Destroys an identifier.
+///
+/// # Errors
+/// ENOENT if there is none, EINVAL if it belongs to another channel.
+///
 /// # Safety
-/// As for [`super::execute`].
+/// That of [`super::execute`].
 pub unsafe fn destroy(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: DestroyId = command.read()?;
     state.identifier(command.channel, wanted.id)?;
     let reported = state.destroy(wanted.id).ok_or(Errno::ENOENT)?;
-    // SAFETY: passed on.
+    // SAFETY: the caller promises valid addresses inside the command.
     unsafe { command.answer_reported(wanted.response, reported) }
 }
 
-/// Moves an identifier, and its waiting events, to the channel that the command is written to.
+/// Moves an identifier and its waiting events to the channel that the command is written to.
 ///
 /// # Errors
-/// ENOENT when there is no descriptor of that number or no such identifier, EINVAL when it is no
-/// channel's.
+/// ENOENT if there is no descriptor of that number or no such identifier, EINVAL if it belongs to
+/// no channel.
 ///
 /// # Safety
-/// As for [`super::execute`].
+/// That of [`super::execute`].
 pub unsafe fn migrate(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: MigrateId = command.read()?;
     let from = ChannelId::at(wanted.fd as RawFd).map_err(|_| Errno::ENOENT)?;
@@ -63,6 +73,6 @@ pub unsafe fn migrate(command: &Command<'_>, state: &mut State) -> Result<()> {
             channel.push(waiting);
         }
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller promises valid addresses inside the command.
     unsafe { command.answer_reported(wanted.response, reported) }
 }

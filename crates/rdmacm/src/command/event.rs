@@ -1,4 +1,4 @@
-//! Taking an event and writing one: rdma_get_cm_event(3), rdma_write_cm_event(3).
+//! Events: rdma_get_cm_event(3), rdma_write_cm_event(3).
 
 use super::Command;
 use crate::abi::{EventAnswer, GetEvent, WriteCmEvent};
@@ -9,13 +9,13 @@ use std::mem::offset_of;
 use std::os::fd::AsFd;
 use verbena_hca::errno::{Errno, Result};
 
-/// Waits for an event of the channel and answers with it.
+/// Waits for an event of the channel and returns it as the answer.
 ///
 /// # Errors
-/// EAGAIN when the descriptor does not block and none is there; EINTR.
+/// EAGAIN if the descriptor does not block and there is no event; EINTR.
 ///
 /// # Safety
-/// As for [`super::execute`].
+/// That of [`super::execute`].
 pub unsafe fn get(service: &Service, command: &Command<'_>) -> Result<()> {
     let wanted: GetEvent = command.read()?;
     let answer = loop {
@@ -28,20 +28,21 @@ pub unsafe fn get(service: &Service, command: &Command<'_>) -> Result<()> {
         };
         channel.end_waiting();
         waited?;
-        // Another thread may have been faster.
+        // Another thread may have taken the event.
         if let Some(waiting) = channel.pop() {
             break report(&mut state, &waiting);
         }
     };
-    // Older libraries have no room for what came later.
+    // Older libraries have no room for the later fields.
     let least = offset_of!(EventAnswer, reserved);
-    // SAFETY: passed on.
+    // SAFETY: the caller promises valid addresses inside the command.
     unsafe { command.answer(wanted.response, &answer, least) }
 }
 
-/// A thread that waits on a channel while another closes it waits on, as on the device, until a signal comes.
+/// Waits for a signal: a thread whose channel another thread closes goes on waiting, as on the
+/// device.
 fn outlive() -> Result<()> {
-    // SAFETY: takes nothing.
+    // SAFETY: pause(2) has no preconditions.
     unsafe { libc::pause() };
     Err(Errno(libc::EINTR))
 }
@@ -51,7 +52,7 @@ fn channel_of<'a>(state: &'a mut State, command: &Command<'_>) -> Result<&'a mut
     channel.ok_or(Errno(libc::EBADF))
 }
 
-/// Counts an event as reported, and gives it under the names that the library knows.
+/// Counts an event as reported, and returns it with the IDs that the library knows.
 fn report(state: &mut State, waiting: &Waiting) -> EventAnswer {
     let mut uid = 0;
     if let Some(owner) = state.identifiers.get_mut(waiting.owner) {
@@ -69,11 +70,11 @@ fn report(state: &mut State, waiting: &Waiting) -> EventAnswer {
     waiting.event.answer(uid, id)
 }
 
-/// Puts an event of the program's own into the channel of an identifier.
+/// Puts an event of the program into the channel of an identifier.
 ///
 /// # Errors
-/// EINVAL for other kinds than programs (RDMA_CM_EVENT_USER) and librdmacm (RDMA_CM_EVENT_INTERNAL)
-/// may write.
+/// EINVAL for kinds other than those that programs (RDMA_CM_EVENT_USER) and librdmacm
+/// (RDMA_CM_EVENT_INTERNAL) may write.
 pub fn write(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: WriteCmEvent = command.read()?;
     let kinds = [Kind::User, Kind::Internal];
@@ -87,7 +88,7 @@ pub fn write(command: &Command<'_>, state: &mut State) -> Result<()> {
         status: wanted.status as i32,
         parameters: Parameters::Argument(wanted.arg),
     };
-    // A kernel also delivers that of an identifier whose name the library has not told yet.
+    // A kernel delivers it even if the library has not named the identifier yet.
     state.deliver(wanted.id, event);
     Ok(())
 }

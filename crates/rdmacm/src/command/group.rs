@@ -18,11 +18,13 @@ use verbena_hca::link;
 /// The queue pair number of every group.
 const EVERY_MEMBER: u32 = 0xff_ffff;
 
+/// Joins a group.
+///
 /// # Errors
-/// EINVAL when the identifier has no device, or the address is no group's.
+/// EINVAL if the identifier has no device, or the address is not a group's.
 ///
 /// # Safety
-/// As for [`super::execute`].
+/// That of [`super::execute`].
 pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: JoinIpMulticast = command.read()?;
     let address = address::parse(&wanted.addr)?.ok_or(Errno::EINVAL)?;
@@ -43,7 +45,7 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
     };
     let id = state.groups.insert(membership).ok_or(Errno::ENOMEM)?;
     let answer = CreateIdAnswer { id };
-    // SAFETY: passed on.
+    // SAFETY: the caller promises valid addresses inside the command.
     let answered = unsafe { command.answer(wanted.response, &answer, size_of::<CreateIdAnswer>()) };
     if let Err(error) = answered {
         state.groups.remove(id);
@@ -76,23 +78,25 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
     Ok(())
 }
 
+/// Leaves a group.
+///
 /// # Errors
-/// ENOENT when there is no such membership.
+/// ENOENT if there is no such membership.
 ///
 /// # Safety
-/// As for [`super::execute`].
+/// That of [`super::execute`].
 pub unsafe fn leave(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: DestroyId = command.read()?;
     let membership = *state.groups.get(wanted.id).ok_or(Errno::ENOENT)?;
     state.identifier(command.channel, membership.identifier)?;
     state.groups.remove(wanted.id);
     state.take_events(command.channel, |waiting| waiting.group == Some(wanted.id));
-    // SAFETY: passed on.
+    // SAFETY: the caller promises valid addresses inside the command.
     unsafe { command.answer_reported(wanted.response, membership.events_reported) }
 }
 
-/// The group's identifier over RoCE: the group's address itself (annex A17.9.1), which must be of the same version of IP as
-/// the address that the identifier sends from.
+/// Returns the group's MGID over RoCE: the group's address itself (annex A17.9.1), which must have
+/// the IP version of the identifier's source address.
 fn identifier_over_ethernet(group: IpAddr, way: &Way) -> Option<[u8; 16]> {
     let is_v4 = |ip: Ipv6Addr| ip.to_ipv4_mapped().is_some();
     let (source, group) = (Ipv6Addr::from(way.source), mapped(group));
@@ -100,8 +104,9 @@ fn identifier_over_ethernet(group: IpAddr, way: &Way) -> Option<[u8; 16]> {
     (is_v4(source) == is_v4(named.into())).then(|| group.octets())
 }
 
-/// The group's identifier (RFC 4391, section 4): of an IP group, link-local, in our partition. RDMA_PS_UDP marks its own
-/// so that they do not meet those of IP over InfiniBand. An IPv6 address that is a group identifier already stays.
+/// Returns the group's MGID (RFC 4391, section 4): of an IP group, link-local, in the partition.
+/// RDMA_PS_UDP marks its MGIDs so that they differ from those of IP over InfiniBand. An IPv6
+/// address that is an MGID already stays as it is.
 fn identifier_of(group: IpAddr, space: Space) -> Option<[u8; 16]> {
     let mut identifier = [0; 16];
     identifier[..2].copy_from_slice(&[0xff, 0x12]);
@@ -132,7 +137,8 @@ fn identifier_of(group: IpAddr, space: Space) -> Option<[u8; 16]> {
     Some(identifier)
 }
 
-/// A multicast local identifier for the group. Groups are told apart by their identifiers; this only has to be one.
+/// Returns a multicast LID for the group. Groups are distinguished by their MGIDs, so any one will
+/// do.
 fn local_identifier(group: &[u8; 16]) -> u16 {
     const FIRST: u16 = 0xc000;
     let spread = group.iter().fold(0_u16, |sum, byte| {

@@ -1,4 +1,4 @@
-//! Commands: what librdmacm writes to the device, one file a group.
+//! Commands that librdmacm writes to the device, one file per group.
 
 pub mod attributes;
 pub mod bind;
@@ -20,10 +20,10 @@ use std::os::fd::RawFd;
 use verbena_hca::errno::{Errno, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Opens an event channel and gives the program's descriptor for it.
+/// Opens an event channel and returns the program's descriptor for it.
 ///
 /// # Errors
-/// Whatever keeps the process from joining its host's adapter, or from having another descriptor.
+/// Those of joining the host's adapter and of opening descriptors.
 pub fn open() -> Result<RawFd> {
     let service = Service::current()?;
     let (descriptor, channel) = Channel::open()?;
@@ -31,8 +31,8 @@ pub fn open() -> Result<RawFd> {
     Ok(descriptor)
 }
 
-/// The program has another descriptor of what may be a channel: a copy by dup(2), or one that a
-/// process has sent.
+/// Records another descriptor of a possible channel: a copy by dup(2), or one received from another
+/// process.
 pub fn copied(descriptor: RawFd) {
     let (Some(service), Ok(id)) = (Service::existing(), ChannelId::at(descriptor)) else {
         return;
@@ -42,8 +42,8 @@ pub fn copied(descriptor: RawFd) {
     }
 }
 
-/// The program closes `descriptor`: if it is the last of a channel, everything on the channel ends.
-/// That it is another file already does not matter.
+/// Handles the closing of `descriptor`: closing the last one of a channel ends everything on it.
+/// The number may already refer to another file.
 pub fn close(descriptor: RawFd) {
     let Some(service) = Service::existing() else {
         return;
@@ -66,7 +66,7 @@ pub fn close(descriptor: RawFd) {
     }
 }
 
-/// Takes a descriptor from its channel, which is given if it has no other.
+/// Removes a descriptor from its channel. Returns the channel if it was the last.
 fn forget_descriptor(state: &mut State, descriptor: RawFd) -> Option<ChannelId> {
     let (id, channel) = state
         .channels
@@ -76,9 +76,10 @@ fn forget_descriptor(state: &mut State, descriptor: RawFd) -> Option<ChannelId> 
     channel.descriptors.is_empty().then_some(*id)
 }
 
-/// Lets a thread that has just taken an event come back and wait before the channel goes. A kernel takes its time to end
-/// what is on a channel, and programs rely on that without knowing: their event thread asks for the next event while
-/// another closes, and for the thread that comes too late the descriptor is no longer there (rping exits with an error).
+/// Gives a thread that has just taken an event time to call again before the channel closes. A
+/// kernel takes some time to close a channel, and programs rely on it without knowing: their event
+/// thread asks for the next event while another thread closes, and if it comes too late the
+/// descriptor no longer exists (rping exits with an error).
 fn wait_for_taker(service: &Service, id: ChannelId) {
     const MOST: u32 = 10;
     for _ in 0..MOST {
@@ -92,14 +93,16 @@ fn wait_for_taker(service: &Service, id: ChannelId) {
     }
 }
 
-/// Carries a command out that the program has written to `descriptor`; gives its length, as write(2) does.
+/// Carries out a command that the program has written to `descriptor`; returns its length, as
+/// write(2) does.
 ///
 /// # Errors
-/// EBADF when the descriptor is no channel of this process; EINVAL for what is no command; ENOSYS for one that this
-/// device does not have; what the command says.
+/// EBADF if the descriptor is no channel of this process; EINVAL for an invalid command; ENOSYS for
+/// an unsupported one; and those of the command.
 ///
 /// # Safety
-/// Addresses inside the command (of answers and options) are what the interface says that they are.
+/// Addresses inside the command (of answers and options) must be valid for the memory that the
+/// interface requires.
 pub unsafe fn execute(descriptor: RawFd, bytes: &[u8]) -> Result<usize> {
     let none = Errno(libc::EBADF);
     let service = Service::existing().ok_or(none)?;
@@ -118,17 +121,17 @@ pub unsafe fn execute(descriptor: RawFd, bytes: &[u8]) -> Result<usize> {
         room: header.out.into(),
     };
     match header.cmd {
-        // These two may wait, so they must not hold the lock.
-        // SAFETY: passed on.
+        // These two may block, so they must not hold the lock.
+        // SAFETY: the caller promises valid addresses inside the command.
         code::GET_EVENT => unsafe { event::get(service, &command)? },
         code::CONNECT => connect::connect(&command, service)?,
-        // SAFETY: passed on.
+        // SAFETY: the caller promises valid addresses inside the command.
         other => unsafe { command.carry_out(other, &mut service.lock())? },
     }
     Ok(bytes.len())
 }
 
-/// A command and where it was written.
+/// A command and the channel it was written to.
 pub struct Command<'a> {
     /// The channel.
     pub channel: ChannelId,
@@ -138,16 +141,16 @@ pub struct Command<'a> {
 
 impl Command<'_> {
     /// # Safety
-    /// As for [`execute`].
+    /// That of [`execute`].
     unsafe fn carry_out(&self, code: u32, state: &mut State) -> Result<()> {
-        // SAFETY: passed on to those that answer at an address of the command.
+        // SAFETY: the caller promises valid addresses inside the command.
         unsafe {
             match code {
                 code::CREATE_ID => create::create(self, state),
                 code::DESTROY_ID => create::destroy(self, state),
                 code::MIGRATE_ID => create::migrate(self, state),
                 code::BIND_IP => bind::bind(self, state),
-                // librdmacm asks with an AF_IB address whether there are such.
+                // librdmacm checks for AF_IB support with such an address.
                 code::BIND => Err(Errno(libc::EAFNOSUPPORT)),
                 code::RESOLVE_IP => bind::resolve(self, state),
                 code::RESOLVE_ROUTE => bind::resolve_route(self, state),
@@ -169,20 +172,20 @@ impl Command<'_> {
         }
     }
 
-    /// The command's structure.
+    /// Parses the command's structure.
     ///
     /// # Errors
-    /// EINVAL when it is shorter.
+    /// EINVAL if the command is shorter.
     fn read<T: FromBytes>(&self) -> Result<T> {
         T::read_from_prefix(self.body)
             .map(|(command, _)| command)
             .map_err(|_| Errno::EINVAL)
     }
 
-    /// The command's structure, whose last `optional` bytes older libraries do not send.
+    /// Parses the command's structure, whose last `optional` bytes older libraries do not send.
     ///
     /// # Errors
-    /// EINVAL when it is shorter than that.
+    /// EINVAL if the command is shorter than that.
     fn read_lenient<T: FromBytes + IntoBytes>(&self, optional: usize) -> Result<T> {
         let mut command = T::new_zeroed();
         let bytes = command.as_mut_bytes();
@@ -194,13 +197,14 @@ impl Command<'_> {
         Ok(command)
     }
 
-    /// Writes as much of an answer to `address` as the program has room for, and at least `least` bytes.
+    /// Writes as much of an answer to `address` as the program has room for, and at least `least`
+    /// bytes.
     ///
     /// # Errors
-    /// ENOSPC when that does not fit, EFAULT for no address.
+    /// ENOSPC if `least` bytes do not fit, EFAULT for a null address.
     ///
     /// # Safety
-    /// The program has said that this much room is at `address`.
+    /// `address` must be null or valid for writes of the length in the command's header.
     unsafe fn answer<T>(&self, address: u64, answer: &T, least: usize) -> Result<()>
     where
         T: IntoBytes + Immutable + KnownLayout,
@@ -213,20 +217,21 @@ impl Command<'_> {
         }
         let bytes = answer.as_bytes();
         let length = bytes.len().min(self.room);
-        // SAFETY: `length` bytes are there, by the caller's promise; ours are elsewhere.
+        // SAFETY: the caller promises that `address` is valid for `room` bytes, and `length` is at
+        // most that; the answer is a local value, so they do not overlap.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, length);
         }
         Ok(())
     }
 
-    /// Answers how many events were reported.
+    /// Writes the number of events reported as the answer.
     ///
     /// # Safety
-    /// As for [`Command::answer`].
+    /// That of [`Command::answer`].
     unsafe fn answer_reported(&self, address: u64, events_reported: u32) -> Result<()> {
         let answer = abi::EventsReported { events_reported };
-        // SAFETY: passed on.
+        // SAFETY: the caller promises that `address` is valid for `room` bytes.
         unsafe { self.answer(address, &answer, size_of::<abi::EventsReported>()) }
     }
 }

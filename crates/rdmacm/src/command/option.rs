@@ -13,29 +13,31 @@ const REUSE_ADDRESS: u32 = 1;
 const ADDRESS_FAMILY_ONLY: u32 = 2;
 const ACK_TIMEOUT: u32 = 3;
 
+/// Sets an option.
+///
 /// # Errors
-/// ENOSYS for an option that there is not, EINVAL for a value of the wrong length or an identifier
-/// in a later stage, EADDRNOTAVAIL where the port is taken in the family that is claimed too.
+/// ENOSYS for an unknown option, EINVAL for a value of the wrong length or an identifier in a later
+/// state, EADDRNOTAVAIL if the port is taken in the other family, which the option claims too.
 ///
 /// # Safety
-/// As for [`super::execute`].
+/// That of [`super::execute`].
 pub unsafe fn set(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: SetOption = command.read()?;
     let identifier = state.identifier(command.channel, wanted.id)?;
     if wanted.level != LEVEL_IDENTIFIER {
-        // Paths of one's own choice, among others: there is one path.
+        // Such as user-chosen paths: there is only one path.
         return Err(Errno(libc::ENOSYS));
     }
     match wanted.optname {
-        // SAFETY: the program says that its value is there.
+        // SAFETY: the caller promises that `optval` is valid for reads of `optlen` bytes.
         TYPE_OF_SERVICE => drop(unsafe { value::<1>(&wanted)? }),
         REUSE_ADDRESS => {
-            // SAFETY: as above.
+            // SAFETY: the caller promises that `optval` is valid for reads of `optlen` bytes.
             let value = i32::from_ne_bytes(unsafe { value::<4>(&wanted)? });
             identifier.options.reuse_address = value != 0;
         }
         ADDRESS_FAMILY_ONLY => {
-            // SAFETY: as above.
+            // SAFETY: the caller promises that `optval` is valid for reads of `optlen` bytes.
             let only = i32::from_ne_bytes(unsafe { value::<4>(&wanted)? }) != 0;
             if !matches!(identifier.stage, Stage::Idle | Stage::Bound) {
                 return Err(refused!(
@@ -49,7 +51,7 @@ pub unsafe fn set(command: &Command<'_>, state: &mut State) -> Result<()> {
             identifier.options.family_only = Some(only);
         }
         ACK_TIMEOUT => {
-            // SAFETY: as above.
+            // SAFETY: the caller promises that `optval` is valid for reads of `optlen` bytes.
             let [timeout] = unsafe { value::<1>(&wanted)? };
             if timeout > 31 {
                 return Err(Errno::EINVAL);
@@ -61,12 +63,15 @@ pub unsafe fn set(command: &Command<'_>, state: &mut State) -> Result<()> {
     Ok(())
 }
 
+/// Reads the value of an option.
+///
 /// # Safety
-/// `optlen` bytes are at `optval`.
+/// `optval` must be null or valid for reads of `optlen` bytes.
 unsafe fn value<const N: usize>(option: &SetOption) -> Result<[u8; N]> {
     if option.optlen as usize != N || option.optval == 0 {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: by the caller's promise; bytes have no alignment.
+    // SAFETY: `optval` is not null and the caller promises `optlen` = N bytes there; bytes need no
+    // alignment.
     Ok(unsafe { (option.optval as *const [u8; N]).read() })
 }

@@ -1,4 +1,4 @@
-//! What is known of an identifier: its addresses, device and path.
+//! Queries an identifier's addresses, device and path.
 
 use super::Command;
 use crate::abi::{Query, RouteAnswer};
@@ -9,11 +9,16 @@ use verbena_hca::errno::{Errno, Result};
 
 /// RDMA_USER_CM_QUERY_IB_SERVICE.
 const SERVICE_RECORDS: u32 = 3;
-/// Bytes in front of the records of the answer to it.
+/// Bytes in front of the records in its answer.
 const SERVICE_HEAD: usize = 8;
 
+/// Answers with the addresses, device and path of an identifier.
+///
+/// # Errors
+/// ENOENT or EINVAL for an unknown identifier; ENOSPC without room for the answer.
+///
 /// # Safety
-/// As for [`super::execute`].
+/// That of [`super::execute`].
 pub unsafe fn route(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Query = command.read()?;
     let identifier = state.identifier(command.channel, wanted.id)?;
@@ -35,15 +40,15 @@ pub unsafe fn route(command: &Command<'_>, state: &mut State) -> Result<()> {
     }
     // Older libraries do not know the device's index.
     let least = offset_of!(RouteAnswer, ibdev_index);
-    // SAFETY: passed on.
+    // SAFETY: the caller promises valid addresses inside the command.
     unsafe { command.answer(wanted.response, &answer, least) }
 }
 
-/// The newer form of the query. Records of services are the only option here: the others are of
+/// The newer form of the query. Its only supported option is service records, as the others are for
 /// AF_IB addresses.
 ///
 /// # Errors
-/// ENODATA, for no identifier has found a service ([`super::service`]); ENOSPC without room for an
+/// ENODATA, as no identifier finds a service ([`super::service`]); ENOSPC without room for an
 /// answer; ENOSYS for other options.
 pub fn by_option(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Query = command.read()?;

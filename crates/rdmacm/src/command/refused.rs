@@ -1,4 +1,4 @@
-//! Telling of refused commands by the calls of librdmacm that make them, for who wants to know
+//! Reports refused commands under the name of the librdmacm call that made them
 //! ([`verbena_hca::refusal`]).
 
 use crate::abi::{Header, code};
@@ -6,8 +6,7 @@ use verbena_hca::errno::Errno;
 use verbena_hca::refusal;
 use zerocopy::FromBytes;
 
-/// Tells of a command that was refused. Whether there are AF_IB addresses is a question that librdmacm asks each time, and
-/// no refusal.
+/// Reports a refused command, except librdmacm's regular check for AF_IB support.
 #[cold]
 pub fn tell_refused(command: &[u8], error: Errno) {
     let header = Header::read_from_prefix(command).ok();
@@ -18,7 +17,7 @@ pub fn tell_refused(command: &[u8], error: Errno) {
     refusal::tell_call(code.map_or("rdma_cm", call_of), error);
 }
 
-/// Which call of librdmacm a command is of.
+/// Returns the librdmacm call that writes a command.
 fn call_of(code: u32) -> &'static str {
     match code {
         code::CREATE_ID => "rdma_create_id",

@@ -1,4 +1,4 @@
-//! Services by their records at the subnet's administration: rdma_resolve_addrinfo(3) with RAI_SA.
+//! Service records of subnet administration: rdma_resolve_addrinfo(3) with RAI_SA.
 
 use super::Command;
 use crate::abi::ResolveIbService;

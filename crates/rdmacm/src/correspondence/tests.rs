@@ -74,7 +74,7 @@ fn told(heard: Heard) -> Message {
     }
 }
 
-/// Both sides after the exchange of REQ, REP and RTU.
+/// Returns both sides after the exchange of REQ, REP and RTU.
 fn connected() -> (Correspondence, Correspondence) {
     let (mut caller, letter) = asking();
     let (mut called, _) = asked(&letter);
@@ -95,7 +95,7 @@ fn what_is_said_is_heard_word_for_word() {
     let without_addresses = Message {
         source: Default::default(),
         destination: Default::default(),
-        // A reply says nothing of retries after a timeout: they are the caller's to choose.
+        // A REP has no retry count: the active side chooses it.
         retry_count: 0,
         ..message(Kind::Rep)
     };
@@ -150,7 +150,7 @@ fn a_question_that_comes_again_has_the_same_answer() {
         Heard::Again(reply.clone().into())
     );
     told(hear(&mut caller, &reply, 0));
-    // It makes its queue pair ready: an MRA.
+    // While the program makes its queue pair ready, the answer is an MRA.
     assert!(matches!(hear(&mut caller, &reply, 0), Heard::Again(_)));
     let ready = caller.say(&Message::bare(Kind::Rtu), 0).unwrap();
     assert_eq!(hear(&mut caller, &reply, 0), Heard::Again(ready.into()));
@@ -255,7 +255,7 @@ fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
         panic!("{read:?}");
     };
     assert_eq!((request.path_mtu, caller.way().mtu), (Mtu::B1024, 3));
-    // One that is no better is no help.
+    // An MTU that is not smaller does not help.
     assert_eq!(told(hear(&mut caller, &refuse(3), 0)).kind, Kind::Rej);
 }
 
@@ -286,14 +286,14 @@ fn a_connection_is_gone_when_its_host_has_said_so_again_and_again() {
     for _ in 1..REFUSALS {
         assert_eq!(caller.note_failure(refused, 0), Due::Nothing);
     }
-    // It is there after all.
+    // A message of the peer resets the count.
     let reply = called.say(&message(Kind::Rep), 0).unwrap();
     assert!(matches!(hear(&mut caller, &reply, 0), Heard::Again(_)));
     for _ in 1..REFUSALS {
         assert_eq!(caller.note_failure(refused, 0), Due::Nothing);
     }
     assert_eq!(caller.note_failure(refused, 0), Due::Gone);
-    // A network that does not find its host now may find it later.
+    // An unreachable network may recover.
     let unreachable = Errno(libc::EHOSTUNREACH);
     assert_eq!(
         called.note_failure(unreachable, 0),
@@ -303,14 +303,14 @@ fn a_connection_is_gone_when_its_host_has_said_so_again_and_again() {
     assert_eq!(caller.note_failure(unreachable, 0), Due::Nothing);
 }
 
-/// One side with its program: what it has heard, and what it says to it.
+/// One side with its program, and the messages the program has received.
 struct Side {
     letters: Correspondence,
     heard: Vec<Kind>,
 }
 
 impl Side {
-    /// Hears, and says what a program would; what leaves.
+    /// Processes a MAD as a program would, and returns the MADs sent in reply.
     fn take(&mut self, letter: &Letter, now: u64) -> Vec<Letter> {
         match hear(&mut self.letters, letter, now) {
             Heard::Nothing => Vec::new(),
@@ -330,22 +330,22 @@ impl Side {
     }
 }
 
-/// What becomes of a request at a port.
+/// A port's reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reception {
     Grants,
-    /// Somebody listens, and does not want it.
+    /// A listener refuses.
     Rejects,
-    /// Nobody listens.
+    /// There is no listener.
     Declines,
-    /// The same, said so late that the request has come again.
+    /// There is no listener, and the REJ comes after a retransmission of the request.
     DeclinesLate,
-    /// The host says that nobody has the port.
+    /// The port is not open.
     Unreached,
     Silent,
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Connected(Residence),
@@ -353,15 +353,15 @@ enum Outcome {
     GivenUp(Errno),
 }
 
-/// A host with what happens at its public port, and at those private ones at which adapters like this one are.
+/// A host, with the reactions of its public port and of its private ports.
 struct Called {
     public: Reception,
     private: Vec<(Residence, Reception)>,
-    /// How long it takes to find those.
+    /// Time until the private ports are found, in nanoseconds.
     found_after: u64,
 }
 
-/// What happens at a time.
+/// An event at some time.
 enum Happening {
     Arrives(Box<Letter>),
     NobodyHasThePort,
@@ -374,7 +374,7 @@ impl Called {
         private.map_or(self.public, |(_, reception)| *reception)
     }
 
-    /// What happens when a request comes, and how much later.
+    /// Returns the event that a request causes, and its delay.
     fn take(&self, letter: &Letter) -> Option<(u64, Happening)> {
         let reception = self.reception(letter.residence);
         let (transaction, read) = mad::read(&letter.mad).unwrap();
@@ -421,8 +421,8 @@ impl Called {
         ))
     }
 
-    /// What is to come of a request: who listens at the public port has it, then who does at the first of the private
-    /// ones; where nobody listens, what is said at the public one counts.
+    /// Returns the expected outcome: the listener at the public port gets the request, else the
+    /// first one at a private port; without a listener, the answer of the public port counts.
     fn outcome(&self) -> Outcome {
         let doors = std::iter::once((Residence::PUBLIC, self.public)).chain(self.private.clone());
         let listening = doors.filter_map(|(residence, reception)| match reception {
@@ -438,7 +438,7 @@ impl Called {
         { listening }.next().unwrap_or_else(nobody)
     }
 
-    /// Makes a request there.
+    /// Sends a request to this host, and returns its outcome.
     fn call(&self) -> Outcome {
         let (mut caller, request) = asking();
         let (mut now, mut order) = (0, 0);
@@ -504,7 +504,7 @@ fn receptions() -> impl Strategy<Value = Reception> {
 
 fn private() -> impl Strategy<Value = Vec<(Residence, Reception)>> {
     use Reception::*;
-    // Who was found at home answers.
+    // A port that was found does answer.
     let one = proptest::sample::select(vec![None, Some(Grants), Some(Rejects), Some(Declines)]);
     let three = proptest::collection::vec(one, 3);
     three.prop_map(|all| {
@@ -523,8 +523,9 @@ proptest! {
 }
 
 proptest! {
-    /// Whatever is lost, doubled and delayed: what is said is heard once, and both sides come to an end. As many
-    /// datagrams are lost as either side has retries, and no more: one more may be the end of any question.
+    /// With MADs lost, duplicated and delayed, every message is delivered once and both sides
+    /// finish. At most as many MADs are lost as either side has retries; one more could exhaust a
+    /// message's retries.
     #[test]
     fn a_bad_network_changes_nothing_but_the_time(fates in proptest::collection::vec(0..10_u8, 0..60), both: bool) {
         let (caller, request) = asking();
@@ -575,7 +576,7 @@ proptest! {
         }
         let count = |side: &Side, kind| side.heard.iter().filter(|heard| **heard == kind).count();
         prop_assert_eq!((count(&sides[0], Kind::Rep), count(&sides[1], Kind::Rtu)), (1, 1));
-        // Who asks at the same time as the other may hear the one or the other first.
+        // If both sides send a DREQ at once, either DREQ or DREP may arrive first.
         let ends = sides.each_ref().map(|side| (count(side, Kind::Dreq), count(side, Kind::Drep)));
         match both {
             true => prop_assert!(ends.iter().all(|(asked, told)| matches!(asked + told, 1..=2) && *asked <= 1)),
@@ -584,7 +585,7 @@ proptest! {
         prop_assert!(sides.iter().all(|side| !side.letters.is_waiting()));
     }
 
-    /// Nothing that can come disturbs anything but the conversation that it claims to be of.
+    /// No MAD affects an exchange that it does not name.
     #[test]
     fn any_datagram_is_heard_or_dropped(bytes in proptest::collection::vec(any::<u8>(), 232), attribute in 0x10..0x19_u16) {
         let (mut caller, mut called) = connected();

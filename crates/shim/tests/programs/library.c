@@ -1,4 +1,4 @@
-/* Plays libibverbs.so.1: files of a device, and a connection manager that takes one command. */
+/* A fake libibverbs.so.1: files of a device, and a connection manager that accepts one command. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static void put(const char *path, const char *text)
 	close(file);
 }
 
-/* Files of a device, in a directory that is removed when the process ends. */
+/* Creates a device's files, in a directory that is removed at exit. */
 ssize_t verbena_sysfs_root(char *buffer, size_t size)
 {
 	int error = errno;
@@ -54,7 +54,7 @@ ssize_t verbena_sysfs_root(char *buffer, size_t size)
 	return (ssize_t)strlen(root);
 }
 
-/* The last name that was asked for. */
+/* The last path to be refreshed. */
 char verbena_refreshed[256];
 
 void verbena_sysfs_refresh(const char *path)
@@ -73,10 +73,10 @@ __attribute__((destructor)) static void end(void)
 	}
 }
 
-/* How often a channel was closed, for the program to ask. */
+/* Number of closed channels, for the test program. */
 int verbena_cm_closed;
 
-/* The last descriptor that became one of a channel. */
+/* The last copy of a channel's descriptor. */
 int verbena_cm_copy = -1;
 
 void verbena_cm_copied(int descriptor)
@@ -84,7 +84,7 @@ void verbena_cm_copied(int descriptor)
 	verbena_cm_copy = descriptor;
 }
 
-/* A pipe, which takes any write and is no character device. */
+/* Opens a pipe, which accepts any write and is no character device. */
 int verbena_cm_open(void)
 {
 	int ends[2];

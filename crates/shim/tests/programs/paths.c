@@ -1,4 +1,4 @@
-/* Calls one function of the shim on every kind of path and says what is wrong.
+/* Calls one function of the shim on every kind of path and reports errors.
    Usage: paths FUNCTION (a name in the table at the end). */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -42,7 +42,7 @@ static int wrong;
 #define CHECK(what) do { if (!(what)) { wrong++; \
 	printf("%s:%d: not so: %s (errno %d)\n", __func__, __LINE__, #what, errno); } } while (0)
 
-/* Not in the headers any more, still in the library for old programs. */
+/* No longer in the headers, but in the library for old programs. */
 int __xstat(int, const char *, struct stat *);
 int __xstat64(int, const char *, struct stat64 *);
 int __lxstat(int, const char *, struct stat *);
@@ -133,7 +133,7 @@ static void check_stat(stat_like call)
 	      && s.st_size == kernel.st_size);
 }
 
-/* lstat shows the link, stat what it points to: the shim must not mix them up. */
+/* lstat describes the link, stat its target: the shim must keep them apart. */
 static void check_link(stat_like call, int follows)
 {
 	struct stat s;
@@ -188,7 +188,7 @@ static void check_open(open_like call)
 	close(fd);
 }
 
-/* The mode must arrive with both flags that ask for one. */
+/* The mode must be passed on with both flags that require one. */
 static void check_mode(int (*call)(const char *, int, ...))
 {
 	char path[] = "/tmp/verbena-shim-XXXXXX";
@@ -204,7 +204,7 @@ static void check_mode(int (*call)(const char *, int, ...))
 	close(fd);
 	unlink(path);
 	fd = call("/tmp", O_TMPFILE | O_RDWR, 0614);
-	/* Not every file system has such files. */
+	/* Not every file system supports O_TMPFILE. */
 	CHECK(fd >= 0 ? fstat(fd, &s) == 0 && (s.st_mode & 07777) == 0614 : errno == EOPNOTSUPP);
 	close(fd);
 }
@@ -270,12 +270,12 @@ static void check_opendir(void)
 	while (readdir(stream))
 		names++;
 	CHECK(names == 5);
-	/* What is asked of the descriptor is answered too. */
+	/* Calls relative to the descriptor work too. */
 	CHECK(faccessat(dirfd(stream), "1/lid", R_OK, 0) == 0);
 	closedir(stream);
 }
 
-/* Calls of readlink and its like. */
+/* Variants of readlink. */
 static ssize_t call_readlinkat(const char *p, char *b, size_t n) { return readlinkat(AT_FDCWD, p, b, n); }
 ssize_t __readlink_chk(const char *, char *, size_t, size_t);
 ssize_t __readlinkat_chk(int, const char *, char *, size_t, size_t);
@@ -441,13 +441,13 @@ static void check_close(void)
 	CHECK(closed && *closed == before + 1);
 	CHECK(close(fd) == -1 && errno == EBADF);
 	CHECK(closed && *closed == before + 1);
-	/* Another file under the same number is no channel. */
+	/* Another file with the same number is no channel. */
 	CHECK(pipe(ends) == 0 && (ends[0] == fd || ends[1] == fd));
 	CHECK(write(ends[1], "another", 7) == 7 && close(fd) == 0);
 	CHECK(closed && *closed == before + 1);
 }
 
-/* A number that the library has under this name, or -1. */
+/* Returns the library's variable of this name, or -1. */
 static int told(const char *name)
 {
 	void *library = dlopen("libibverbs.so.1", RTLD_LAZY);
@@ -462,7 +462,7 @@ static int call_dup3(int fd, int to) { return dup3(fd, to, O_CLOEXEC); }
 static int call_fcntl(int fd, int to) { return fcntl(fd, F_DUPFD, to); }
 static int call_fcntl64(int fd, int to) { return fcntl64(fd, F_DUPFD_CLOEXEC, to); }
 
-/* A copy takes commands too; a number that is copied over does not any more. */
+/* A copy accepts commands too; a number that was overwritten no longer does. */
 static void check_copies(int (*call)(int, int), int replaces)
 {
 	int fd = open(MANAGER, O_RDWR | O_CLOEXEC), other = open(MANAGER, O_RDWR | O_CLOEXEC), ends[2], copy, before;
@@ -479,7 +479,7 @@ static void check_copies(int (*call)(int, int), int replaces)
 	CHECK(call(-1, 51) == -1 && errno == EBADF);
 	close(copy);
 	close(fd);
-	/* Other commands keep their arguments. */
+	/* The arguments of other commands are passed on. */
 	CHECK(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0 && (fcntl64(ends[0], F_GETFL) & O_NONBLOCK));
 }
 
@@ -492,7 +492,7 @@ static void check_dup2_of_itself(void)
 	close(fd);
 }
 
-/* A descriptor whose peer has the name of a channel is one; others stay what they are. */
+/* A descriptor is a channel exactly if its peer has a channel's name. */
 static void check_recvmsg(void)
 {
 	int carrier[2], ends[2], fds[2] = { -1, -1 };
@@ -520,7 +520,7 @@ static void check_recvmsg(void)
 ssize_t __read_chk(int, void *, size_t, size_t);
 static ssize_t call_read_chk(int fd, void *b, size_t n) { return __read_chk(fd, b, n, n); }
 
-/* Of events a shorter read takes nothing. */
+/* A read that is shorter than an event consumes nothing. */
 static void check_read(ssize_t (*call)(int, void *, size_t))
 {
 	void (*event_descriptor)(int, size_t) = (void (*)(int, size_t))dlsym(RTLD_DEFAULT, "verbena_event_descriptor");
@@ -539,7 +539,7 @@ static void check_read(ssize_t (*call)(int, void *, size_t))
 		CHECK(call(copy, bytes, record) == (ssize_t)record && !memcmp(bytes, "0123456789abcdef", record));
 		CHECK(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
 		CHECK(call(ends[0], bytes, 1) == -1 && errno == EAGAIN);
-		/* Another file under the number. */
+		/* Another file with the same number. */
 		CHECK(syscall(SYS_close, ends[0]) == 0 && open("/etc/passwd", O_RDONLY) == ends[0]);
 		CHECK(call(ends[0], bytes, 1) == 1);
 		close(ends[0]);
@@ -588,7 +588,7 @@ static void *wait_in_fcntl(void *unused)
 	return unused;
 }
 
-/* A thread that waits in a call is cancelled as without the shim. */
+/* A thread that blocks in a call is cancelled as without the shim. */
 static void check_cancel(void)
 {
 	static void *(*const calls[])(void *) = { wait_in_read, wait_in_recvmsg, wait_in_fcntl };
@@ -632,7 +632,7 @@ static void check_fstat(fstat_like call)
 
 static int early = 1;
 
-/* Before every other constructor of the program. */
+/* Runs before every other constructor of the program. */
 __attribute__((constructor(101))) static void before_constructors(void)
 {
 	struct stat s;
@@ -655,7 +655,7 @@ static void check_start_and_fork(void)
 	CHECK(status == 0);
 }
 
-/* The pages arrive in the pipe, and the adapter can ask whether any did. */
+/* The pages reach the pipe, and the adapter can query that. */
 static void check_vmsplice(void)
 {
 	int (*has_spliced)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "verbena_has_spliced");
@@ -747,13 +747,13 @@ static void check_syscall(void)
 	CHECK(syscall(SYS_getcwd, here, 4) == -1 && errno == ERANGE);
 	CHECK(syscall(SYS_getcwd, NULL, 0) == -1);
 	CHECK(raw_openat("1/lid", O_RDONLY) >= 0);
-	/* Six arguments arrive. */
+	/* All six arguments are passed on. */
 	CHECK((void *)syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
 	CHECK(syscall(SYS_openat, AT_FDCWD, NULL, O_RDONLY) == -1 && errno == EFAULT);
 	CHECK(syscall(-1) == -1 && errno == ENOSYS);
 }
 
-/* openat(2) with a structure: by syscall, and by the function that glibc has since 2.43. */
+/* openat2(2): by syscall, and by glibc's function (since 2.43). */
 typedef int (*openat2_like)(int, const char *, const struct open_how *, size_t);
 
 static int raw_openat2(int directory, const char *p, const struct open_how *how, size_t size)
@@ -778,7 +778,7 @@ static void check_openat2(openat2_like call)
 	check_open(call_openat2);
 	CHECK(call(AT_FDCWD, LID, &how, 8) == -1 && errno == EINVAL);
 	CHECK(call(AT_FDCWD, LID, NULL, sizeof how) == -1 && errno == EFAULT);
-	/* Below the root that the descriptor is. */
+	/* Relative to the descriptor as the root. */
 	CHECK(chdir("/tmp") == 0);
 	CHECK(call(AT_FDCWD, LID, &how, sizeof how) == -1 && errno == ENOENT);
 	how.resolve = RESOLVE_BENEATH;
@@ -826,7 +826,7 @@ int main(int argc, char **argv)
 		{ "scandir", call_scandir }, { "scandir64", call_scandir64 },
 		{ "scandirat", call_scandirat }, { "scandirat64", call_scandirat64 },
 	};
-	/* ftw follows the link, and counts what it leads to once more under its own name or not at all. */
+	/* ftw follows the link, and may count its target again under its own name. */
 	static const struct { const char *name; int (*call)(void); int entries; } walks[] = {
 		{ "nftw", call_nftw, 6 }, { "nftw64", call_nftw64, 6 },
 		{ "ftw", call_ftw, 5 }, { "ftw64", call_ftw64, 5 },

@@ -1,11 +1,11 @@
-/* Checks that are counted, and the device that they are about. */
+/* Counted checks, and the device under test. */
 #pragma once
 
 static int wrong;
 
 #define CHECK(what) do { if (!(what)) { wrong++; \
 	printf("%s:%d: not so: %s (errno %d)\n", __func__, __LINE__, #what, errno); } } while (0)
-/* Without it nothing that follows has a meaning. */
+/* A precondition of everything that follows. */
 #define NEED(what) do { if (!(what)) { \
 	printf("%s:%d: needed: %s (errno %d)\n", __func__, __LINE__, #what, errno); exit(1); } } while (0)
 

@@ -7,7 +7,7 @@ static volatile int acknowledged;
 
 static void *acknowledge_later(void *cq)
 {
-	/* Late enough that destroying has begun to wait; earlier, the check holds all the same. */
+	/* Late enough for ibv_destroy_cq to wait by now; the check would also hold earlier. */
 	usleep(100 * 1000);
 	acknowledged = 1;
 	ibv_ack_cq_events(cq, 1);
@@ -22,7 +22,7 @@ static void events_wait_to_be_acknowledged(void)
 	void *cq_context = NULL;
 	pthread_t thread;
 
-	/* Nothing there: a descriptor that does not block says so. */
+	/* No event: a non-blocking descriptor fails. */
 	CHECK(!fcntl(pair.channel->fd, F_SETFL, O_NONBLOCK));
 	errno = 0;
 	CHECK(ibv_get_cq_event(pair.channel, &cq, &cq_context) == -1 && errno == EAGAIN);
@@ -39,7 +39,7 @@ static void events_wait_to_be_acknowledged(void)
 	wait_for(pair.cq);
 
 	CHECK(!ibv_destroy_qp(pair.qp[0]) && !ibv_destroy_qp(pair.qp[1]));
-	/* Ends only after the acknowledgement. */
+	/* Returns only after the acknowledgement. */
 	NEED(!pthread_create(&thread, NULL, acknowledge_later, pair.cq));
 	CHECK(!ibv_destroy_cq(pair.cq));
 	CHECK(acknowledged);
@@ -64,7 +64,7 @@ static void asynchronous_events_name_their_object(void)
 	NEED(!fcntl(context->async_fd, F_SETFL, O_NONBLOCK));
 	errno = 0;
 	CHECK(ibv_get_async_event(context, &event) == -1 && errno == EAGAIN);
-	/* A queue pair on a shared receive queue tells when it needs no more of its requests. */
+	/* A queue pair with a shared receive queue reports that it takes no more requests of it. */
 	CHECK(!ibv_modify_qp(qp, &error, IBV_QP_STATE) && qp->state == IBV_QPS_ERR);
 	NEED(!ibv_get_async_event(context, &event));
 	CHECK(event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED && event.element.qp == qp);
@@ -95,7 +95,7 @@ static void an_event_that_nobody_took_goes_with_its_object(void)
 static void a_moderated_queue_raises_its_event_all_the_same(void)
 {
 	struct pair pair = open_pair(0, IBV_WC_STANDARD_FLAGS);
-	/* The longest period there is, which the count must beat or the clock must end. */
+	/* The longest period; the event comes with the count before it, or at its end. */
 	struct ibv_modify_cq_attr attr = { .attr_mask = IBV_CQ_ATTR_MODERATE,
 		.moderate = { .cq_count = 2, .cq_period = 65535 } };
 	struct pollfd wait = { .fd = pair.channel->fd, .events = POLLIN };
@@ -108,7 +108,7 @@ static void a_moderated_queue_raises_its_event_all_the_same(void)
 	CHECK(ibv_modify_cq(pair.cq, &attr) == EOPNOTSUPP);
 	for (int requests = 1; requests <= 2; requests++) {
 		CHECK(!ibv_req_notify_cq(pair.cq, 0));
-		/* An RDMA write completes once, here; two make up the count, one waits for the clock. */
+		/* An RDMA write completes once, at its requester; two reach the count, one waits for the period. */
 		for (int i = 0; i < requests; i++) {
 			struct ibv_sge sge = { (uintptr_t)pair.memory, 16, pair.mr->lkey };
 			struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1,

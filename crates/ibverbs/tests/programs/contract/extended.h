@@ -21,7 +21,7 @@ static void a_batch_is_posted_whole_or_not_at_all(void)
 	}
 	CHECK(ibv_wr_complete(qpx) == ENOMEM);
 	CHECK(ibv_poll_cq(pair.cq, 1, &wc) == 0);
-	/* The second is more inline data than the queue pair takes. */
+	/* The second has more inline data than the queue pair accepts. */
 	static char big[4096];
 	ibv_wr_start(qpx);
 	ibv_wr_rdma_write(qpx, pair.mr->rkey, target);
@@ -30,7 +30,7 @@ static void a_batch_is_posted_whole_or_not_at_all(void)
 	ibv_wr_set_inline_data(qpx, big, sizeof big);
 	CHECK(ibv_wr_complete(qpx) == EINVAL);
 	CHECK(ibv_poll_cq(pair.cq, 1, &wc) == 0);
-	/* An operation that it was not made for. */
+	/* An operation that it was not created for. */
 	ibv_wr_start(qpx);
 	ibv_wr_send(qpx);
 	ibv_wr_set_sge(qpx, pair.mr->lkey, (uintptr_t)pair.memory, 8);
@@ -41,7 +41,7 @@ static void a_batch_is_posted_whole_or_not_at_all(void)
 	ibv_wr_set_sge(qpx, pair.mr->lkey, (uintptr_t)pair.memory, 8);
 	ibv_wr_abort(qpx);
 	CHECK(ibv_poll_cq(pair.cq, 1, &wc) == 0);
-	/* And whole: inline from several pieces, which may change at once, then buffers in a list. */
+	/* Posted completely: inline data from several buffers, which may change at once, then a list. */
 	char first[4] = "abc", second[4] = "def";
 	struct ibv_data_buf pieces[2] = { { first, 3 }, { second, 3 } };
 	ibv_wr_start(qpx);

@@ -10,11 +10,11 @@ static void queries_fill_as_much_as_the_header_knows(void)
 	struct { struct ibv_device_attr_ex attr; unsigned char after[8]; } device;
 
 	NEED(extended && extended->sz == sizeof *extended);
-	/* An older header: shorter. */
+	/* The shorter structure of an older header. */
 	memset(&port, 0xee, sizeof port);
 	CHECK(!extended->query_port(context, 1, &port.attr, offsetof(struct ibv_port_attr, lid)));
 	CHECK(port.attr.state == IBV_PORT_ACTIVE && port.attr.lid == 0xeeee);
-	/* A newer one: longer, and the rest is zero. */
+	/* The longer one of a newer header, whose rest becomes zero. */
 	CHECK(!extended->query_port(context, 1, &port.attr, sizeof port));
 	CHECK(port.attr.lid != 0xeeee && port.after[7] == 0);
 	memset(&device, 0xee, sizeof device);
@@ -84,12 +84,12 @@ static void a_window_moves_only_to_keys_of_its_own(void)
 
 	uint32_t first = mw->rkey, next = ibv_inc_rkey(first);
 
-	/* What is refused changes nothing. */
+	/* A refused bind changes nothing. */
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	CHECK(!ibv_modify_qp(pair.qp[1], &reset, IBV_QP_STATE));
 	CHECK(ibv_post_send(pair.qp[1], &wr, &bad) == EINVAL);
 	CHECK(mw->rkey == first);
-	/* Only the low eight bits are the program's to choose. */
+	/* The program chooses only the low eight bits. */
 	CHECK(!ibv_post_send(pair.qp[0], &wr, &bad));
 	CHECK(mw->rkey == next);
 	CHECK(wait_for(pair.cq).status == IBV_WC_SUCCESS);
@@ -149,7 +149,7 @@ static void the_receiving_side_of_xrc_can_be_opened_again(void)
 	NEED(again);
 	CHECK(again->qp_num == qp->qp_num && again->qp_context == &wrong);
 	CHECK(!ibv_destroy_qp(qp));
-	/* It lives as long as anybody has it open. */
+	/* It exists as long as one pointer to it is open. */
 	CHECK(ibv_close_xrcd(xrcd) == EBUSY);
 	CHECK(!ibv_destroy_qp(again));
 	errno = 0;

@@ -1,4 +1,4 @@
-/* What is refused, and how: objects in use, nonsense, what the adapter lacks, one request of a list. */
+/* Errors: objects in use, invalid arguments, missing features, one request of a list. */
 #pragma once
 
 #include "pair.h"
@@ -111,7 +111,7 @@ static void a_list_stops_at_the_request_that_is_refused(void)
 		wr[i].wr.rdma.remote_addr = (uintptr_t)pair.memory + 512;
 		wr[i].wr.rdma.rkey = pair.mr->rkey;
 	}
-	/* More buffers than the queue pair takes. */
+	/* More buffers than the queue pair accepts. */
 	wr[1].num_sge = 3;
 	CHECK(ibv_post_send(pair.qp[0], wr, &bad) == EINVAL && bad == &wr[1]);
 	CHECK(wait_for(pair.cq).wr_id == 0);
