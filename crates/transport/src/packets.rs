@@ -1,4 +1,5 @@
-//! Wire operations and extension headers of request packets.
+//! Wire operations and extension headers of request packets: each function returns the operation of
+//! a packet and sets its headers.
 
 use verbena_wire::atomic::AtomicEth;
 use verbena_wire::feth::Feth;
@@ -10,7 +11,6 @@ use verbena_wire::reth::Reth;
 use crate::access::AtomicOperation;
 use crate::request::{Remote, SendTail};
 
-/// Returns the operation of a SEND packet and sets its headers.
 pub(crate) fn send(place: Place, tail: SendTail, extensions: &mut Extensions) -> Wire {
     match (place, tail) {
         (Place::First, _) => Wire::SendFirst,
@@ -36,7 +36,6 @@ pub(crate) fn send(place: Place, tail: SendTail, extensions: &mut Extensions) ->
     }
 }
 
-/// Returns the operation of a packet of an RDMA WRITE of `length` bytes and sets its headers.
 pub(crate) fn write(
     place: Place,
     remote: Remote,
@@ -67,7 +66,6 @@ pub(crate) fn read(remote: Remote, skipped: u32, length: u32, extensions: &mut E
     Wire::ReadRequest
 }
 
-/// Returns the operation of an atomic and sets its headers.
 pub(crate) fn atomic(
     remote: Remote,
     operation: AtomicOperation,
@@ -87,13 +85,11 @@ pub(crate) fn atomic(
     wire
 }
 
-/// Returns the operation of an ATOMIC WRITE and sets its headers.
 pub(crate) fn atomic_write(remote: Remote, extensions: &mut Extensions) -> Wire {
     extensions.reth = Some(reth(remote, 0, 8));
     Wire::AtomicWrite
 }
 
-/// Returns the operation of a FLUSH of `length` bytes and sets its headers.
 pub(crate) fn flush(remote: Remote, length: u32, feth: Feth, extensions: &mut Extensions) -> Wire {
     extensions.feth = Some(feth);
     extensions.reth = Some(reth(remote, 0, length));

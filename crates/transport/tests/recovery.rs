@@ -431,7 +431,6 @@ fn more_words_of_one_loss_mean_nothing() {
         assert_eq!(pair.hears_word(SEQUENCE_ERROR, 1), Disposition::Duplicate);
     }
     assert_eq!(numbers(&pair.sends(NOW)), [1]);
-    // Progress, and another loss.
     assert_eq!(pair.hears_word(SEQUENCE_ERROR, 2), Disposition::Retry);
     assert_eq!(numbers(&pair.sends(NOW)), [2]);
 }

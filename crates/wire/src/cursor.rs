@@ -15,7 +15,6 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Returns the offset of the next read.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
@@ -73,7 +72,6 @@ impl<'a> Reader<'a> {
         self.take(what, length).map(drop)
     }
 
-    /// Returns the unread bytes.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.bytes
     }
@@ -132,7 +130,6 @@ impl<'a> Writer<'a> {
         self.at += length;
     }
 
-    /// Returns the number of bytes written.
     pub(crate) fn written(&self) -> usize {
         self.at
     }

@@ -176,7 +176,6 @@ struct Row(
     Payload,
 );
 
-/// The table of operations, in the order of their codes.
 #[rustfmt::skip]
 const TABLE: [Row; 26] = {
     use Header::{Aeth, AtomicAckEth, AtomicEth, Feth, Ieth, Immediate, Reth};
@@ -256,7 +255,6 @@ impl Operation {
         )
     }
 
-    /// Returns whether the service has the operation.
     const fn is_of(self, service: Service) -> bool {
         match service {
             Service::Rc | Service::Xrc => !matches!(self, Self::CongestionNotification),

@@ -153,7 +153,6 @@ impl Headers {
         Ok(&mut buffer[start..end])
     }
 
-    /// Checks that headers and payload fit the opcode.
     fn check(&self, payload: usize) -> Result<(), EmitError> {
         let opcode = self.bth.opcode;
         let mut present = self.extensions.present();

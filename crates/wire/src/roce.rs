@@ -56,7 +56,6 @@ pub struct Route {
     pub udp_checksum: u16,
 }
 
-/// The two length fields.
 pub(crate) struct Lengths {
     pub(crate) network: u16,
     pub(crate) udp: u16,

@@ -49,8 +49,12 @@ impl From<Error> for Stop {
 /// The result inside a point.
 pub type Outcome<T> = Result<T, Stop>;
 
-/// Casts `data` and returns the data of all processes, or the failure that one of them cast. A
-/// missing process ends the run.
+/// Casts `data` and returns the data of all processes.
+///
+/// # Errors
+///
+/// [`Stop::Known`] if a process cast a failure, [`Stop::Run`] if a process is missing or the run
+/// ends.
 pub async fn agree<F: Fabric>(context: &Context<'_, F>, data: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     let parts = agree_present(context, data).await?;
     let all: Option<Vec<Vec<u8>>> = parts.iter().cloned().collect();
@@ -61,6 +65,10 @@ pub async fn agree<F: Fabric>(context: &Context<'_, F>, data: &[u8]) -> Outcome<
 }
 
 /// Like [`agree`], with `None` for a process that hangs.
+///
+/// # Errors
+///
+/// [`Stop::Known`] if a process cast a failure, [`Stop::Run`] if the run ends.
 pub async fn agree_present<F: Fabric>(
     context: &Context<'_, F>,
     data: &[u8],

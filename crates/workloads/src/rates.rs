@@ -70,6 +70,10 @@ impl Rated {
 }
 
 /// Samples `run`, which sends the given number of messages and returns when all are complete.
+///
+/// # Errors
+///
+/// `run` fails in any process, no block took any time, or the run ends.
 pub async fn rate<F: Fabric>(
     context: &Context<'_, F>,
     members: &[usize],

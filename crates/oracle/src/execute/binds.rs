@@ -6,7 +6,6 @@ use super::objects::Objects;
 use crate::program::MwId;
 use std::collections::HashMap;
 
-/// A posted bind.
 struct Posted {
     window: MwId,
     before: u32,

@@ -357,7 +357,7 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Waits until a possible world has no outstanding observation.
+    /// Waits until a candidate state has no outstanding observation.
     fn quiesce(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
         let end = Instant::now() + self.patience;
         loop {
@@ -488,7 +488,7 @@ impl<'a> Conductor<'a> {
     /// Checks that nothing is missing and nothing unexpected arrives.
     fn finish(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
         std::thread::sleep(AFTERWARDS);
-        // These observations may rule out the world that was complete; messages of the others may
+        // These observations may rule out the state that was complete; messages of the others may
         // still be in flight.
         self.quiesce(coverage)?;
         self.belief.settle().map_err(Trouble::Difference)?;

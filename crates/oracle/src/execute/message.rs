@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 
-/// Maximum length of a message in words.
 const MOST_WORDS: u64 = 1 << 20;
 
 /// The first word of a message to a worker.

@@ -12,7 +12,6 @@ use verbena_abi as abi;
 /// Marks the first word of an event: it is a fact learnt from a completion.
 pub const NEW_FACT: u64 = 1 << 32;
 
-/// Completions per poll.
 const BATCH: usize = 16;
 
 impl Worker<'_> {

@@ -55,7 +55,6 @@ impl Generator {
         }
     }
 
-    /// Moves a queue pair to another state.
     fn change_state(&mut self) {
         let all: Vec<QpId> = self.world.qps.keys().copied().collect();
         let Some(qp) = self.random.among(&all) else {
@@ -146,7 +145,6 @@ impl Generator {
         self.connect(pair.first, pair.second);
     }
 
-    /// Registers a part of the arena, or deregisters one.
     fn region(&mut self) {
         let Some(by) = self.process() else { return };
         let extra: Vec<MrId> = self.extra_regions(by);
@@ -246,7 +244,6 @@ impl Generator {
         );
     }
 
-    /// Allocates, binds, invalidates or frees a window.
     fn window(&mut self) {
         let Some(by) = self.process() else { return };
         let own: Vec<MwId> = self
@@ -369,7 +366,6 @@ impl Generator {
         self.write(self.owner(qp), Action::PostSend { qp, wrs: vec![wr] });
     }
 
-    /// Arms the limit of a shared receive queue.
     fn limit(&mut self) {
         let srqs = self.srqs();
         if let Some(srq) = self.random.among(&srqs) {
@@ -380,7 +376,6 @@ impl Generator {
         }
     }
 
-    /// Destroys an object, in use or not.
     fn destroy(&mut self) {
         let Some(by) = self.process() else { return };
         let basics = self.basics[usize::from(by.0)].clone();

@@ -39,7 +39,6 @@ const TARGETS: u32 = 8192;
 const LOOSE: u32 = 8192;
 /// Large enough that a completion queue is never full.
 const CQ_DEPTH: u32 = 1024;
-/// Maximum number of outstanding requests per queue.
 const MOST_OUTSTANDING: usize = 24;
 
 /// All rights.
@@ -142,7 +141,6 @@ impl Generator {
         self.next_wr - 1
     }
 
-    /// Adds a step of one call.
     fn write(&mut self, by: ProcessId, action: Action) {
         self.write_step(Step {
             calls: vec![Call { by, action }],
@@ -179,7 +177,6 @@ impl Generator {
         self.random.among(&living)
     }
 
-    /// Returns the queue pairs in one of these states.
     fn qps_in(&self, states: &[State]) -> Vec<QpId> {
         let fits = |id: &&QpId| states.contains(&self.world.qps[*id].state);
         self.world.qps.keys().filter(fits).copied().collect()

@@ -4,7 +4,6 @@ use super::{Basics, CQ_DEPTH, Class, EVERYTHING, Generator, LOOSE, Pair};
 use crate::program::{Access, Action, CqId, MrId, PdId, ProcessId, QpId, Service, SrqId, XrcdId};
 
 impl Generator {
-    /// Adds the setup.
     pub(super) fn begin(&mut self) {
         for process in 0..self.program.processes {
             self.begin_process(ProcessId(process));
@@ -73,7 +72,6 @@ impl Generator {
         }
     }
 
-    /// Adds two queue pairs and connects them.
     pub(super) fn add_pair(&mut self) {
         let (Some(left), Some(right)) = (self.process(), self.process()) else {
             return;

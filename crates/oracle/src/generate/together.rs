@@ -91,7 +91,6 @@ impl Generator {
         Some(Call { by, action })
     }
 
-    /// Returns the creation of an unconnected queue pair.
     fn new_qp(&mut self, by: ProcessId) -> Action {
         let basics = self.basics[usize::from(by.0)].clone();
         Action::CreateQp {

@@ -8,7 +8,6 @@ use crate::reference::object::State;
 
 /// Length of a receive buffer in bytes.
 const SLOT: u32 = 256;
-/// Number of receive buffers of a process.
 const SLOTS: u32 = (TARGETS - RECEIVES) / SLOT;
 /// Percentage of invalid requests.
 const WRONG: u32 = 4;
@@ -72,7 +71,6 @@ impl Generator {
         self.write(by, Action::PostSrqRecv { srq, wrs });
     }
 
-    /// Adds a step that posts receives.
     pub(super) fn receive(&mut self) {
         let srqs = self.srqs();
         if !srqs.is_empty() && self.random.percent(40) {
@@ -104,7 +102,6 @@ impl Generator {
         }
     }
 
-    /// Posts to a receive queue.
     pub(super) fn receive_action(&mut self, by: ProcessId, qp: QpId) -> Action {
         Action::PostRecv {
             qp,

@@ -162,7 +162,6 @@ impl std::str::FromStr for Program {
     }
 }
 
-/// The contents of the first line.
 #[derive(Clone, Copy)]
 struct Head {
     processes: u16,
@@ -215,7 +214,6 @@ impl Reader {
 
 /// Maximum arena size in bytes: limits the memory that a replayed file can request.
 const MAX_ARENA: u32 = 1 << 28;
-/// Maximum number of processes.
 const MAX_PROCESSES: u16 = 16;
 
 fn head(line: &str) -> Result<Head, String> {

@@ -12,7 +12,6 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Returns a number less than `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }

@@ -26,7 +26,6 @@ pub struct World {
     /// Probability per thousand that a side does not transmit although it could, so that packets
     /// and acknowledgements accumulate.
     pub silence: u64,
-    /// The disposition of each packet.
     pub dispositions: Vec<Disposition>,
     /// Receives to post, each with its time.
     pub receives: Vec<(Instant, u64, u32)>,

@@ -267,7 +267,6 @@ fn post_list<R>(
     })
 }
 
-/// Posts a single receive request.
 #[inline]
 pub(crate) fn one_receive(
     id: u64,

@@ -66,8 +66,8 @@ impl ProtectionDomain {
     ///
     /// # Errors
     ///
-    /// The call fails; the buffer is freed. [`Error::Locked`](crate::Error::Locked) if the limit of
-    /// locked memory explains it.
+    /// The call fails; the buffer is freed. [`Error::Locked`] if the limit of locked memory
+    /// explains it.
     pub fn register(self: &Arc<Self>, buffer: Buffer, access: AccessFlags) -> Result<Region> {
         let functions = &self.context.library.functions;
         let length = buffer.length();

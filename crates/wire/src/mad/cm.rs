@@ -172,12 +172,10 @@ fn private<'a, const N: usize>(reader: &mut Reader<'a>) -> Result<&'a [u8; N], E
     })
 }
 
-/// Splits a word into its upper 24 and lower 8 bits.
 fn split(word: u32) -> (u32, u8) {
     (word >> 8, word as u8)
 }
 
-/// Joins 24 upper and 8 lower bits.
 fn joined(high: u32, low: u8) -> u32 {
     high << 8 | u32::from(low)
 }

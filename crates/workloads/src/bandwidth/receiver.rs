@@ -14,7 +14,6 @@ const CREDIT: usize = 8;
 const SPARE: usize = 16;
 
 impl Stream {
-    /// Returns whether the receiver gives credit to the sender.
     fn gives_credit(&self) -> bool {
         self.flow.is_received() && self.arrived == Arrived::Read
     }
@@ -28,7 +27,6 @@ impl Stream {
         }
     }
 
-    /// Returns the number of messages per credit.
     fn messages_a_credit(&self, depth: u32) -> u64 {
         (self.receives(depth) as u64 / CREDITS).max(1)
     }

@@ -19,7 +19,6 @@ use verbena_measure::bound::{Bound, link_payload};
 use verbena_measure::result::{Finding, Metric, Parameters};
 use verbena_measure::stats::half_power::half_power;
 
-/// Directions of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ways {
     One,
@@ -35,27 +34,22 @@ impl Ways {
     }
 }
 
-/// The benchmark `bandwidth.write`.
 pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::Write, Ways::One).await
 }
 
-/// The benchmark `bandwidth.write-immediate`.
 pub async fn write_immediate<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::WriteImmediate, Ways::One).await
 }
 
-/// The benchmark `bandwidth.write-both`.
 pub async fn write_both<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::Write, Ways::Both).await
 }
 
-/// The benchmark `bandwidth.read`.
 pub async fn read<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::Read, Ways::One).await
 }
 
-/// The benchmark `bandwidth.send`.
 pub async fn send<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::Send, Ways::One).await
 }
@@ -126,7 +120,6 @@ async fn beside_cached<F: Fabric>(
     Ok(headline)
 }
 
-/// The two processes of a stream.
 #[derive(Clone, Copy)]
 struct Between {
     pair: [usize; 2],

@@ -17,7 +17,6 @@ pub const FOOTPRINT: usize = 64 << 20;
 /// Minimum number of buffers for large messages: some in flight, and some being read.
 const LEAST_BUFFERS: usize = 8;
 
-/// The operation of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     Write,
@@ -43,7 +42,6 @@ pub enum Arrived {
     Read,
 }
 
-/// Parameters of a stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Stream {
     pub flow: Flow,

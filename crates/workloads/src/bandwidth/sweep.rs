@@ -26,7 +26,6 @@ fn size<F: Fabric>(context: &Context<'_, F>) -> usize {
         .max(1)
 }
 
-/// The benchmark `rate.window`.
 pub async fn window<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let size = size(context);
@@ -43,7 +42,6 @@ pub async fn window<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// The benchmark `rate.list`.
 pub async fn list<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let size = size(context);
@@ -63,7 +61,6 @@ pub async fn list<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// The benchmark `rate.queue-pairs`.
 pub async fn queue_pairs<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let size = size(context);

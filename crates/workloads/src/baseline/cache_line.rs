@@ -14,14 +14,12 @@ use verbena_measure::sample::Sample;
 
 /// Round trips per timed batch: reading the clock would cost as much as one.
 const BATCH: u64 = 100;
-/// Number of batches.
 const BATCHES: usize = 500;
 const WARMUP: usize = 50;
 
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// The benchmark `baseline.cache-line`.
 pub async fn ping_pong<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let parameters = parameters! { "size" => 8usize };
     let point = async {

@@ -13,10 +13,8 @@ use verbena_measure::sample::Sample;
 
 /// Duration of a timed batch.
 const BATCH: Duration = Duration::from_millis(3);
-/// Number of batches.
 const BATCHES: usize = 9;
 
-/// The benchmark `baseline.memcpy`.
 pub async fn bandwidth<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let fine: Vec<usize> = (6..=26).step_by(2).map(|i| 1 << i).collect();
     let chosen = context.choose(&[64, 4096, 65_536, 1 << 20, 1 << 24], &fine);

@@ -21,7 +21,6 @@ const GIVE_WAY: Duration = Duration::from_nanos(1);
 /// Message size of the stream in bytes.
 const STREAM: usize = 65_536;
 
-/// The benchmark `baseline.tcp`.
 pub async fn run<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     for size in context.choose(

@@ -16,17 +16,14 @@ use verbena_measure::result::{PairResult, Parameters};
 /// (sender, receiver).
 type Edges = Vec<(usize, usize)>;
 
-/// The benchmark `patterns.fan-in`.
 pub async fn fan_in<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, (1..context.size()).map(|rank| (rank, 0)).collect()).await
 }
 
-/// The benchmark `patterns.fan-out`.
 pub async fn fan_out<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, (1..context.size()).map(|rank| (0, rank)).collect()).await
 }
 
-/// The benchmark `patterns.ring`.
 pub async fn ring<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let size = context.size();
     by_size(
@@ -36,7 +33,6 @@ pub async fn ring<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     .await
 }
 
-/// The benchmark `patterns.bisection`.
 pub async fn bisection<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let half = context.size() / 2;
     let there = (0..half).map(|rank| (rank, rank + half));

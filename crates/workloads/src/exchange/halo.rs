@@ -18,7 +18,6 @@ const WORD: usize = 4;
 /// Directions: up, down, left, right; the opposite of `d` is `d ^ 1`.
 const DIRECTIONS: usize = 4;
 
-/// The benchmark `patterns.halo`.
 pub async fn exchange<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let fine: Vec<usize> = (0..=10).map(|i| 1 << i).collect();
     for tiles in context.choose(&[1, 32, 1024], &fine) {

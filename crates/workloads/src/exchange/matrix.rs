@@ -14,7 +14,6 @@ use verbena_measure::sample::Sample;
 /// A pair is reported if it is slower than the median pair by this factor.
 const SLOW: f64 = 1.5;
 
-/// The benchmark `patterns.all-pairs`.
 pub async fn all_pairs<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let medians = RefCell::new(Vec::new());
     let sink = |record: Record| {

@@ -21,7 +21,6 @@ use verbena_measure::stats::knee;
 /// Payload in bytes.
 const SIZE: usize = 8;
 
-/// The benchmark `internals.contexts`.
 pub async fn active<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let mut curve = Vec::new();

@@ -9,7 +9,6 @@ use verbena_fabric::*;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Finding, Metric, Parameters};
 
-/// The benchmark `internals.footprint`.
 pub async fn memory<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let kinds = [

@@ -10,7 +10,6 @@ use crate::sampling::{Role, sample};
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
-/// The benchmark `internals.loopback`.
 pub async fn bus<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for size in context.sizes(1 << 20) {
         let parameters = parameters! { "size" => size, "transport" => "rc", "memory" => "host" };
@@ -20,7 +19,6 @@ pub async fn bus<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// The benchmark `internals.device-memory`.
 pub async fn device_memory<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for (word, location) in [("host", Location::Host), ("adapter", Location::Device)] {
         for size in context.sizes(4096) {

@@ -9,7 +9,6 @@ use verbena_fabric::*;
 use verbena_measure::result::{Metric, Parameters};
 use verbena_measure::sample::Sample;
 
-/// The benchmark `internals.registration`.
 pub async fn cost<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let all = context.choose(
         &[4096, 65_536, 1 << 20],

@@ -12,7 +12,6 @@ use crate::wiring::{Kind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
-/// The benchmark `internals.scatter`.
 pub async fn back_to_back<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let sizes = context.choose(&[8, 4096], &[1, 64, 512, 4096, 16_384, 65_536]);

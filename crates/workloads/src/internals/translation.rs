@@ -26,7 +26,6 @@ const WINDOW: u64 = 16;
 /// Payload of the footprint test in bytes.
 const SIZE: usize = 8;
 
-/// The benchmark `internals.reuse`.
 pub async fn reuse<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     for percent in [100usize, 75, 50, 25, 0] {
@@ -115,7 +114,6 @@ async fn reuse_point<F: Fabric>(
     Ok(())
 }
 
-/// The benchmark `internals.translation`.
 pub async fn footprint<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let highest = if context.budget.sweep == Sweep::Coarse {
@@ -190,7 +188,6 @@ async fn pages_point<F: Fabric>(
     attempt(context, &parameters, point).await
 }
 
-/// The benchmark `internals.regions`.
 pub async fn regions<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let total = 256usize;

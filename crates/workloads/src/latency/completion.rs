@@ -13,7 +13,6 @@ use std::slice;
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
-/// The posted operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     Write,
@@ -22,22 +21,18 @@ pub enum Request {
     CompareSwap,
 }
 
-/// The benchmark `latency.read`.
 pub async fn read<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Request::Read).await
 }
 
-/// The benchmark `latency.write-completion`.
 pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Request::Write).await
 }
 
-/// The benchmark `latency.fetch-add`.
 pub async fn fetch_add<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     one_word(context, Request::FetchAdd).await
 }
 
-/// The benchmark `latency.compare-swap`.
 pub async fn compare_swap<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     one_word(context, Request::CompareSwap).await
 }

@@ -8,7 +8,6 @@ use crate::parameters;
 use crate::wiring::{Kind, Receives};
 use verbena_fabric::*;
 
-/// The benchmark `latency.inline`.
 pub async fn sweep<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pairs: Vec<[usize; 2]> = context.pairing().into_iter().take(1).collect();
     let limit = context.fabric.capabilities().max_inline as usize;

@@ -26,7 +26,6 @@ const MOST: usize = 1 << 18;
 /// Maximum number of values sent to the other processes.
 const TOLD: usize = 1 << 15;
 
-/// The benchmark `latency.open-loop`.
 pub async fn under_load<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let sizes = context.options.sizes.as_ref();

@@ -22,7 +22,6 @@ use verbena_measure::result::{Metric, PairResult, Parameters, Times};
 use verbena_measure::sample::Sample;
 use verbena_measure::warning::Warning;
 
-/// The operation of a ping-pong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchange {
     Write,
@@ -41,7 +40,6 @@ pub enum Inlining {
     Fixed(Placement),
 }
 
-/// Parameters of a ping-pong.
 #[derive(Debug, Clone, Copy)]
 pub struct PingPong {
     pub exchange: Exchange,
@@ -60,7 +58,6 @@ pub const TAGS: u64 = 251;
 /// A pair is a straggler if it is slower than the median pair by this factor.
 const STRAGGLER: f64 = 1.5;
 
-/// The benchmark `latency.write`.
 pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(
         context,
@@ -70,13 +67,11 @@ pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     .await
 }
 
-/// The benchmark `latency.write-immediate`.
 pub async fn write_immediate<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let kinds = [(Kind::Rc, Receives::Own), (Kind::Uc, Receives::Own)];
     by_size(context, Exchange::WriteImmediate, &kinds).await
 }
 
-/// The benchmark `latency.send`.
 pub async fn send<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let kinds = [
         (Kind::Rc, Receives::Own),

@@ -52,7 +52,6 @@ fn sizes<F: Fabric>(context: &Context<'_, F>) -> Vec<usize> {
     context.options.sizes.clone().unwrap_or(chosen)
 }
 
-/// The benchmark `multi-pair.write-latency`.
 pub async fn write_latency<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for mode in modes(context) {
         for count in counts(context) {
@@ -77,7 +76,6 @@ pub async fn write_latency<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// The benchmark `multi-pair.read-latency`.
 pub async fn read_latency<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for mode in modes(context) {
         for count in counts(context) {
@@ -94,7 +92,6 @@ pub async fn read_latency<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// The benchmark `multi-pair.write-bandwidth`.
 pub async fn write_bandwidth<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for count in counts(context) {
         for size in sizes(context) {

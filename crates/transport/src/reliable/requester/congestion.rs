@@ -14,7 +14,6 @@ const RECOVERY: u32 = 5;
 /// Packets by which each later step raises the target.
 const GROWTH: u32 = 4;
 
-/// The congestion window of a requester.
 #[derive(Debug, Clone)]
 pub(super) struct Congestion {
     most: u32,
@@ -39,7 +38,6 @@ impl Congestion {
         }
     }
 
-    /// Returns the number of packets that may be in flight.
     pub(super) fn window(&self) -> u32 {
         self.window
     }

@@ -13,7 +13,6 @@ const FREQUENT: u32 = 32;
 /// Distances are capped at this value, in packets.
 const FAR: u32 = 1024;
 
-/// Loss statistics of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Losses {
     last: Psn,

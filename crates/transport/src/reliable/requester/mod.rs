@@ -104,7 +104,6 @@ impl Entry {
         self.first.plus(self.done)
     }
 
-    /// Returns the PSN after the last.
     fn end(&self) -> Psn {
         self.first.plus(self.packets)
     }
@@ -117,7 +116,6 @@ enum Mode {
     Failed,
 }
 
-/// The next packet to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cursor {
     entry: usize,

@@ -16,7 +16,6 @@ struct Watched {
     sent: Instant,
 }
 
-/// Round-trip measurements of a connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RoundTrip {
     watched: Option<Watched>,

@@ -175,7 +175,6 @@ impl Requester {
             || !self.within_window(psn.next(), 1)
     }
 
-    /// Returns the headers of a request packet and the position of its payload.
     fn packet(&self, entry: &Entry, packet: u32, psn: Psn) -> (Headers, Payload) {
         let request = &entry.request;
         let mut extensions = Extensions::NONE;

@@ -73,7 +73,6 @@ impl Drop for EarlyRequest {
     }
 }
 
-/// The early requests of a responder, by PSN.
 #[derive(Debug, Default)]
 pub(super) struct Early {
     waiting: VecDeque<EarlyRequest>,

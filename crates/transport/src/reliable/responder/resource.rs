@@ -22,7 +22,6 @@ pub(super) enum Response {
     Done,
 }
 
-/// Response packets to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pending {
     /// The index of the first.
@@ -31,7 +30,6 @@ pub(super) struct Pending {
     pub(super) next: u32,
 }
 
-/// An executed read or atomic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Resource {
     pub(super) first: Psn,
@@ -53,7 +51,6 @@ pub(super) enum Answered {
 }
 
 impl Resource {
-    /// Returns the segmentation of the response.
     pub(super) fn segments(&self, mtu: Mtu) -> Segments {
         let length = match self.response {
             Response::Read(region) => region.length,
