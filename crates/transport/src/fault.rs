@@ -96,7 +96,7 @@ pub enum Answer {
 /// The consequence for the receive that the message has taken, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReceiveFate {
-    /// None.
+    /// It is untouched.
     Untouched,
     /// It is kept for the next message.
     Kept,

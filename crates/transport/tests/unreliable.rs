@@ -179,8 +179,8 @@ fn a_lost_packet_costs_its_message_alone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Every completion has a sent message's bytes, complete and in the order of sending; so has
-    /// written memory.
+    /// Completed messages have the bytes that were sent, in the order of sending; so does written
+    /// memory.
     #[test]
     fn what_arrives_was_sent(seed: u64, loss in 0u64..200, count in 1usize..60, longest in prop_oneof![Just(100u64), Just(6000)]) {
         let mut random = Random(seed);

@@ -165,7 +165,7 @@ pub struct Options {
     pub pairs: Option<Vec<usize>>,
     /// How pairs run.
     pub mode: Option<Mode>,
-    /// Transports by word.
+    /// Names of transports.
     pub transports: Option<Vec<String>>,
     /// Largest message posted inline.
     pub inline: Option<u32>,

@@ -42,8 +42,7 @@ impl Worker<'_> {
         // existing objects; all attributes are valid and outlive the call.
         Some(match action {
             Action::AllocPd { pd } => {
-                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
-                // the call.
+                // SAFETY: the context is open.
                 let made = unsafe { (library.alloc_pd)(objects.context) };
                 keep(&mut objects.pds, *pd, made)
             }
@@ -174,7 +173,7 @@ impl Worker<'_> {
             Action::CreateCq { cq, depth } => {
                 let depth = *depth as i32;
                 let null = std::ptr::null_mut();
-                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // SAFETY: the context is open, the channel is open or null; all arguments outlive
                 // the call.
                 let made = unsafe {
                     (library.create_cq)(objects.context, depth, null, objects.channel, 0)
@@ -232,7 +231,7 @@ impl Worker<'_> {
                     Ok(Some(create)) => create,
                     _ => return Some(libc::EOPNOTSUPP),
                 };
-                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // SAFETY: the context is open, handles come from the tables; all arguments outlive
                 // the call.
                 let made = unsafe { create(objects.context, &mut init) };
                 let code = keep(&mut objects.srqs, *srq, made);
@@ -276,8 +275,7 @@ impl Worker<'_> {
                     fd: std::os::fd::AsRawFd::as_raw_fd(&file),
                     oflags: libc::O_CREAT,
                 };
-                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
-                // the call.
+                // SAFETY: the context is open; all arguments outlive the call.
                 let made = unsafe { open(objects.context, &mut init) };
                 keep(&mut objects.xrcds, *xrcd, made)
             }
@@ -345,7 +343,7 @@ impl Worker<'_> {
                     Ok(Some(create)) => create,
                     _ => return Some(libc::EOPNOTSUPP),
                 };
-                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // SAFETY: the context is open, handles come from the tables; all arguments outlive
                 // the call.
                 let made = unsafe { create(objects.context, &mut init) };
                 self.keep_qp(*qp, Service::XrcReceive, true, made)
@@ -423,8 +421,8 @@ impl Worker<'_> {
                 objects.post_srq_recv(*srq, wrs)
             }
             Action::Fill { at, len, tag } => {
-                // Backwards, so that bytes which a peer goes on writing from the beginning are not
-                // overwritten.
+                // Backwards: the filling must not overwrite bytes that a peer goes on writing from
+                // the beginning.
                 for index in (0..*len).rev() {
                     // SAFETY: the address is within the arena; the store is volatile because the
                     // adapter reads the arena concurrently.

@@ -1,7 +1,7 @@
 //! Registered memory: `ibv_reg_mr(3)`.
 //!
 //! The adapter and peers may change the memory at any time. So it is accessed only by raw copies
-//! and by atomic loads and stores; no Rust reference to its bytes exists.
+//! and by atomic loads and stores; no non-atomic Rust reference to its bytes exists.
 
 use crate::error::{Error, Result};
 use crate::object::buffer::Buffer;
@@ -159,9 +159,9 @@ impl Region {
     /// The range exceeds the region.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let to = self.checked("Region::write", offset, bytes.len())?;
-        // SAFETY: the range lies in the mapping, and `bytes` cannot overlap it, because no
-        // reference into the mapping exists. The adapter may write at the same time; the bytes are
-        // then as undefined as on hardware, and nothing else depends on them.
+        // SAFETY: the range lies in the mapping, and `bytes` cannot overlap it, because no slice of
+        // the mapping exists. The adapter may write at the same time; the bytes are then as
+        // undefined as on hardware, and nothing else depends on them.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
         Ok(())
     }
@@ -173,8 +173,8 @@ impl Region {
     /// The range exceeds the region.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         let from = self.checked("Region::read", offset, into.len())?;
-        // SAFETY: the range lies in the mapping, and `into` cannot overlap it, because no reference
-        // into the mapping exists. The adapter may write at the same time; the bytes are then as
+        // SAFETY: the range lies in the mapping, and `into` cannot overlap it, because no slice of
+        // the mapping exists. The adapter may write at the same time; the bytes are then as
         // undefined as on hardware.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr(), into.len()) };
         Ok(())

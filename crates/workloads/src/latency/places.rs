@@ -16,8 +16,8 @@ use verbena_fabric::{Capabilities, FabricKind};
 const LINE: usize = 64;
 /// Enough for launches to agree in the mean; all lie within a page.
 const PLACES: u64 = 64;
-/// Messages per address, so that a prefetcher detects no stream. An address is reused after `PLACES
-/// * TURN` messages: between the last tag there and the next lies no multiple of the tags' period.
+/// Messages per address, so that a prefetcher detects no stream. Between the last tag at an address
+/// and the next one there, `PLACES * TURN` messages later, lies no multiple of the tags' period.
 const TURN: u64 = 64;
 
 /// Returns the offset of received bytes: behind the source at offset 0 and one unused page. With

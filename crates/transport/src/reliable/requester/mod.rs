@@ -63,7 +63,7 @@ pub struct Configuration {
     pub capacity: usize,
 }
 
-/// Within a long message, every this many packets one requests an acknowledgement, as in rxe.
+/// Interval of acknowledgement requests within a long message, in packets, as in rxe.
 const ACKNOWLEDGE_EVERY: u32 = 64;
 
 /// Why a request was not posted.
