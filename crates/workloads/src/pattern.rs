@@ -19,12 +19,20 @@ fn byte(seed: u64, index: usize) -> u8 {
 }
 
 /// Fills `length` bytes of a region with the pattern of `seed`.
+///
+/// # Errors
+///
+/// The range exceeds the region.
 pub fn fill<R: Region>(region: &R, offset: usize, length: usize, seed: u64) -> Result<()> {
     let bytes: Vec<u8> = (0..length).map(|i| byte(seed, i)).collect();
     region.write(offset, &bytes)
 }
 
 /// Compares a region's bytes with the pattern of `seed`.
+///
+/// # Errors
+///
+/// A byte differs, or the range exceeds the region.
 pub fn verify<R: Region>(region: &R, offset: usize, length: usize, seed: u64) -> Result<()> {
     let check = |from: usize, count: usize| {
         let mut found = vec![0; count];

@@ -143,6 +143,11 @@ pub struct Wired<F: Fabric> {
 /// Connects this process to `peers`, in this order; a peer may occur several times. All processes
 /// of the job call it, even with no peers. The k-th link to a process matches its k-th link to this
 /// one.
+///
+/// # Errors
+///
+/// The fabric does not support the transport or a shared receive queue, the peers' links do not
+/// match, or a verb fails.
 pub async fn wire<F: Fabric>(
     context: &Context<'_, F>,
     peers: &[usize],
