@@ -32,12 +32,12 @@ pub union ibv_gid {
 }
 
 impl ibv_gid {
-    /// The GID with these 16 bytes, in network order.
+    /// Returns the GID with these 16 bytes, in network order.
     pub const fn from_bytes(raw: [u8; 16]) -> Self {
         Self { raw }
     }
 
-    /// The 16 bytes, in network order.
+    /// Returns the 16 bytes, in network order.
     pub const fn bytes(&self) -> [u8; 16] {
         // SAFETY: both members are plain bytes of the same size; any value is valid as either.
         unsafe { self.raw }
@@ -83,8 +83,8 @@ pub struct ibv_global_route {
     pub traffic_class: u8,
 }
 
-/// The global route header as it stands in the first 40 bytes of a UD receive buffer. All
-/// multi-byte fields are in network byte order.
+/// The global route header in the first 40 bytes of a UD receive buffer. All multi-byte fields are
+/// in network byte order.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_grh {

@@ -81,8 +81,7 @@ constants! {
 }
 
 constants! {
-    // Fields that an extended completion queue is asked to make readable: `wc_flags` of
-    // `ibv_cq_init_attr_ex`.
+    // Fields that an extended completion queue must provide: `wc_flags` of `ibv_cq_init_attr_ex`.
     create_cq_wc_flags: u64 {
         IBV_WC_EX_WITH_BYTE_LEN = 1 << 0,
         IBV_WC_EX_WITH_IMM = 1 << 1,

@@ -1,4 +1,4 @@
-//! Every constant has the official headers' value.
+//! Checks that every constant has the official headers' value.
 
 use std::format;
 use std::string::String;
@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use crate::official_headers;
 
-/// Every group of constants that v44's headers know.
+/// Returns every group of constants that v44's headers define.
 fn all() -> Vec<(&'static str, i128)> {
     [
         crate::address::gid_types(),

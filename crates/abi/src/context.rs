@@ -1,10 +1,10 @@
-//! The open device: `ibv_context`, its operations, and the extended context in front of it.
+//! The open device: `ibv_context`, its operations, and the extended context around it.
 
 use core::ffi::{c_int, c_uint, c_void};
 
 use crate::*;
 
-/// A slot that once held an operation and is no longer called.
+/// A slot of a former operation, no longer called.
 pub type compat_slot = Option<unsafe extern "C" fn() -> *mut c_void>;
 
 pub type post_send_fn = unsafe extern "C" fn(
@@ -25,7 +25,8 @@ pub type post_srq_recv_fn = unsafe extern "C" fn(
 pub type poll_cq_fn =
     unsafe extern "C" fn(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int;
 
-/// The table behind the header's inline functions. Its layout is frozen; eight slots are live.
+/// The table of operations for the header's inline functions. Its layout is frozen; eight slots are
+/// in use.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_context_ops {
@@ -74,16 +75,16 @@ pub struct ibv_context {
     pub async_fd: c_int,
     pub num_comp_vectors: c_int,
     pub mutex: pthread_mutex_t,
-    /// `VERBS_ABI_IS_EXTENDED` when a `verbs_context` stands around this structure.
+    /// `VERBS_ABI_IS_EXTENDED` if this structure is part of a `verbs_context`.
     pub abi_compat: *mut c_void,
 }
 
-/// `__VERBS_ABI_IS_EXTENDED` of C: the value of `ibv_context::abi_compat` that announces the
+/// `__VERBS_ABI_IS_EXTENDED` of C: the value of `ibv_context::abi_compat` that indicates the
 /// extended context.
 pub const VERBS_ABI_IS_EXTENDED: *mut c_void = usize::MAX as *mut c_void;
 
-/// The extended context. It grows at its beginning: `sz` says how much of it exists, and the
-/// header's inline functions call a slot only if it lies within `sz` and is not null.
+/// The extended context. It grows at its beginning: `sz` is its size, and the header's inline
+/// functions call a slot only if it lies within `sz` and is not null.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct verbs_context {
@@ -145,7 +146,7 @@ pub struct verbs_context {
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_values_ex) -> c_int>,
     pub create_cq_ex:
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex>,
-    /// `priv` in C: the library's own.
+    /// `priv` in C: private to the library.
     pub priv_: *mut c_void,
     pub query_device_ex: Option<
         unsafe extern "C" fn(
@@ -171,7 +172,7 @@ pub struct verbs_context {
         Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd>,
     pub close_xrcd: Option<unsafe extern "C" fn(*mut ibv_xrcd) -> c_int>,
     pub _ABI_placeholder3: u64,
-    /// Size of the whole structure.
+    /// Size of the whole structure in bytes.
     pub sz: usize,
     pub context: ibv_context,
 }

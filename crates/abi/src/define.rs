@@ -1,8 +1,8 @@
 //! Macros that define constants (and register them for the comparison with the official headers)
 //! and give plain structures an all-zero default.
 
-/// Defines public constants of one type. Under test it also makes `fn $group()` return their
-/// names and values. A group marked `newer than v44` is left out of the comparison.
+/// Defines public constants of one type. In tests it also defines `fn $group()`, which returns
+/// their names and values. A group marked `newer than v44` is excluded from the comparison.
 macro_rules! constants {
     ($(#[$meta:meta])* $group:ident: $type:ty { $($name:ident = $value:expr,)* }) => {
         $(pub const $name: $type = $value;)*
@@ -17,7 +17,7 @@ macro_rules! constants {
     };
 }
 
-/// Gives C structures the value that `memset(.., 0, ..)` gives them in C.
+/// Implements `Default` as all-zero, like `memset(.., 0, ..)` in C.
 macro_rules! zero_default {
     ($($type:ty),* $(,)?) => {
         $(impl Default for $type {

@@ -1,4 +1,4 @@
-//! `struct ibv_device`, and the shape of the private object that rdma-core keeps around it.
+//! `struct ibv_device`, and the layout of rdma-core's private object around it.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -71,7 +71,7 @@ pub struct ibv_device {
     pub ibdev_path: [c_char; IBV_SYSFS_PATH_MAX],
 }
 
-/// A doubly linked list's node, as in rdma-core's private headers.
+/// A node of a doubly linked list, as in rdma-core's private headers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct list_node {
@@ -79,8 +79,8 @@ pub struct list_node {
     pub prev: *mut list_node,
 }
 
-/// The private object whose first member every `ibv_device` pointer points to. Providers that load
-/// beside us decide whether a device is theirs by comparing `ops`, so it must be readable.
+/// The private object of which every `ibv_device` is the first member. Other providers in the
+/// process compare `ops` to recognize their devices, so it must be readable.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct verbs_device {

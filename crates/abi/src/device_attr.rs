@@ -1,4 +1,4 @@
-//! What a device can do: `ibv_query_device(3)` and `ibv_query_device_ex(3)`.
+//! Device attributes: `ibv_query_device(3)` and `ibv_query_device_ex(3)`.
 
 use core::ffi::{c_char, c_int, c_uint};
 
@@ -40,7 +40,7 @@ constants! {
 }
 
 constants! {
-    // Bits of `device_cap_flags_ex` as the kernel's header names them.
+    // Bits of `device_cap_flags_ex`, named as in the kernel's header.
     newer than v44: u64 {
         IB_UVERBS_DEVICE_FLUSH_GLOBAL = 1 << 38,
         IB_UVERBS_DEVICE_FLUSH_PERSISTENT = 1 << 39,

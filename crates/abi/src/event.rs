@@ -32,7 +32,7 @@ constants! {
     }
 }
 
-/// Whose event it is; which member holds follows from the event type.
+/// The object of an event; the event type determines the valid member.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_async_event_element {

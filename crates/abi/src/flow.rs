@@ -1,4 +1,4 @@
-//! Flow steering: the rule that heads a list of specifications, and the specifications.
+//! Flow steering: the rule at the head of a list of specifications, and the specifications.
 
 use core::ffi::c_uint;
 
@@ -65,7 +65,7 @@ pub struct ibv_flow {
     pub handle: u32,
 }
 
-/// One specification: kind and size, then a value and a mask of the filter's type.
+/// A specification: type and size, then value and mask of the filter's type.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_flow_spec_filter<F> {
@@ -167,7 +167,7 @@ pub struct ibv_flow_spec_action_tag {
     pub tag_id: u32,
 }
 
-/// Also what every specification begins with.
+/// Also the common header of all specifications.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_flow_spec_action_drop {
@@ -194,7 +194,7 @@ pub struct ibv_flow_spec_counter_action {
     pub counters: *mut ibv_counters,
 }
 
-/// Any one specification; `hdr` tells which.
+/// Any specification; `hdr` has its type.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_flow_spec {

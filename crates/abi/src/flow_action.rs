@@ -1,4 +1,4 @@
-//! IPsec flow actions. Verbena supports none; the types complete the operations table.
+//! IPsec flow actions. Verbena supports none; the types complete the table of operations.
 
 use core::ffi::{c_uint, c_void};
 

@@ -1,4 +1,5 @@
-//! Every structure has the official headers' size, and every field their offset and size.
+//! Checks that every structure has the official headers' size, and every field their offset and
+//! size.
 
 use core::mem::{offset_of, size_of};
 use std::collections::BTreeSet;
@@ -10,7 +11,8 @@ use std::vec::Vec;
 use crate::official_headers;
 use crate::*;
 
-/// A structure: the C spelling of its type, our size, and per field the C name, offset and size.
+/// A structure: C spelling of its type, size in this crate, and per field the C name, offset and
+/// size.
 struct Layout {
     c_type: &'static str,
     size: usize,
@@ -21,8 +23,8 @@ fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {
     size_of::<F>()
 }
 
-/// `Type: "C type" { field, field = "C name" }`. The pattern has no `..`, so that a field that the
-/// list forgets does not compile.
+/// `Type: "C type" { field, field = "C name" }`. The pattern has no `..`, so that a missing field
+/// is a compile error.
 macro_rules! layouts {
     ($($type:ident: $c_type:literal { $($field:ident $(= $c_name:literal)?),* $(,)? })*) => {
         vec![$({
@@ -42,7 +44,7 @@ macro_rules! layouts {
     (@name $field:ident $c_name:literal) => { $c_name };
 }
 
-/// Types of which only the size can be compared.
+/// Types for which only the size can be compared.
 macro_rules! sizes {
     ($($type:ty: $c_type:literal)*) => {
         vec![$(Layout { c_type: $c_type, size: size_of::<$type>(), fields: vec![] }),*]
@@ -325,7 +327,8 @@ fn structures() -> Vec<Layout> {
     }
 }
 
-/// `ibv_qp_ex` has one slot more than v44, so its size differs and its fields are listed apart.
+/// `ibv_qp_ex` has one slot more than in v44, so its size differs and its fields are listed
+/// separately.
 fn extended_qp_of_v44() -> Layout {
     type Q = ibv_qp_ex;
     macro_rules! fields {
@@ -382,8 +385,8 @@ fn opaque_types_and_unions() -> Vec<Layout> {
     }
 }
 
-/// Sizes of structures that later versions have made longer at their end: a program of such a
-/// version says how long it knows them, or finds the longest form here.
+/// Sizes of structures that later versions have extended at the end. A program of such a version
+/// passes the size it knows, or gets the longest form here.
 const GROWN: [(&str, usize); 2] = [
     // v52: active_speed_ex.
     (
@@ -408,7 +411,7 @@ fn layouts_equal_the_official_headers() {
         fields,
     } in &layouts
     {
-        // Grows at its beginning, and says how long it is: counted from its end.
+        // Grows at its beginning and stores its size, so offsets count from its end.
         let grows_in_front = *c_type == "struct verbs_context";
         let (begin, c_begin) = match grows_in_front {
             true => (*size, format!("sizeof({c_type})")),

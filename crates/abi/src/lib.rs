@@ -1,24 +1,24 @@
 //! The verbs C ABI as data: structures, constants and enumerations of libibverbs, no code.
 //!
-//! **Contract.** Every type has the size and the field offsets that rdma-core v44's
-//! `infiniband/verbs.h` gives it on this machine, and every constant its value; `layout_test` and
-//! `constants_test` compile a C program against the official headers and compare. Names are C's,
-//! so that a man page, a header and this crate read alike. An enumeration of C is a type alias of
-//! a plain integer here, never a Rust `enum`: a program may hand in any value.
+//! **Contract.** Every type has the size and field offsets, and every constant the value, of
+//! rdma-core v44's `infiniband/verbs.h` on this machine; `layout_test` and `constants_test` compile
+//! a C program against the official headers and compare. Names are those of C, as in man pages and
+//! headers. A C enumeration is a type alias of a plain integer, never a Rust `enum`, because a
+//! program may pass any value.
 //!
-//! Some constants and one slot (`ibv_qp_ex::wr_flush`) are newer than v44. They only ever extend
-//! what v44 has, and say so where they stand.
+//! Some constants and one slot (`ibv_qp_ex::wr_flush`) are newer than v44. They only extend v44 and
+//! are marked.
 //!
-//! **Byte order.** As in C: a field that the header types `__be16`, `__be32` or `__be64` holds
-//! network byte order in a plain integer. Those are named in each structure's documentation.
+//! **Byte order.** As in C: a field of header type `__be16`, `__be32` or `__be64` holds network
+//! byte order in a plain integer. Each structure's documentation names those fields.
 //!
 //! **Source.** `infiniband/verbs.h`, `verbs_api.h`, `sa.h`, `tm_types.h` and
-//! `rdma/ib_user_ioctl_verbs.h` (package `libibverbs-dev`), and the man pages `ibv_*(3)`.
-//! Behaviour is left to the crates that use this vocabulary.
+//! `rdma/ib_user_ioctl_verbs.h` (package `libibverbs-dev`), and the man pages `ibv_*(3)`. Other
+//! crates implement the behaviour.
 
 #![no_std]
 #![allow(non_camel_case_types, non_snake_case)]
-// The names are C's and their meaning is the man pages'; repeating each would add nothing.
+// Names are those of C, documented in the man pages.
 #![allow(missing_docs)]
 
 #[cfg(test)]

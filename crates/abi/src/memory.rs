@@ -15,7 +15,7 @@ constants! {
         IBV_ACCESS_ON_DEMAND = 1 << 6,
         IBV_ACCESS_HUGETLB = 1 << 7,
         IBV_ACCESS_RELAXED_ORDERING = 1 << 20,
-        // Flags in this range may be ignored by a device that does not know them.
+        // A device may ignore unknown flags in this range.
         IBV_ACCESS_OPTIONAL_FIRST = 1 << 20,
         IBV_ACCESS_OPTIONAL_RANGE = 0x3ff0_0000,
     }

@@ -1,5 +1,4 @@
-//! Asks the official headers: compiles a C program against them with `cc`, runs it, and returns
-//! what it printed.
+//! Compiles a C program against the official headers with `cc`, runs it, and returns its output.
 
 use std::format;
 use std::fs;
@@ -16,9 +15,9 @@ const PREAMBLE: &str = "\
 #include <infiniband/tm_types.h>
 ";
 
-/// Runs `body` as the body of a C `main` and returns its output, or `None` where the machine has
-/// no C compiler or no verbs headers (a clear line says so). A program that does not compile
-/// although the headers are there is a failure.
+/// Runs `body` as the body of a C `main` and returns its output, or `None` (with a message) if the
+/// machine has no C compiler or no verbs headers. Panics if a program does not compile although the
+/// headers exist.
 pub(crate) fn ask(test: &str, body: &str) -> Option<String> {
     if !run_probe(test) {
         std::eprintln!(
@@ -47,13 +46,13 @@ pub(crate) fn ask(test: &str, body: &str) -> Option<String> {
     Some(String::from_utf8(output.stdout).expect("the program prints ASCII"))
 }
 
-/// What runs programs that are built for another machine: Cargo's own variable of it.
+/// Returns the runner for programs built for another machine, from Cargo's variable.
 fn runner() -> Option<String> {
     let machine = std::env::consts::ARCH.to_uppercase();
     std::env::var(format!("CARGO_TARGET_{machine}_UNKNOWN_LINUX_GNU_RUNNER")).ok()
 }
 
-/// A command of several words.
+/// Returns a command from a line of words.
 fn of(words: &str) -> Command {
     let mut words = words.split_whitespace();
     let mut command = Command::new(words.next().expect("a command"));

@@ -1,5 +1,5 @@
-//! Stand-ins for the C library's types that stand inside verbs objects. Only size and alignment
-//! matter here; whoever builds an object initialises them with the C library's own functions.
+//! Placeholders for the C library's types inside verbs objects. Only size and alignment matter
+//! here; code that creates such an object initialises them with the C library's functions.
 
 use core::ffi::{c_long, c_longlong};
 

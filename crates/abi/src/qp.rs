@@ -148,7 +148,7 @@ pub struct ibv_qp {
     pub events_completed: u32,
 }
 
-/// Enhanced connection establishment: vendor options that both ends agree on.
+/// Enhanced connection establishment: vendor options that the peers agree on.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_ece {

@@ -84,14 +84,14 @@ pub struct ibv_qp_attr {
     pub rnr_retry: u8,
     pub alt_port_num: u8,
     pub alt_timeout: u8,
-    /// Kilobits a second.
+    /// Kilobits per second.
     pub rate_limit: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_qp_rate_limit_attr {
-    /// Kilobits a second.
+    /// Kilobits per second.
     pub rate_limit: u32,
     /// Bytes.
     pub max_burst_sz: u32,

@@ -1,12 +1,12 @@
-//! The extended posting interface: the slots behind `ibv_wr_start(3)` and its family.
+//! The extended posting interface: the operations behind `ibv_wr_start(3)` and related functions.
 
 use core::ffi::{c_int, c_uint, c_void};
 
 use crate::{ibv_ah, ibv_data_buf, ibv_mw, ibv_mw_bind_info, ibv_qp, ibv_sge};
 
-/// v44 ends with `wr_atomic_write`; `wr_flush` came later, appended. A program only calls a slot
-/// that its own header knows, so the longer structure serves both. Immediate data is in network
-/// byte order.
+/// v44 ends with `wr_atomic_write`; `wr_flush` was appended later. A program calls only the slots
+/// that its header knows, so the longer structure serves both. Immediate data is in network byte
+/// order.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ibv_qp_ex {

@@ -41,7 +41,7 @@ constants! {
 }
 
 constants! {
-    // `type` and `level` of `ibv_wr_flush`: where the data must be visible, and how much of it.
+    // `type` and `level` of `ibv_wr_flush`: required placement and selectivity.
     newer than v44: u8 {
         IBV_FLUSH_GLOBAL = 1 << 0,
         IBV_FLUSH_PERSISTENT = 1 << 1,
@@ -97,7 +97,7 @@ pub struct ibv_send_wr_ud {
     pub remote_qkey: u32,
 }
 
-/// `wr.wr`: which member holds follows from opcode and transport.
+/// `wr.wr`: opcode and transport determine the valid member.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_send_wr_wr {

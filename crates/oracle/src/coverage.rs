@@ -1,4 +1,4 @@
-//! What was reached: how often each kind of call, completion and event occurred.
+//! Coverage: counts of each kind of call, completion and event.
 
 use crate::program::{Action, Call, Operation};
 use crate::reference::belief::Seen;
@@ -10,11 +10,11 @@ use verbena_abi as abi;
 /// Counts by kind.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    /// Programs run.
+    /// Number of programs run.
     pub programs: u64,
-    /// Programs that were too concurrent to be judged.
+    /// Number of programs that were too concurrent to be judged.
     pub unjudged: u64,
-    /// Steps run.
+    /// Number of steps run.
     pub steps: u64,
     counts: BTreeMap<(&'static str, String), u64>,
 }
@@ -24,7 +24,7 @@ impl Coverage {
         *self.counts.entry((table, kind)).or_default() += 1;
     }
 
-    /// A call returned.
+    /// Counts a call.
     pub fn call(&mut self, call: &Call, code: i32) {
         let result = if code == 0 { "" } else { " refused" };
         self.count("calls", format!("{}{result}", call.action.name()));
@@ -35,17 +35,17 @@ impl Coverage {
         }
     }
 
-    /// A completion was polled.
+    /// Counts a completion.
     pub fn completion(&mut self, seen: &Seen) {
         self.count("statuses", status_name(seen.status).to_owned());
     }
 
-    /// An event was read.
+    /// Counts an event.
     pub fn event(&mut self, kind: EventKind) {
         self.count("events", format!("{kind:?}"));
     }
 
-    /// How often something of a table occurred.
+    /// Returns the count of a kind in a table.
     pub fn of(&self, table: &'static str, kind: &str) -> u64 {
         self.counts
             .get(&(table, kind.to_owned()))
@@ -54,7 +54,7 @@ impl Coverage {
     }
 }
 
-/// Statuses that a run without restrictions must have seen.
+/// Statuses that an unrestricted run must reach.
 const STATUSES: &[u32] = &[
     abi::IBV_WC_SUCCESS,
     abi::IBV_WC_LOC_LEN_ERR,
@@ -70,8 +70,8 @@ const STATUSES: &[u32] = &[
 ];
 
 impl Coverage {
-    /// What a run without restrictions has never reached: calls, operations, statuses and events
-    /// that must occur if programs are what they are meant to be.
+    /// Returns the calls, operations, statuses and events that an unrestricted run must reach and
+    /// has not.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         let mut want = |table: &'static str, kind: &str| {
@@ -93,7 +93,7 @@ impl Coverage {
     }
 }
 
-/// The name of a completion status.
+/// Returns the name of a completion status.
 pub fn status_name(status: u32) -> &'static str {
     const NAMES: [&str; 22] = [
         "SUCCESS",

@@ -1,4 +1,4 @@
-//! `verbena-oracle`: random verbs programs, on the library and on the reference.
+//! `verbena-oracle`: runs random verbs programs on the library and on the reference.
 
 use clap::Parser;
 use std::path::PathBuf;
@@ -28,8 +28,9 @@ struct Arguments {
     /// The way to peers that Verbena's adapter is to take.
     #[arg(long, value_parser = ["mapped", "cma", "ring"])]
     path: Option<String>,
-    /// A host for the program's processes, which take turns: an interface, and the file of a network namespace that it is
-    /// in. Once for each host; those of different hosts reach each other by packets.
+    /// A host for the program's processes, which take turns: an interface, and the file of a
+    /// network namespace that it is in. Once for each host; those of different hosts reach each
+    /// other by packets.
     #[arg(long, value_name = "INTERFACE[@NAMESPACE]")]
     host: Vec<Host>,
     /// The most processes of a program.
@@ -198,7 +199,7 @@ impl Search<'_> {
         Ok(differences == 0 && !(whole && long && !missing.is_empty()))
     }
 
-    /// Prints a difference and the smallest program that shows one.
+    /// Prints a difference and the smallest program that shows it.
     fn report(&mut self, program: &Program, verdict: &Verdict, number: u32) -> Result<(), String> {
         println!("difference: {}", words(program, verdict));
         let end = Instant::now() + Duration::from_secs(self.arguments.shrink);
@@ -210,7 +211,7 @@ impl Search<'_> {
         let mut last = verdict.clone();
         let kind = kind_of(verdict);
         let small = shrink(program, end, |smaller| {
-            // What depends on luck gets a few tries.
+            // A race gets a few tries.
             (0..3).any(
                 |_| match conductor::run(smaller, &conditions, &mut coverage) {
                     Ok(found @ Verdict::Differs { .. }) if kind_of(&found) == kind => {
@@ -233,8 +234,8 @@ impl Search<'_> {
     }
 }
 
-/// What sort of difference it is: a smaller program must show the same. Names and numbers may be
-/// others, apart from statuses.
+/// Returns the kind of a difference, which a smaller program must preserve. Identifiers and numbers
+/// may change, statuses may not.
 fn kind_of(verdict: &Verdict) -> Option<String> {
     let Verdict::Differs { words, .. } = verdict else {
         return None;

@@ -1,10 +1,10 @@
-//! Making a program that shows a difference smaller, for as long as it still shows one.
+//! Shrinks a program that shows a difference, as long as it still shows one.
 
 use crate::program::{Action, Program, Step};
 use std::time::Instant;
 
-/// The smallest program that `shows` found while there was time. Lines are taken in halves, then
-/// in smaller parts, then singly; then requests are taken from lists.
+/// Returns the smallest program accepted by `shows` that was found in time. Removes steps in
+/// halves, then in smaller parts, then singly; then removes calls and list entries.
 pub fn shrink(program: &Program, end: Instant, mut shows: impl FnMut(&Program) -> bool) -> Program {
     let mut best = program.clone();
     loop {
@@ -20,7 +20,7 @@ pub fn shrink(program: &Program, end: Instant, mut shows: impl FnMut(&Program) -
 fn shrink_steps(best: &mut Program, end: Instant, shows: &mut impl FnMut(&Program) -> bool) {
     let mut size = best.steps.len().div_ceil(2).max(1);
     loop {
-        // From the back, because what comes later depends on what came before.
+        // From the end, because later steps depend on earlier ones.
         let mut at = best.steps.len();
         while at > 0 && Instant::now() < end {
             let start = at.saturating_sub(size);
@@ -38,7 +38,7 @@ fn shrink_steps(best: &mut Program, end: Instant, shows: &mut impl FnMut(&Progra
     }
 }
 
-/// Every step with one thing less in it.
+/// Returns all variants of a step with one call or list entry less.
 fn lesser(step: &Step) -> Vec<Step> {
     let mut found = Vec::new();
     for index in 0..step.calls.len() {

@@ -1,4 +1,4 @@
-//! Programs are the same after being written and read, and after being generated again.
+//! Programs survive a text round trip, and a seed reproduces its program.
 
 use verbena_oracle::generate::{self, Class, Wishes};
 use verbena_oracle::program::Program;
@@ -35,7 +35,7 @@ fn a_seed_always_makes_the_same_program() {
     }
 }
 
-/// The reference allows something for whatever is generated: no step leaves it without a world.
+/// The reference allows an outcome for every generated program: no step leaves it without a state.
 #[test]
 fn the_reference_has_an_outcome_for_every_program() {
     for seed in 0..60 {
@@ -51,7 +51,7 @@ fn the_reference_has_an_outcome_for_every_program() {
     }
 }
 
-/// The programs that are kept are programs.
+/// The stored programs can be parsed.
 #[test]
 fn the_kept_programs_can_be_read() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/programs");

@@ -1,4 +1,4 @@
-//! What the transport asks of the adapter: memory, keys, receive queues, completions.
+//! Traits through which the transport uses the adapter: memory, keys, receive queues, completions.
 
 use verbena_wire::feth::Feth;
 use verbena_wire::opcode::Kind;
@@ -7,39 +7,40 @@ use verbena_wire::{RKey, SrqNumber};
 use crate::completion::{ReceiveCompletion, SendCompletion};
 use crate::request::WorkId;
 
-/// The requester's side of an adapter.
+/// Adapter services for a requester.
 pub trait RequesterAccess {
-    /// Copies the request's bytes from `offset` on into a packet.
+    /// Copies the request's bytes from `offset` on into a packet's payload.
     ///
     /// # Errors
     ///
-    /// The local memory may not be read: the request ends with [`crate::completion::Status::LocalProtection`].
+    /// The local memory may not be read; the request ends with
+    /// [`crate::completion::Status::LocalProtection`].
     fn gather(&mut self, id: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError>;
 
-    /// Copies what was read from the responder to the request's buffers. The result of an atomic is eight bytes in the
-    /// host's order.
+    /// Copies response data to the request's buffers. The result of an atomic is eight bytes in
+    /// host byte order.
     ///
     /// # Errors
     ///
     /// The local memory may not be written.
     fn scatter(&mut self, id: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError>;
 
-    /// A request has ended. Its buffers are not touched any more.
+    /// Reports the completion of a request. Its buffers are not accessed afterwards.
     fn complete(&mut self, completion: SendCompletion);
 }
 
-/// A piece of this side's memory as a peer names it.
+/// A range of local memory as a peer's request names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Region {
-    /// The right.
+    /// The remote key.
     pub key: RKey,
-    /// The first byte.
+    /// The address of the first byte.
     pub address: u64,
-    /// How many.
+    /// Length in bytes.
     pub length: u32,
 }
 
-/// What a peer wants to do with memory.
+/// A kind of remote access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Access {
@@ -49,13 +50,14 @@ pub enum Access {
 }
 
 impl Access {
-    /// What a queue pair must be set up for to execute requests of a kind; sends it always executes.
+    /// Returns the access right (`qp_access_flags`) that a queue pair needs to execute requests of
+    /// this kind; SENDs need none.
     pub fn needed_by(kind: Kind) -> Option<Access> {
         match kind {
             Kind::Write | Kind::AtomicWrite => Some(Access::Write),
             Kind::Read => Some(Access::Read),
             Kind::Atomic => Some(Access::Atomic),
-            // A flush is the key's to allow, as with Linux' Soft-RoCE.
+            // The memory region's key alone permits a flush, as in Linux' Soft-RoCE.
             Kind::Flush
             | Kind::Send
             | Kind::ReadResponse
@@ -66,7 +68,7 @@ impl Access {
     }
 }
 
-/// An atomic operation on eight bytes in the host's order.
+/// An atomic operation on eight bytes in host byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum AtomicOperation {
@@ -74,117 +76,120 @@ pub enum AtomicOperation {
     FetchAdd { add: u64 },
 }
 
-/// A receive that was taken from its queue.
+/// A receive work request that was taken from its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Receive {
-    /// Its name.
+    /// The adapter's id of the work request.
     pub id: WorkId,
-    /// Bytes that it has room for.
+    /// Capacity of its buffers in bytes.
     pub length: u32,
 }
 
-/// What a receive queue gave.
+/// The result of taking a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Taken {
-    /// A receive; nobody else gets it.
+    /// A receive, now removed from the queue.
     Receive(Receive),
-    /// There is none: the receiver is not ready.
+    /// The queue is empty: the receiver is not ready.
     NotReady,
-    /// The request names a shared receive queue that does not exist, or not in this XRC domain.
+    /// The request names a shared receive queue that does not exist, or that is not in this XRC
+    /// domain.
     NoSuchQueue,
 }
 
-/// Local memory may not be used so.
+/// Local memory does not permit the access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("local memory may not be used so")]
 pub struct LocalError;
 
-/// A peer's key does not give the right.
+/// The remote key does not permit the access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the remote key does not give the right")]
 pub struct AccessError;
 
-/// A key cannot be invalidated by this peer.
+/// The peer may not invalidate this key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the key cannot be invalidated by this peer")]
 pub struct InvalidateError;
 
-/// Why an atomic operation was not done.
+/// Why an atomic operation was not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum AtomicError {
-    /// The key does not give the right.
+    /// The remote key does not permit the access.
     #[error("the remote key does not give the right")]
     Access,
-    /// The memory cannot do it.
+    /// The memory does not support atomic updates.
     #[error("the memory cannot be updated atomically")]
     Operation,
 }
 
-/// The responder's side of an adapter. Rights are checked by every call anew: they may have been taken since the last.
+/// Adapter services for a responder. Each call checks the access rights again, because they may
+/// have been revoked since the previous call.
 pub trait ResponderAccess {
-    /// Whether the queue pair is set up for this at all, whatever memory is named (`qp_access_flags`).
+    /// Returns whether the queue pair permits this access at all, independent of the memory
+    /// (`qp_access_flags`).
     fn supports(&mut self, access: Access) -> bool;
 
-    /// Whether a peer may do this to a whole region.
+    /// Checks the peer's right to access a whole region.
     ///
     /// # Errors
     ///
-    /// It may not.
+    /// The key does not permit the access.
     fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError>;
 
-    /// Writes bytes of an RDMA WRITE; `region` is as long as they are.
+    /// Writes the payload of an RDMA WRITE; `region` has the length of `bytes`.
     ///
     /// # Errors
     ///
-    /// The peer may not (any more).
+    /// The key does not permit the access (any more).
     fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), AccessError>;
 
-    /// Reads bytes for an RDMA READ; `region` is as long as `into`.
+    /// Reads the payload of an RDMA READ response; `region` has the length of `into`.
     ///
     /// # Errors
     ///
-    /// The peer may not (any more).
+    /// The key does not permit the access (any more).
     fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), AccessError>;
 
-    /// Does an atomic operation on eight aligned bytes, and gives what they were.
+    /// Executes an atomic operation on eight aligned bytes and returns their previous value.
     ///
     /// # Errors
     ///
-    /// The peer may not, or the memory cannot.
+    /// The key does not permit the access, or the memory does not support atomics.
     fn atomic(&mut self, region: Region, operation: AtomicOperation) -> Result<u64, AtomicError>;
 
-    /// Writes eight aligned bytes at once.
+    /// Writes eight aligned bytes in a single access.
     ///
     /// # Errors
     ///
-    /// The peer may not, or the memory cannot.
+    /// The key does not permit the access, or the memory does not support atomics.
     fn atomic_write(&mut self, region: Region, bytes: [u8; 8]) -> Result<(), AtomicError>;
 
-    /// Makes what was written before visible or persistent.
+    /// Makes earlier writes visible or persistent.
     ///
     /// # Errors
     ///
-    /// The peer may not.
+    /// The key does not permit the access.
     fn flush(&mut self, region: Region, feth: Feth) -> Result<(), AccessError>;
 
-    /// Takes the next receive: of the queue pair's own queue or the shared one that it is attached to; for XRC of the
-    /// shared one that is named.
+    /// Takes the next receive: from the queue pair's queue or its shared receive queue; for XRC,
+    /// from the shared receive queue that the request names.
     fn take_receive(&mut self, shared: Option<SrqNumber>) -> Taken;
 
-    /// Copies bytes of a message into a receive's buffers; never beyond its length.
+    /// Copies message bytes into a receive's buffers, never beyond the receive's length.
     ///
     /// # Errors
     ///
     /// The local memory may not be written.
     fn fill(&mut self, id: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError>;
 
-    /// Invalidates a key of this side for SEND with invalidate.
+    /// Invalidates a local key for SEND with invalidate.
     ///
     /// # Errors
     ///
-    /// The key cannot be invalidated.
+    /// The peer may not invalidate this key.
     fn invalidate(&mut self, key: RKey) -> Result<(), InvalidateError>;
 
-    /// A receive has ended.
+    /// Reports the completion of a receive.
     fn complete(&mut self, completion: ReceiveCompletion);
 }

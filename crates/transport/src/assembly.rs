@@ -1,4 +1,4 @@
-//! Which packet may follow which within a message, and how long it must be (specification 9.7.4.1.2 and 9.7.4.1.6,
+//! Rules for the sequence and length of request packets (specification 9.7.4.1.2 and 9.7.4.1.6,
 //! tables "Valid Request Packet Opcode Sequence" and "Request Packet Length").
 
 use verbena_wire::Mtu;
@@ -7,12 +7,14 @@ use verbena_wire::opcode::{Kind, Place};
 use crate::fault::Fault;
 use crate::request::MOST_LENGTH;
 
-/// Whether a packet of this kind and place may come while `current` is unfinished.
+/// Checks that a packet of this kind and position may follow while a message of kind `current` is
+/// unfinished.
 ///
 /// # Errors
 ///
-/// [`Fault::MissingFirst`] if it continues a message that was not begun, [`Fault::MissingLast`] if it begins one (or
-/// continues one of another kind) while another is unfinished.
+/// [`Fault::MissingFirst`] if the packet continues a message that was not begun,
+/// [`Fault::MissingLast`] if it begins a message (or continues one of another kind) while one is
+/// unfinished.
 pub const fn sequence(current: Option<Kind>, kind: Kind, place: Place) -> Result<(), Fault> {
     match (current, place) {
         (None, Place::First | Place::Only) => Ok(()),
@@ -23,7 +25,7 @@ pub const fn sequence(current: Option<Kind>, kind: Kind, place: Place) -> Result
     }
 }
 
-/// Whether a packet at this place may carry so many bytes.
+/// Checks the payload length of a packet at this position of its message.
 ///
 /// # Errors
 ///
@@ -42,7 +44,7 @@ pub const fn length(place: Place, length: usize, mtu: Mtu) -> Result<(), Fault> 
     }
 }
 
-/// Whether a message may be so long: its RETH says at most 2^31 bytes (9.3.3.3).
+/// Checks a message length: the RETH allows at most 2^31 bytes (9.3.3.3).
 ///
 /// # Errors
 ///
@@ -55,8 +57,9 @@ pub const fn message(length: u32) -> Result<(), Fault> {
     }
 }
 
-/// How many of the `total` bytes of an RDMA WRITE are there after a packet of `length` bytes, when `before` were there
-/// before it. The last packet, and only the last, completes them.
+/// Returns how many of the `total` bytes of an RDMA WRITE have arrived after a packet of `length`
+/// bytes, if `before` had arrived earlier. The last packet, and only the last, must complete the
+/// total.
 ///
 /// # Errors
 ///
@@ -76,7 +79,7 @@ pub const fn written(place: Place, before: u32, length: u32, total: u32) -> Resu
     }
 }
 
-/// Whether an atomic operation may work at this address: a multiple of eight (9.4.5).
+/// Checks that the address of an atomic operation is a multiple of eight (9.4.5).
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! How work requests end.
+//! Completions of work requests.
 
 use verbena_wire::aeth::NakCode;
 use verbena_wire::immediate::Immediate;
@@ -6,38 +6,39 @@ use verbena_wire::{Qpn, RKey};
 
 use crate::request::WorkId;
 
-/// How a work request ended. The names are those of `ibv_wc_status` without their prefix.
+/// Completion status. The names are those of `ibv_wc_status` without their prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
     /// IBV_WC_SUCCESS.
     Success,
     /// IBV_WC_LOC_LEN_ERR: the message does not fit the receive.
     LocalLength,
-    /// IBV_WC_LOC_QP_OP_ERR: the request cannot be carried out by this queue pair.
+    /// IBV_WC_LOC_QP_OP_ERR: this queue pair cannot execute the request.
     LocalQpOperation,
-    /// IBV_WC_LOC_PROT_ERR: the local memory may not be used so.
+    /// IBV_WC_LOC_PROT_ERR: local memory does not permit the access.
     LocalProtection,
-    /// IBV_WC_WR_FLUSH_ERR: the queue pair went to the error state before its turn.
+    /// IBV_WC_WR_FLUSH_ERR: the queue pair entered the error state before the request was executed.
     Flushed,
-    /// IBV_WC_BAD_RESP_ERR: the responder answered something impossible.
+    /// IBV_WC_BAD_RESP_ERR: the responder sent an invalid response.
     BadResponse,
-    /// IBV_WC_REM_INV_REQ_ERR: the responder could not make sense of the request.
+    /// IBV_WC_REM_INV_REQ_ERR: the responder rejected the request as invalid.
     RemoteInvalidRequest,
-    /// IBV_WC_LOC_ACCESS_ERR: the memory that a WRITE with immediate named may not be written (11.6.2); of a receive.
+    /// IBV_WC_LOC_ACCESS_ERR: for a receive, the memory named by a WRITE with immediate may not be
+    /// written (11.6.2).
     LocalAccess,
-    /// IBV_WC_REM_ACCESS_ERR: the key did not give the right.
+    /// IBV_WC_REM_ACCESS_ERR: the remote key does not permit the access.
     RemoteAccess,
-    /// IBV_WC_REM_OP_ERR: the responder could not finish.
+    /// IBV_WC_REM_OP_ERR: the responder could not complete the operation.
     RemoteOperation,
-    /// IBV_WC_RETRY_EXC_ERR: no answer.
+    /// IBV_WC_RETRY_EXC_ERR: no response after all retries.
     RetryExceeded,
-    /// IBV_WC_RNR_RETRY_EXC_ERR: the receiver was not ready too often.
+    /// IBV_WC_RNR_RETRY_EXC_ERR: the receiver was not ready after all retries.
     RnrRetryExceeded,
 }
 
 impl Status {
-    /// How the request ends that a NAK refuses for good (specification 9.9.2, requester class B); nothing for a PSN
-    /// sequence error, after which it is sent again.
+    /// Returns the status of a request that a NAK refuses for good (specification 9.9.2, requester
+    /// class B); `None` for a PSN sequence error, after which the request is retransmitted.
     pub const fn of_refusal(code: NakCode) -> Option<Self> {
         match code {
             NakCode::PsnSequenceError => None,
@@ -48,53 +49,53 @@ impl Status {
     }
 }
 
-/// The end of a send request.
+/// The completion of a send request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SendCompletion {
-    /// Which.
+    /// The request.
     pub id: WorkId,
-    /// How.
+    /// Its status.
     pub status: Status,
 }
 
-/// What came with a message beside its bytes.
+/// Data that accompanies a message's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tail {
-    /// Nothing.
+    /// None.
     Nothing,
     /// Immediate data.
     Immediate(Immediate),
-    /// The key of this side that was invalidated.
+    /// The local key that was invalidated.
     Invalidated(RKey),
 }
 
-/// Which operation of the peer a receive completes.
+/// The peer's operation that a receive completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Received {
     /// A SEND: the bytes are in the receive's buffers.
     Send,
-    /// An RDMA WRITE with immediate: the bytes are where the peer put them.
+    /// An RDMA WRITE with immediate: the bytes are at the address that the peer named.
     WriteImmediate,
-    /// A datagram: 40 bytes of global route header, then its own bytes, are in the receive's buffers.
+    /// A datagram: the receive's buffers hold a 40-byte global route header, then the payload.
     Datagram {
-        /// The queue pair that sent it.
+        /// The source queue pair.
         source: Qpn,
     },
 }
 
-/// The end of a receive request.
+/// The completion of a receive request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReceiveCompletion {
-    /// Which.
+    /// The request.
     pub id: WorkId,
-    /// How. Without success the rest means nothing.
+    /// Its status. The other fields are meaningful only on success.
     pub status: Status,
-    /// What arrived.
+    /// The operation.
     pub received: Received,
-    /// Bytes of the message.
+    /// Length of the message in bytes.
     pub length: u32,
-    /// What came with it.
+    /// Immediate data or invalidated key.
     pub tail: Tail,
-    /// Whether the sender asked for a solicited event.
+    /// Whether the sender requested a solicited event.
     pub solicited: bool,
 }

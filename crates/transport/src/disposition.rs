@@ -1,43 +1,46 @@
-//! What became of a packet: for counters, and for the adapter to act upon.
+//! The result of handling a packet, for counters and for the adapter's reaction.
 
 use crate::fault::Consequence;
 
-/// What became of a packet.
+/// The result of handling a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a refusal may ask for a change of state or an event"]
 pub enum Disposition {
-    /// It was expected and took effect.
+    /// Expected, and executed.
     Accepted,
-    /// It, or what it answers, was seen before. Answered again if the specification says so.
+    /// A duplicate, or a response to an answered request. Answered again if the specification
+    /// requires it.
     Duplicate,
-    /// It had no effect and gets no answer.
+    /// Ignored without an answer.
     Dropped(Dropped),
-    /// A responder found a fault in it; the consequence is carried out but for event and state, which are the
-    /// adapter's.
+    /// A responder found a fault. It has applied the consequence except for event and state change,
+    /// which the adapter must apply.
     Refused(Consequence),
-    /// A requester learned of a loss, and sends again.
+    /// A requester detected a loss and retransmits.
     Retry,
-    /// A requester learned that its receiver was not ready, and waits.
+    /// The receiver was not ready; the requester waits.
     ReceiverNotReady,
-    /// A requester has failed: its requests are completed in error. The queue pair goes to the error state.
+    /// A requester has failed and completed its requests in error. The queue pair goes to the error
+    /// state.
     Failed,
 }
 
 /// Why a packet was dropped silently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dropped {
-    /// The queue pair does not answer in its state.
+    /// The queue pair does not respond in its state.
     State,
-    /// Of another transport service, or a response where requests belong.
+    /// Wrong transport service, or a response in place of a request.
     Service,
-    /// Of another partition.
+    /// Wrong partition.
     PartitionKey,
-    /// Its Q_Key is not the queue pair's.
+    /// Its Q_Key differs from the queue pair's.
     QueueKey,
     /// Outside the PSN window.
     Window,
-    /// Behind a gap that was told of already.
+    /// Behind a gap that was NAKed already.
     Gap,
-    /// A duplicate read or atomic of which nothing is kept, or of other bounds (class D).
+    /// A duplicate read or atomic whose responder resource is no longer kept, or whose bounds
+    /// differ (class D).
     Forgotten,
 }

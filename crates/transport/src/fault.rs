@@ -1,63 +1,63 @@
-//! What a responder may find wrong with a request, and what follows (specification 9.9.3, "Responder Side Behavior":
-//! faults by class A to J).
+//! Responder faults and their consequences (specification 9.9.3, "Responder Side Behavior": faults
+//! of class A to J).
 //!
-//! | class | answer | receive in hand | queue pair |
+//! | class | answer | current receive | queue pair |
 //! |---|---|---|---|
 //! | A | NAK, remote operational error | ends in error | error state |
-//! | B | NAK, PSN sequence error or RNR; the requester tries again | untouched | as before |
-//! | C | NAK, invalid request or remote access error | ends in error, or else an event | error state |
-//! | D | none, packet dropped | untouched | as before |
-//! | D1 | none, message dropped, this packet may begin another | kept for that | as before |
-//! | E | none, message dropped | of a shared queue: ends in error | as before |
+//! | B | NAK, PSN sequence error or RNR; the requester retries | untouched | unchanged |
+//! | C | NAK, invalid request or remote access error | ends in error, or an event | error state |
+//! | D | none, packet dropped | untouched | unchanged |
+//! | D1 | none, message dropped, this packet may begin another | kept for that | unchanged |
+//! | E | none, message dropped | of a shared queue: ends in error | unchanged |
 //! | G | none | - | error state |
 //! | J | none | ends in error | error state |
 //!
-//! F, H and I concern reliable datagrams, which nobody implements.
+//! F, H and I concern reliable datagrams, which are not implemented.
 
 use verbena_wire::aeth::NakCode;
 
 use crate::completion::Status;
 
-/// What a responder found wrong.
+/// A fault that a responder found in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// A packet is missing before this one.
+    /// A packet before this one is missing.
     SequenceGap,
-    /// There is no receive.
+    /// The receive queue is empty.
     ReceiverNotReady,
-    /// The service has not, or the queue pair was not given, this operation.
+    /// The service does not have this operation, or the queue pair does not permit it.
     UnsupportedOpcode,
-    /// A message goes on that was not begun.
+    /// A packet continues a message that was not begun.
     MissingFirst,
     /// A message begins while another is unfinished.
     MissingLast,
-    /// A packet is not as long as its place demands.
+    /// The packet's length does not fit its position in the message.
     PacketLength,
-    /// A message is not as long as its RETH says, or longer than 2^31 bytes.
+    /// The message's length differs from its RETH, or exceeds 2^31 bytes.
     MessageLength,
     /// The message does not fit the receive.
     ReceiveTooSmall,
-    /// The memory that the receive names may not be written.
+    /// The memory of the receive may not be written.
     ReceiveProtection,
-    /// The key does not give the right.
+    /// The remote key does not permit the access.
     RemoteAccess,
     /// The address of an atomic operation is not a multiple of eight.
     MisalignedAtomic,
-    /// More reads and atomics are unanswered than there are resources.
+    /// More reads and atomics are outstanding than there are responder resources.
     TooManyReads,
-    /// The memory cannot do the operation.
+    /// The memory does not support the operation.
     Operation,
-    /// The key that the requester wants invalidated cannot be.
+    /// The key that the requester wants to invalidate may not be invalidated.
     Invalidate,
-    /// There is no such shared receive queue in the XRC domain.
+    /// The XRC domain has no such shared receive queue.
     NoSharedReceiveQueue,
-    /// The completion queue has no room.
+    /// The completion queue is full.
     CompletionOverflow,
 }
 
 /// The class of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // Told in the module's table.
+#[allow(missing_docs)] // See the module's table.
 pub enum Class {
     A,
     B,
@@ -69,12 +69,12 @@ pub enum Class {
     J,
 }
 
-/// For whom the fault is judged.
+/// The kind of responder that found the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Responder {
     /// RC or XRC.
     Reliable,
-    /// UC with receives of its own.
+    /// UC with its own receive queue.
     UnreliableConnected,
     /// UC with a shared receive queue.
     UnreliableConnectedShared,
@@ -87,20 +87,20 @@ pub enum Responder {
 pub enum Answer {
     /// None.
     Silence,
-    /// Not ready: try again after the queue pair's time.
+    /// RNR NAK: retry after the queue pair's `min_rnr_timer`.
     RnrNak,
     /// A NAK.
     Nak(NakCode),
 }
 
-/// What becomes of the receive that was taken for the message, if one was.
+/// The consequence for the receive that the message has taken, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReceiveFate {
-    /// It stays where it is.
+    /// It is untouched.
     Untouched,
-    /// It serves the next message.
+    /// It is kept for the next message.
     Kept,
-    /// It ends so.
+    /// It completes with this status.
     Completed(Status),
 }
 
@@ -115,35 +115,35 @@ pub enum Event {
     Fatal,
 }
 
-/// Whether the queue pair lives on.
+/// The consequence for the queue pair's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Next {
-    /// It does.
+    /// Unchanged.
     SameState,
-    /// It goes to the error state.
+    /// Error state.
     ErrorState,
 }
 
-/// What follows from a fault.
+/// The consequences of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Consequence {
     /// The fault.
     pub fault: Fault,
     /// Its class.
     pub class: Class,
-    /// What the requester is told.
+    /// The answer to the requester.
     pub answer: Answer,
-    /// What becomes of the receive in hand.
+    /// The consequence for the current receive.
     pub receive: ReceiveFate,
-    /// What the consumer is told if there is no receive whose completion could.
+    /// The event for the consumer if no receive completion can report the fault.
     pub event: Option<Event>,
-    /// What becomes of the queue pair.
+    /// The consequence for the queue pair's state.
     pub next: Next,
 }
 
 impl Consequence {
-    /// How the requester's work request ends; nothing if it is sent again, or if the requester is told nothing and so
-    /// finds out by its own timeout.
+    /// Returns the status of the requester's work request; `None` if it is retransmitted, or if the
+    /// requester gets no answer and fails by its own timeout.
     pub const fn requester_status(&self) -> Option<Status> {
         match self.answer {
             Answer::Nak(code) => Status::of_refusal(code),
@@ -153,7 +153,7 @@ impl Consequence {
 }
 
 impl Fault {
-    /// Its class for this kind of responder.
+    /// Returns the class of the fault for this kind of responder.
     pub const fn class(self, responder: Responder) -> Class {
         use Responder::{Datagram, Reliable, UnreliableConnected, UnreliableConnectedShared};
         match (self, responder) {
@@ -175,9 +175,9 @@ impl Fault {
                 | Self::NoSharedReceiveQueue,
                 Reliable,
             ) => Class::C,
-            // A packet that begins a message may be right, whatever became of the last one.
+            // A packet that begins a message may be valid regardless of the previous message.
             (Self::MissingLast, UnreliableConnected) => Class::D1,
-            // What was taken from a shared queue cannot be given back.
+            // A receive taken from a shared queue cannot be returned.
             (
                 Self::MissingLast
                 | Self::MessageLength
@@ -216,7 +216,7 @@ impl Fault {
         }
     }
 
-    /// What follows for this kind of responder.
+    /// Returns the consequences for this kind of responder.
     pub const fn consequence(self, responder: Responder) -> Consequence {
         let class = self.class(responder);
         let reliable = matches!(responder, Responder::Reliable);
@@ -258,7 +258,8 @@ mod tests {
     use super::*;
     use Responder::{Datagram, Reliable, UnreliableConnected, UnreliableConnectedShared};
 
-    /// The reliable rows of the specification's table "Responder Error Behavior Summary", as Linux's rxe has them.
+    /// The rows for reliable services of the specification's table "Responder Error Behavior
+    /// Summary", as in Linux' rxe.
     #[test]
     fn a_reliable_responder_answers_as_the_table_says() {
         use Answer::{Nak, RnrNak, Silence};

@@ -1,33 +1,35 @@
-//! When a request may start (specification 10.8.3.3, fence and ordering; 9.4.4 limits of reads and atomics).
+//! Start conditions of requests (specification 10.8.3.3, fence and ordering; 9.4.4 limits of reads
+//! and atomics).
 //!
-//! Requests start in the order of posting. Two things keep the next one back: a fence while reads or atomics before it
-//! are unanswered, and the number of these that the responder keeps resources for (`max_rd_atomic`).
+//! Requests start in the order of posting. Two conditions delay the next one: a fence while earlier
+//! reads or atomics are outstanding, and the limit of outstanding reads and atomics, for which the
+//! responder keeps resources (`max_rd_atomic`).
 
 use crate::request::{Answer, Fence};
 
-/// The reads and atomics of a requester that are not answered yet.
+/// Counts a requester's outstanding reads and atomics.
 #[derive(Debug, Clone)]
 pub struct Outstanding {
     unanswered: u32,
     limit: u32,
 }
 
-/// Whether a request may start.
+/// When a request may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Start {
-    /// Now.
+    /// Immediately.
     Now,
-    /// When all reads and atomics are answered.
+    /// After all outstanding reads and atomics.
     AfterAll,
-    /// When one read or atomic is answered.
+    /// After one outstanding read or atomic.
     AfterOne,
-    /// Never: the queue pair was given no read or atomic at all.
+    /// Never: the queue pair permits no reads or atomics.
     Never,
 }
 
 impl Outstanding {
-    /// None, of at most `limit` (`max_rd_atomic`).
+    /// Returns a counter at zero with this limit (`max_rd_atomic`).
     pub const fn new(limit: u32) -> Self {
         Self {
             unanswered: 0,
@@ -35,12 +37,12 @@ impl Outstanding {
         }
     }
 
-    /// Another limit: it holds for what starts from now on.
+    /// Changes the limit for requests that start from now on.
     pub const fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
     }
 
-    /// Whether a request may start.
+    /// Returns when a request may start.
     pub const fn may_start(&self, answer: Answer, fence: Fence) -> Start {
         match (answer, fence) {
             (Answer::Response, _) if self.limit == 0 => Start::Never,
@@ -50,21 +52,21 @@ impl Outstanding {
         }
     }
 
-    /// A request has started.
+    /// Records that a request has started.
     pub const fn start(&mut self, answer: Answer) {
         if matches!(answer, Answer::Response) {
             self.unanswered += 1;
         }
     }
 
-    /// A request that had started has ended.
+    /// Records that a started request has ended.
     pub const fn end(&mut self, answer: Answer) {
         if matches!(answer, Answer::Response) {
             self.unanswered -= 1;
         }
     }
 
-    /// How many are unanswered.
+    /// Returns the number of outstanding reads and atomics.
     pub const fn unanswered(&self) -> u32 {
         self.unanswered
     }
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_table_of_starts() {
-        // Limit, unanswered, answer, fence, verdict.
+        // Limit, outstanding, answer, fence, verdict.
         let table = [
             (4, 0, Acknowledgement, Fence::Off, Start::Now),
             (4, 4, Acknowledgement, Fence::Off, Start::Now),

@@ -1,4 +1,5 @@
-//! Which wire operation and extension headers a request's packet has.
+//! Wire operations and extension headers of request packets: each function returns the operation of
+//! a packet and sets its headers.
 
 use verbena_wire::atomic::AtomicEth;
 use verbena_wire::feth::Feth;
@@ -10,7 +11,6 @@ use verbena_wire::reth::Reth;
 use crate::access::AtomicOperation;
 use crate::request::{Remote, SendTail};
 
-/// A packet of a SEND.
 pub(crate) fn send(place: Place, tail: SendTail, extensions: &mut Extensions) -> Wire {
     match (place, tail) {
         (Place::First, _) => Wire::SendFirst,
@@ -36,7 +36,6 @@ pub(crate) fn send(place: Place, tail: SendTail, extensions: &mut Extensions) ->
     }
 }
 
-/// A packet of an RDMA WRITE of `length` bytes.
 pub(crate) fn write(
     place: Place,
     remote: Remote,
@@ -60,13 +59,13 @@ pub(crate) fn write(
     }
 }
 
-/// The packet of an RDMA READ of `length` bytes but for the `skipped` first ones.
+/// Returns the operation of an RDMA READ of `length` bytes, without the first `skipped`, and sets
+/// its headers.
 pub(crate) fn read(remote: Remote, skipped: u32, length: u32, extensions: &mut Extensions) -> Wire {
     extensions.reth = Some(reth(remote, skipped, length - skipped));
     Wire::ReadRequest
 }
 
-/// The packet of an atomic operation.
 pub(crate) fn atomic(
     remote: Remote,
     operation: AtomicOperation,
@@ -86,13 +85,11 @@ pub(crate) fn atomic(
     wire
 }
 
-/// The packet of an ATOMIC WRITE.
 pub(crate) fn atomic_write(remote: Remote, extensions: &mut Extensions) -> Wire {
     extensions.reth = Some(reth(remote, 0, 8));
     Wire::AtomicWrite
 }
 
-/// The packet of a FLUSH of `length` bytes.
 pub(crate) fn flush(remote: Remote, length: u32, feth: Feth, extensions: &mut Extensions) -> Wire {
     extensions.feth = Some(feth);
     extensions.reth = Some(reth(remote, 0, length));
@@ -100,7 +97,7 @@ pub(crate) fn flush(remote: Remote, length: u32, feth: Feth, extensions: &mut Ex
 }
 
 fn reth(remote: Remote, skipped: u32, length: u32) -> Reth {
-    // An address space ends where it begins: the responder's check refuses what goes over.
+    // Addresses wrap; the responder's check refuses a range that exceeds the address space.
     let address = remote.address.wrapping_add(skipped.into());
     Reth {
         address,

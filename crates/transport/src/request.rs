@@ -1,4 +1,4 @@
-//! What a consumer asks a requester to do.
+//! Work requests of a send queue.
 
 use verbena_wire::feth::Feth;
 use verbena_wire::immediate::Immediate;
@@ -6,26 +6,26 @@ use verbena_wire::{QKey, Qpn, RKey, SrqNumber};
 
 use crate::access::AtomicOperation;
 
-/// The longest message (specification 9.3.3): 2^31 bytes.
+/// The maximum message length (specification 9.3.3): 2^31 bytes.
 pub const MOST_LENGTH: u32 = 1 << 31;
 
-/// A work request's name: the adapter's own number, given back in its completion.
+/// The adapter's id of a work request, returned in its completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkId(pub u64);
 
-/// A place in the responder's memory, and the right to it.
+/// A remote address and its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Remote {
-    /// The first byte.
+    /// The address of the first byte.
     pub address: u64,
-    /// The right.
+    /// The remote key.
     pub key: RKey,
 }
 
-/// What comes with a SEND beside its bytes.
+/// Data that accompanies the bytes of a SEND.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SendTail {
-    /// Nothing.
+    /// None.
     Nothing,
     /// Immediate data.
     Immediate(Immediate),
@@ -33,7 +33,7 @@ pub enum SendTail {
     Invalidate(RKey),
 }
 
-/// What to do.
+/// The operation of a send request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are the specification's.
 pub enum Operation {
@@ -49,7 +49,7 @@ pub enum Operation {
         remote: Remote,
         operation: AtomicOperation,
     },
-    /// Of eight bytes, gathered like a payload.
+    /// Writes eight bytes, gathered like a payload.
     AtomicWrite {
         remote: Remote,
     },
@@ -59,18 +59,19 @@ pub enum Operation {
     },
 }
 
-/// Whether an operation is answered by data, and so is done only when its response is here (specification 9.4, "read
-/// and atomic"). FLUSH and ATOMIC WRITE count among them.
+/// How the responder answers an operation. An operation answered by data is done only when its
+/// response has arrived (specification 9.4, "read and atomic"). FLUSH and ATOMIC WRITE are among
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// Any later acknowledgement will do.
+    /// Any later acknowledgement completes it.
     Acknowledgement,
-    /// The responder's own response to it.
+    /// Only its own response completes it.
     Response,
 }
 
 impl Operation {
-    /// By what it is answered.
+    /// Returns how the responder answers the operation.
     pub const fn answer(&self) -> Answer {
         match self {
             Self::Send(_) | Self::Write { .. } => Answer::Acknowledgement,
@@ -82,7 +83,7 @@ impl Operation {
     }
 }
 
-/// Whether a request waits for the reads and atomics before it.
+/// Whether a request waits for earlier reads and atomics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fence {
     /// It does not.
@@ -91,35 +92,36 @@ pub enum Fence {
     On,
 }
 
-/// To whom a request goes, as far as the queue pair does not say it.
+/// The destination of a request, as far as the queue pair does not determine it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Addressee {
     /// The connected queue pair.
     Connected,
-    /// A shared receive queue behind the connected queue pair: XRC.
+    /// A shared receive queue behind the connected queue pair (XRC).
     SharedReceiveQueue(SrqNumber),
-    /// Any datagram queue pair. The route to it is the adapter's.
+    /// Any datagram queue pair. The adapter knows the route.
     Datagram {
-        /// Which.
+        /// The destination queue pair.
         queue_pair: Qpn,
-        /// Its key.
+        /// Its Q_Key.
         queue_key: QKey,
     },
 }
 
-/// A work request of a send queue. Where its bytes are is the adapter's to know, by the id.
+/// A work request of a send queue. The adapter finds the request's memory by the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SendRequest {
-    /// Its name.
+    /// The adapter's id.
     pub id: WorkId,
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
-    /// Bytes to send or to read: 8 for atomics and ATOMIC WRITE; of a FLUSH the bytes of the responder's memory.
+    /// Bytes to send or to read: 8 for atomics and ATOMIC WRITE; for a FLUSH the length of the
+    /// responder's memory.
     pub length: u32,
-    /// To whom.
+    /// The destination.
     pub addressee: Addressee,
-    /// Whether it waits for reads and atomics.
+    /// Whether it waits for earlier reads and atomics.
     pub fence: Fence,
-    /// Whether the receiver's completion shall raise a solicited event.
+    /// Whether the receiver's completion raises a solicited event.
     pub solicited: bool,
 }

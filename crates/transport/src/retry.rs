@@ -1,32 +1,33 @@
-//! How often a requester tries again (specification 9.7.6, 9.9.2.1.1; ibv_modify_qp(3): retry_cnt, rnr_retry).
+//! Retry counters of a requester (specification 9.7.6, 9.9.2.1.1; ibv_modify_qp(3): retry_cnt,
+//! rnr_retry).
 
-/// Retries after a loss: 0 to 7, and 7 means seven.
+/// Retries after a loss: 0 to 7, where 7 means seven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RetryCount(u8);
 
 impl RetryCount {
-    /// The count, if it is one of three bits.
+    /// Returns the count, or `None` if it exceeds three bits.
     pub const fn new(count: u8) -> Option<Self> {
         if count < 8 { Some(Self(count)) } else { None }
     }
 
-    /// The count.
+    /// Returns the count.
     pub const fn value(self) -> u8 {
         self.0
     }
 }
 
-/// Retries after a receiver that was not ready.
+/// Retries after a receiver was not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RnrRetry {
     /// 0 to 6 times.
     Limited(u8),
-    /// Without end: 7 as an attribute.
+    /// Unlimited: attribute value 7.
     Infinite,
 }
 
 impl RnrRetry {
-    /// The policy that the attribute's value means.
+    /// Returns the policy of the attribute value, or `None` above 7.
     pub const fn new(count: u8) -> Option<Self> {
         match count {
             0..=6 => Some(Self::Limited(count)),
@@ -41,9 +42,9 @@ impl RnrRetry {
 #[error("no retry is left")]
 pub struct Exhausted;
 
-/// The two counters of a requester.
+/// The two retry counters of a requester.
 ///
-/// They count what went wrong since the last progress: an acknowledgement of something new loads them again.
+/// They count failures since the last progress: an acknowledgement of a new packet reloads them.
 #[derive(Debug, Clone)]
 pub struct Retries {
     limit: RetryCount,
@@ -53,7 +54,7 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// Full counters.
+    /// Returns full counters.
     pub const fn new(limit: RetryCount, rnr_limit: RnrRetry) -> Self {
         let mut retries = Self {
             limit,
@@ -65,7 +66,7 @@ impl Retries {
         retries
     }
 
-    /// There was progress.
+    /// Reloads the counters after progress.
     pub const fn reload(&mut self) {
         self.left = self.limit.0;
         self.rnr_left = match self.rnr_limit {
@@ -74,11 +75,11 @@ impl Retries {
         };
     }
 
-    /// Something was lost: a timeout, a NAK for a PSN sequence error, or an implied NAK.
+    /// Counts a loss: a timeout, a NAK for a PSN sequence error, or an implied NAK.
     ///
     /// # Errors
     ///
-    /// It was once too often.
+    /// No retry is left.
     pub const fn spend(&mut self) -> Result<(), Exhausted> {
         match self.left.checked_sub(1) {
             Some(left) => {
@@ -89,17 +90,18 @@ impl Retries {
         }
     }
 
-    /// Losses since the last progress.
+    /// Returns the number of losses since the last progress.
     pub const fn spent(&self) -> u8 {
         self.limit.0 - self.left
     }
 
-    /// The receiver was not ready. It has answered, so nothing is lost at this moment: a request that waits for it long on a
-    /// network that loses a packet now and then does not use up the retries that are for a path that is broken.
+    /// Counts an RNR NAK and reloads the loss counter: the receiver has answered, so nothing is
+    /// lost at this moment. A request that waits long for a receive on a network with occasional
+    /// losses thus does not use up the retries meant for a broken path.
     ///
     /// # Errors
     ///
-    /// It was once too often.
+    /// No RNR retry is left.
     pub const fn spend_rnr(&mut self) -> Result<(), Exhausted> {
         self.left = self.limit.0;
         match (self.rnr_limit, self.rnr_left.checked_sub(1)) {

@@ -1,43 +1,45 @@
-//! A message as packets (specification 9.4.1 and 9.7.3): all but the last carry exactly the MTU.
+//! Segmentation of a message into packets (specification 9.4.1 and 9.7.3): all but the last carry
+//! exactly one MTU.
 
 use verbena_wire::Mtu;
 use verbena_wire::opcode::Place;
 
-/// A part of a message: what one packet carries.
+/// The part of a message that one packet carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Segment {
-    /// Where it stands.
+    /// Its position in the message.
     pub place: Place,
-    /// Its first byte within the message.
+    /// Its offset within the message, in bytes.
     pub offset: u32,
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: u32,
 }
 
 impl Segment {
-    /// Whether the message ends with it.
+    /// Returns whether it is the last of the message.
     pub const fn ends(self) -> bool {
         matches!(self.place, Place::Last | Place::Only)
     }
 }
 
-/// A message of `length` bytes that was cut at `mtu`.
+/// A message of `length` bytes, segmented at `mtu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Segments {
-    /// Bytes of a full packet.
+    /// Payload of a full packet.
     pub mtu: Mtu,
-    /// Bytes of the message.
+    /// Length of the message in bytes.
     pub length: u32,
 }
 
 impl Segments {
-    /// How many packets it takes; one for a message without a byte.
+    /// Returns the number of packets; one for an empty message.
     pub const fn count(self) -> u32 {
         self.mtu.packets(self.length)
     }
 
-    /// The packet with this index, counted from 0, when packets are sent from index `start` on: the packet with that
-    /// index is the first of what the peer sees. `index` is less than [`Self::count`] and not less than `start`.
+    /// Returns the packet with this index, counted from 0, if transmission starts at index `start`:
+    /// the peer sees that packet as the first. `index` is less than [`Self::count`] and not less
+    /// than `start`.
     pub const fn get(self, start: u32, index: u32) -> Segment {
         let last = index + 1 >= self.count();
         let place = match (index == start, last) {

@@ -1,30 +1,31 @@
-//! The states of a queue pair, and which attributes each change takes (specification 10.3.1 and 11.2.5.2;
+//! Queue pair states and the attributes of each transition (specification 10.3.1 and 11.2.5.2;
 //! ibv_modify_qp(3); Linux' `ib_modify_qp_is_ok`).
 
 use core::fmt;
 use core::ops::BitOr;
 
-/// A state (specification 10.3.1).
+/// A queue pair state (specification 10.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// As created: nothing may be posted.
     Reset,
     /// Receives may be posted.
     Initialized,
-    /// Ready to receive: requests of the peer are answered.
+    /// Ready to receive: the peer's requests are answered.
     ReadyToReceive,
     /// Ready to send as well.
     ReadyToSend,
-    /// Send queue drain: what has started ends, nothing starts.
+    /// Send queue drain: started requests finish, no others start.
     SendQueueDrain,
-    /// Send queue error: an unreliable queue pair that cannot send until it is repaired.
+    /// Send queue error: an unreliable queue pair that cannot send until a transition to ready to
+    /// send.
     SendQueueError,
-    /// Everything is flushed.
+    /// All work requests are flushed.
     Error,
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 7] = [
         Self::Reset,
         Self::Initialized,
@@ -35,7 +36,7 @@ impl State {
         Self::Error,
     ];
 
-    /// Whether requests of the peer are answered.
+    /// Returns whether the peer's requests are answered.
     pub const fn responds(self) -> bool {
         matches!(
             self,
@@ -43,7 +44,7 @@ impl State {
         )
     }
 
-    /// What posted send requests do.
+    /// Returns how posted send requests are treated.
     pub const fn sends(self) -> Sends {
         match self {
             Self::Reset | Self::Initialized | Self::ReadyToReceive => Sends::Refused,
@@ -54,20 +55,20 @@ impl State {
     }
 }
 
-/// What becomes of a send request in a state.
+/// The treatment of send requests in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sends {
-    /// Posting is an error.
+    /// Posting fails.
     Refused,
     /// They start.
     Start,
     /// They wait until the queue pair is ready to send again.
     Wait,
-    /// They end with a flush error.
+    /// They complete with a flush error.
     Flushed,
 }
 
-/// The kind of a queue pair.
+/// The type of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Reliable connection.
@@ -76,14 +77,14 @@ pub enum Kind {
     Uc,
     /// Unreliable datagram.
     Ud,
-    /// The sending side of XRC.
+    /// The initiator (sender) of XRC.
     XrcInitiator,
-    /// The receiving side of XRC.
+    /// The target (receiver) of XRC.
     XrcTarget,
 }
 
 impl Kind {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 5] = [
         Self::Rc,
         Self::Uc,
@@ -148,17 +149,17 @@ impl Attributes {
         (Self::RATE_LIMIT, "RATE_LIMIT"),
     ];
 
-    /// Both.
+    /// Returns the union.
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// This without the other.
+    /// Returns the difference.
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -196,30 +197,30 @@ impl fmt::Display for Attributes {
     }
 }
 
-/// What a transition takes besides the state itself.
+/// The attributes of a transition besides the state itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Transition {
-    /// Must be given.
+    /// Required attributes.
     pub required: Attributes,
-    /// May be given.
+    /// Optional attributes.
     pub optional: Attributes,
 }
 
-/// Why a transition is refused. Nothing of the queue pair changes.
+/// Why a transition is refused. The queue pair is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refused {
-    /// There is none between these states for this kind.
+    /// This type has no transition between these states.
     #[error("no transition from {from:?} to {to:?}")]
     NoTransition {
-        /// From here.
+        /// The current state.
         from: State,
-        /// To there.
+        /// The requested state.
         to: State,
     },
-    /// Attributes are missing.
+    /// Required attributes are missing.
     #[error("attributes missing: {0}")]
     Missing(Attributes),
-    /// Attributes do not belong to it.
+    /// Attributes do not belong to the transition.
     #[error("attributes that do not belong here: {0}")]
     Foreign(Attributes),
 }
@@ -274,17 +275,17 @@ const RC_SQD: A = all(&[
     A::MIN_RNR_TIMER,
 ]);
 
-/// What the transition takes for this kind; nothing if there is none.
+/// Returns the attributes of a transition for this type; `None` if there is no such transition.
 ///
-/// Beyond the table of Linux the two halves of XRC take the attributes of the half that they lack, which mean nothing
-/// to them: perftest gives them.
+/// Beyond Linux' table, each half of XRC also accepts the attributes of the half it lacks, which
+/// have no effect: perftest sets them.
 pub const fn transition(kind: Kind, from: State, to: State) -> Option<Transition> {
     use Kind::{Rc, Uc, Ud, XrcInitiator, XrcTarget};
     use State::{
         Error, Initialized, ReadyToReceive, ReadyToSend, Reset, SendQueueDrain, SendQueueError,
     };
     let (required, optional) = match (from, to, kind) {
-        // From every state; what the caller believes the state to be may be said.
+        // From every state; the caller may state the current state that it assumes.
         (_, Reset | Error, _) => (A::NONE, A::CUR_STATE),
 
         (Reset, Initialized, Ud) => (DATAGRAM_INIT, A::NONE),
@@ -326,18 +327,20 @@ pub const fn transition(kind: Kind, from: State, to: State) -> Option<Transition
 
         _ => return None,
     };
-    // Where two rows share a set of optional attributes, one of them may require some of it.
+    // Rows may share a set of optional attributes of which one row requires some.
     Some(Transition {
         required,
         optional: optional.without(required),
     })
 }
 
-/// Whether a queue pair may change its state with these attributes (the state itself may be among them).
+/// Checks whether a queue pair may change its state with these attributes (which may include the
+/// state itself).
 ///
 /// # Errors
 ///
-/// There is no such transition, or an attribute is missing or does not belong to it.
+/// There is no such transition, an attribute is missing, or an attribute does not belong to the
+/// transition.
 pub fn check(kind: Kind, from: State, to: State, given: Attributes) -> Result<(), Refused> {
     let Some(Transition { required, optional }) = transition(kind, from, to) else {
         return Err(Refused::NoTransition { from, to });
@@ -358,7 +361,7 @@ pub fn check(kind: Kind, from: State, to: State, given: Attributes) -> Result<()
 mod tests {
     use super::*;
 
-    /// Figure "QP/EE Context State Diagram": which states follow which, beside reset and error.
+    /// Figure "QP/EE Context State Diagram": successors of each state, besides reset and error.
     #[test]
     fn the_diagram_of_states() {
         use State::{

@@ -1,4 +1,4 @@
-//! Requests that arrive twice: nothing takes effect twice, and the requester gets the answer that it missed
+//! Duplicate requests: none executes twice, and the requester gets the answer that it missed
 //! (specification 9.7.4.1.1, 9.7.5.1.4).
 
 mod support;
@@ -26,7 +26,7 @@ fn handle(responder: &mut Responder, adapter: &mut Adapter, request: &Request) -
     responder.handle(&Packet::parse(&request.bytes()).unwrap(), adapter)
 }
 
-/// Operation, PSN and payload of what is said.
+/// Returns operation, PSN relative to the first, and payload of each answer.
 fn said(responder: &mut Responder, adapter: &mut Adapter) -> Vec<(Operation, u32, Vec<u8>)> {
     answers(responder, adapter)
         .iter()
@@ -135,7 +135,7 @@ fn a_read_that_is_not_the_same_is_dropped() {
         );
         assert_eq!(said(&mut responder, &mut adapter), vec![]);
     }
-    // The right to read may have gone meanwhile.
+    // Read access may have been revoked meanwhile.
     adapter.refused.insert("read");
     let disposition = handle(&mut responder, &mut adapter, &read(PSN, 0, 2500));
     assert_eq!(disposition, Disposition::Dropped(Dropped::Forgotten));
@@ -187,7 +187,8 @@ fn a_duplicate_under_way_gives_its_place() {
     );
 }
 
-/// Who asks again out of impatience may get the first answer meanwhile, and say that it has read: then its right is taken.
+/// A requester that retransmits early may receive the first answer meanwhile and report that it has
+/// read; then its access right is revoked.
 #[test]
 fn a_right_that_goes_while_a_duplicate_is_answered_ends_the_answer_and_nothing_else() {
     let (mut responder, mut adapter) = started(2);
@@ -236,7 +237,7 @@ fn a_message_is_placed_once_and_acknowledged_again() {
     assert_eq!(adapter.memory[0], 77);
 }
 
-/// The acknowledgement of everything leaves after the responses that are under way, whatever was asked for again.
+/// The cumulative acknowledgement is sent after the responses under way, regardless of duplicates.
 #[test]
 fn acknowledgements_coalesce_behind_responses() {
     use Operation::*;
@@ -246,7 +247,7 @@ fn acknowledgements_coalesce_behind_responses() {
         read(PSN.plus(1), 4096, 8),
         Request::new(WriteOnly, PSN.plus(2), 8),
         Request::new(WriteOnly, PSN.plus(3), 8),
-        // Again.
+        // Duplicates.
         read(PSN.plus(1), 4096, 8),
         Request::new(WriteOnly, PSN, 8),
     ];

@@ -1,5 +1,5 @@
-//! What a responder does with requests that come before their turn (specification 9.7.5.1.3): it keeps them, says what one
-//! that drops them would say, and carries them out when what was missing has come.
+//! Early requests (specification 9.7.5.1.3): the responder keeps them, answers like a responder
+//! that drops them, and executes them when the missing packet has arrived.
 
 mod support;
 
@@ -30,7 +30,7 @@ impl There {
         }
     }
 
-    /// A write of one byte, the number of its packet, to the place of that number.
+    /// Handles a write of one byte, the packet's number, to the address of that number.
     fn write(&mut self, number: u32) -> Disposition {
         self.hears(&Request {
             address: BASE + u64::from(number),
@@ -51,7 +51,7 @@ impl There {
         disposition
     }
 
-    /// PSN and word of what is said.
+    /// Returns PSN and syndrome of each answer.
     fn says(&mut self) -> Vec<(i32, u8)> {
         answers(&mut self.responder, &mut self.adapter)
             .iter()
@@ -110,7 +110,7 @@ fn the_next_gap_is_told_as_soon_as_one_is_filled() {
     assert_eq!(there.written(), [1, 2, 3, 4, 5, 6]);
 }
 
-/// What has come a second time before its turn was seen to is not carried out again.
+/// A second copy that arrives before the first is executed is not executed again.
 #[test]
 fn an_early_one_that_was_overtaken_by_its_copy_is_forgotten() {
     let mut there = There::new(128);
@@ -126,7 +126,7 @@ fn an_early_one_that_was_overtaken_by_its_copy_is_forgotten() {
     assert_eq!(there.responder.expected_psn(), PSN.plus(2));
 }
 
-/// A response takes as many PSNs as it has packets: what is behind it is still in its place.
+/// A response uses as many PSNs as it has packets; the early packet behind it keeps its PSN.
 #[test]
 fn a_read_that_was_missing_is_answered_before_what_is_behind_it() {
     let mut there = There::new(128);
@@ -195,7 +195,7 @@ fn what_is_too_far_ahead_is_not_kept() {
     }
 }
 
-/// Whoever sends gaps to many queue pairs gets no more memory than one process gives all of them.
+/// A peer that sends gaps to many queue pairs gets no more memory than the process-wide limit.
 #[test]
 fn all_responders_together_keep_no_more_than_they_may() {
     let request = |number: u32| Request {
@@ -215,6 +215,7 @@ fn all_responders_together_keep_no_more_than_they_may() {
         let _ = there.hears(&request(0));
         kept += there.responder.expected_psn().since(PSN) - 1;
     }
-    // 32 MiB, with what a request takes beside its payload; other tests of this program have their little meanwhile.
+    // 32 MiB, including the overhead of each request; other tests of this process use a little
+    // meanwhile.
     assert!((20_000..32_768).contains(&kept), "{kept}");
 }

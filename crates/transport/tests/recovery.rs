@@ -1,5 +1,5 @@
-//! How a requester learns of a loss and what it sends again: NAKs told and implied, timeouts, receivers that are not
-//! ready (specification 9.7.5, 9.7.6), and answers that cannot be.
+//! Loss detection and retransmission: explicit and implied NAKs, timeouts, receivers that are not
+//! ready (specification 9.7.5, 9.7.6), and invalid responses.
 
 mod support;
 
@@ -23,7 +23,7 @@ const NOW: Instant = Instant(1_000);
 const PSN: Psn = Psn::new(0x00ff_ffff);
 
 struct Pair {
-    /// When answers arrive.
+    /// Arrival time of answers.
     now: Instant,
     requester: Requester,
     here: Adapter,
@@ -84,7 +84,7 @@ impl Pair {
         self.post(id, Work::Read { remote }, length);
     }
 
-    /// What the requester sends at a time.
+    /// Returns the packets that the requester sends at this time.
     fn sends(&mut self, now: Instant) -> Vec<Vec<u8>> {
         let mut buffer = [0; 1200];
         let mut made = Vec::new();
@@ -98,7 +98,7 @@ impl Pair {
         made
     }
 
-    /// Hands packets to the responder and answers what it says.
+    /// Delivers packets to the responder and returns its answers.
     fn answered(&mut self, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
         for bytes in packets {
             let _ = self
@@ -184,7 +184,8 @@ fn a_nak_sends_again_what_is_missing() {
     assert_eq!(pair.requester.next_timeout(), None);
 }
 
-/// The next that is missing is told by the acknowledgement of the one before, whether as a NAK or not.
+/// The acknowledgement of the retransmitted packet shows the next missing one, with or without a
+/// NAK.
 #[test]
 fn what_is_missing_then_is_sent_again_at_once() {
     let mut pair = pair(7, 7);
@@ -205,7 +206,8 @@ fn what_is_missing_then_is_sent_again_at_once() {
     assert_eq!(pair.statuses(), [Status::Success; 2]);
 }
 
-/// The peer says that one packet is missing, has it then, and nothing behind it: all of that is sent again.
+/// The peer reports one missing packet, then acknowledges it and nothing behind it: all of that is
+/// retransmitted.
 fn drops_behind(pair: &mut Pair, missing: u32, end: i32) {
     assert_eq!(pair.hears_word(SEQUENCE_ERROR, missing), Disposition::Retry);
     assert_eq!(numbers(&pair.sends(NOW)), [missing as i32]);
@@ -219,7 +221,7 @@ fn drops_behind(pair: &mut Pair, missing: u32, end: i32) {
     );
 }
 
-/// As rxe and most adapters do: the first two losses show it, and from the third on no time is lost.
+/// Like rxe and most adapters: the first two losses show it, and from the third on no time is lost.
 #[test]
 fn to_a_peer_that_keeps_nothing_all_is_sent_again() {
     let mut pair = pair(7, 7);
@@ -235,7 +237,7 @@ fn to_a_peer_that_keeps_nothing_all_is_sent_again() {
     assert_eq!(pair.statuses(), [Status::Success; 8]);
 }
 
-/// Two that are lost side by side, and the word of the second, look the same once.
+/// The loss of two adjacent packets and of the NAK for the second looks the same once.
 #[test]
 fn a_peer_that_was_doubted_may_keep_all_the_same() {
     for told_by_nak in [true, false] {
@@ -264,7 +266,8 @@ fn a_peer_that_was_doubted_may_keep_all_the_same() {
     }
 }
 
-/// A pair whose requester has packets 0 to `end` under way and has been told that each up to 15 is missing.
+/// Returns a pair whose requester has packets 0 to `end` outstanding and has received NAKs for each
+/// up to 15.
 fn losing_often(end: i32) -> Pair {
     let mut pair = pair(7, 7);
     let length = end as u32 * 1024 / 8;
@@ -284,7 +287,7 @@ fn losing_often(end: i32) -> Pair {
     pair
 }
 
-/// The packet that fills a gap may be lost too, and what the peer says then: both go twice.
+/// The packet that fills a gap and the following NAK may be lost too: both are sent twice.
 #[test]
 fn where_losses_are_frequent_what_is_missing_goes_twice() {
     let mut pair = losing_often(32);
@@ -299,7 +302,7 @@ fn where_losses_are_frequent_what_is_missing_goes_twice() {
     assert!(pair.sends(NOW).is_empty());
 }
 
-/// A peer that keeps nothing is seen to be one there too, if by more losses.
+/// A peer that drops packets behind a gap is recognized here too, after more losses.
 #[test]
 fn where_losses_are_frequent_a_peer_that_keeps_nothing_is_known_later() {
     let end = 96;
@@ -320,7 +323,8 @@ fn where_losses_are_frequent_a_peer_that_keeps_nothing_is_known_later() {
     assert_eq!(numbers(&pair.sends(NOW)), rest(missing as i32));
 }
 
-/// Nobody tells of the last packet of all, so it is missed when an answer takes longer than answers do.
+/// No NAK reports the loss of the last packet, so it is retransmitted when its answer takes longer
+/// than usual.
 #[test]
 fn what_is_not_answered_in_its_usual_time_is_sent_again() {
     let mut pair = pair(7, 7);
@@ -344,7 +348,7 @@ fn what_is_not_answered_in_its_usual_time_is_sent_again() {
         (probes, pause, now) = (probes + 1, 2 * pause, at);
     }
     assert_eq!(probes, 4);
-    // The first came after all, and so did the second.
+    // The first was only late, and so was the second.
     pair.now = now.plus(50_000);
     assert_eq!(pair.hears_word(ACK, 1), Disposition::Accepted);
     assert_eq!(numbers(&pair.sends(pair.now)), [2]);
@@ -353,7 +357,8 @@ fn what_is_not_answered_in_its_usual_time_is_sent_again() {
     assert_eq!(pair.requester.next_timeout(), None);
 }
 
-/// Looking early does not end anything early: a peer that is gone is given the program's time, as often as it says.
+/// Probing does not shorten the timeout: an unreachable peer gets the configured timeout for each
+/// configured retry.
 #[test]
 fn looking_again_costs_no_retry() {
     let mut pair = pair(1, 7);
@@ -373,7 +378,7 @@ fn looking_again_costs_no_retry() {
     assert_eq!(pair.now, start.plus(3 * (4096 << 10)));
 }
 
-/// Acknowledgements of what is behind a read imply its loss, and that is one loss however often it is looked for.
+/// Acknowledgements of packets behind a read imply its loss: one loss, however often it is probed.
 #[test]
 fn looking_again_for_a_read_makes_no_new_loss_of_it() {
     let mut pair = pair(1, 7);
@@ -395,7 +400,8 @@ fn looking_again_for_a_read_makes_no_new_loss_of_it() {
     }
 }
 
-/// An acknowledgement that was under way already when the oldest packet was sent again says nothing of a loss.
+/// An acknowledgement that was in flight when the oldest packet was retransmitted does not indicate
+/// a loss.
 #[test]
 fn an_answer_that_is_late_is_no_loss() {
     let mut pair = pair(7, 7);
@@ -414,7 +420,7 @@ fn an_answer_that_is_late_is_no_loss() {
     assert!(pair.sends(pair.now).is_empty());
 }
 
-/// However often one loss is told, it costs one retry.
+/// Repeated NAKs for one loss cost one retry.
 #[test]
 fn more_words_of_one_loss_mean_nothing() {
     let mut pair = pair(1, 7);
@@ -425,7 +431,6 @@ fn more_words_of_one_loss_mean_nothing() {
         assert_eq!(pair.hears_word(SEQUENCE_ERROR, 1), Disposition::Duplicate);
     }
     assert_eq!(numbers(&pair.sends(NOW)), [1]);
-    // Progress, and another loss.
     assert_eq!(pair.hears_word(SEQUENCE_ERROR, 2), Disposition::Retry);
     assert_eq!(numbers(&pair.sends(NOW)), [2]);
 }
@@ -454,7 +459,7 @@ fn without_retries_the_first_loss_is_the_end() {
     assert_eq!(pair.statuses(), [Status::RetryExceeded, Status::Flushed]);
 }
 
-/// An acknowledgement of what comes after a read says that its response was lost.
+/// An acknowledgement of a request after a read implies that the response was lost.
 #[test]
 fn an_acknowledgement_beyond_a_read_implies_a_nak() {
     let mut pair = pair(7, 7);
@@ -490,7 +495,7 @@ fn a_read_is_asked_for_from_where_it_stopped() {
     let reth = request.extensions.reth.unwrap();
     assert_eq!((asked.len(), request.bth.psn), (1, PSN.plus(1)));
     assert_eq!((reth.address, reth.length), (BASE + 1024, 1476));
-    // The late packets of the first answer are as good as those of the second.
+    // Late packets of the first response are as good as those of the second.
     assert_eq!(pair.hears(&said[1]), Disposition::Accepted);
     for bytes in pair.answered(&asked) {
         let _ = pair.hears(&bytes);
@@ -574,7 +579,7 @@ fn answers_outside_what_is_outstanding_mean_nothing() {
 
 #[test]
 fn a_response_that_cannot_be_is_a_bad_response() {
-    // Length of the read, and which of its packets is changed how.
+    // Changes to a packet of the response.
     let changes: [fn(&mut Packet<'_>); 4] = [
         |packet| packet.payload = &packet.payload[..packet.payload.len() - 1],
         |packet| packet.payload = &[],
@@ -617,7 +622,7 @@ fn without_a_timeout_nothing_is_waited_for() {
     assert!(pair.sends(Instant(u64::MAX)).is_empty());
 }
 
-/// The right to read may go while the response is under way.
+/// Access may be revoked while the response is under way.
 #[test]
 fn a_read_whose_right_goes_is_refused_from_there_on() {
     let mut pair = pair(7, 7);

@@ -1,5 +1,5 @@
-//! Each kind of wrong request: what the requester is told, what becomes of the receive and of the queue pair (9.9.3),
-//! and how the requester's work request ends for it (9.9.2).
+//! Each kind of invalid request: the answer, the receive, the queue pair state (9.9.3), and the
+//! status of the requester's work request (9.9.2).
 
 mod support;
 
@@ -20,10 +20,10 @@ use verbena_wire::{Mtu, Psn, RKey, SrqNumber};
 
 const PSN: Psn = Psn::new(0x00ff_ffff);
 
-/// A wrong request and what must follow.
+/// An invalid request and its expected consequences.
 struct Case {
     name: &'static str,
-    /// Requests that are right, and then one that is not.
+    /// Valid requests, then an invalid one.
     requests: Vec<Request>,
     prepare: fn(&mut Adapter),
     depth: usize,
@@ -31,10 +31,10 @@ struct Case {
     class: Class,
     /// The syndrome of the answer, if there is one.
     syndrome: Option<u8>,
-    /// How the receive in hand ends, if there is one.
+    /// The status of the current receive, if there is one.
     receive: Option<Status>,
     event: Option<Event>,
-    /// How the requester's work request ends.
+    /// The status of the requester's work request.
     status: Status,
 }
 
@@ -321,7 +321,7 @@ fn table() -> Vec<Case> {
             syndrome: None,
             receive: Some(Status::RemoteInvalidRequest),
             event: None,
-            // No answer ever comes.
+            // No answer is sent.
             status: Status::RetryExceeded,
             ..invalid(
                 "a key that cannot be invalidated",
@@ -335,7 +335,8 @@ fn table() -> Vec<Case> {
     ]
 }
 
-/// A requester that has as many packets outstanding as the case has requests, each a request of its own.
+/// Returns a requester with as many outstanding packets as the case has requests, each a request of
+/// its own.
 fn asking(case: &Case, service: Reliable) -> (Requester, Adapter) {
     let mut ours = requester(service, Mtu::B1024, PSN);
     ours.capacity = 16;
@@ -414,7 +415,7 @@ fn each_wrong_request_is_answered_as_its_class_says() {
         );
         assert!(responder.has_failed(), "{name}");
 
-        // The answer is the last thing that is said, at the PSN of the wrong request.
+        // The answer is the last packet, at the PSN of the invalid request.
         let said = answers(&mut responder, &mut adapter);
         let answer = said.last().map(|bytes| Packet::parse(bytes).unwrap());
         let aeth = answer.and_then(|answer| answer.headers.extensions.aeth);
@@ -426,12 +427,13 @@ fn each_wrong_request_is_answered_as_its_class_says() {
         if let Some(answer) = answer {
             assert_eq!(answer.headers.bth.psn, last.psn, "{name}");
         }
-        // Dead is dead.
+        // A failed responder stays failed.
         let again = responder.handle(&Packet::parse(&bytes).unwrap(), &mut adapter);
         assert_eq!(again, Disposition::Dropped(Dropped::State), "{name}");
         assert!(answers(&mut responder, &mut adapter).is_empty(), "{name}");
 
-        // What was done before the wrong request is acknowledged by the NAK; reads are answered by their data.
+        // The NAK acknowledges the requests before the invalid one; reads are answered by their
+        // data.
         if matches!(case.fault, Fault::TooManyReads) {
             continue;
         }
@@ -482,7 +484,7 @@ fn a_gap_is_told_once_and_until_it_closes_no_more() {
     );
     let (disposition, said) = handle(0, &mut adapter);
     assert_eq!((disposition, said.len()), (Disposition::Accepted, 1));
-    // A new gap is told anew.
+    // A new gap is NAKed again.
     let (disposition, said) = handle(4, &mut adapter);
     assert!(matches!(disposition, Disposition::Refused(_)));
     assert_eq!(Packet::parse(&said[0]).unwrap().headers.bth.psn, after(1));
@@ -511,7 +513,7 @@ fn a_receiver_that_is_not_ready_says_when_to_try_again() {
             adapter.memory.iter().all(|byte| *byte == 0),
             "nothing was written"
         );
-        // What follows it is dropped without a word: it will come again.
+        // The packet behind it is dropped silently: it will be retransmitted.
         let next = second(Operation::WriteOnly, 8).bytes();
         let next = Packet::parse(&next).unwrap();
         assert_eq!(
@@ -549,8 +551,8 @@ fn a_key_is_invalidated_once_and_told() {
     assert_eq!(adapter.received[0].tail, Tail::Invalidated(WINDOW));
 }
 
-/// Packets that come late rather than never: a NAK that has not left when its gap closes is not sent, and what it said
-/// of the packets before is said without it.
+/// Late packets: a NAK that is unsent when its gap closes is not sent; its acknowledgement of
+/// earlier packets is.
 #[test]
 fn a_nak_that_is_not_needed_any_more_is_withdrawn() {
     let mut responder = Responder::new(responder(Reliable::Rc, Mtu::B1024, PSN));

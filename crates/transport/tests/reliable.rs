@@ -1,5 +1,5 @@
-//! RC and XRC over a network that loses, doubles, damages, reorders and delays: every request takes effect once and in
-//! order, with the right bytes, or its completion says that it did not.
+//! RC and XRC over a network that loses, duplicates, corrupts, reorders and delays packets: every
+//! request executes once and in order, with the right bytes, or its completion reports the failure.
 
 mod support;
 
@@ -18,7 +18,7 @@ use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_wire::packet::Packet;
 use verbena_wire::{AckTimeout, Mtu, Psn};
 
-/// What a run is made of.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 struct Setting {
     seed: u64,
@@ -32,9 +32,9 @@ struct Setting {
     longest: u64,
     fencing: Fencing,
     manners: Manners,
-    /// How far ahead the responder keeps what comes too early.
+    /// The responder's limit for early packets, in PSNs.
     early: u32,
-    /// Nanoseconds between receives: 0 for all at once before.
+    /// Nanoseconds between receives; 0 posts all in advance.
     receives_every: u64,
     silence: u64,
 }
@@ -57,7 +57,7 @@ impl Setting {
         ours.window = self.window;
         ours.max_rd_atomic = self.depth;
         ours.capacity = self.capacity;
-        // Longer than any way there and back, so that a timeout means a loss.
+        // Longer than any round trip, so that a timeout means a loss.
         ours.ack_timeout = AckTimeout::from_code(8).unwrap();
         let mut theirs = responder(self.service, self.mtu, psn);
         theirs.max_dest_rd_atomic = self.depth as usize;
@@ -144,7 +144,7 @@ fn settings() -> impl Strategy<Value = Setting> {
         )
 }
 
-/// What the receiver's program sees of an arrival must be what was sent.
+/// Checks that the receiver's completion and data match the sent message.
 fn same_arrival(world: &World, completion: &ReceiveCompletion, expected: &program::Arrival) {
     assert_eq!(completion.status, Status::Success);
     assert_eq!(completion.length, expected.length);
@@ -168,8 +168,8 @@ fn same_arrival(world: &World, completion: &ReceiveCompletion, expected: &progra
     }
 }
 
-/// The first requests succeeded, and all that they were to do was done; of the rest one says why, the others were
-/// flushed. Answers how many succeeded.
+/// Checks that the first requests succeeded and took effect, that the next one has an error status,
+/// and that the others were flushed. Returns how many succeeded.
 fn judge(world: &World, program: &Program) -> usize {
     let sent = &world.here.sent;
     assert_eq!(
@@ -233,7 +233,7 @@ proptest! {
         world.run(&program);
         let done = judge(&world, &program);
         if done < program.requests.len() {
-            // Only a network that loses can make it fail, and only so.
+            // Only loss can make it fail, and only with this status.
             prop_assert_eq!(world.here.sent[done].status, Status::RetryExceeded);
         }
         let Manners { loss, corruption, jitter, .. } = setting.manners;
@@ -262,7 +262,7 @@ fn setting(seed: u64, manners: Manners) -> Setting {
     }
 }
 
-/// These seeds all succeed: recovery does not merely fail well.
+/// These seeds all succeed: recovery does not merely report failure.
 #[test]
 fn a_bad_network_is_overcome() {
     let manners = Manners {
@@ -295,7 +295,7 @@ fn a_bad_network_is_overcome() {
     );
 }
 
-/// Packets that were made for another time, and packets that the network lost.
+/// Returns the number of retransmitted packets and of packets that the network lost.
 fn made_again(early: u32, loss: u64) -> (usize, u64) {
     let (mut again, mut lost) = (0, 0);
     for seed in 0..30 {
@@ -320,8 +320,8 @@ fn made_again(early: u32, loss: u64) -> (usize, u64) {
     (again, lost)
 }
 
-/// A peer that keeps what comes early is sent little more than what was lost, or twice that where losses are frequent; one
-/// that does not many times as much.
+/// A peer that keeps early packets is sent little more than was lost, or twice that with frequent
+/// losses; a peer that drops them, many times as much.
 #[test]
 fn what_has_arrived_is_not_sent_again() {
     for (loss, copies) in [(1, 1), (10, 1), (100, 2)] {

@@ -1,4 +1,4 @@
-//! The send queue: fence, limits, drain, flush, and what cannot be sent.
+//! The send queue: fence, limits, drain, flush, and requests that cannot be sent.
 
 mod support;
 
@@ -71,7 +71,7 @@ fn world(depth: u32) -> World {
     world
 }
 
-/// The requests' packets so far.
+/// Returns the operations of the request packets so far.
 fn asked(world: &World) -> Vec<Operation> {
     world
         .trace
@@ -195,7 +195,7 @@ fn what_was_read_cannot_be_put_into_protected_memory() {
 fn drained_means_that_all_that_started_has_ended() {
     let mut world = world(4);
     assert!(world.requester.is_drained());
-    // Longer than the window: half of it is sent when the drain begins.
+    // Longer than the window: part of it is sent when the drain begins.
     let long = 1024 * 60;
     let psn = Psn::new(0);
     let mut ours = requester(Reliable::Rc, Mtu::B256, psn);
@@ -239,7 +239,7 @@ fn a_flush_ends_everything_in_order_and_stops_the_clock() {
     assert_eq!(world.requester.next_timeout(), None);
     world.here.sent.clear();
     let before = asked(&world).len();
-    // What is posted later is flushed, and late answers mean nothing.
+    // Later posts are flushed, and late answers have no effect.
     world.requester.post(write(11, 8)).unwrap();
     while world.step() {}
     assert_eq!(statuses(&world.here), [(11, Status::Flushed)]);
@@ -324,7 +324,8 @@ fn a_buffer_that_is_too_short_costs_nothing() {
     assert_eq!(statuses(&world.here), [(0, Status::Success)]);
 }
 
-/// The longest message at the smallest MTU takes half of all PSNs: it goes alone.
+/// The longest message at the smallest MTU uses half of all PSNs: nothing else is outstanding with
+/// it.
 #[test]
 fn the_longest_message_goes_alone() {
     let mut ours = requester(Reliable::Rc, Mtu::B256, Psn::new(77));

@@ -1,5 +1,5 @@
-//! What is said on the wire, packet by packet: byte for byte what Linux' rxe said for the same, and the sequences of
-//! every operation over a network that loses nothing.
+//! Wire traces: packets identical to those of Linux' rxe byte for byte, and the sequences of every
+//! operation over a lossless network.
 
 mod support;
 
@@ -24,7 +24,8 @@ fn bytes(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// rxe leaves MigReq clear; adapters set it on a connection that does not migrate, and so do we.
+/// rxe leaves MigReq clear; adapters set it on a connection that does not migrate, and so does
+/// Verbena.
 fn as_rxe(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     packet[1] &= !0x40;
@@ -42,7 +43,7 @@ fn work(operation: Work, length: u32) -> SendRequest {
     }
 }
 
-/// The one packet of a request.
+/// Returns the only packet of a request.
 fn asked(destination: u32, psn: u32, request: SendRequest, buffer: &[u8]) -> Vec<u8> {
     let mut ours = requester(Reliable::Rc, Mtu::B1024, Psn::new(psn));
     ours.destination = Qpn::new(destination);
@@ -115,7 +116,7 @@ fn answers_are_those_of_rxe() {
     theirs.initial_psn = Psn::new(0xf9cd2b);
     let mut responder = Responder::new(theirs);
     adapter.memory = 0x240d_a8da_0376_ffbeu64.to_ne_bytes().to_vec();
-    // The same atomic, of this adapter's memory.
+    // The same atomic, on this adapter's memory.
     let mut asked = bytes(COMPARE_SWAP);
     asked[12..20].copy_from_slice(&BASE.to_be_bytes());
     asked[20..24].copy_from_slice(&KEY.0.to_be_bytes());
@@ -157,7 +158,8 @@ fn datagrams_are_those_of_rxe() {
     assert_eq!(adapter.sent[0].status, Status::Success);
 }
 
-/// Direction, operation, PSN less the first, bytes of payload, and A where an acknowledgement is asked for.
+/// Returns direction, operation, PSN relative to the first, payload length, and A for an
+/// acknowledgement request.
 fn trace(request: SendRequest) -> Vec<String> {
     let psn = Psn::new(0x00ff_fffe);
     let ours = requester(Reliable::Rc, Mtu::B1024, psn);

@@ -1,4 +1,4 @@
-//! UC and UD: what arrives whole takes effect, in order; what does not takes no receive with it.
+//! UC and UD: complete messages are executed in order; incomplete ones consume no receive.
 
 mod support;
 
@@ -50,7 +50,7 @@ fn request(id: u64, operation: Work, length: u32) -> SendRequest {
     }
 }
 
-/// The packets of messages with these lengths, a SEND each, filled with their number.
+/// Returns the packets of SENDs with these lengths, each filled with its number.
 fn sends(mtu: Mtu, lengths: &[u32]) -> Vec<Vec<Vec<u8>>> {
     let mut requester = requester(Service::Connected(Qpn::new(1)), mtu);
     let mut adapter = Adapter::new(0);
@@ -149,7 +149,7 @@ fn of_a_shared_queue_it_ends_the_receive() {
     assert_eq!(ended, [(0, Status::LocalLength), (1, Status::Success)]);
 }
 
-/// For every single packet that is lost: the other messages arrive, with receives in order.
+/// For each single lost packet, the other messages arrive, with receives in order.
 #[test]
 fn a_lost_packet_costs_its_message_alone() {
     let lengths = [2500, 10, 3000, 0, 2048];
@@ -179,7 +179,8 @@ fn a_lost_packet_costs_its_message_alone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// What completes was sent, whole and right, in the order of sending; what is written is what was sent.
+    /// Completed messages have the bytes that were sent, in the order of sending; so does written
+    /// memory.
     #[test]
     fn what_arrives_was_sent(seed: u64, loss in 0u64..200, count in 1usize..60, longest in prop_oneof![Just(100u64), Just(6000)]) {
         let mut random = Random(seed);
@@ -358,7 +359,8 @@ fn what_the_service_does_not_have_is_refused() {
     );
 }
 
-/// The send queue error state: the failed one says why, the rest is flushed, and it can be repaired.
+/// The send queue error state: the failed request has its status, the others are flushed, and the
+/// queue pair can be repaired.
 #[test]
 fn a_local_fault_is_the_send_queue_error_state() {
     let mut requester = requester(Service::Connected(Qpn::new(1)), Mtu::B1024);

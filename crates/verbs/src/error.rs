@@ -1,11 +1,11 @@
-//! Errors of verbs calls: which call, on what, and why.
+//! Errors of verbs calls: the call, its object and the reason.
 
 use std::io;
 
-/// Result of a verbs call.
+/// The result of a verbs call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong.
+/// Why a verbs call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The library could not be loaded or lacks a function.
@@ -13,7 +13,7 @@ pub enum Error {
     Load {
         /// Path or name as given.
         library: String,
-        /// The loader's words, or the missing symbol.
+        /// The loader's message, or the missing symbol.
         reason: String,
     },
     /// A call failed with an `errno`.
@@ -21,22 +21,22 @@ pub enum Error {
     Call {
         /// The C function.
         call: &'static str,
-        /// What it was called on, with its telling attributes.
+        /// The object and its main attributes.
         object: String,
         /// The error number.
         errno: i32,
     },
-    /// A call failed for want of memory, and the process's limit of locked memory would explain it.
+    /// A call failed for lack of memory, and the process's limit of locked memory explains it.
     #[error("{call} on {object} failed: {explanation}")]
     Locked {
         /// The C function.
         call: &'static str,
-        /// What it was called on.
+        /// The object.
         object: String,
-        /// The limit, and what is needed.
+        /// The limit and the required size.
         explanation: String,
     },
-    /// The library or device has no such operation.
+    /// The library or device does not support the operation.
     #[error("{call} is not supported by {object}")]
     Unsupported {
         /// The C function or feature.
@@ -44,20 +44,20 @@ pub enum Error {
         /// The device or library.
         object: String,
     },
-    /// The caller asked for something that has no meaning.
+    /// The caller passed invalid arguments.
     #[error("{call}: {reason}")]
     Invalid {
         /// The operation.
         call: &'static str,
-        /// What was wrong, with the offending values.
+        /// The reason, with the invalid values.
         reason: String,
     },
-    /// No device of that name, or none at all.
+    /// No device of that name, or no device at all.
     #[error("no verbs device {wanted}; found: {found}")]
     NoDevice {
-        /// The name asked for, or "at all".
+        /// The requested name, or "at all".
         wanted: String,
-        /// The names there are, or "none".
+        /// The names of the existing devices, or "none".
         found: String,
     },
 }
@@ -75,7 +75,7 @@ impl Error {
         }
     }
 
-    /// The last `errno` of this thread, for calls that return NULL.
+    /// Returns the error of a call that returned NULL, from this thread's `errno`.
     pub(crate) fn last(call: &'static str, object: impl Into<String>) -> Error {
         let errno = io::Error::last_os_error()
             .raw_os_error()
@@ -83,7 +83,7 @@ impl Error {
         Error::call(call, object, errno)
     }
 
-    /// The same with what a want of memory means, if something explains it.
+    /// Adds an explanation to an error that lack of memory may cause, if `explanation` returns one.
     pub(crate) fn explained(self, explanation: impl FnOnce() -> Option<String>) -> Error {
         match self {
             Error::Call {

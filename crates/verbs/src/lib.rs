@@ -1,20 +1,23 @@
-//! A safe Rust client of whichever libibverbs is loaded at run time: the system's for real adapters, Verbena's own for
-//! the software adapter, or any other that exports the same ABI.
+//! A safe Rust client of libibverbs, loaded at run time: the system's for hardware adapters,
+//! Verbena's for the software adapter, or any other library with the same ABI.
 //!
-//! [`Library::open`] loads it; from there objects follow the verbs: [`Device`] → [`Context`] → [`ProtectionDomain`],
-//! [`CompletionQueue`], [`QueuePair`] and so on. Every object keeps its parents alive and is destroyed on drop, so
-//! handles may be dropped in any order.
+//! [`Library::open`] loads it; objects follow the verbs: [`Device`] → [`Context`] →
+//! [`ProtectionDomain`], [`CompletionQueue`], [`QueuePair`] and so on. Every object keeps its
+//! parents alive and is destroyed on drop, so handles may be dropped in any order.
 //!
 //! **Contract.**
-//! - A [`Region`] owns its buffer. Its memory is reached by copies and single loads and stores, never by reference,
-//!   because the adapter and peers change it at any time; dropping it ends the adapter's access before the memory goes.
-//! - A [`Segment`] borrows its region while a request is being posted, so that inline data is read from live memory.
-//!   A region that is dropped while requests are in flight makes them fail, as the verbs define.
-//! - A call that failed names itself, its object, and the operating system's reason ([`Error`]).
-//! - Values from outside (statuses, opcodes) are newtypes that keep the unknown.
+//! - A [`Region`] owns its buffer. Its memory is accessed by copies and single loads and stores,
+//!   never by reference, because the adapter and peers may change it at any time. Dropping it ends
+//!   the adapter's access before the memory is freed.
+//! - A [`Segment`] borrows its region while a request is posted, so that inline data is read from
+//!   live memory. Dropping a region while requests are in flight makes them fail, as the verbs
+//!   define.
+//! - A failed call reports its name, its object and the operating system's reason ([`Error`]).
+//! - Statuses and opcodes are newtypes that preserve unknown values.
 //!
-//! **Source.** The manual pages `ibv_*(3)`; layouts from `verbena-abi`. `unsafe` is confined to [`library`] (loading,
-//! the function table) and `object` (a safe type for each C object); everything else forbids it.
+//! **Source.** The manual pages `ibv_*(3)`; layouts from `verbena-abi`. `unsafe` is confined to
+//! [`library`] (loading, the function table) and `object` (a safe type for each C object); all
+//! other modules forbid it.
 #![deny(unsafe_code)]
 
 mod error;

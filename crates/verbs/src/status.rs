@@ -1,4 +1,4 @@
-//! Completion statuses and opcodes: newtypes that keep the unknown.
+//! Completion statuses and opcodes: newtypes that preserve unknown values.
 
 use std::fmt;
 use verbena_abi as abi;
@@ -8,12 +8,12 @@ use verbena_abi as abi;
 pub struct WorkStatus(pub u32);
 
 impl WorkStatus {
-    /// The request did what it was asked.
+    /// Returns whether the request succeeded.
     pub fn is_success(self) -> bool {
         self.0 == abi::IBV_WC_SUCCESS
     }
 
-    /// The request was flushed because its queue pair is in the error state.
+    /// Returns whether the request was flushed because its queue pair is in the error state.
     pub fn is_flushed(self) -> bool {
         self.0 == abi::IBV_WC_WR_FLUSH_ERR
     }
@@ -43,13 +43,13 @@ impl fmt::Display for WorkStatus {
     }
 }
 
-/// `enum ibv_wc_opcode`. Undefined when the status is not success.
+/// `enum ibv_wc_opcode`. Undefined unless the status is success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct CompletionOpcode(pub u32);
 
 impl CompletionOpcode {
-    /// A receive request taken by a send.
+    /// A receive request completed by a send.
     pub const RECEIVE: CompletionOpcode = CompletionOpcode(abi::IBV_WC_RECV);
-    /// A receive request taken by a write with immediate data.
+    /// A receive request completed by a write with immediate data.
     pub const RECEIVE_WRITE: CompletionOpcode = CompletionOpcode(abi::IBV_WC_RECV_RDMA_WITH_IMM);
 }

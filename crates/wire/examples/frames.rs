@@ -1,6 +1,6 @@
-//! Writes one frame of every opcode, several payloads, IPv4 and IPv6, for other decoders to judge:
-//! `frames DIRECTORY` makes `frames.pcap` (link type raw IP) and `frames.txt`, a line a frame: opcode in hexadecimal,
-//! destination queue pair, PSN, the frame in hexadecimal.
+//! Writes one frame per opcode, with several payloads, for IPv4 and IPv6, as input for other
+//! decoders: `frames DIRECTORY` makes `frames.pcap` (link type raw IP) and `frames.txt`, one line
+//! per frame: opcode in hexadecimal, destination queue pair, PSN, frame in hexadecimal.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -115,7 +115,7 @@ fn main() -> io::Result<()> {
     let Some(directory) = env::args_os().nth(1) else {
         return Err(io::Error::other("usage: frames DIRECTORY"));
     };
-    // Microseconds, version 2.4, no zone, whole packets, link type 101: raw IP.
+    // pcap header: microseconds, version 2.4, UTC, whole packets, link type 101 (raw IP).
     let mut capture: Vec<u8> = Vec::new();
     for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 101] {
         capture.extend(word.to_le_bytes());

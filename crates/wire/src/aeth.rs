@@ -1,4 +1,5 @@
-//! ACK extended transport header (specification 9.3.5, 9.7.5.2): syndrome 8, message sequence number 24.
+//! ACK extended transport header (specification 9.3.5, 9.7.5.2): syndrome 8 bits, message sequence
+//! number 24.
 //!
 //! ```text
 //! 000ccccc ACK, c the credits     001ttttt RNR NAK, t the timer     011nnnnn NAK, n the error
@@ -10,31 +11,32 @@ use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::timer::RnrTimer;
 
-/// Bytes of an AETH.
+/// Length of an AETH in bytes.
 pub const LENGTH: usize = 4;
 /// Bits that are ignored on receipt.
 pub const RESERVED: [u8; LENGTH] = [0; LENGTH];
 
-/// End-to-end credits as five bits: how many receives the responder has ready.
+/// End-to-end credits, five bits: the number of receives that the responder has ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Credits(u8);
 
 impl Credits {
-    /// The responder does not count; what every adapter and rxe send.
+    /// No flow control, as sent by every adapter and rxe.
     pub const UNLIMITED: Self = Self(0x1f);
 
-    /// The credits with this code, 0 to 31.
+    /// Returns the credits with this code, 0 to 31.
     pub const fn from_code(code: u8) -> Option<Self> {
         if code < 32 { Some(Self(code)) } else { None }
     }
 
-    /// The code.
+    /// Returns the code.
     pub const fn code(self) -> u8 {
         self.0
     }
 
-    /// The receives that are ready; nothing if the responder does not count. The table "End-to-End Flow Control
-    /// Credit Encoding": 0 to 4, then 3 x 2^n and 2^(n+2) by turns, up to 32,768.
+    /// Returns the number of ready receives; `None` without flow control. From the table
+    /// "End-to-End Flow Control Credit Encoding": 0 to 4, then 3 x 2^n and 2^(n+2) alternating, up
+    /// to 32,768.
     pub const fn receives(self) -> Option<u32> {
         match self.0 {
             code @ 0..=3 => Some(code as u32),
@@ -45,14 +47,14 @@ impl Credits {
     }
 }
 
-/// Why a request was refused for good, or must be sent again.
+/// Why a request was refused or must be retransmitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NakCode {
-    /// A packet is missing: send again from the PSN of this NAK.
+    /// A packet is missing: retransmit from the PSN of this NAK.
     PsnSequenceError = 0,
-    /// The request makes no sense here.
+    /// The request is invalid.
     InvalidRequest = 1,
-    /// The key does not give the right.
+    /// The remote key does not permit the access.
     RemoteAccessError = 2,
     /// The responder failed by no fault of the requester.
     RemoteOperationalError = 3,
@@ -60,19 +62,19 @@ pub enum NakCode {
     InvalidRdRequest = 4,
 }
 
-/// What a responder says of a request.
+/// A responder's answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Syndrome {
-    /// It and all before it are done.
+    /// The request and all before it are done.
     Ack(Credits),
-    /// There was no receive: send it again after this time. All before it are done.
+    /// The receiver was not ready: retransmit after this time. All earlier requests are done.
     RnrNak(RnrTimer),
-    /// It is refused. All before it are done.
+    /// The request is refused. All earlier requests are done.
     Nak(NakCode),
 }
 
 impl Syndrome {
-    /// The syndrome with these bits; nothing for reserved ones.
+    /// Returns the syndrome with these bits; `None` for reserved ones.
     pub const fn from_bits(bits: u8) -> Option<Self> {
         Some(match bits {
             0x00..=0x1f => Self::Ack(Credits(bits)),
@@ -86,7 +88,7 @@ impl Syndrome {
         })
     }
 
-    /// Its bits.
+    /// Returns the bits.
     pub const fn bits(self) -> u8 {
         match self {
             Self::Ack(credits) => credits.0,
@@ -112,10 +114,10 @@ impl fmt::Display for Syndrome {
     }
 }
 
-/// A responder's word on a request.
+/// An ACK extended transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Aeth {
-    /// What it says.
+    /// The answer.
     pub syndrome: Syndrome,
     /// Messages that the responder has completed, counted from 0 in 24 bits.
     pub msn: u32,

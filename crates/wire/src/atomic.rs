@@ -1,34 +1,34 @@
-//! Atomic headers (specification 9.3.4 and 9.3.5): AtomicETH with virtual address 64, R_Key 32, swap or add 64,
-//! compare 64; AtomicAckETH with the original value 64.
+//! Atomic headers (specification 9.3.4 and 9.3.5): AtomicETH with virtual address 64 bits, R_Key
+//! 32, swap or add 64, compare 64; AtomicAckETH with the original value 64.
 
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::RKey;
 
-/// Bytes of an AtomicETH.
+/// Length of an AtomicETH in bytes.
 pub const LENGTH: usize = 28;
 /// Bits that are ignored on receipt.
 pub const RESERVED: [u8; LENGTH] = [0; LENGTH];
-/// Bytes of an AtomicAckETH.
+/// Length of an AtomicAckETH in bytes.
 pub const ACK_LENGTH: usize = 8;
 
-/// An atomic operation's place and operands.
+/// Address and operands of an atomic operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AtomicEth {
     /// The address, a multiple of 8.
     pub address: u64,
-    /// The right to it.
+    /// The remote key.
     pub key: RKey,
-    /// What is swapped in, or added.
+    /// The new value of CompareSwap, or the addend of FetchAdd.
     pub swap_or_add: u64,
-    /// What the memory is compared with; nothing to FetchAdd.
+    /// The value that CompareSwap compares with; unused by FetchAdd.
     pub compare: u64,
 }
 
-/// What the memory held before.
+/// The result of an atomic operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AtomicAckEth {
-    /// The value.
+    /// The previous value.
     pub original: u64,
 }
 

@@ -1,8 +1,9 @@
-//! Cursors over bytes: every read says what it wanted and where; every write has its room asked for beforehand.
+//! Cursors over bytes: a failed read reports field and offset; a writer checks the buffer's length
+//! before the first write.
 
 use crate::error::{EmitError, Error};
 
-/// Reads from the front. A read that does not fit takes nothing.
+/// Reads from the front. A read that does not fit consumes nothing.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -14,7 +15,6 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Where the next read begins.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
@@ -67,18 +67,17 @@ impl<'a> Reader<'a> {
         Ok(u64::from_be_bytes(self.array(what)?))
     }
 
-    /// Reserved bytes: ignored on receipt.
+    /// Skips reserved bytes, which are ignored on receipt.
     pub(crate) fn skip(&mut self, what: &'static str, length: usize) -> Result<(), Error> {
         self.take(what, length).map(drop)
     }
 
-    /// What is left.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.bytes
     }
 }
 
-/// Writes to the front of a buffer whose room was asked for by [`Writer::with_room`].
+/// Writes to the front of a buffer. [`Writer::with_room`] has checked its length.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     buffer: &'a mut [u8],
@@ -86,7 +85,11 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer of `needed` bytes, or the refusal of a buffer that is shorter.
+    /// Returns a writer of `needed` bytes.
+    ///
+    /// # Errors
+    ///
+    /// The buffer is shorter.
     pub(crate) fn with_room(buffer: &'a mut [u8], needed: usize) -> Result<Self, EmitError> {
         if buffer.len() < needed {
             return Err(EmitError::Room {
@@ -121,13 +124,12 @@ impl<'a> Writer<'a> {
         self.put(&value.to_be_bytes());
     }
 
-    /// Reserved bytes: sent as zero.
+    /// Writes reserved bytes as zero.
     pub(crate) fn zeros(&mut self, length: usize) {
         self.buffer[self.at..self.at + length].fill(0);
         self.at += length;
     }
 
-    /// How much was written.
     pub(crate) fn written(&self) -> usize {
         self.at
     }

@@ -1,18 +1,19 @@
-//! Datagram extended transport header, DETH (specification 9.3.2): Q_Key 32, reserved 8, source queue pair 24.
+//! Datagram extended transport header, DETH (specification 9.3.2): Q_Key 32 bits, reserved 8,
+//! source queue pair 24.
 
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::{QKey, Qpn};
 
-/// Bytes of a DETH.
+/// Length of a DETH in bytes.
 pub const LENGTH: usize = 8;
 /// Bits that are ignored on receipt.
 pub const RESERVED: [u8; LENGTH] = [0, 0, 0, 0, 0xff, 0, 0, 0];
 
-/// From whom a datagram is, and its right to be received.
+/// Source and Q_Key of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Deth {
-    /// Must be the receiving queue pair's.
+    /// Must be equal to the receiving queue pair's.
     pub queue_key: QKey,
     /// The sending queue pair.
     pub source: Qpn,

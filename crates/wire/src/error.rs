@@ -1,58 +1,58 @@
-//! What was wrong with bytes that arrived, and with a packet that was to be sent.
+//! Errors of parsing received bytes and of writing packets.
 
 use thiserror::Error;
 
 use crate::opcode::{Header, Opcode};
 
-/// Why bytes are no packet. Offsets count from the first byte given to the `parse` that was called.
+/// Why bytes are not a valid packet. Offsets count from the first byte passed to `parse`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The bytes end inside something.
+    /// The bytes end inside a header or field.
     #[error("{what} at byte {at} needs {needed} bytes, found {found}")]
     Truncated {
         /// The header or field.
         what: &'static str,
-        /// Where it begins.
+        /// Its offset.
         at: usize,
-        /// How long it is.
+        /// Its length.
         needed: usize,
-        /// How many bytes are there.
+        /// The number of bytes available.
         found: usize,
     },
-    /// Bytes are left over.
+    /// Bytes remain after the end.
     #[error("{what} ends at byte {at}, found {extra} bytes more")]
     Trailing {
-        /// What should have been the last thing.
+        /// The last part of the packet.
         what: &'static str,
-        /// Where it ends.
+        /// Its end.
         at: usize,
-        /// How many bytes follow.
+        /// The number of bytes after it.
         extra: usize,
     },
-    /// A field holds a value that it cannot have.
+    /// A field has an invalid value.
     #[error("{field} at byte {at} is {found:#x}, expected {expected}")]
     Value {
         /// The field.
         field: &'static str,
-        /// Where it is.
+        /// Its offset.
         at: usize,
-        /// What it holds.
+        /// Its value.
         found: u64,
-        /// What it may hold, in words.
+        /// The valid values, in words.
         expected: &'static str,
     },
-    /// The invariant CRC does not match: the packet was damaged on its way.
+    /// The invariant CRC does not match: the packet is damaged.
     #[error("ICRC is {found:#010x}, computed {expected:#010x}")]
     Icrc {
-        /// As computed over the packet.
+        /// Computed over the packet.
         expected: u32,
-        /// As the packet says.
+        /// Stored in the packet.
         found: u32,
     },
 }
 
 impl Error {
-    /// The same error, seen from bytes that begin `offset` bytes earlier.
+    /// Returns the same error with offsets that count from `offset` bytes earlier.
     pub(crate) fn shifted(self, offset: usize) -> Self {
         match self {
             Self::Truncated {
@@ -93,12 +93,12 @@ pub enum EmitError {
     /// The buffer is too short. Nothing was written.
     #[error("the packet takes {needed} bytes, the buffer has {found}")]
     Room {
-        /// What it takes.
+        /// Required length.
         needed: usize,
-        /// What there is.
+        /// Length of the buffer.
         found: usize,
     },
-    /// The opcode demands a header that the packet does not have.
+    /// The packet lacks a header that the opcode requires.
     #[error("{opcode} has a {header}, and none was given")]
     Missing {
         /// The opcode.
@@ -106,7 +106,7 @@ pub enum EmitError {
         /// The header.
         header: Header,
     },
-    /// The packet has a header that the opcode does not have.
+    /// The packet has a header that the opcode does not permit.
     #[error("{opcode} has no {header}, and one was given")]
     Extra {
         /// The opcode.
@@ -114,24 +114,24 @@ pub enum EmitError {
         /// The header.
         header: Header,
     },
-    /// The opcode carries no payload, or one of another length.
+    /// The payload length does not fit the opcode.
     #[error("{opcode} carries {expected}, and {found} bytes were given")]
     Payload {
         /// The opcode.
         opcode: Opcode,
-        /// What it carries, in words.
+        /// The expected payload, in words.
         expected: &'static str,
-        /// What was given.
+        /// The given length.
         found: usize,
     },
-    /// Longer than a length field can say.
+    /// The packet is too long for a length field.
     #[error("{found} bytes are more than {field} can say ({most})")]
     Long {
         /// The field.
         field: &'static str,
-        /// The most it can say.
+        /// Its maximum.
         most: usize,
-        /// What was given.
+        /// The given length.
         found: usize,
     },
 }

@@ -1,39 +1,40 @@
-//! FLUSH extended transport header (annex A19): reserved 26, selectivity level 2, placement type 4. Before the RETH.
+//! FLUSH extended transport header (annex A19): reserved 26 bits, selectivity level 2, placement
+//! type 4. Precedes the RETH.
 
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 
-/// Bytes of a FETH.
+/// Length of a FETH in bytes.
 pub const LENGTH: usize = 4;
 /// Bits that are ignored on receipt.
 pub const RESERVED: [u8; LENGTH] = [0xff, 0xff, 0xff, 0xc0];
 
-/// Until when earlier data must have arrived. At least one of them; both may be asked for.
+/// The required placement of earlier data. A FLUSH requests at least one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Placement {
-    /// Visible to everything on the responder.
+    /// Visible to all observers on the responder.
     Visible,
-    /// Kept over a loss of power.
+    /// Preserved over a power loss.
     Persistent,
     /// Both.
     VisibleAndPersistent,
 }
 
-/// Which memory is meant.
+/// The memory to flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Selectivity {
-    /// The bytes that the RETH names.
+    /// The range in the RETH.
     Range,
-    /// The whole region that the key names.
+    /// The whole region of the key.
     Region,
 }
 
-/// What a FLUSH asks for.
+/// A FLUSH extended transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Feth {
-    /// Until when.
+    /// The required placement.
     pub placement: Placement,
-    /// Which memory.
+    /// The memory.
     pub selectivity: Selectivity,
 }
 

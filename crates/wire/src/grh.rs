@@ -1,14 +1,14 @@
-//! Global route header (specification 8.3): an IPv6 header whose next header is 0x1B. Datagram receives over
-//! InfiniBand begin with it.
+//! Global route header (specification 8.3): an IPv6 header with next header 0x1B. Datagram receives
+//! over InfiniBand begin with it.
 
 use crate::cursor::Writer;
 use crate::error::{EmitError, Error};
 use crate::ids::Gid;
 use crate::ip::{Ipv4, Ipv6};
 
-/// Bytes of a GRH.
+/// Length of a GRH in bytes.
 pub const LENGTH: usize = 40;
-/// "The BTH follows."
+/// Next header: a BTH.
 pub const NEXT_HEADER: u8 = 0x1b;
 
 /// A global route header.
@@ -18,7 +18,7 @@ pub struct Grh {
     pub traffic_class: u8,
     /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// Bytes from here to the last of the ICRC.
+    /// Bytes after this header, up to and including the ICRC.
     pub payload_length: u16,
     /// Hop limit.
     pub hop_limit: u8,
@@ -33,7 +33,7 @@ impl Grh {
     ///
     /// # Errors
     ///
-    /// Too few bytes, another version, another next header.
+    /// Too few bytes, wrong version, or wrong next header.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let header = Ipv6::parse(bytes)?;
         if header.next_header != NEXT_HEADER {
@@ -75,8 +75,8 @@ impl Grh {
     }
 }
 
-/// What a datagram receive holds in its first 40 bytes when the packet came over IPv4: 20 bytes of nothing, then the
-/// IPv4 header (annex A17.4.5.1).
+/// Returns the first 40 bytes of a datagram receive for a packet that arrived over IPv4: 20
+/// undefined bytes (here zero), then the IPv4 header (annex A17.4.5.1).
 pub fn of_ipv4(header: &Ipv4) -> [u8; LENGTH] {
     let mut bytes = [0; LENGTH];
     bytes[20..].copy_from_slice(&header.bytes());

@@ -1,14 +1,18 @@
-//! The invariant CRC (specification 7.8.1, annex A17.3.3): CRC-32 over everything that does not change on the way.
+//! The invariant CRC (specification 7.8.1, annex A17.3.3): CRC-32 over all fields that do not
+//! change in transit.
 //!
-//! It begins with eight bytes of ones for the link header that RoCEv2 has not, and takes ones for what routers change:
-//! type of service or traffic class, time to live or hop limit, flow label, the checksums of IPv4 and UDP, and the
-//! congestion bits of the BTH. It is stored least significant byte first.
+//! It begins with eight bytes of ones in place of the link header, which RoCEv2 does not have, and
+//! replaces by ones the fields that routers change: type of service or traffic class, time to live
+//! or hop limit, flow label, the checksums of IPv4 and UDP, and the congestion bits of the BTH. It
+//! is stored least significant byte first.
 //!
-//! **The identification.** Over IPv4 it covers the identification, too, which a UDP socket neither sets nor sees. Linux
-//! sends 0 for a datagram that must not be fragmented from an unconnected socket, and counts up from 0 within the
-//! segments of one send. What others send is found by [`identification`]: a CRC is linear, so of the 2^32 ways in which
-//! a received ICRC may differ from the one computed with identification 0, exactly 2^16 come from an identification.
-//! A packet whose identification had to be found that way is checked by the remaining 16 bits.
+//! **The identification.** Over IPv4 the ICRC also covers the identification, which a UDP socket
+//! can neither set nor read. Linux sends 0 for a datagram that must not be fragmented from an
+//! unconnected socket, and counts up from 0 within the segments of one send. [`identification`]
+//! recovers the value of other senders: a CRC is linear, so of the 2^32 possible differences
+//! between a received ICRC and the one computed with identification 0, exactly 2^16 result from an
+//! identification. A packet whose identification was recovered is thus protected by the remaining
+//! 16 bits.
 
 use crc32fast::Hasher;
 
@@ -18,17 +22,18 @@ use crate::ip::{self, Ipv4, Ipv6};
 use crate::roce::{Network, Route};
 use crate::udp::{self, Udp};
 
-/// Bytes of an ICRC.
+/// Length of an ICRC in bytes.
 pub const LENGTH: usize = 4;
 
-/// The byte of the BTH that holds the congestion bits.
+/// Offset of the BTH byte with the congestion bits.
 const CONGESTION: usize = 4;
 const LINK_HEADER: usize = 8;
 const MOST_MASKED: usize = LINK_HEADER + ip::V6_LENGTH + udp::LENGTH + bth::LENGTH;
 
-/// The ICRC of a packet (BTH to last pad byte) on a route, whose identification is the route's.
+/// Returns the ICRC of a packet (BTH to last pad byte), using the identification in `route`.
 ///
-/// Lengths that IP and UDP cannot say wrap, as they would on the wire; [`crate::roce`] refuses such packets.
+/// Lengths that exceed the fields of IP and UDP wrap, as they would on the wire; [`crate::roce`]
+/// refuses such packets.
 pub fn compute(route: &Route, packet: &[u8]) -> u32 {
     let mut masked = [0xff; MOST_MASKED];
     let (first, rest) = packet.split_at(packet.len().min(bth::LENGTH));
@@ -46,7 +51,7 @@ pub fn compute(route: &Route, packet: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// IP and UDP headers with ones for what changes on the way.
+/// Writes IP and UDP headers with ones in the fields that change in transit.
 fn write_masked(route: &Route, packet: usize, writer: &mut Writer<'_>) {
     let lengths = route.lengths(packet + LENGTH);
     match route.network {
@@ -72,11 +77,11 @@ fn write_masked(route: &Route, packet: usize, writer: &mut Writer<'_>) {
     .emit(writer);
 }
 
-/// The identification with which a packet (BTH to last pad byte) that came over IPv4 has the ICRC that it came with.
-/// Nothing if there is none, or if it did not come over IPv4: the packet was damaged.
+/// Returns the identification for which a packet (BTH to last pad byte) received over IPv4 has the
+/// received ICRC; `None` if there is none or the packet did not arrive over IPv4: it is damaged.
 ///
-/// The route's own identification is not looked at. Try 0 by [`compute`] first: it is what most senders use, and then
-/// all 32 bits are checked.
+/// The identification in `route` is ignored. Try 0 with [`compute`] first: most senders use it, and
+/// then all 32 bits are checked.
 pub fn identification(route: &Route, packet: &[u8], received: u32) -> Option<u16> {
     let Network::V4(network) = route.network else {
         return None;
@@ -89,22 +94,23 @@ pub fn identification(route: &Route, packet: &[u8], received: u32) -> Option<u16
         ..*route
     };
     let difference = compute(&without, packet) ^ received;
-    // After the identification come the rest of the IPv4 header (14 of 20 bytes), UDP, and the packet.
+    // Behind the identification are the rest of the IPv4 header (14 of 20 bytes), UDP, and the
+    // packet.
     let behind = 14 + udp::LENGTH + packet.len();
     let at_identification = polynomial::shift_back(difference, behind);
-    // A register holds the polynomial with its highest power lowest: what two bytes leave in it stands in the upper
-    // half, the first byte below the second.
+    // A register holds the polynomial with its highest power lowest: the contribution of two bytes
+    // is in the upper half, the first byte below the second.
     let low_half_is_clear = at_identification & 0xffff == 0;
     low_half_is_clear.then_some(((at_identification >> 16) as u16).swap_bytes())
 }
 
-/// Polynomials over two elements modulo that of CRC-32, bit 31 of a register being the power 0.
+/// Polynomials over GF(2) modulo that of CRC-32; bit 31 of a register is power 0.
 mod polynomial {
     /// x^32, reflected.
     const MODULUS: u32 = 0xedb8_8320;
     const ONE: u32 = 1 << 31;
 
-    /// `a` times `b`.
+    /// Returns the product of `a` and `b`.
     const fn multiply(mut a: u32, mut b: u32) -> u32 {
         let mut product = 0;
         while a != 0 {
@@ -117,7 +123,7 @@ mod polynomial {
         product
     }
 
-    /// x^-1: x times it is 1. The modulus is x * q + 1, so it is q.
+    /// x^-1: the modulus is x * q + 1, so the inverse of x is q.
     const INVERSE_OF_X: u32 = MODULUS << 1 | 1;
 
     /// x^-(8 * 2^n) for every n.
@@ -138,8 +144,8 @@ mod polynomial {
         powers
     };
 
-    /// What a register held before the last `bytes` bytes of zeros went through it, and before the 32 zero bits that a
-    /// CRC appends.
+    /// Returns the state of a register before the last `bytes` zero bytes, and before the 32 zero
+    /// bits that a CRC appends.
     pub(super) fn shift_back(register: u32, bytes: usize) -> u32 {
         let bytes = bytes + 4;
         INVERSE_POWERS
@@ -185,7 +191,8 @@ mod tests {
         }
     }
 
-    /// One bit at a time, over bytes masked by hand: an oracle that shares nothing with the implementation.
+    /// Reference implementation, bit by bit over bytes masked by hand; shares no code with the
+    /// implementation.
     fn slow_crc(bytes: &[u8]) -> u32 {
         let mut register = u32::MAX;
         for byte in bytes {
@@ -280,8 +287,9 @@ mod tests {
             prop_assert_eq!(identification(&v4(0), &packet, received), Some(id));
         }
 
-        /// 2^16 of 2^32 values are some identification's, so a random one is refused but for one in 65,536; a single
-        /// bit and any burst within 16 bits that the identification cannot make are always refused.
+        /// Of 2^32 differences 2^16 belong to an identification, so a random one passes with
+        /// probability 1 in 65,536; a single bit and any burst within 16 bits that no
+        /// identification produces are always refused.
         #[test]
         fn a_flipped_bit_has_no_identification(
             id: u16, mut packet in proptest::collection::vec(any::<u8>(), 12..2000), at: prop::sample::Index, bit in 0u8..8)

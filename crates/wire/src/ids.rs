@@ -1,4 +1,4 @@
-//! Numbers that name something, each a type of its own, so that one is never taken for another.
+//! Identifiers, each with its own type so that they cannot be confused.
 
 use core::fmt;
 
@@ -7,35 +7,35 @@ use core::fmt;
 pub struct Qpn(u32);
 
 impl Qpn {
-    /// Subnet management.
+    /// Queue pair 0: subnet management.
     pub const SMI: Self = Self(0);
-    /// General services: connection management and what else answers management datagrams.
+    /// Queue pair 1: general services, such as connection management.
     pub const GSI: Self = Self(1);
     /// The destination of multicast packets.
     pub const MULTICAST: Self = Self(0x00ff_ffff);
 
-    /// The low 24 bits of `value`.
+    /// Returns the low 24 bits of `value`.
     pub const fn new(value: u32) -> Self {
         Self(value & 0x00ff_ffff)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn value(self) -> u32 {
         self.0
     }
 }
 
-/// A shared receive queue's number as XRC packets carry it: 24 bits.
+/// The number of a shared receive queue in XRC packets: 24 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SrqNumber(u32);
 
 impl SrqNumber {
-    /// The low 24 bits of `value`.
+    /// Returns the low 24 bits of `value`.
     pub const fn new(value: u32) -> Self {
         Self(value & 0x00ff_ffff)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn value(self) -> u32 {
         self.0
     }
@@ -46,11 +46,11 @@ impl SrqNumber {
 pub struct PKey(pub u16);
 
 impl PKey {
-    /// The default partition, full member: the only one over RoCE.
+    /// The default partition, full membership: the only one over RoCE.
     pub const DEFAULT: Self = Self(0xffff);
 
-    /// Whether members with these keys may talk: the same partition, and at least one of them a full member
-    /// (specification 10.9.3).
+    /// Returns whether members with these keys may communicate: same partition, and at least one of
+    /// them a full member (specification 10.9.3).
     pub const fn admits(self, other: Self) -> bool {
         self.0 & 0x7fff == other.0 & 0x7fff
             && self.0 & 0x7fff != 0
@@ -58,7 +58,7 @@ impl PKey {
     }
 }
 
-/// A queue key: what a datagram must know to be received.
+/// A queue key, which a datagram must carry to be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct QKey(pub u32);
 
@@ -67,7 +67,7 @@ impl QKey {
     pub const GSI: Self = Self(0x8001_0000);
 }
 
-/// A remote key: the right to somebody's memory.
+/// A remote key: the right to access a peer's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RKey(pub u32);
 
@@ -76,7 +76,7 @@ pub struct RKey(pub u32);
 pub struct Lid(pub u16);
 
 impl Lid {
-    /// Accepted by any port; what connection management says where there are no LIDs.
+    /// Accepted by any port; used in connection management where there are no LIDs.
     pub const PERMISSIVE: Self = Self(0xffff);
 }
 
@@ -85,14 +85,14 @@ impl Lid {
 pub struct Gid(pub [u8; 16]);
 
 impl Gid {
-    /// The GID of an IPv4 address: `::ffff:a.b.c.d`.
+    /// Returns the GID of an IPv4 address: `::ffff:a.b.c.d`.
     pub const fn from_ipv4(a: [u8; 4]) -> Self {
         Self([
             0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a[0], a[1], a[2], a[3],
         ])
     }
 
-    /// The IPv4 address, if it is one.
+    /// Returns the IPv4 address, if it is one.
     pub fn ipv4(self) -> Option<[u8; 4]> {
         self.0
             .strip_prefix(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])?

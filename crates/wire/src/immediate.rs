@@ -4,16 +4,16 @@ use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::RKey;
 
-/// Bytes of either.
+/// Length of each in bytes.
 pub const LENGTH: usize = 4;
 /// Bits that are ignored on receipt.
 pub const RESERVED: [u8; LENGTH] = [0; LENGTH];
 
-/// Four bytes that are handed to the receiver as they are: verbs' `imm_data` is in network byte order too.
+/// Four bytes passed to the receiver unchanged: verbs' `imm_data` is in network byte order too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Immediate(pub [u8; 4]);
 
-/// The remote key that the receiver shall invalidate.
+/// The remote key that the receiver must invalidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ieth {
     /// The key.

@@ -1,35 +1,35 @@
-//! IPv4 and IPv6 headers as far as RoCEv2 needs them: no options, no extension headers.
+//! IPv4 and IPv6 headers as used by RoCEv2: no options, no extension headers.
 
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::Gid;
 
-/// Bytes of an IPv4 header without options.
+/// Length of an IPv4 header without options, in bytes.
 pub const V4_LENGTH: usize = 20;
-/// Bytes of an IPv6 header.
+/// Length of an IPv6 header in bytes.
 pub const V6_LENGTH: usize = 40;
 /// The protocol number of UDP.
 pub const UDP: u8 = 17;
 
-/// "Do not fragment", in [`Ipv4::fragment`].
+/// The DF flag in [`Ipv4::fragment`].
 pub const DONT_FRAGMENT: u16 = 0x4000;
 
 /// An IPv4 header (RFC 791).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ipv4 {
-    /// Type of service: DSCP 6, ECN 2.
+    /// Type of service: DSCP 6 bits, ECN 2 bits.
     pub tos: u8,
-    /// Bytes from this header to the last of the packet.
+    /// Bytes of header and data.
     pub total_length: u16,
-    /// Identification. Covered by the ICRC, and neither set nor seen by a UDP socket.
+    /// Identification. Covered by the ICRC; a UDP socket can neither set nor read it.
     pub identification: u16,
-    /// Flags 3, fragment offset 13.
+    /// Flags 3 bits, fragment offset 13 bits.
     pub fragment: u16,
     /// Time to live.
     pub ttl: u8,
-    /// The protocol above.
+    /// The protocol of the data.
     pub protocol: u8,
-    /// As received; [`Ipv4::with_checksum`] computes it.
+    /// The checksum as received; [`Ipv4::with_checksum`] computes it.
     pub checksum: u16,
     /// Source address.
     pub source: [u8; 4],
@@ -42,7 +42,7 @@ impl Ipv4 {
     ///
     /// # Errors
     ///
-    /// Too few bytes, another version, or options.
+    /// Too few bytes, wrong version, or options.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         Self::read(&mut Reader::new(bytes))
     }
@@ -72,10 +72,10 @@ impl Ipv4 {
         })
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub fn bytes(&self) -> [u8; V4_LENGTH] {
         let mut bytes = [0; V4_LENGTH];
-        // An array of that length has the room.
+        // Cannot fail: the array has the required length.
         if let Ok(mut writer) = Writer::with_room(&mut bytes, V4_LENGTH) {
             self.write(&mut writer);
         }
@@ -95,7 +95,7 @@ impl Ipv4 {
         writer.put(&self.destination);
     }
 
-    /// The same header with its checksum right.
+    /// Returns the header with the correct checksum.
     pub fn with_checksum(self) -> Self {
         let bytes = Self {
             checksum: 0,
@@ -121,13 +121,13 @@ impl Ipv4 {
 /// An IPv6 header (RFC 8200).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ipv6 {
-    /// Traffic class: DSCP 6, ECN 2.
+    /// Traffic class: DSCP 6 bits, ECN 2 bits.
     pub traffic_class: u8,
     /// Flow label, 20 bits.
     pub flow_label: u32,
     /// Bytes after this header.
     pub payload_length: u16,
-    /// The protocol above.
+    /// The protocol of the data.
     pub next_header: u8,
     /// Hop limit.
     pub hop_limit: u8,
@@ -142,7 +142,7 @@ impl Ipv6 {
     ///
     /// # Errors
     ///
-    /// Too few bytes, or another version.
+    /// Too few bytes, or wrong version.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         Self::read(&mut Reader::new(bytes))
     }
@@ -170,10 +170,10 @@ impl Ipv6 {
         })
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub fn bytes(&self) -> [u8; V6_LENGTH] {
         let mut bytes = [0; V6_LENGTH];
-        // An array of that length has the room.
+        // Cannot fail: the array has the required length.
         if let Ok(mut writer) = Writer::with_room(&mut bytes, V6_LENGTH) {
             self.write(&mut writer);
         }

@@ -1,11 +1,13 @@
 //! RoCEv2 and InfiniBand packet formats.
 //!
-//! **Contract.** Bytes in, meaning out, and back. No I/O, no allocation, no clock, no `unsafe`. Nothing that arrives is
-//! trusted: `parse` answers with a value or with an [`Error`] that says what was wrong and at which byte, and never
-//! panics. `emit` writes into the caller's buffer and refuses one that is too short before it writes anything.
+//! **Contract.** Parses and writes packets. No I/O, no allocation, no clock, no `unsafe`. Received
+//! bytes are not trusted: `parse` returns a value, or an [`Error`] with the reason and the byte
+//! offset, and never panics. `emit` writes into the caller's buffer and refuses a short one before
+//! it writes anything.
 //!
-//! **Both ways.** Whatever `emit` writes, `parse` reads back as the same value. Whatever `parse` accepts, `emit` writes
-//! again byte for byte, but for reserved bits and pad bytes, which are ignored on receipt and sent as zero.
+//! **Round trips.** `parse` reads the output of `emit` back as the same value. `emit` reproduces
+//! accepted input byte for byte, except for reserved bits and pad bytes, which are ignored on
+//! receipt and sent as zero.
 //!
 //! ```text
 //! Ethernet | IPv4 or IPv6 | UDP, port 4791 | BTH | extension headers | payload | pad | ICRC
@@ -13,11 +15,12 @@
 //!            \_________________________ [roce] ___________________________________________/
 //! ```
 //!
-//! **Source.** InfiniBand Architecture Specification, volume 1: chapter 7 (link headers, ICRC), 8 (GRH), 9 (transport
-//! headers and opcodes), 12 and 13 (management datagrams, communication management), annexes A14 (XRC), A17 (RoCEv2),
-//! A19 (FLUSH, ATOMIC WRITE). Field layouts were laid beside Linux (`ib_pack.h`, `rxe_hdr.h`, `ibta_vol1_c12.h`).
+//! **Source.** InfiniBand Architecture Specification, volume 1: chapter 7 (link headers, ICRC), 8
+//! (GRH), 9 (transport headers and opcodes), 12 and 13 (management datagrams, communication
+//! management), annexes A14 (XRC), A17 (RoCEv2), A19 (FLUSH, ATOMIC WRITE). Field layouts were
+//! compared with Linux (`ib_pack.h`, `rxe_hdr.h`, `ibta_vol1_c12.h`).
 //!
-//! What packets mean to each other (order, acknowledgement, retry) is left to `verbena-transport`.
+//! `verbena-transport` implements the protocol: order, acknowledgement, retry.
 
 #![no_std]
 #![forbid(unsafe_code)]

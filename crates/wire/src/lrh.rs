@@ -8,19 +8,19 @@ use crate::cursor::{Reader, Writer};
 use crate::error::{EmitError, Error};
 use crate::ids::Lid;
 
-/// Bytes of an LRH.
+/// Length of an LRH in bytes.
 pub const LENGTH: usize = 8;
 /// Bits that are ignored on receipt.
 pub const RESERVED: [u8; LENGTH] = [0, 0x0c, 0, 0, 0xf8, 0, 0, 0];
 
-/// What follows the LRH.
+/// The type of header after the LRH (LNH).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Next {
     /// Raw, with an Ethertype.
     RawEthertype = 0,
     /// Raw, with an IPv6 header.
     RawIpv6 = 1,
-    /// A BTH: a packet of this subnet.
+    /// A BTH: the packet stays in this subnet.
     Local = 2,
     /// A GRH.
     Global = 3,
@@ -33,11 +33,12 @@ pub struct Lrh {
     pub virtual_lane: u8,
     /// Service level, 4 bits.
     pub service_level: u8,
-    /// What follows.
+    /// The header after this one.
     pub next: Next,
     /// Destination.
     pub destination: Lid,
-    /// Length in units of 4 bytes, from here to the last before the variant CRC; 11 bits.
+    /// Length in units of 4 bytes, from this header up to but not including the variant CRC; 11
+    /// bits.
     pub words: u16,
     /// Source.
     pub source: Lid,
@@ -48,7 +49,7 @@ impl Lrh {
     ///
     /// # Errors
     ///
-    /// Too few bytes, or another link version than 0.
+    /// Too few bytes, or a link version other than 0.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let [lane, level, d0, d1, l0, l1, s0, s1]: [u8; LENGTH] =
             Reader::new(bytes).array("LRH")?;

@@ -1,6 +1,6 @@
-//! Path MTU: the payload bytes of a full packet.
+//! Path MTU: payload bytes of a full packet.
 
-/// A path MTU. Only these five exist.
+/// A path MTU, one of five.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mtu {
     /// 256 bytes.
@@ -16,7 +16,7 @@ pub enum Mtu {
 }
 
 impl Mtu {
-    /// All of them, smallest first.
+    /// All MTUs, smallest first.
     pub const ALL: [Self; 5] = [
         Self::B256,
         Self::B512,
@@ -25,17 +25,17 @@ impl Mtu {
         Self::B4096,
     ];
 
-    /// Its payload bytes.
+    /// Returns the payload in bytes.
     pub const fn bytes(self) -> u32 {
         128 << self as u32
     }
 
-    /// As verbs and connection management write it: 1 to 5.
+    /// Returns the code used by verbs and connection management: 1 to 5.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// The MTU with this code.
+    /// Returns the MTU with this code.
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
             1 => Some(Self::B256),
@@ -47,15 +47,16 @@ impl Mtu {
         }
     }
 
-    /// The largest MTU whose packets fit into `link` bytes from the IP header on, as Linux computes it: less the GRH
-    /// or IPv6 header (40), UDP (8), BTH (12), XRCETH (4), AtomicETH (28) and ICRC (4).
+    /// Returns the largest MTU whose packets fit into `link` bytes from the IP header on, computed
+    /// like Linux: minus GRH or IPv6 header (40), UDP (8), BTH (12), XRCETH (4), AtomicETH (28) and
+    /// ICRC (4).
     pub fn of_link(link: u32) -> Option<Self> {
         const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
         let room = link.checked_sub(HEADERS)?;
         Self::ALL.into_iter().rev().find(|mtu| mtu.bytes() <= room)
     }
 
-    /// How many packets a message of `length` bytes takes. A message without a byte takes one.
+    /// Returns the number of packets of a message of `length` bytes. An empty message takes one.
     pub const fn packets(self, length: u32) -> u32 {
         if length == 0 {
             1

@@ -1,5 +1,5 @@
-//! Opcodes: a transport service and an operation, and what follows the BTH for each (specification 9.2.1 and table
-//! "OpCode field"; XRC: annex A14; FLUSH and ATOMIC WRITE: annex A19; CNP: annex A17).
+//! Opcodes: a transport service and an operation, and the headers of each (specification 9.2.1 and
+//! table "OpCode field"; XRC: annex A14; FLUSH and ATOMIC WRITE: annex A19; CNP: annex A17).
 
 use core::fmt;
 
@@ -15,13 +15,13 @@ pub enum Service {
     Uc = 0x20,
     /// Unreliable datagram.
     Ud = 0x60,
-    /// No queue pair's service: congestion notification.
+    /// Congestion notification, which belongs to no queue pair's service.
     Congestion = 0x80,
     /// Extended reliable connection.
     Xrc = 0xa0,
 }
 
-/// What a packet asks or answers: the low five bits of an opcode.
+/// The operation of a request or response packet: the low five bits of an opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)] // The names are the specification's.
@@ -51,24 +51,24 @@ pub enum Operation {
     SendOnlyInvalidate = 0x17,
     Flush = 0x1c,
     AtomicWrite = 0x1d,
-    /// Only with [`Service::Congestion`], where it is the one operation; 0x81 as a whole.
+    /// Only with [`Service::Congestion`], whose single operation it is; the full opcode is 0x81.
     CongestionNotification = 0x81,
 }
 
-/// Where a packet stands in its message.
+/// The position of a packet in its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// The first of several. Its payload is exactly the MTU.
+    /// The first of several packets. Its payload is exactly the MTU.
     First,
     /// Between first and last. Its payload is exactly the MTU.
     Middle,
-    /// The last of several. Its payload is 1 byte to the MTU.
+    /// The last of several packets. Its payload is 1 byte to the MTU.
     Last,
     /// The whole message. Its payload is 0 bytes to the MTU.
     Only,
 }
 
-/// What a packet does, regardless of its place in the message.
+/// The kind of a packet, regardless of its position in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are the specification's.
 pub enum Kind {
@@ -108,7 +108,7 @@ pub enum Header {
 }
 
 impl Header {
-    /// Its bytes.
+    /// Returns its length in bytes.
     pub const fn length(self) -> usize {
         match self {
             Self::Xrceth | Self::Feth | Self::Aeth | Self::Immediate | Self::Ieth => 4,
@@ -118,7 +118,7 @@ impl Header {
         }
     }
 
-    /// Its bits that are ignored on receipt.
+    /// Returns a mask of the bits that are ignored on receipt.
     pub const fn reserved(self) -> &'static [u8] {
         match self {
             Self::Xrceth => &xrceth::RESERVED,
@@ -132,7 +132,7 @@ impl Header {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Xrceth => "XRCETH",
@@ -154,18 +154,18 @@ impl fmt::Display for Header {
     }
 }
 
-/// What a packet may carry after its headers.
+/// The payload that a packet may carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Payload {
-    /// A part of a message: how much depends on [`Place`] and on the queue pair's MTU.
+    /// A part of a message: its length depends on [`Place`] and on the queue pair's MTU.
     Message,
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Exactly so many bytes.
+    /// Exactly this many bytes.
     Exactly(usize),
 }
 
-/// A row of the table: an operation, its name, kind, place, headers (but for those that belong to the service) and
+/// A row of the table: operation, name, kind, position, headers (except those of the service) and
 /// payload.
 struct Row(
     Operation,
@@ -176,7 +176,6 @@ struct Row(
     Payload,
 );
 
-/// The table of operations, in the order of their codes.
 #[rustfmt::skip]
 const TABLE: [Row; 26] = {
     use Header::{Aeth, AtomicAckEth, AtomicEth, Feth, Ieth, Immediate, Reth};
@@ -215,7 +214,7 @@ const TABLE: [Row; 26] = {
 };
 
 impl Operation {
-    /// Every operation, in the order of the codes.
+    /// Iterates over all operations, in the order of their codes.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.0)
     }
@@ -233,22 +232,22 @@ impl Operation {
         &TABLE[self.index()]
     }
 
-    /// What it does.
+    /// Returns its kind.
     pub const fn kind(self) -> Kind {
         self.row().2
     }
 
-    /// Where it stands in its message.
+    /// Returns its position in the message.
     pub const fn place(self) -> Place {
         self.row().3
     }
 
-    /// What it carries.
+    /// Returns its payload.
     pub const fn payload(self) -> Payload {
         self.row().5
     }
 
-    /// Whether a requester sends it, rather than a responder.
+    /// Returns whether a requester sends it, rather than a responder.
     pub const fn is_request(self) -> bool {
         matches!(
             self.kind(),
@@ -256,7 +255,6 @@ impl Operation {
         )
     }
 
-    /// Whether the service has it.
     const fn is_of(self, service: Service) -> bool {
         match service {
             Service::Rc | Service::Xrc => !matches!(self, Self::CongestionNotification),
@@ -281,7 +279,7 @@ impl Opcode {
         operation: Operation::CongestionNotification,
     };
 
-    /// The opcode, if the service has the operation.
+    /// Returns the opcode, if the service has the operation.
     pub const fn new(service: Service, operation: Operation) -> Option<Self> {
         if operation.is_of(service) {
             Some(Self { service, operation })
@@ -290,8 +288,8 @@ impl Opcode {
         }
     }
 
-    /// The opcode with this code; nothing for reserved ones, manufacturers' and those of reliable datagrams, which
-    /// nobody implements.
+    /// Returns the opcode with this code; `None` for reserved and vendor-specific ones and those of
+    /// reliable datagrams, which are not implemented.
     pub fn from_code(code: u8) -> Option<Self> {
         let service = match code & 0xe0 {
             0x00 => Service::Rc,
@@ -310,29 +308,29 @@ impl Opcode {
         Self::new(service, TABLE[usize::from(index)].0)
     }
 
-    /// As the BTH carries it.
+    /// Returns the code in the BTH.
     pub const fn code(self) -> u8 {
         self.service as u8 | self.operation as u8
     }
 
-    /// The service.
+    /// Returns the service.
     pub const fn service(self) -> Service {
         self.service
     }
 
-    /// The operation.
+    /// Returns the operation.
     pub const fn operation(self) -> Operation {
         self.operation
     }
 
-    /// Every opcode there is.
+    /// Iterates over all valid opcodes.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..=u8::MAX).filter_map(Self::from_code)
     }
 
-    /// The headers between the BTH and the payload, in their order.
+    /// Iterates over the headers between BTH and payload, in wire order.
     pub fn headers(self) -> impl Iterator<Item = Header> + Clone {
-        // What belongs to the service stands before what belongs to the operation. Responses have no XRCETH: they go
+        // Headers of the service precede those of the operation. Responses have no XRCETH: they go
         // to a queue pair, not to a shared receive queue.
         let of_service = match self.service {
             Service::Xrc if self.operation.is_request() => Some(Header::Xrceth),

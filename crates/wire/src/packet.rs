@@ -1,5 +1,5 @@
-//! A packet from its BTH to its last pad byte: headers by opcode, then payload. The ICRC is not part of it, because
-//! it also covers what is outside.
+//! A packet from its BTH to its last pad byte: headers by opcode, then payload. The ICRC is not
+//! included, because it also covers the IP and UDP headers.
 
 use crate::aeth::Aeth;
 use crate::atomic::{AtomicAckEth, AtomicEth};
@@ -13,10 +13,10 @@ use crate::opcode::{Header, Payload};
 use crate::reth::Reth;
 use crate::xrceth::Xrceth;
 
-/// The most bytes that headers take: BTH, XRCETH and AtomicETH.
+/// Maximum length of headers in bytes: BTH, XRCETH and AtomicETH.
 pub const MOST_HEADERS: usize = bth::LENGTH + 4 + 28;
 
-/// The extension headers that a packet has. Which ones it must have follows from its opcode.
+/// Extension headers of a packet. The opcode determines the required ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[allow(missing_docs)] // The names are the specification's.
 pub struct Extensions {
@@ -45,7 +45,7 @@ impl Extensions {
         ieth: None,
     };
 
-    /// Which of them are there, in the order of the wire.
+    /// Iterates over the present headers, in wire order.
     fn present(&self) -> impl Iterator<Item = Header> + use<> {
         [
             self.xrceth.map(|_| Header::Xrceth),
@@ -78,7 +78,8 @@ impl Extensions {
     }
 
     fn emit(&self, writer: &mut Writer<'_>) {
-        // In the order of the wire, whatever the opcode: `check` has made sure that these are its headers.
+        // Wire order is the same for all opcodes; `check` has verified that these are the opcode's
+        // headers.
         if let Some(header) = &self.xrceth {
             header.emit(writer);
         }
@@ -114,23 +115,24 @@ impl Extensions {
 pub struct Headers {
     /// The base transport header.
     pub bth: Bth,
-    /// What follows it.
+    /// The headers after it.
     pub extensions: Extensions,
 }
 
 impl Headers {
-    /// Bytes up to the payload.
+    /// Returns the length of all headers in bytes.
     pub fn length(&self) -> usize {
         bth::LENGTH + self.bth.opcode.headers().map(Header::length).sum::<usize>()
     }
 
-    /// Bytes of a packet with these headers and so much payload, up to the last pad byte.
+    /// Returns the length of a packet with these headers and `payload` bytes of payload, including
+    /// padding.
     pub fn packet_length(&self, payload: usize) -> usize {
         self.length() + payload + PadCount::of(payload).bytes()
     }
 
-    /// Writes headers and pad bytes around a payload of `payload` bytes, and answers where the payload belongs. So
-    /// data is read from its place straight into the packet.
+    /// Writes headers and pad bytes around a payload of `payload` bytes, and returns the slice for
+    /// the payload. The caller copies data directly from memory into the packet.
     ///
     /// # Errors
     ///
@@ -151,14 +153,14 @@ impl Headers {
         Ok(&mut buffer[start..end])
     }
 
-    /// Whether headers and payload are those of the opcode.
     fn check(&self, payload: usize) -> Result<(), EmitError> {
         let opcode = self.bth.opcode;
         let mut present = self.extensions.present();
         for header in opcode.headers() {
             match present.next() {
                 Some(found) if found == header => {}
-                // The next one there belongs to a later place, or to none: either this one is missing or that is extra.
+                // The present header belongs to a later position or does not belong to the opcode:
+                // one is missing or one is extra.
                 Some(found) if !opcode.headers().any(|of_opcode| of_opcode == found) => {
                     return Err(EmitError::Extra {
                         opcode,
@@ -196,12 +198,13 @@ pub struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// Reads a packet from its BTH to its last pad byte.
     ///
-    /// Lengths are checked as far as a packet can be judged alone. That FIRST and MIDDLE fill the MTU is for the
-    /// responder to see, who answers with a NAK rather than with silence.
+    /// Checks lengths as far as a single packet allows. The responder checks that FIRST and MIDDLE
+    /// fill the MTU, because it must answer a violation with a NAK rather than silently drop the
+    /// packet.
     ///
     /// # Errors
     ///
-    /// The bytes are no packet; they are to be dropped silently.
+    /// The bytes are not a valid packet; the caller drops them silently.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(bytes);
         let (bth, pad) = Bth::parse(&mut reader)?;
@@ -251,16 +254,16 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes from the BTH to the last pad byte.
+    /// Returns the length in bytes, including padding.
     pub fn length(&self) -> usize {
         self.headers.packet_length(self.payload.len())
     }
 
-    /// Writes the packet to the front of `buffer` and answers its length.
+    /// Writes the packet to the front of `buffer` and returns its length.
     ///
     /// # Errors
     ///
-    /// As [`Headers::emit_around`].
+    /// As for [`Headers::emit_around`].
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         self.headers
             .emit_around(self.payload.len(), buffer)?

@@ -4,54 +4,56 @@ use core::fmt;
 
 /// A packet sequence number.
 ///
-/// Two of them are ordered only relative to each other: one precedes the other if it is less than half the number
-/// space behind it. So there is no `Ord`.
+/// Order is only relative: one number precedes another if it is less than half the number space
+/// behind it. So there is no `Ord`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Psn(u32);
 
 impl Psn {
-    /// How many there are.
+    /// The number of PSNs.
     pub const SPACE: u32 = 1 << 24;
-    /// The most packets that may be outstanding: half the space, so that new and duplicate can be told apart.
+    /// The maximum number of outstanding packets: half the space, so that new packets and
+    /// duplicates can be distinguished.
     pub const WINDOW: u32 = 1 << 23;
 
-    /// The low 24 bits of `value`.
+    /// Returns the low 24 bits of `value`.
     pub const fn new(value: u32) -> Self {
         Self(value & (Self::SPACE - 1))
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn value(self) -> u32 {
         self.0
     }
 
-    /// The number after it.
+    /// Returns the next number.
     pub const fn next(self) -> Self {
         self.plus(1)
     }
 
-    /// The number before it.
+    /// Returns the previous number.
     pub const fn previous(self) -> Self {
         Self::new(self.0.wrapping_sub(1))
     }
 
-    /// The number `packets` later.
+    /// Returns the number `packets` later.
     pub const fn plus(self, packets: u32) -> Self {
         Self::new(self.0.wrapping_add(packets))
     }
 
-    /// How many packets later than `other` this is; negative if it is earlier. Within ±2^23.
+    /// Returns the signed distance from `other` in packets; negative if this is earlier. Within
+    /// ±2^23.
     pub const fn since(self, other: Self) -> i32 {
-        // Shifted to the top, the sign of 24 bits is that of 32.
+        // Shifted to the top, bit 23 becomes the sign bit.
         (self.0.wrapping_sub(other.0) << 8) as i32 >> 8
     }
 
-    /// How many packets it takes from `other` on, always forwards, to come to this: less than [`Self::SPACE`].
+    /// Returns the forward distance from `other` in packets: less than [`Self::SPACE`].
     pub const fn ahead_of(self, other: Self) -> u32 {
         Self::new(self.0.wrapping_sub(other.0)).0
     }
 
-    /// Whether this is earlier than `other`.
+    /// Returns whether this is earlier than `other`.
     pub const fn precedes(self, other: Self) -> bool {
         self.since(other) < 0
     }

@@ -1,20 +1,21 @@
-//! RDMA extended transport header (specification 9.3.3): virtual address 64, R_Key 32, DMA length 32.
+//! RDMA extended transport header (specification 9.3.3): virtual address 64 bits, R_Key 32, DMA
+//! length 32.
 
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::RKey;
 
-/// Bytes of a RETH.
+/// Length of a RETH in bytes.
 pub const LENGTH: usize = 16;
 /// Bits that are ignored on receipt.
 pub const RESERVED: [u8; LENGTH] = [0; LENGTH];
 
-/// Where in the responder's memory a request works.
+/// The responder's memory that a request accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reth {
-    /// The first byte.
+    /// The address of the first byte.
     pub address: u64,
-    /// The right to it.
+    /// The remote key.
     pub key: RKey,
     /// Bytes of the whole message; at most 2^31.
     pub length: u32,

@@ -1,7 +1,8 @@
-//! A RoCEv2 packet with its envelope (annex A17): IP header, UDP header, packet, ICRC.
+//! A RoCEv2 packet with its encapsulation (annex A17): IP header, UDP header, packet, ICRC.
 //!
-//! Who sends through a UDP socket lets the kernel write the envelope, and only needs [`seal`] and [`open`], which make
-//! and check the ICRC over what the kernel writes. Who has whole frames (captures, raw sockets) uses [`Frame`].
+//! A program with a UDP socket lets the kernel write IP and UDP headers and needs only [`seal`] and
+//! [`open`], which make and check the ICRC over those headers. A program with whole frames
+//! (captures, raw sockets) uses [`Frame`].
 
 use crate::cursor::{Reader, Writer};
 use crate::error::{EmitError, Error};
@@ -11,7 +12,7 @@ use crate::ip::{self, DONT_FRAGMENT, Ipv4, Ipv6};
 use crate::packet::Packet;
 use crate::udp::{self, Udp};
 
-/// What an IPv4 header says beside lengths and checksum.
+/// IPv4 header fields except for lengths and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // As in `Ipv4`.
 pub struct V4 {
@@ -23,7 +24,7 @@ pub struct V4 {
     pub destination: [u8; 4],
 }
 
-/// What an IPv6 header says beside its length.
+/// IPv6 header fields except for the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // As in `Ipv6`.
 pub struct V6 {
@@ -42,20 +43,19 @@ pub enum Network {
     V6(V6),
 }
 
-/// The envelope of a packet but for what follows from its length.
+/// The encapsulation of a packet without its length fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Route {
     /// The network layer.
     pub network: Network,
     /// Source port.
     pub source_port: u16,
-    /// Destination port, [`udp::PORT`] among strangers.
+    /// Destination port: [`udp::PORT`], unless the peers agree on another.
     pub destination_port: u16,
     /// The UDP checksum; 0 for none, as rxe and adapters send it.
     pub udp_checksum: u16,
 }
 
-/// The two length fields.
 pub(crate) struct Lengths {
     pub(crate) network: u16,
     pub(crate) udp: u16,
@@ -92,7 +92,7 @@ impl V6 {
 }
 
 impl Route {
-    /// Bytes before the BTH.
+    /// Returns the number of bytes before the BTH.
     pub fn headers_length(&self) -> usize {
         udp::LENGTH
             + match self.network {
@@ -101,7 +101,7 @@ impl Route {
             }
     }
 
-    /// The way back: as an answer takes it, from the same port.
+    /// Returns the route of an answer, from the same source port.
     pub fn reversed(&self) -> Route {
         let network = match self.network {
             Network::V4(network) => Network::V4(V4 {
@@ -118,7 +118,7 @@ impl Route {
         Route { network, ..*self }
     }
 
-    /// The length fields for so many bytes after the UDP header.
+    /// Returns the length fields for `data` bytes after the UDP header.
     pub(crate) fn lengths(&self, data: usize) -> Lengths {
         let udp = udp::LENGTH + data;
         let network = match self.network {
@@ -140,12 +140,12 @@ impl Route {
         }
     }
 
-    /// Writes the headers of `data` bytes that a UDP socket sends or has received to the front of `buffer`, and answers
-    /// how long they are: where the data belongs.
+    /// Writes the IP and UDP headers for `data` bytes to the front of `buffer`, and returns their
+    /// length, which is the offset of the data.
     ///
     /// # Errors
     ///
-    /// The buffer is too short, or IP cannot say the length.
+    /// The buffer is too short, or the length exceeds that of an IP packet.
     pub fn emit(&self, data: usize, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let start = self.headers_length();
         let most = usize::from(u16::MAX);
@@ -172,8 +172,9 @@ impl Route {
     }
 }
 
-/// Writes the UDP checksum (RFC 768, RFC 8200 8.1) into a frame, from its IP header to its ICRC, as a kernel does that
-/// sends it. The ICRC does not cover it. A frame that is too short to have one stays as it is.
+/// Writes the UDP checksum (RFC 768, RFC 8200 8.1) into a frame from IP header to ICRC, as the
+/// sending kernel does. The ICRC does not cover it. A frame too short for a checksum stays
+/// unchanged.
 pub fn fill_checksum(frame: &mut [u8]) {
     let (addresses, start) = match frame.first() {
         Some(first) if first >> 4 == 6 => (8..ip::V6_LENGTH, ip::V6_LENGTH),
@@ -189,7 +190,7 @@ pub fn fill_checksum(frame: &mut [u8]) {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    // 0 would say that there is none.
+    // 0 would mean no checksum.
     let checksum = match !(sum as u16) {
         0 => u16::MAX,
         checksum => checksum,
@@ -197,7 +198,7 @@ pub fn fill_checksum(frame: &mut [u8]) {
     frame[field].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// The sum of the 16-bit words, the last one filled up with a zero byte.
+/// Returns the sum of the 16-bit words, the last one padded with a zero byte.
 fn words(bytes: &[u8]) -> u64 {
     let (pairs, last) = bytes.as_chunks::<2>();
     let pairs: u64 = pairs
@@ -207,12 +208,12 @@ fn words(bytes: &[u8]) -> u64 {
     pairs + last.first().map_or(0, |byte| u64::from(*byte) << 8)
 }
 
-/// Writes the ICRC behind a packet of `length` bytes (BTH to last pad byte) at the front of `buffer`, and answers the
-/// length of both: what is handed to a UDP socket.
+/// Appends the ICRC to a packet of `length` bytes (BTH to last pad byte) at the front of `buffer`,
+/// and returns the length of both: the payload of a UDP datagram.
 ///
 /// # Errors
 ///
-/// The buffer has no room for it, or IP cannot say the length.
+/// The buffer is too short, or the length exceeds that of an IP packet.
 pub fn seal(route: &Route, length: usize, buffer: &mut [u8]) -> Result<usize, EmitError> {
     let sealed = length + icrc::LENGTH;
     let most = usize::from(u16::MAX);
@@ -235,16 +236,16 @@ pub fn seal(route: &Route, length: usize, buffer: &mut [u8]) -> Result<usize, Em
     Ok(sealed)
 }
 
-/// How a packet's ICRC was found right.
+/// How the ICRC of a packet was verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Checked {
-    /// With the route as it was given: all 32 bits.
+    /// With the given route: all 32 bits.
     Exactly,
-    /// With another IPv4 identification, this one: 16 bits.
+    /// With this other IPv4 identification: 16 bits.
     WithIdentification(u16),
 }
 
-/// Checks the ICRC at the end of what a UDP socket received, and answers the packet without it.
+/// Checks the ICRC at the end of a received UDP datagram, and returns the packet without it.
 ///
 /// # Errors
 ///
@@ -269,21 +270,22 @@ pub fn open<'a>(route: &Route, data: &'a [u8]) -> Result<(&'a [u8], Checked), Er
     }
 }
 
-/// A packet and its envelope, from the IP header to the ICRC.
+/// A packet and its encapsulation, from the IP header to the ICRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Frame<'a> {
-    /// The envelope.
+    /// The encapsulation.
     pub route: Route,
     /// The packet.
     pub packet: Packet<'a>,
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame, IPv4 or IPv6 as its first bits say. The ICRC must match exactly: the identification is known.
+    /// Reads a frame, IPv4 or IPv6 by its version field. The ICRC must match exactly: the
+    /// identification is known.
     ///
     /// # Errors
     ///
-    /// The bytes are no RoCEv2 packet, or a damaged one.
+    /// The bytes are not a valid RoCEv2 packet, or it is damaged.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(bytes);
         let network = match bytes.first() {
@@ -317,16 +319,17 @@ impl<'a> Frame<'a> {
         Ok(Self { route, packet })
     }
 
-    /// Bytes of the whole.
+    /// Returns the length of the frame in bytes.
     pub fn length(&self) -> usize {
         self.route.headers_length() + self.packet.length() + icrc::LENGTH
     }
 
-    /// Writes the frame to the front of `buffer` and answers its length.
+    /// Writes the frame to the front of `buffer` and returns its length.
     ///
     /// # Errors
     ///
-    /// The buffer is too short, the packet's headers do not fit its opcode, or IP cannot say its length.
+    /// The buffer is too short, the packet's headers do not fit its opcode, or its length exceeds
+    /// that of an IP packet.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let start = self.route.headers_length();
         let needed = self.length();

@@ -1,61 +1,64 @@
-//! Timers that packets and queue pairs carry as five bits.
+//! Five-bit timer codes of packets and queue pairs.
 
-/// Microseconds in units of 10, in the order of the codes: the table "Encoding for RNR NAK Timer Field" (9.7.5.2.8).
+/// RNR wait times in units of 10 microseconds, by code: the table "Encoding for RNR NAK Timer
+/// Field" (9.7.5.2.8).
 const RNR_TENS_OF_MICROSECONDS: [u32; 32] = [
     65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024,
     1_536, 2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
 ];
 
-/// How long a requester waits after a receiver was not ready.
+/// The wait time of a requester after a receiver was not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RnrTimer(u8);
 
 impl RnrTimer {
-    /// The timer with this code, 0 to 31.
+    /// Returns the timer with this code, 0 to 31.
     pub const fn from_code(code: u8) -> Option<Self> {
         if code < 32 { Some(Self(code)) } else { None }
     }
 
-    /// The low five bits of a syndrome.
+    /// Returns the timer in the low five bits of a syndrome.
     pub(crate) const fn from_low_bits(bits: u8) -> Self {
         Self(bits & 0x1f)
     }
 
-    /// Its code. Code 0 is the longest wait, not the shortest.
+    /// Returns the code. Code 0 is the longest wait, not the shortest.
     pub const fn code(self) -> u8 {
         self.0
     }
 
-    /// The least time to wait, in nanoseconds.
+    /// Returns the minimum wait in nanoseconds.
     pub const fn nanoseconds(self) -> u64 {
         RNR_TENS_OF_MICROSECONDS[self.0 as usize] as u64 * 10_000
     }
 }
 
-/// How long a requester waits for an acknowledgement before it sends again (9.7.6.1.3, local ACK timeout).
+/// The time a requester waits for an acknowledgement before it retransmits (9.7.6.1.3, local ACK
+/// timeout).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AckTimeout(u8);
 
 impl AckTimeout {
-    /// No timeout: what is lost stays lost.
+    /// No timeout: a lost packet is never retransmitted.
     pub const INFINITE: Self = Self(0);
 
-    /// The timeout with this code, 0 to 31.
+    /// Returns the timeout with this code, 0 to 31.
     pub const fn from_code(code: u8) -> Option<Self> {
         if code < 32 { Some(Self(code)) } else { None }
     }
 
-    /// The high five bits of a byte, where connection management has them.
+    /// Returns the timeout in the high five bits of a byte, as in connection management.
     pub(crate) const fn from_high_bits(bits: u8) -> Self {
         Self(bits >> 3)
     }
 
-    /// Its code.
+    /// Returns the code.
     pub const fn code(self) -> u8 {
         self.0
     }
 
-    /// 4.096 us x 2^code in nanoseconds; nothing if infinite. An adapter may take up to four times as long.
+    /// Returns 4.096 us x 2^code in nanoseconds; `None` if infinite. An adapter may wait up to four
+    /// times as long.
     pub const fn nanoseconds(self) -> Option<u64> {
         if self.0 == 0 {
             None

@@ -1,10 +1,10 @@
-//! The UDP header (RFC 768), and what RoCEv2 does with it (annex A17).
+//! The UDP header (RFC 768) and its use in RoCEv2 (annex A17).
 
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::Qpn;
 
-/// Bytes of a UDP header.
+/// Length of a UDP header in bytes.
 pub const LENGTH: usize = 8;
 
 /// The destination port of every RoCEv2 packet.
@@ -13,13 +13,13 @@ pub const PORT: u16 = 4791;
 /// A UDP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Udp {
-    /// Entropy for switches, by connection; nobody checks it.
+    /// Entropy for switches, per connection; receivers do not check it.
     pub source: u16,
     /// [`PORT`].
     pub destination: u16,
     /// Bytes of header and data.
     pub length: u16,
-    /// 0 for none. The ICRC does not cover it.
+    /// 0 for no checksum. The ICRC does not cover it.
     pub checksum: u16,
 }
 
@@ -41,8 +41,8 @@ impl Udp {
     }
 }
 
-/// The source port of a connection, in the dynamic range, as Linux derives it (`rdma_flow_label_to_udp_sport` over
-/// `rdma_calc_flow_label`): the same for both directions.
+/// Returns the source port of a connection, in the dynamic range, derived like in Linux
+/// (`rdma_flow_label_to_udp_sport` over `rdma_calc_flow_label`): the same for both directions.
 pub fn source_port(local: Qpn, remote: Qpn) -> u16 {
     let product = u64::from(local.value()) * u64::from(remote.value());
     let folded = product ^ product >> 20;

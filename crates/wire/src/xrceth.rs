@@ -1,15 +1,16 @@
-//! XRC extended transport header (annex A14): reserved 8, shared receive queue 24. Directly after the BTH of requests.
+//! XRC extended transport header (annex A14): reserved 8 bits, shared receive queue 24. Directly
+//! behind the BTH of requests.
 
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::SrqNumber;
 
-/// Bytes of an XRCETH.
+/// Length of an XRCETH in bytes.
 pub const LENGTH: usize = 4;
 /// Bits that are ignored on receipt.
 pub const RESERVED: [u8; LENGTH] = [0xff, 0, 0, 0];
 
-/// Which shared receive queue the request is for.
+/// The shared receive queue of an XRC request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Xrceth {
     /// The shared receive queue.

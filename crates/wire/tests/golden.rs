@@ -1,5 +1,5 @@
-//! Packets that others made: Linux 6.1 rxe and a ConnectX-4 Lx. Each must be read as what it was, and written again
-//! byte for byte, ICRC included.
+//! Packets captured from other implementations: Linux 6.1 rxe and a ConnectX-4 Lx. Each must parse
+//! to its known fields and be written again byte for byte, including the ICRC.
 
 use verbena_wire::aeth::{Aeth, Credits, Syndrome};
 use verbena_wire::atomic::AtomicEth;
@@ -47,7 +47,8 @@ fn each_is_written_again_byte_for_byte() {
     }
 }
 
-/// With the checksum written in, the ones' complement sum over pseudo-header and datagram is all ones.
+/// With the checksum filled in, the ones' complement sum over pseudo-header and datagram is all
+/// ones.
 #[test]
 fn the_udp_checksum_is_that_of_the_rfc_and_the_icrc_stays() {
     for text in ALL {
@@ -76,7 +77,8 @@ fn every_flipped_bit_is_noticed() {
         for bit in 0..golden.len() * 8 {
             let mut flipped = golden.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // Not covered, but for IPv4's own checksum: the UDP checksum, and the congestion bits of the BTH.
+            // The ICRC does not cover the UDP checksum and the congestion bits of the BTH. (IPv4's
+            // checksum covers the IPv4 header.)
             let uncovered = (26..28).contains(&(bit / 8)) || bit / 8 == 32;
             let parsed = Frame::parse(&flipped);
             assert_eq!(parsed.is_ok(), uncovered, "bit {bit}: {parsed:?}");
@@ -174,7 +176,7 @@ fn congestion_notification() {
     assert_eq!(packet.payload, [0; 16]);
 }
 
-/// What a UDP socket sees: everything but the identification.
+/// A UDP socket receives everything but the identification.
 #[test]
 fn a_socket_finds_the_identification() {
     for text in ALL {

@@ -1,12 +1,14 @@
-//! How all processes of a job agree, above all on whether a point failed.
+//! Agreement of all processes of a job, above all on whether a point failed.
 //!
-//! Every exchange of a benchmark is a *ballot*: data, or "my point failed", or "I was interrupted". The exchange pairs
-//! ballots in the order in which each process casts them. A process that fails casts one failing ballot and leaves the
-//! point; the others meet that ballot at whatever exchange they come to next, and leave the point too. So each failure
-//! costs every process exactly one round, and the next point starts in step.
+//! Every exchange of a benchmark is a *ballot*: data, "point failed", or "interrupted". The
+//! exchange matches ballots in the order in which each process casts them. A process that fails
+//! casts one failing ballot and leaves the point; the others receive it at their next exchange, and
+//! leave the point too. So each failure costs every process exactly one round, and the next point
+//! starts in step.
 //!
-//! A process that hangs casts nothing: its ballot comes back empty once the exchange gave it up. What the others measured
-//! of the point is kept ([`agree_present`]); the launch ends there, for every later point would wait for it again.
+//! A process that hangs casts no ballot: the exchange returns an empty one after its timeout. The
+//! others' measurements of the point are kept ([`agree_present`]); the launch ends there, because
+//! every later point would wait for that process again.
 
 use crate::context::{Context, Record};
 use std::future::Future;
@@ -18,19 +20,20 @@ const FAILED: u8 = 1;
 const UNSUPPORTED: u8 = 2;
 const INTERRUPTED: u8 = 3;
 
-/// Why a benchmark's point, or all of it, ended.
+/// Why a benchmark's point, or the whole run, ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stop {
     /// This process failed; the others do not know yet.
     Mine(Error),
-    /// The point failed, and everybody knows.
+    /// The point failed, and all processes know.
     Known {
-        /// Why, with the rank that said so.
+        /// The reason, with the rank that reported it.
         reason: String,
-        /// Whether the fabric simply has no such thing.
+        /// Whether the fabric does not support the operation.
         unsupported: bool,
     },
-    /// The run is over: interrupted, a peer lost, the exchange gone, the others gone on.
+    /// The run ends: interrupted, a peer lost, the exchange closed, or the other processes have
+    /// continued.
     Run(Error),
 }
 
@@ -43,10 +46,15 @@ impl From<Error> for Stop {
     }
 }
 
-/// Result inside a point.
+/// The result inside a point.
 pub type Outcome<T> = Result<T, Stop>;
 
-/// Casts `data` and gives everybody's, or the failure that somebody cast. The absence of a process ends the run.
+/// Casts `data` and returns the data of all processes.
+///
+/// # Errors
+///
+/// [`Stop::Known`] if a process cast a failure, [`Stop::Run`] if a process is missing or the run
+/// ends.
 pub async fn agree<F: Fabric>(context: &Context<'_, F>, data: &[u8]) -> Outcome<Vec<Vec<u8>>> {
     let parts = agree_present(context, data).await?;
     let all: Option<Vec<Vec<u8>>> = parts.iter().cloned().collect();
@@ -56,7 +64,11 @@ pub async fn agree<F: Fabric>(context: &Context<'_, F>, data: &[u8]) -> Outcome<
     })
 }
 
-/// As [`agree`], with `None` for a process that hangs.
+/// Like [`agree`], with `None` for a process that hangs.
+///
+/// # Errors
+///
+/// [`Stop::Known`] if a process cast a failure, [`Stop::Run`] if the run ends.
 pub async fn agree_present<F: Fabric>(
     context: &Context<'_, F>,
     data: &[u8],
@@ -106,7 +118,7 @@ async fn cast<F: Fabric>(context: &Context<'_, F>, ballot: &[u8]) -> Outcome<Vec
     Ok(ballots)
 }
 
-/// Numbers for a ballot.
+/// Encodes numbers for a ballot.
 pub fn pack(numbers: &[f64]) -> Vec<u8> {
     numbers
         .iter()
@@ -114,7 +126,7 @@ pub fn pack(numbers: &[f64]) -> Vec<u8> {
         .collect()
 }
 
-/// Numbers from a ballot; an odd tail is dropped.
+/// Decodes numbers from a ballot; an incomplete tail is dropped.
 pub fn unpack(bytes: &[u8]) -> Vec<f64> {
     bytes
         .as_chunks()
@@ -124,8 +136,11 @@ pub fn unpack(bytes: &[u8]) -> Vec<f64> {
         .collect()
 }
 
-/// Runs a point. When it fails in any process, process 0 emits a failure and all go on with `Ok(None)`; only the end of
-/// the run is an error.
+/// Runs a point. If it fails in any process, process 0 emits a failure and all return `Ok(None)`.
+///
+/// # Errors
+///
+/// The run ends.
 pub async fn attempt<F: Fabric, T>(
     context: &Context<'_, F>,
     parameters: &Parameters,
@@ -135,7 +150,7 @@ pub async fn attempt<F: Fabric, T>(
         context.emit(failure(context, parameters, reason, true));
         return Ok(None);
     }
-    // An interruption noticed by one process ends the point for all.
+    // An interruption detected by one process ends the point for all.
     let outcome = match point.await {
         Ok(_) if context.fabric.stopping() => Err(Stop::Mine(Error::Interrupted)),
         Ok(value) => agree(context, &[]).await.map(|_| value),
@@ -169,9 +184,10 @@ pub async fn attempt<F: Fabric, T>(
     }
 }
 
-/// Why a point is none of those that the user wants: most benchmarks go over one transport, whatever is asked for.
+/// Returns the reason if the user has excluded the point's transport: most benchmarks use one
+/// transport only.
 fn not_asked_for<F: Fabric>(context: &Context<'_, F>, parameters: &Parameters) -> Option<String> {
-    // Footprints are told under other words as well, which nobody can ask for.
+    // Footprints have other names as well, which cannot be selected.
     const TRANSPORTS: [&str; 4] = ["rc", "uc", "ud", "xrc"];
     let Some(Value::Word(transport)) = parameters.get("transport") else {
         return None;

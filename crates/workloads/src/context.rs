@@ -1,4 +1,5 @@
-//! What a benchmark is given: the fabric, what the user asked for, how long it may take, where results go.
+//! The context of a benchmark: the fabric, the user's options, time budgets, and the sink of
+//! results.
 
 use crate::disturbance::Rest;
 use std::time::Duration;
@@ -7,28 +8,28 @@ use verbena_measure::pace::Paces;
 use verbena_measure::result::{Conduct, Failure, Finding, Metric, PairResult, Parameters, Point};
 use verbena_measure::warning::Warning;
 
-/// A result, as it arises.
+/// A result record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
     /// A measured point.
     Point(Box<Point>),
     /// A point that could not be measured.
     Failure(Failure),
-    /// Something found by analysis.
+    /// A finding of the analysis.
     Finding(Finding),
 }
 
 /// How several pairs run (rule 11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Pairs run on after a common start.
+    /// Independently after a common start.
     Free,
-    /// A barrier before each exchange.
+    /// With a barrier before each exchange.
     Lockstep,
 }
 
 impl Mode {
-    /// The word in files.
+    /// Returns the mode's name in files.
     pub fn word(self) -> &'static str {
         match self {
             Mode::Free => "free",
@@ -37,39 +38,40 @@ impl Mode {
     }
 }
 
-/// How long a point may take.
+/// The time budget of a point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// Warm-up doubles until it took so long.
+    /// Warm-up doubles until it takes this long.
     pub warmup: Duration,
-    /// Length of a block of counted operations.
+    /// Duration of a block of counted operations.
     pub block: Duration,
-    /// Blocks at most; sampling stops earlier when the median is known well enough.
+    /// Maximum number of blocks; sampling stops earlier when the median is known well enough.
     pub blocks: u32,
-    /// Relative half-width of the median's interval to reach.
+    /// Target for the relative half-width of the median's interval.
     pub target: f64,
-    /// Operations a block at most.
+    /// Maximum number of operations per block.
     pub most: u64,
-    /// Single operations that the tail of a time should be known from, by this launch.
+    /// Single operations in this launch for the tail of a time.
     pub tail: u64,
-    /// The longest that may take.
+    /// Maximum duration for the tail.
     pub tail_time: Duration,
-    /// The same of rates.
+    /// The budget of rates.
     pub rates: RateBudget,
-    /// Whether sweeps are coarse.
+    /// Resolution of sweeps.
     pub sweep: Sweep,
 }
 
-/// How long a point that is a rate may take.
+/// The time budget of a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateBudget {
-    /// Length of a block of messages.
+    /// Duration of a block of messages.
     pub block: Duration,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: usize,
-    /// Messages a block at least; where nothing varies, enough that filling the adapter's pipeline does not count.
+    /// Minimum number of messages per block; where results do not vary, enough to make filling the
+    /// adapter's pipeline negligible.
     pub least: u64,
-    /// Messages a block at most.
+    /// Maximum number of messages per block.
     pub most: u64,
 }
 
@@ -84,10 +86,10 @@ impl RateBudget {
     }
 }
 
-/// Single operations of which ten lie beyond the 99.9th percentile (rule 6).
+/// Single operations such that ten exceed the 99.9th percentile (rule 6).
 const TAIL: u64 = 10_000;
 
-/// How fine sweeps are.
+/// The resolution of sweeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sweep {
     /// A few points.
@@ -97,13 +99,13 @@ pub enum Sweep {
 }
 
 impl Budget {
-    /// The same where so many launches are pooled to know a tail.
+    /// Returns the budget for `launches` launches whose samples are pooled for the tail.
     pub fn shared_by(self, launches: u32) -> Budget {
         let tail = self.tail.div_ceil(u64::from(launches.max(1)));
         Budget { tail, ..self }
     }
 
-    /// For `--quick`.
+    /// Returns the budget of `--quick`.
     pub fn quick() -> Budget {
         Budget {
             warmup: Duration::from_millis(4),
@@ -118,7 +120,7 @@ impl Budget {
         }
     }
 
-    /// For a full evaluation.
+    /// Returns the budget of a full evaluation.
     pub fn full() -> Budget {
         Budget {
             warmup: Duration::from_millis(8),
@@ -133,7 +135,7 @@ impl Budget {
         }
     }
 
-    /// For virtual time, where nothing varies but by contention.
+    /// Returns the budget for virtual time, where only contention causes variation.
     pub fn virtual_time() -> Budget {
         Budget {
             warmup: Duration::from_micros(5),
@@ -154,7 +156,7 @@ impl Budget {
     }
 }
 
-/// What the user asked for; `None` leaves it to the benchmark.
+/// The user's options; `None` selects the benchmark's default.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Options {
     /// Message sizes.
@@ -163,30 +165,32 @@ pub struct Options {
     pub pairs: Option<Vec<usize>>,
     /// How pairs run.
     pub mode: Option<Mode>,
-    /// Transports by word.
+    /// Names of transports.
     pub transports: Option<Vec<String>>,
     /// Largest message posted inline.
     pub inline: Option<u32>,
-    /// Messages for which a stream asks for one completion.
+    /// Messages of a stream per signalled completion.
     pub signal_every: Option<u64>,
     /// Seed of patterns and orders.
     pub seed: u64,
-    /// Cache line from core to core on this host in nanoseconds, where measured: the floor of latencies through memory.
+    /// Time of a cache line between cores of this host in nanoseconds, where measured: the lower
+    /// bound of latencies through memory.
     pub floor_latency: Option<f64>,
-    /// Memory copies by one core of this host, as (bytes, bytes a second) by size, where measured: the bound of bandwidths
-    /// through memory.
+    /// Memory copies by one core of this host, as (bytes, bytes per second) by size, where
+    /// measured: the bound of bandwidths through memory.
     pub copies: Vec<(usize, f64)>,
-    /// The same over buffers in turn that the caches do not hold, in bytes a second.
+    /// The same over buffers used in turn that exceed the caches, in bytes per second.
     pub copies_in_turn: Option<f64>,
-    /// What [`verbena_measure::pace`] computes takes so long on undisturbed processors of this host; where that was not
-    /// measured, nobody looks whether something shares them.
+    /// Duration of [`verbena_measure::pace`]'s computation on undisturbed processors of this host.
+    /// Without it, processors are not watched for disturbance.
     pub paces: Paces,
     /// Cores of the node, where processes are real; `None` in virtual time.
     pub cores: Option<usize>,
 }
 
 impl Options {
-    /// The fastest copy of so many bytes or more: a stream of larger messages fits no nearer cache.
+    /// Returns the fastest copy of this many bytes or more: a stream of larger messages fits no
+    /// nearer cache.
     pub fn copy_bandwidth(&self, size: usize) -> Option<f64> {
         let from = self.copies.iter().position(|(bytes, _)| *bytes >= size);
         let from = from.or(self.copies.len().checked_sub(1))?;
@@ -195,46 +199,47 @@ impl Options {
     }
 }
 
-/// What a benchmark works with.
+/// The context of a benchmark.
 pub struct Context<'a, F: Fabric> {
     /// The adapter and the job.
     pub fabric: &'a F,
     /// The benchmark's name.
     pub benchmark: &'static str,
-    /// The launch, from 0.
+    /// The launch's number, from 0.
     pub launch: u32,
-    /// What the user asked for.
+    /// The user's options.
     pub options: &'a Options,
-    /// How long a point may take.
+    /// The time budget.
     pub budget: Budget,
-    /// How long it waited for processors at rest.
+    /// Time spent waiting for undisturbed processors.
     pub rest: &'a Rest,
-    /// Takes results; called in process 0 only.
+    /// The sink of results; called in process 0 only.
     pub sink: &'a dyn Fn(Record),
 }
 
 impl<F: Fabric> Context<'_, F> {
-    /// This process.
+    /// Returns this process's rank.
     pub fn rank(&self) -> usize {
         self.fabric.group().rank()
     }
 
-    /// Processes of the job.
+    /// Returns the number of processes of the job.
     pub fn size(&self) -> usize {
         self.fabric.group().size()
     }
 
-    /// All ranks.
+    /// Returns all ranks.
     pub fn everybody(&self) -> Vec<usize> {
         (0..self.size()).collect()
     }
 
-    /// Pairs of ranks: across the first two nodes where there are two, else neighbours.
+    /// Returns pairs of ranks: across the first two nodes if there are two, else neighbours.
     pub fn pairing(&self) -> Vec<[usize; 2]> {
         self.fabric.group().pairing()
     }
 
-    /// Whether pairs are on one node, so that what bounds memory bounds them; across nodes there is a network in between.
+    /// Returns whether pairs are on one node, where bounds of memory apply; across nodes there is a
+    /// network in between.
     pub fn is_through_memory(&self) -> bool {
         let group = self.fabric.group();
         let pairs = self.pairing();
@@ -242,7 +247,7 @@ impl<F: Fabric> Context<'_, F> {
         pairs.first().is_none_or(together)
     }
 
-    /// The sizes to sweep: the user's, else the coarse or fine list, up to `largest`.
+    /// Returns the sizes to sweep: the user's, or the coarse or fine list, up to `largest`.
     pub fn sizes(&self, largest: usize) -> Vec<usize> {
         let limit = usize::try_from(self.fabric.capabilities().max_message).unwrap_or(usize::MAX);
         let all: Vec<usize> = match (&self.options.sizes, self.budget.sweep) {
@@ -255,7 +260,7 @@ impl<F: Fabric> Context<'_, F> {
             .collect()
     }
 
-    /// Either list by how fine sweeps are.
+    /// Returns one of the lists, by the resolution of sweeps.
     pub fn choose<T: Clone>(&self, coarse: &[T], fine: &[T]) -> Vec<T> {
         match self.budget.sweep {
             Sweep::Coarse => coarse.to_vec(),
@@ -263,13 +268,13 @@ impl<F: Fabric> Context<'_, F> {
         }
     }
 
-    /// The largest message that goes inline: as the user says, else `usual`, as far as the fabric can.
+    /// Returns the maximum inline message: the user's, or `usual`, limited by the fabric.
     pub fn inline_most(&self, usual: u32) -> u32 {
         let wanted = self.options.inline.unwrap_or(usual);
         wanted.min(self.fabric.capabilities().max_inline)
     }
 
-    /// Whether the user wants this transport.
+    /// Returns whether the user has selected this transport.
     pub fn wants(&self, transport: &str) -> bool {
         let wanted = self.options.transports.as_ref();
         wanted.is_none_or(|list| list.iter().any(|word| word == transport))
@@ -282,7 +287,7 @@ impl<F: Fabric> Context<'_, F> {
         }
     }
 
-    /// Emits a point; warnings that hold for every point of this job are added.
+    /// Emits a point and adds warnings that apply to every point of this job.
     pub fn point(
         &self,
         parameters: &Parameters,
@@ -298,7 +303,7 @@ impl<F: Fabric> Context<'_, F> {
                 cores,
             });
         }
-        // A model repeats itself: pairs that differ are not samples that vary.
+        // Models are deterministic: differences between pairs are not variance of samples.
         if self.fabric.capabilities().kind == FabricKind::Model {
             warnings.retain(|warning| !matches!(warning, Warning::Unconverged { .. }));
         }
@@ -313,13 +318,13 @@ impl<F: Fabric> Context<'_, F> {
         })));
     }
 
-    /// Nanoseconds of ticks.
+    /// Converts ticks to nanoseconds.
     pub fn nanos(&self, ticks: u64) -> f64 {
         self.fabric.clock().nanos(ticks)
     }
 }
 
-/// Parameters from pairs of names and values.
+/// Returns parameters from pairs of names and values.
 #[macro_export]
 macro_rules! parameters {
     ($($name:literal => $value:expr),* $(,)?) => {

@@ -1,10 +1,11 @@
-//! Whether the processors were all ours, and where they usually are (rule 5). A block begins when they are, as far as one can wait
-//! for it. Nothing that was measured is removed: what an adapter's own threads take, and what a neighbour takes, look the
-//! same from here, and the first belongs to the figure. It is said beside it.
+//! Detects other load on the processors and unusual placement (rule 5). A block begins when the
+//! processors are undisturbed, as far as waiting for that is possible. No measurement is removed:
+//! an adapter's threads and a neighbour's load look alike here, and the former belong to the
+//! result. The result states the disturbance.
 //!
-//! Processors of a virtual machine are threads of its host, which may share a core with a neighbour's, or with each
-//! other, and move: on a machine of 2 processors a cache line took 17, 51 or 208 ns from one to the other, and a message 195,
-//! 200 or 390, for a second or a minute each.
+//! Processors of a virtual machine are threads of its host, which may share a core with a
+//! neighbour's or with each other, and move: on a machine of 2 processors a cache line took 17, 51
+//! or 208 ns between them, and a message 195, 200 or 390, for a second or a minute each.
 
 use crate::agreement::{Outcome, agree_present, pack, unpack};
 use crate::context::Context;
@@ -15,17 +16,18 @@ use verbena_fabric::{Fabric, Group, Result};
 use verbena_measure::pace;
 use verbena_measure::warning::Warning;
 
-/// When more of the looks than this found a slower processor, the point says so.
+/// Fraction of checks that found a slow processor above which the point has a warning.
 const OFTEN: f64 = 0.5;
-/// A cache line that takes more than so many times what it usually takes, or less than that part of it, goes another way.
+/// Factor by which a cache line's time deviates from the usual if its path is unusual.
 const ELSEWHERE: f64 = 1.5;
-/// Between two looks of those who wait. Computing, for idle processors are woken, slowed and moved.
+/// Interval between checks while waiting, spent computing, because idle processors are woken,
+/// slowed and moved.
 const PAUSE: Duration = Duration::from_millis(1);
-/// A benchmark waits so long in all, and this part of its time.
+/// Maximum waiting time of a benchmark: this plus a share of its duration so far.
 const LEAST_WAIT: Duration = Duration::from_millis(100);
 const WAITING_SHARE: f64 = 0.05;
 
-/// What a benchmark has waited for rest so far.
+/// The waiting time of a benchmark so far.
 #[derive(Debug)]
 pub struct Rest {
     begun: Instant,
@@ -47,20 +49,21 @@ impl Rest {
     }
 }
 
-/// Looks, between blocks, whether this processor runs at its full speed.
+/// Checks, between blocks, whether this processor runs at full speed.
 pub struct Watch<'a, F> {
     fabric: &'a F,
-    /// Ticks from which on it does not; `None` where nobody knows what full speed is, as in virtual time.
+    /// Minimum duration of a slow computation in ticks; `None` if full speed is unknown, as in
+    /// virtual time.
     limit: Option<f64>,
-    /// What a cache line usually takes between two processors.
+    /// Usual time of a cache line between two processors.
     usual: Option<f64>,
-    /// Whether it took longer or shorter when the block began.
+    /// Whether the cache line's time was unusual at the beginning of the block.
     elsewhere: bool,
-    /// What was seen.
+    /// Results of the checks.
     pub seen: Looks,
 }
 
-/// Looks, and how many of them found the processor slower.
+/// Number of checks, and of those that found a slow processor.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Looks {
     pub all: f64,
@@ -68,8 +71,8 @@ pub struct Looks {
 }
 
 impl<'a, F: Fabric> Watch<'a, F> {
-    /// For points with so many processes at work. More than there are processors disturb each other always; then nobody
-    /// looks.
+    /// Returns a watch for points with this many active processes. If they exceed the processors
+    /// they always disturb each other, so no checks are made.
     pub fn new(context: &Context<'a, F>, processes: usize) -> Watch<'a, F> {
         let nanos_per_tick = context.fabric.clock().nanos_per_tick;
         let crowded = context.options.cores.is_some_and(|cores| processes > cores);
@@ -84,7 +87,7 @@ impl<'a, F: Fabric> Watch<'a, F> {
         }
     }
 
-    /// One look.
+    /// Makes a check.
     pub fn look(&mut self) {
         if let Some(limit) = self.limit {
             let slow = pace::slower_than(limit, || self.fabric.now().0);
@@ -92,8 +95,9 @@ impl<'a, F: Fabric> Watch<'a, F> {
         }
     }
 
-    /// Waits, with all processes of the job, until the processors of `members` are at rest, or until the benchmark has waited
-    /// long enough. `false` when a process hangs: then nothing more can be measured together.
+    /// Waits, with all processes of the job, until the processors of `members` are undisturbed, or
+    /// until the waiting time is used up. Returns `false` if a process hangs: then no further joint
+    /// measurement is possible.
     pub async fn rest(
         &mut self,
         context: &Context<'_, F>,
@@ -118,22 +122,22 @@ impl<'a, F: Fabric> Watch<'a, F> {
                 return Ok(false);
             };
             let disturbed = votes.iter().any(|vote| vote.first() == Some(&1.0));
-            // Everybody as the first one says.
+            // All follow the first process's decision.
             let over = votes.first().and_then(|vote| vote.get(1)) == Some(&1.0);
             if !disturbed || over {
                 return Ok(true);
             }
             let since = Instant::now();
             context.fabric.compute(PAUSE).await;
-            // In virtual time no time passes here.
+            // In virtual time no real time passes here.
             let waited = context.rest.waited.get() + since.elapsed().max(PAUSE);
             context.rest.waited.set(waited);
         }
     }
 
-    /// Whether the two that work are further from each other than usual, or nearer.
+    /// Returns whether the two active processes' distance is unusual.
     async fn is_elsewhere(&self, members: &[usize]) -> Result<bool> {
-        // Also by those who do not know what is usual: it takes both.
+        // Also without a usual value: the measurement needs both processes.
         let now = self.fabric.group().line_time(members).await?;
         let is_unusual = |(now, usual)| now > usual * ELSEWHERE || now < usual / ELSEWHERE;
         Ok(now.zip(self.usual).is_some_and(is_unusual))
@@ -146,7 +150,7 @@ impl Looks {
         self.slow += f64::from(slow);
     }
 
-    /// Of several processes.
+    /// Returns the sum over several processes.
     pub fn together(looks: impl Iterator<Item = Looks>) -> Looks {
         looks.fold(Looks::default(), |sum, one| Looks {
             all: sum.all + one.all,
@@ -154,12 +158,12 @@ impl Looks {
         })
     }
 
-    /// The share that found a processor slower; `None` where nobody looked.
+    /// Returns the fraction that found a slow processor; `None` without checks.
     pub fn share(self) -> Option<f64> {
         (self.all > 0.0).then(|| self.slow / self.all)
     }
 
-    /// What to say of it.
+    /// Returns the warning, if it applies.
     pub fn warning(self) -> Option<Warning> {
         let share = self.share().filter(|share| *share > OFTEN)?;
         Some(Warning::Disturbed { share })

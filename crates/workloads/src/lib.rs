@@ -1,13 +1,14 @@
-//! The benchmarks: what is posted, in which pattern, with which parameters.
+//! The benchmarks: operations, patterns and parameters.
 //!
-//! A benchmark is an `async fn` over the seam ([`verbena_fabric::Fabric`]); it runs unchanged on hardware, on the software
-//! adapter and on a model. Every process of the job runs the same function (SPMD) and looks at its rank; process 0 emits
-//! the results. The [`registry`] is the one table of all benchmarks.
+//! A benchmark is an `async fn` over [`verbena_fabric::Fabric`]; it runs unchanged on hardware, on
+//! the software adapter and on a model. Every process of the job runs the same function (SPMD) and
+//! checks its rank; process 0 emits the results. A benchmark returns an error only if the run ends;
+//! a failed point is a record. The [`registry`] is the table of all benchmarks.
 //!
-//! How a benchmark is made, in the order of its file: what it answers and where it comes from (header), the points
-//! (parameters), wiring ([`wiring`]), a pass that checks the data ([`pattern`]), the step that is timed, the metric with
-//! its definition and bound. Sampling and stopping are common ([`sampling`], [`rates`]), as is the agreement of all
-//! processes on whether a point failed ([`agreement`]).
+//! Structure of a benchmark, in the order of its file: purpose and source (header), the points
+//! (parameters), wiring ([`wiring`]), a pass that checks the data ([`pattern`]), the timed step,
+//! the metric with its definition and bound. Sampling and stopping are common ([`sampling`],
+//! [`rates`]), as is the agreement of all processes on whether a point failed ([`agreement`]).
 #![forbid(unsafe_code)]
 #![allow(async_fn_in_trait, reason = "single-threaded by the seam's contract")]
 
@@ -31,7 +32,7 @@ pub use context::{Budget, Context, Mode, Options, RateBudget, Record, Sweep};
 pub use disturbance::Rest;
 pub use registry::{Benchmark, Group, Processes, find, run};
 
-/// Baselines that a launcher measures by itself, before any job: the bounds beside figures.
+/// Baselines that a launcher measures itself, before any job: the bounds of results.
 pub mod host {
     pub use crate::baseline::cache_line::measure as cache_line;
     pub use crate::baseline::copy::{measure as copy, measure_in_turn as copy_in_turn};

@@ -1,5 +1,5 @@
-//! Running a benchmark on a modelled system: all processes in this thread, in virtual time. The same task gives the same
-//! records, to the bit.
+//! Runs a benchmark on a modelled system: all processes in this thread, in virtual time. The same
+//! task gives identical records, to the bit.
 
 use crate::context::{Budget, Context, Options, Record};
 use crate::disturbance::Rest;
@@ -14,7 +14,7 @@ use verbena_fabric::{Error, Fabric, Result};
 use verbena_measure::result::Point;
 use verbena_model::audit::Audit;
 
-/// Processes of a pattern, unless asked otherwise.
+/// Default number of processes of a pattern.
 const PATTERN: usize = 4;
 
 /// A benchmark to run on a machine.
@@ -22,31 +22,31 @@ const PATTERN: usize = 4;
 pub struct Modelled {
     /// The machine.
     pub machine: Machine,
-    /// How finely messages are followed.
+    /// The level of detail of messages.
     pub fidelity: Fidelity,
     /// The benchmark.
     pub benchmark: &'static Benchmark,
-    /// What the user asked for.
+    /// The user's options.
     pub options: Options,
-    /// How long a point may take, in virtual time.
+    /// The time budget, in virtual time.
     pub budget: Budget,
     /// Processes of a pattern.
     pub processes: Option<usize>,
-    /// The user's wish to stop.
+    /// Set when the user wants to stop.
     pub stop: Arc<AtomicBool>,
 }
 
-/// What a benchmark on a model gave.
+/// The results of a benchmark on a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {
-    /// What process 0 emitted.
+    /// Records of process 0.
     pub records: Vec<Record>,
-    /// How much virtual time went by.
+    /// Elapsed virtual time.
     pub span: Duration,
 }
 
 impl Modelled {
-    /// A benchmark as it comes, at packet fidelity.
+    /// Returns a benchmark with default options, at packet fidelity.
     pub fn new(machine: impl Into<Machine>, benchmark: &'static Benchmark) -> Modelled {
         Modelled {
             machine: machine.into(),
@@ -59,8 +59,9 @@ impl Modelled {
         }
     }
 
-    /// Its processes and where they are: two benchmark processes on two nodes, pairs across two nodes with a core for
-    /// each, patterns dealt out over the machine's nodes in turn; all on one host where there is but one.
+    /// Returns its processes and their nodes: two benchmark processes on two nodes, pairs across
+    /// two nodes with a core for each, patterns distributed over the machine's nodes in turn; all
+    /// on one host if there is only one.
     pub fn job(&self) -> Job {
         let (size, nodes) = match self.benchmark.processes {
             Processes::One => (1, 1),
@@ -82,8 +83,8 @@ impl Modelled {
         }
     }
 
-    /// The same, if it is one that the machine's model knows: of the software adapter's there is nothing about processes that take
-    /// turns on a processor.
+    /// Returns the job if the machine's model supports it: the software adapter's model does not
+    /// cover processes that share a processor.
     fn known_job(&self) -> Result<Job> {
         let (job, cores) = (self.job(), self.machine.cores());
         if self.machine.system().is_none() && job.nodes.len() > cores {
@@ -96,7 +97,7 @@ impl Modelled {
         Ok(job)
     }
 
-    /// Pairs that have a core for each of their processes.
+    /// Returns the number of pairs with a core for each process.
     fn pairs(&self) -> usize {
         match self.machine.nodes() {
             1 => self.machine.cores() / 2,
@@ -104,7 +105,11 @@ impl Modelled {
         }
     }
 
-    /// Runs it and gives for each point what happened during the operation timed last.
+    /// Runs it and returns, for each point, the trace of the operation timed last.
+    ///
+    /// # Errors
+    ///
+    /// The model does not support the job, or the run ends early.
     pub fn trace(&self) -> Result<Vec<(Point, Traced)>> {
         let traced = Rc::new(RefCell::new(Vec::new()));
         let (sink, options) = (traced.clone(), self.options.clone());
@@ -132,11 +137,19 @@ impl Modelled {
     }
 
     /// Runs it.
+    ///
+    /// # Errors
+    ///
+    /// The model does not support the job, or the run ends early.
     pub fn run(&self) -> Result<Ran> {
         self.audited().map(|(ran, _)| ran)
     }
 
-    /// Runs it and gives an account of what the system carried.
+    /// Runs it and returns the records with an audit of the system's traffic.
+    ///
+    /// # Errors
+    ///
+    /// The model does not support the job, or the run ends early.
     pub fn audited(&self) -> Result<(Ran, Audit)> {
         let records = Rc::new(RefCell::new(Vec::new()));
         let (sink, options) = (records.clone(), self.options.clone());

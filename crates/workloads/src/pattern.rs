@@ -1,28 +1,38 @@
-//! Data that can be recognised: written before a pass that is not timed, verified after it (rule 18).
+//! Recognizable data: written before an untimed pass, verified after it (rule 18).
 
 use crate::agreement::{Outcome, agree};
 use crate::context::Context;
 use crate::wiring::{Kind, Wired};
 use verbena_fabric::*;
 
-/// Bytes of a message that are verified: all of it up to here, beyond it the first and last half of this.
+/// Verified bytes of a message: all up to this size; of larger ones, the first and last half of
+/// this.
 const VERIFIED: usize = 1 << 20;
-/// Header space in front of a datagram.
+/// Header space before a datagram, in bytes.
 pub const DATAGRAM_HEADER: usize = 40;
 
-/// The byte at `index` of the pattern of `seed`; neighbouring seeds and shifted data differ.
+/// Returns the byte at `index` of the pattern of `seed`; neighbouring seeds and shifted data
+/// differ.
 fn byte(seed: u64, index: usize) -> u8 {
     let x = (index as u64).wrapping_add(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     (x.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 56) as u8
 }
 
 /// Fills `length` bytes of a region with the pattern of `seed`.
+///
+/// # Errors
+///
+/// The range exceeds the region.
 pub fn fill<R: Region>(region: &R, offset: usize, length: usize, seed: u64) -> Result<()> {
     let bytes: Vec<u8> = (0..length).map(|i| byte(seed, i)).collect();
     region.write(offset, &bytes)
 }
 
-/// Compares with the pattern of `seed`.
+/// Compares a region's bytes with the pattern of `seed`.
+///
+/// # Errors
+///
+/// A byte differs, or the range exceeds the region.
 pub fn verify<R: Region>(region: &R, offset: usize, length: usize, seed: u64) -> Result<()> {
     let check = |from: usize, count: usize| {
         let mut found = vec![0; count];
@@ -47,7 +57,7 @@ pub fn verify<R: Region>(region: &R, offset: usize, length: usize, seed: u64) ->
     check(length - VERIFIED / 2, VERIFIED / 2)
 }
 
-/// What the checking pass does over a link.
+/// The operation of the checking pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checked {
     Write,
@@ -56,8 +66,9 @@ pub enum Checked {
     Send,
 }
 
-/// Sends pattern data once over `link` in both directions and verifies it: mine lies at 0, the peer's arrives at
-/// `arrival` (with header space in front for datagrams). Every process of the job calls it; those without a link vote.
+/// Sends pattern data once over `link` in both directions and verifies it: this process's data is
+/// at offset 0, the peer's arrives at `arrival` (with header space before datagrams). Every process
+/// of the job calls it; those without a link only vote.
 pub async fn checking_pass<F: Fabric>(
     context: &Context<'_, F>,
     wired: &Wired<F>,
@@ -75,7 +86,7 @@ pub async fn checking_pass<F: Fabric>(
     };
     if let Some(link) = link {
         fill(&wired.region, 0, size, seed(context.rank()))?;
-        // No byte of what is to come.
+        // Differs from the byte that will arrive.
         let last = byte(seed(wired.links[link].peer), size - 1);
         wired.region.store_byte(arrival + header + size - 1, !last);
         if matches!(checked, Checked::Send | Checked::WriteImmediate) {
@@ -112,7 +123,7 @@ pub async fn checking_pass<F: Fabric>(
         if matches!(checked, Checked::Send | Checked::WriteImmediate) {
             wired.receives.done(wired.setup.wait).await?;
         }
-        // Where nobody acknowledges, what is complete has left and may not have arrived.
+        // Without acknowledgement, a completed message has been sent but may not have arrived.
         if wired.setup.kind == Kind::Uc && checked == Checked::Write {
             let last = byte(seed(peer), size - 1);
             wired.region.until_byte(arrival + size - 1, last).await?;

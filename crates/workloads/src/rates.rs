@@ -1,5 +1,5 @@
-//! Sampling of rates: blocks of many messages, timed from the agreed start to the last completion, over the union of all
-//! processes' intervals (rules 8 to 11).
+//! Sampling of rates: blocks of many messages, timed from the agreed start to the last completion,
+//! over the union of all processes' intervals (rules 8 to 11).
 
 use crate::agreement::{Outcome, agree, pack, unpack};
 use crate::context::Context;
@@ -12,28 +12,30 @@ use verbena_measure::result::{Conduct, Metric};
 use verbena_measure::sample::Sample;
 use verbena_measure::warning::Warning;
 
-/// Share of the union interval in which all must be active (rule 10).
+/// Fraction of the union interval in which all must be active (rule 10).
 const LEAST_OVERLAP: f64 = 0.9;
-/// When the overlap is too small, blocks get longer so many times, by this factor.
+/// Factors by which blocks are lengthened while the overlap is too small.
 const LONGER: [u64; 3] = [1, 3, 9];
-/// The same with more processes than cores.
+/// Factors with more processes than cores.
 const CROWDED: [u64; 1] = [16];
 
-/// What rate sampling yields, the same in every process: messages a second.
+/// The result of rate sampling, the same in every process, in messages per second.
 pub struct Rated {
-    /// All processes together, a value a block; `None` when refused, because they were not active together (rule 10).
+    /// Rate of all processes together, one value per block; `None` if refused, because they were
+    /// not active together (rule 10).
     pub together: Option<Sample>,
-    /// By rank, the median over blocks; `None` for those that did not run.
+    /// Median over blocks, by rank; `None` for those that did not run.
     pub by_rank: Vec<Option<f64>>,
-    /// How they were sampled.
+    /// Sampling conditions.
     pub conduct: Conduct,
-    /// What to know about them.
+    /// Warnings.
     pub warnings: Vec<Warning>,
 }
 
 impl Rated {
-    /// The metrics of messages of `bytes`: bandwidth and message rate of all together, unless that is refused, and the median
-    /// process's bandwidth, where there are several or nothing else is known: launches may differ in what they refuse.
+    /// Returns the metrics of messages of `bytes` bytes: bandwidth and message rate of all
+    /// processes together, unless refused, and the median process's bandwidth, if there are several
+    /// or nothing else is known: launches may differ in the refusals.
     pub fn metrics(&self, bytes: usize, bound: Option<Bound>) -> Vec<Metric> {
         let scaled = |sample: &Sample| {
             Sample::new(
@@ -67,7 +69,11 @@ impl Rated {
     }
 }
 
-/// Samples `run`, which is given a number of messages and returns when all are complete.
+/// Samples `run`, which sends the given number of messages and returns when all are complete.
+///
+/// # Errors
+///
+/// `run` fails in any process, no block took any time, or the run ends.
 pub async fn rate<F: Fabric>(
     context: &Context<'_, F>,
     members: &[usize],
@@ -76,7 +82,7 @@ pub async fn rate<F: Fabric>(
 ) -> Outcome<Rated> {
     let warm = warm_up(context, members, role, &mut run).await?;
     let mut last = None;
-    // Processes that take turns on the cores overlap only over many of the scheduler's slices.
+    // Processes that share cores overlap only over many of the scheduler's time slices.
     let crowded = context
         .options
         .cores
@@ -120,7 +126,7 @@ pub async fn rate<F: Fabric>(
 struct Warm {
     messages: u64,
     nanos_per_message: f64,
-    /// Whether the system refused a process a processor of its own.
+    /// Whether the system refused to bind a process to its own processor.
     unbound: bool,
 }
 
@@ -154,7 +160,8 @@ async fn warm_up<F: Fabric>(
         let votes: Vec<Vec<f64>> = votes.iter().map(|vote| unpack(vote)).collect();
         let largest = |of: usize| votes.iter().map(|vote| vote[of]).fold(0.0, f64::max);
         warm.unbound = largest(1) > 0.0;
-        // By the fastest of several turns: one in which the system put a process aside is no warm-up.
+        // The minimum over several repetitions: one in which the process was preempted is no
+        // warm-up.
         warm.nanos_per_message = warm
             .nanos_per_message
             .min(largest(0) / count as f64)
@@ -168,7 +175,7 @@ async fn warm_up<F: Fabric>(
     }
 }
 
-/// What blocks come to.
+/// Evaluation of blocks.
 pub struct Blocks {
     together: Vec<f64>,
     by_rank: Vec<Option<f64>>,
@@ -179,7 +186,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// The rates, unless they are refused, after so many messages that were not counted.
+    /// Returns the rates, unless they are refused, after `warmup` uncounted messages.
     pub fn rated(self, warmup: u64) -> Rated {
         let mut warnings = Vec::new();
         let together = match self.overlap < LEAST_OVERLAP {
@@ -192,7 +199,7 @@ impl Blocks {
             false => Sample::new(self.together),
         };
         warnings.extend(self.looks.warning());
-        // Where clocks could not be compared, nobody knows when the others were at work.
+        // Without comparable clocks the overlap is unknown.
         let is_known = self.start_error.is_finite();
         if !is_known {
             warnings.push(Warning::UnknownStart);
@@ -215,20 +222,20 @@ impl Blocks {
         }
     }
 
-    /// Whether a process took any time.
+    /// Returns whether no process took any time.
     pub fn is_empty(&self) -> bool {
         self.by_rank.iter().all(Option::is_none)
     }
 }
 
-/// A timed process in a block: its rank, first and last instant in nanoseconds since the agreed one.
+/// A timed process in a block: rank, first and last time in nanoseconds since the agreed start.
 pub type Span = (usize, f64, f64);
 
-/// What is run.
+/// The extent of a measurement.
 struct Extent {
-    /// Blocks, each from an agreed start to its last completion.
+    /// Number of blocks, each from an agreed start to its last completion.
     number: usize,
-    /// Messages of a block.
+    /// Messages per block.
     count: u64,
 }
 
@@ -251,7 +258,7 @@ async fn blocks<F: Fabric>(
         let mut error = 0.0;
         if role != Role::Idle {
             watch.look();
-            // The agreed instant is the common origin, also where each node tells it by its own clock.
+            // The agreed time is the common origin, even if each node measures it by its own clock.
             let agreed = context.fabric.group().align(members).await?;
             error = context.fabric.group().start_error().unwrap_or(0.0);
             let start = context.fabric.now();
@@ -285,7 +292,7 @@ async fn blocks<F: Fabric>(
     })
 }
 
-/// What blocks of `count` messages come to, in a job of `size` processes.
+/// Evaluates blocks of `count` messages, in a job of `size` processes.
 pub fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
     let mut together = Vec::new();
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); size];

@@ -1,4 +1,4 @@
-//! The one table of all benchmarks.
+//! The table of all benchmarks.
 
 use crate::context::Context;
 use crate::{bandwidth, baseline, exchange, internals, latency, pairs};
@@ -7,13 +7,13 @@ use verbena_fabric::{Error, Fabric, Result};
 /// Groups, in the order of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
-    /// The floor and the alternative.
+    /// Lower bounds and alternatives.
     Baseline,
     /// Single operations.
     Latency,
-    /// Streams between two.
+    /// Streams between two processes.
     Bandwidth,
-    /// Many pairs at once.
+    /// Concurrent pairs.
     MultiPair,
     /// Caches, queues, memory.
     Internals,
@@ -28,7 +28,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// For people.
+    /// Returns the title for reports.
     pub fn title(self) -> &'static str {
         match self {
             Group::Baseline => "Baselines of the host",
@@ -44,21 +44,21 @@ impl Group {
     }
 }
 
-/// How many processes a benchmark wants.
+/// The number of processes of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processes {
     /// One.
     One,
     /// Two.
     Two,
-    /// Two a pair, as many pairs as asked for.
+    /// Two per pair, for the requested number of pairs.
     Pairs,
     /// Several, at least this many.
     AtLeast(usize),
 }
 
 impl Processes {
-    /// The fewest that make sense.
+    /// Returns the minimum number.
     pub fn least(self) -> usize {
         match self {
             Processes::One => 1,
@@ -75,11 +75,11 @@ pub struct Benchmark {
     pub name: &'static str,
     /// Its group.
     pub group: Group,
-    /// What it answers, in a line.
+    /// The question it answers, in one line.
     pub answers: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub source: &'static str,
-    /// How many processes it wants.
+    /// Its number of processes.
     pub processes: Processes,
     /// The parameter on the x axis of its chart.
     pub axis: &'static str,
@@ -98,6 +98,10 @@ macro_rules! benchmarks {
         }),*];
 
         /// Runs the benchmark that the context names.
+        ///
+        /// # Errors
+        ///
+        /// The name is unknown, the job has too few processes, or the run ends.
         pub async fn run<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
             let benchmark = find(context.benchmark).ok_or_else(|| unknown(context.benchmark))?;
             if context.size() < benchmark.processes.least() {
@@ -198,7 +202,7 @@ benchmarks! {
         "How long does a 2-D halo exchange take?", "connectx_multicore, section 3.4";
 }
 
-/// The benchmark of this name.
+/// Returns the benchmark of this name.
 pub fn find(name: &str) -> Option<&'static Benchmark> {
     ALL.iter().find(|benchmark| benchmark.name == name)
 }

@@ -1,10 +1,10 @@
-//! Queue pairs between processes with all that belongs to them: regions, queues, addresses.
+//! Queue pairs between processes with their regions, queues and addresses.
 
 use crate::agreement::{Outcome, agree};
 use crate::context::Context;
 use verbena_fabric::*;
 
-/// Which transport a link uses, seen from a benchmark: XRC is one word here and two halves below.
+/// The transport of a link, for a benchmark: XRC is one kind here and two queue pairs below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Rc,
@@ -43,26 +43,26 @@ impl Kind {
     }
 }
 
-/// Where receive requests are posted.
+/// The queue that receive requests are posted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Receives {
-    /// To each queue pair.
+    /// Each queue pair.
     Own,
-    /// To a shared receive queue of the process.
+    /// A shared receive queue of the process.
     Shared,
 }
 
-/// What all links of a process have in common.
+/// Common parameters of a process's links.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup {
     pub kind: Kind,
     pub receives: Receives,
     pub depth: u32,
     pub segments: u32,
-    /// Bytes inline that queue pairs are asked for.
+    /// Requested inline size of queue pairs in bytes.
     pub inline: u32,
     pub wait: Wait,
-    /// Bytes of the process's region.
+    /// Size of the process's region in bytes.
     pub region: usize,
     pub location: Location,
 }
@@ -85,7 +85,8 @@ impl Setup {
         }
     }
 
-    /// Asks for inline room if messages of `size` go inline, which they do up to `most`; says how they are posted.
+    /// Requests inline space if messages of `size` are at most `most` bytes; returns how they are
+    /// posted.
     pub fn inline_up_to(mut self, size: usize, most: u32) -> (Setup, Placement) {
         if size as u64 <= u64::from(most) {
             self.inline = size as u32;
@@ -96,16 +97,17 @@ impl Setup {
     }
 }
 
-/// What regions begin at and are made of.
+/// Alignment and granularity of regions in bytes.
 pub const PAGE: usize = 4096;
-/// Messages up to this size go inline unless a benchmark sweeps it; perftest's default for write latency.
+/// Messages up to this size are inline unless a benchmark sweeps it; perftest's default for write
+/// latency.
 pub const INLINE_BY_DEFAULT: u32 = 220;
 
-/// One end of a link.
+/// The local end of a link.
 pub struct LinkEnd<F: Fabric> {
     pub peer: usize,
     pub pair: F::Pair,
-    /// Over XRC, the half that receives.
+    /// Over XRC, the target queue pair.
     _target: Option<F::Pair>,
     remote: Endpoint,
     address: Option<F::Address>,
@@ -126,20 +128,26 @@ impl<F: Fabric> LinkEnd<F> {
     }
 }
 
-/// A process's links and what they share.
+/// A process's links and their shared objects.
 pub struct Wired<F: Fabric> {
     pub links: Vec<LinkEnd<F>>,
     pub shared: Option<F::SharedReceive>,
     pub region: F::Region,
-    /// Everybody's region by rank.
+    /// All processes' regions by rank.
     pub remotes: Vec<RemoteRegion>,
     pub sends: F::Completions,
     pub receives: F::Completions,
     pub setup: Setup,
 }
 
-/// Connects this process to `peers`, in this order; a peer may occur often. All processes of the job call it, also with
-/// no peers. My k-th link to a process meets its k-th link to me.
+/// Connects this process to `peers`, in this order; a peer may occur several times. All processes
+/// of the job call it, even with no peers. The k-th link to a process matches its k-th link to this
+/// one.
+///
+/// # Errors
+///
+/// The fabric does not support the transport or a shared receive queue, the peers' links do not
+/// match, or a verb fails.
 pub async fn wire<F: Fabric>(
     context: &Context<'_, F>,
     peers: &[usize],
@@ -160,7 +168,8 @@ pub async fn wire<F: Fabric>(
         Access::READ_WRITE
     };
     let request = BufferRequest {
-        // Whole pages, as programs have them: an adapter may treat a page that it shares with other data differently.
+        // Whole pages, as in most programs: an adapter may treat a page shared with other data
+        // differently.
         length: setup.region.next_multiple_of(PAGE),
         location: setup.location,
     };
@@ -239,7 +248,7 @@ pub async fn wire<F: Fabric>(
         };
         links.push(link);
     }
-    // Nobody may send before the other side is ready to receive.
+    // A process must not send before its peer is ready to receive.
     agree(context, &[]).await?;
     Ok(Wired {
         links,
@@ -252,7 +261,7 @@ pub async fn wire<F: Fabric>(
     })
 }
 
-/// From what a process told: its `n`-th link towards `rank`.
+/// Returns a process's `n`-th link to `rank`, from its ballot.
 fn nth_towards(told: &[u8], rank: usize, n: usize) -> Result<(Endpoint, Endpoint)> {
     const ENTRY: usize = 4 + 2 * Endpoint::BYTES;
     let found = told[RemoteRegion::BYTES..]
@@ -290,13 +299,13 @@ impl<F: Fabric> Wired<F> {
         self.links[link].pair.post_send(&[request]).await
     }
 
-    /// The bytes `local` (offset, length) of the region.
+    /// Returns the bytes `local` (offset, length) of the region.
     pub fn slice(&self, (offset, length): (usize, usize)) -> Slice<'_, F::Region> {
         Slice::new(&self.region, offset, length)
     }
 
-    /// A request for a link, signalled or not. What is timed prepares it beforehand, as other programs do: putting one
-    /// together costs as much as a third of a small message.
+    /// Returns a request for a link, signalled or not. Timed code prepares it in advance, like
+    /// other programs: building one costs as much as a third of a small message.
     #[inline]
     pub fn request<'a>(
         &'a self,
@@ -307,7 +316,7 @@ impl<F: Fabric> Wired<F> {
         placement: Placement,
     ) -> WorkRequest<'a, F> {
         let destination = match operation {
-            // Only two-sided messages over XRC and UD say who receives.
+            // Two-sided messages over UD, and all messages over XRC, need a destination.
             Operation::Send
             | Operation::SendImmediate { .. }
             | Operation::WriteImmediate { .. } => self.links[link].destination(),
@@ -333,14 +342,14 @@ impl<F: Fabric> Wired<F> {
             id: link as u64,
             local: &slices,
         };
-        // Ping-pongs repost one at a time while the clock runs: that allocates nothing.
+        // Ping-pongs repost one at a time while timed: this path does not allocate.
         if count == 1 {
             return self.post_receive_list(link, &[request]).await;
         }
         self.post_receive_list(link, &vec![request; count]).await
     }
 
-    /// Posts a receive of the bytes `local` whose completion has this identifier.
+    /// Posts a receive of the bytes `local` with this id.
     #[inline]
     pub async fn post_receive(&self, link: usize, id: u64, local: (usize, usize)) -> Result<()> {
         let slices = [Slice::new(&self.region, local.0, local.1)];

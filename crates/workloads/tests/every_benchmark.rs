@@ -1,5 +1,5 @@
-//! Every benchmark runs over the in-process fabric, measures something, validates its data, and leaves no failure that
-//! is not "not supported".
+//! Every benchmark runs over the in-process fabric, measures something, validates its data, and
+//! fails only with "not supported".
 
 use std::cell::RefCell;
 use verbena_fabric::instant::run_job;
@@ -54,7 +54,8 @@ fn small() -> Options {
     }
 }
 
-/// Registration and the memory of connections move no data; the smallest halo has no room for more than its tag.
+/// Registration and the memory of connections move no data; the smallest halo has room only for its
+/// tag.
 fn moves_nothing(point: &Point) -> bool {
     match point.benchmark.as_str() {
         "internals.registration" | "internals.footprint" => true,
@@ -79,7 +80,7 @@ fn every_benchmark_measures_and_validates() {
                 _ => None,
             })
             .collect();
-        // Real connections have no place in virtual time.
+        // Real connections do not run in virtual time.
         let in_real_time = benchmark.name == "baseline.tcp";
         assert!(
             points.is_empty() == in_real_time,
@@ -149,8 +150,8 @@ fn first_point(records: Vec<Record>) -> Box<Point> {
     first.expect("a point")
 }
 
-/// Whatever the processors' state, what is measured is the same: `bandwidth.send` has the adapter's own threads in it, which
-/// look like a neighbour.
+/// Measurements do not depend on the processors' state: `bandwidth.send` includes the adapter's
+/// threads, which look like a neighbour's load.
 #[test]
 fn nothing_is_set_aside_when_something_shares_the_processors() {
     let point = |name, pace: Option<f64>| {
@@ -189,7 +190,8 @@ fn a_processor_that_the_system_refuses_is_said() {
     }
 }
 
-/// An operation in which the process was put aside is no warm-up, and says nothing about how long an operation takes.
+/// An operation in which the process was preempted is no warm-up, and does not show the duration of
+/// an operation.
 #[test]
 fn one_preempted_operation_does_not_end_the_warm_up() {
     let samples = |stall: Option<(u64, u64)>| {
@@ -204,7 +206,7 @@ fn one_preempted_operation_does_not_end_the_warm_up() {
     }
 }
 
-/// Single operations make up every distribution, also where the median is of batches.
+/// Every distribution consists of single operations, even if the median comes from batches.
 #[test]
 fn a_clock_that_costs_much_changes_the_median_only() {
     let dear = Planted {
@@ -337,7 +339,8 @@ fn metric(point: &Point, name: &str) -> f64 {
         .value
 }
 
-/// Buffers in turn need more translations than the planted cache holds; one buffer that is used again does not.
+/// Buffers used in turn need more translations than the simulated cache holds; one reused buffer
+/// does not.
 #[test]
 fn bandwidth_as_used_is_over_buffers_in_turn_and_the_cached_one_says_so() {
     for (name, reader) in [

@@ -1,5 +1,6 @@
-//! Following packets and following whole messages give the same figures within 5 %, on every benchmark that both can run.
-//! Messages here are of up to 32 packets; `verbena-predict` has a test of those that go in trains.
+//! Packet and message fidelity agree within 5 %, on every benchmark that supports both. Messages
+//! here have up to 32 packets; `verbena-predict` tests longer ones, which are sent as packet
+//! trains.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +10,11 @@ use verbena_workloads::modelled::Modelled;
 use verbena_workloads::registry::ALL;
 use verbena_workloads::{Benchmark, Budget, Options, RateBudget, Record};
 
-/// How far the two may be apart.
+/// Maximum relative difference.
 const APART: f64 = 0.05;
 
-/// Benchmarks of messages that fit a packet, whatever the sizes asked for: there the two are the same code.
+/// Benchmarks of messages that fit a packet, regardless of the sizes: both fidelities use the same
+/// code there.
 const SMALL: [&str; 4] = [
     "internals.contexts",
     "internals.translation",
@@ -41,7 +43,7 @@ fn short() -> Budget {
     }
 }
 
-/// The headline of each point, by benchmark and parameters.
+/// Returns the headline of each point, by benchmark and parameters.
 fn figures(
     system: &System,
     benchmark: &'static Benchmark,
@@ -85,7 +87,7 @@ fn check(name: &str) {
                 continue;
             };
             let apart = message / packet - 1.0;
-            // Both may be nothing: memory that connections cost where the adapter has its own.
+            // Both may be zero: host memory per connection, if the adapter has its own memory.
             if apart.abs() > APART && packet != message {
                 wrong.push(format!(
                     "{key}: {packet} by packets, {message} by messages ({:+.1} %)",

@@ -1,5 +1,6 @@
-//! What holds for any machine holds for the models, whatever runs on them: nothing carries more than its rate, no byte is
-//! lost, nothing is reported as done before it is, what waits fits into the buffers that there are.
+//! Invariants of any machine that must hold for the models under every benchmark: nothing exceeds
+//! its rate, no byte is lost, nothing completes before it is done, and queued data fits the
+//! buffers.
 
 use verbena_fabric::model::Fidelity;
 use verbena_measure::result::Point;
@@ -27,7 +28,7 @@ fn points(records: Vec<Record>) -> Vec<Point> {
     points.collect()
 }
 
-/// Systems in which something is narrow: as shipped, a bus of one lane, buffers of a packet or two.
+/// Systems with a bottleneck: as shipped, a bus of one lane, buffers of one or two packets.
 const SYSTEMS: [(&str, &[(&str, f64)]); 5] = [
     ("connectx-ddr", &[("bensley.pcie.lanes", 1.0)]),
     ("connectx-qdr", &[("4x-sdr.buffer", 4.0)]),
@@ -89,7 +90,7 @@ fn patterns_and_streams_keep_to_it_at_message_fidelity() {
     }
 }
 
-/// 10^6 bytes a second that a benchmark's senders together are done with.
+/// Returns the rate of a benchmark's senders together, in 10^6 bytes per second.
 fn rate(system: &System, benchmark: &str, size: usize) -> f64 {
     let options = Options {
         sizes: Some(vec![size]),
@@ -105,7 +106,7 @@ fn rate(system: &System, benchmark: &str, size: usize) -> f64 {
     point.metrics[0].value / 1e6
 }
 
-/// What a slot of the older PCI Express carries to memory: of 2 GB/s, 256 bytes in 280.
+/// Payload rate of an older PCI Express slot in MB/s: of 2 GB/s, 256 of every 280 bytes.
 const SLOT: f64 = 2000.0 * 256.0 / 280.0;
 
 #[test]
@@ -115,7 +116,7 @@ fn not_more_comes_in_than_the_bus_carries() {
     let narrow = system("connectx-ddr", &[("bensley.pcie.lanes", 1.0)]);
     let narrow = rate(&narrow, "patterns.fan-in", 65_536);
     assert!(narrow <= SLOT / 8.0, "{narrow} MB/s through a lane");
-    // It is the bus that holds them up, and not much less than all of it.
+    // The bus is the bottleneck, and is nearly saturated.
     assert!(
         full > 0.85 * SLOT && narrow > 0.85 * SLOT / 8.0,
         "{full}, {narrow}"

@@ -1,5 +1,5 @@
-//! Every benchmark runs on the timing models: it measures something, checks its data, and what a model does not have is
-//! said, not measured. The same twice gives the same, to the bit.
+//! Every benchmark runs on the timing models, measures something and validates its data;
+//! unsupported features are reported, not measured. Repeated runs are identical, to the bit.
 
 use verbena_fabric::model::Machine;
 use verbena_model::profile::{Library, Overrides, System};
@@ -21,7 +21,7 @@ fn small() -> Options {
     }
 }
 
-/// Benchmarks of what a model does not have.
+/// Benchmarks of features that a model does not have.
 const WITHOUT: [&str; 4] = [
     "baseline.cache-line",
     "baseline.memcpy",
@@ -77,8 +77,8 @@ fn every_benchmark_measures_and_validates() {
     }
 }
 
-/// What is between two processes runs on the software adapter's model, checks its data, and gives the same twice; none of its
-/// processors is busy for longer than there was time.
+/// Benchmarks between two processes run on the software adapter's model, validate their data, and
+/// are deterministic; none of its processors is busy for longer than the elapsed time.
 #[test]
 fn the_software_adapters_model_runs_what_two_processes_do() {
     let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
@@ -154,7 +154,8 @@ fn the_same_twice_to_the_bit() {
     assert_eq!(run(), run());
 }
 
-/// Where a core reads memory more slowly than the link is, messages that are read flow so fast and no faster.
+/// If a core reads memory more slowly than the link transfers, messages that are read flow at the
+/// core's rate.
 #[test]
 fn who_reads_what_arrives_takes_time_for_it() {
     let slow = Overrides::none().with("bensley.cpu.copy", 300.0);
@@ -192,7 +193,7 @@ fn who_reads_what_arrives_takes_time_for_it() {
     }
 }
 
-/// What bounds memory does not bound a network.
+/// Bounds of memory do not apply to a network.
 #[test]
 fn between_nodes_a_cache_line_is_no_bound() {
     let system = system("connectx-ddr");

@@ -1,12 +1,11 @@
-//! The keys that posted binds give their windows: each is the window's from the bind's success on, so a bind that fails
-//! leaves the key that was there before it.
+//! Keys of posted binds: a key is the window's from the bind's success on, so a failed bind leaves
+//! the previous key valid.
 
 use super::message::Fact;
 use super::objects::Objects;
 use crate::program::MwId;
 use std::collections::HashMap;
 
-/// A bind that was posted.
 struct Posted {
     window: MwId,
     before: u32,
@@ -18,7 +17,8 @@ struct Posted {
 pub struct Binds(HashMap<u64, Posted>);
 
 impl Objects {
-    /// The next key of a window, whose low byte is the program's (10.6.7.2.5), for a bind that is posted now.
+    /// Returns the next key of a window, whose low byte belongs to the program (10.6.7.2.5), and
+    /// records a bind with it.
     pub fn next_key(&mut self, id: u64, window: MwId) -> u32 {
         let before = self.fact(Fact::MwKey, window.0);
         let key = before & !0xff | before.wrapping_add(1) & 0xff;
@@ -26,7 +26,7 @@ impl Objects {
         key
     }
 
-    /// A bind was posted that gives a window this key.
+    /// Records a posted bind that gives the window this key.
     pub fn posted_bind(&mut self, id: u64, window: MwId, key: u32) {
         let before = self.fact(Fact::MwKey, window.0);
         self.facts.insert((Fact::MwKey, window.0), key.into());
@@ -38,8 +38,8 @@ impl Objects {
         self.binds.0.insert(id, posted);
     }
 
-    /// A request has failed, or was not taken: if it was a bind, its window has the key of before, and so would a bind that
-    /// was posted behind it find it.
+    /// Records a failed or refused request: if it was a bind, restores the window's previous key,
+    /// also for binds posted behind it.
     pub fn take_key_back(&mut self, id: u64) {
         let Some(failed) = self.binds.0.remove(&id) else {
             return;

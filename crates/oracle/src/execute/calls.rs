@@ -1,4 +1,4 @@
-//! The calls of a program, made on the library.
+//! Makes a program's calls on the library.
 
 use super::message::Fact;
 use super::objects::QueuePair;
@@ -12,7 +12,7 @@ use verbena_abi as abi;
 
 const QUEUE_DEPTH: u32 = 128;
 const MOST_SGES: u32 = 4;
-/// Bytes that every queue pair takes inline.
+/// Maximum inline payload of every queue pair, in bytes.
 const INLINE_BYTES: u32 = 64;
 fn errno() -> i32 {
     io::Error::last_os_error()
@@ -20,7 +20,7 @@ fn errno() -> i32 {
         .unwrap_or(libc::EIO)
 }
 
-/// Puts a new object into its table, or says why there is none.
+/// Enters a new object into its table, or returns the errno value if it was not created.
 fn keep<K: std::hash::Hash + Eq, T>(
     table: &mut std::collections::HashMap<K, *mut T>,
     id: K,
@@ -34,15 +34,15 @@ fn keep<K: std::hash::Hash + Eq, T>(
 }
 
 impl Worker<'_> {
-    /// Makes a call; `None` if an object that it needs is not there.
+    /// Makes a call and returns its code; `None` if a required object does not exist.
     pub(super) fn try_call(&mut self, action: &Action) -> Option<i32> {
         let objects = &mut self.objects;
         let library = &objects.library;
-        // SAFETY (of every call below): handles come from the tables, which hold what exists; all
-        // attributes are valid places that outlive the call.
+        // SAFETY (for every call in this function): handles come from the tables, which hold
+        // existing objects; all attributes are valid and outlive the call.
         Some(match action {
             Action::AllocPd { pd } => {
-                // SAFETY: see above.
+                // SAFETY: the context is open.
                 let made = unsafe { (library.alloc_pd)(objects.context) };
                 keep(&mut objects.pds, *pd, made)
             }
@@ -50,12 +50,14 @@ impl Worker<'_> {
                 let handle = *objects.pds.get(pd)?;
                 objects.ahs.retain(|(of, _), address| {
                     if of == pd {
-                        // SAFETY: see above.
+                        // SAFETY: the handles come from the tables, so they exist; all arguments
+                        // outlive the call.
                         unsafe { (library.destroy_ah)(*address) };
                     }
                     of != pd
                 });
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let code = unsafe { (library.dealloc_pd)(handle) };
                 if code == 0 {
                     objects.pds.remove(pd);
@@ -71,7 +73,8 @@ impl Worker<'_> {
             } => {
                 let (pd, address) = (*objects.pds.get(pd)?, objects.address(*at));
                 let bits = access_bits(*access) as i32;
-                // SAFETY: see above; the range is within the arena.
+                // SAFETY: the domain comes from its table, so it exists; the range is within the
+                // arena.
                 let made = unsafe { (library.reg_mr)(pd, address as *mut _, *len as usize, bits) };
                 let code = keep(&mut objects.mrs, *mr, made);
                 self.learn_region(*mr);
@@ -88,7 +91,8 @@ impl Worker<'_> {
                 let address = objects.address(*at);
                 let bits = access_bits(*access) as i32;
                 let all = abi::IBV_REREG_MR_FLAGS_SUPPORTED;
-                // SAFETY: see above; the range is within the arena.
+                // SAFETY: region and domain come from their tables, so they exist; the range is
+                // within the arena.
                 let code = unsafe {
                     (library.rereg_mr)(handle, all, pd, address as *mut _, *len as usize, bits)
                 };
@@ -96,7 +100,8 @@ impl Worker<'_> {
                 code
             }
             Action::DeregMr { mr } => {
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let code = unsafe { (library.dereg_mr)(*objects.mrs.get(mr)?) };
                 if code == 0 {
                     objects.mrs.remove(mr);
@@ -112,7 +117,8 @@ impl Worker<'_> {
                     WindowType::One => abi::IBV_MW_TYPE_1,
                     WindowType::Two => abi::IBV_MW_TYPE_2,
                 };
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let made = unsafe { alloc(pd, kind) };
                 let code = keep(&mut objects.mws, *mw, made);
                 self.learn_window(*mw);
@@ -120,7 +126,8 @@ impl Worker<'_> {
             }
             Action::DeallocMw { mw } => {
                 let dealloc = objects.operations().dealloc_mw?;
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let code = unsafe { dealloc(*objects.mws.get(mw)?) };
                 if code == 0 {
                     objects.mws.remove(mw);
@@ -147,15 +154,17 @@ impl Worker<'_> {
                     },
                 };
                 let (qp, window) = (objects.qps.get(qp)?.handle, *objects.mws.get(mw)?);
-                // SAFETY: see above. The header's inline function refuses other types.
+                // SAFETY: the window comes from its table, so it exists. The header's inline
+                // function refuses other types.
                 if unsafe { (*window).type_ } != abi::IBV_MW_TYPE_1 {
                     return Some(libc::EINVAL);
                 }
                 let bind_mw = objects.operations().bind_mw?;
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let code = unsafe { bind_mw(qp, window, &mut bind) };
                 if code == 0 {
-                    // SAFETY: see above.
+                    // SAFETY: the window comes from its table, so it exists.
                     let key = unsafe { (*window).rkey };
                     self.objects.posted_bind(*id, *mw, key);
                 }
@@ -164,14 +173,16 @@ impl Worker<'_> {
             Action::CreateCq { cq, depth } => {
                 let depth = *depth as i32;
                 let null = std::ptr::null_mut();
-                // SAFETY: see above.
+                // SAFETY: the context is open, the channel is open or null; all arguments outlive
+                // the call.
                 let made = unsafe {
                     (library.create_cq)(objects.context, depth, null, objects.channel, 0)
                 };
                 keep(&mut objects.cqs, *cq, made)
             }
             Action::DestroyCq { cq } => {
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let code = unsafe { (library.destroy_cq)(*objects.cqs.get(cq)?) };
                 if code == 0 {
                     objects.cqs.remove(cq);
@@ -188,7 +199,8 @@ impl Worker<'_> {
                     },
                     ..Default::default()
                 };
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let made = unsafe { (library.create_srq)(*objects.pds.get(pd)?, &mut init) };
                 keep(&mut objects.srqs, *srq, made)
             }
@@ -219,7 +231,8 @@ impl Worker<'_> {
                     Ok(Some(create)) => create,
                     _ => return Some(libc::EOPNOTSUPP),
                 };
-                // SAFETY: see above.
+                // SAFETY: the context is open, handles come from the tables; all arguments outlive
+                // the call.
                 let made = unsafe { create(objects.context, &mut init) };
                 let code = keep(&mut objects.srqs, *srq, made);
                 self.learn_shared_queue(*srq);
@@ -231,11 +244,13 @@ impl Worker<'_> {
                     ..Default::default()
                 };
                 let srq = *objects.srqs.get(srq)?;
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 unsafe { (library.modify_srq)(srq, &mut attributes, abi::IBV_SRQ_LIMIT) }
             }
             Action::DestroySrq { srq } => {
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let code = unsafe { (library.destroy_srq)(*objects.srqs.get(srq)?) };
                 if code == 0 {
                     objects.srqs.remove(srq);
@@ -260,7 +275,7 @@ impl Worker<'_> {
                     fd: std::os::fd::AsRawFd::as_raw_fd(&file),
                     oflags: libc::O_CREAT,
                 };
-                // SAFETY: see above.
+                // SAFETY: the context is open; all arguments outlive the call.
                 let made = unsafe { open(objects.context, &mut init) };
                 keep(&mut objects.xrcds, *xrcd, made)
             }
@@ -269,7 +284,8 @@ impl Worker<'_> {
                     Ok(Some(close)) => close,
                     _ => return Some(libc::EOPNOTSUPP),
                 };
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let code = unsafe { close(*objects.xrcds.get(xrcd)?) };
                 if code == 0 {
                     objects.xrcds.remove(xrcd);
@@ -311,7 +327,8 @@ impl Worker<'_> {
                     sq_sig_all: i32::from(*all_signaled),
                     ..Default::default()
                 };
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let made = unsafe { (library.create_qp)(*objects.pds.get(pd)?, &mut init) };
                 self.keep_qp(*qp, *service, srq.is_some(), made)
             }
@@ -326,12 +343,14 @@ impl Worker<'_> {
                     Ok(Some(create)) => create,
                     _ => return Some(libc::EOPNOTSUPP),
                 };
-                // SAFETY: see above.
+                // SAFETY: the context is open, handles come from the tables; all arguments outlive
+                // the call.
                 let made = unsafe { create(objects.context, &mut init) };
                 self.keep_qp(*qp, Service::XrcReceive, true, made)
             }
             Action::DestroyQp { qp } => {
-                // SAFETY: see above.
+                // SAFETY: the handles come from the tables, so they exist; all arguments outlive
+                // the call.
                 let code = unsafe { (library.destroy_qp)(objects.qps.get(qp)?.handle) };
                 if code == 0 {
                     objects.qps.remove(qp);
@@ -402,10 +421,11 @@ impl Worker<'_> {
                 objects.post_srq_recv(*srq, wrs)
             }
             Action::Fill { at, len, tag } => {
-                // From the end: what a peer goes on writing, from its beginning, is not overwritten.
+                // Backwards: the filling must not overwrite bytes that a peer goes on writing from
+                // the beginning.
                 for index in (0..*len).rev() {
-                    // SAFETY: the place is within the arena; the store is volatile because the
-                    // adapter reads the arena behind the compiler's back.
+                    // SAFETY: the address is within the arena; the store is volatile because the
+                    // adapter reads the arena concurrently.
                     unsafe {
                         let place = self.objects.arena.add((*at + index) as usize);
                         place.write_volatile(pattern(*tag, index));
@@ -445,7 +465,7 @@ impl Worker<'_> {
                 shared,
             },
         );
-        // SAFETY: it was just made.
+        // SAFETY: it was just created.
         let number = unsafe { (*made).qp_num };
         self.objects
             .facts
@@ -488,10 +508,10 @@ impl Worker<'_> {
         }
     }
 
-    /// The child has what the parent had, and what it writes is its own.
+    /// Forks. The child checks that it has the parent's memory, and overwrites its copy.
     fn fork(&mut self) -> i32 {
         let before = self.arena().to_vec();
-        // SAFETY: the child touches only its own memory and ends at once.
+        // SAFETY: the child accesses only its own memory and exits at once.
         match unsafe { libc::fork() } {
             -1 => errno(),
             0 => {
@@ -500,12 +520,12 @@ impl Worker<'_> {
                     // SAFETY: within the arena.
                     unsafe { self.objects.arena.add(index).write_volatile(0xdd) };
                 }
-                // SAFETY: ends the child without running what the parent registered.
+                // SAFETY: exits the child without running the parent's exit handlers.
                 unsafe { libc::_exit(if same { 0 } else { libc::EFAULT }) }
             }
             child => {
                 let mut status = 0;
-                // SAFETY: the child was just made, and the status is a valid place.
+                // SAFETY: the child was just created, and the out-pointer is valid.
                 unsafe { libc::waitpid(child, &mut status, 0) };
                 if libc::WIFEXITED(status) {
                     libc::WEXITSTATUS(status)

@@ -1,5 +1,5 @@
-//! The conductor: runs a program's steps on worker processes and asks the reference about
-//! everything that they see.
+//! The runner: executes a program's steps on worker processes and checks their observations against
+//! the reference.
 
 use super::hosts::Host;
 use super::message::{self, Order};
@@ -17,34 +17,34 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How the conductor runs programs.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// How long what must come may take.
+    /// Timeout for expected completions and events.
     pub patience: Duration,
-    /// Where each program gets a runtime directory of its own.
+    /// Parent of the programs' private runtime directories.
     pub directory: PathBuf,
-    /// Where its processes live, in turn; none of them: on this host, beside each other.
+    /// Hosts of the program's processes, in turn; if empty, all run on this host.
     pub hosts: Vec<Host>,
 }
 
-/// What came of a program.
+/// The result of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The library did what the reference allows.
+    /// The library behaved as the reference allows.
     Agreed,
-    /// It did not, in this step.
+    /// It did not in this step.
     Differs {
         /// The step's position.
         step: usize,
-        /// What was seen and what was allowed.
+        /// The observed and the allowed behaviour.
         words: String,
     },
-    /// The reference cannot follow this much concurrency.
+    /// The program is too concurrent for the reference.
     TooConcurrent,
 }
 
-/// A greater arena is compared only after concurrent steps and at the end.
+/// A larger arena is compared only after concurrent steps and at the end.
 const SMALL_ARENA: u32 = 1 << 16;
 
 enum Trouble {
@@ -52,13 +52,17 @@ enum Trouble {
     TooConcurrent,
 }
 
-/// Time for a completion that need not come and explains memory that has changed.
+/// Time for a completion that is optional and explains changed memory.
 const EXPLANATION: Duration = Duration::from_millis(200);
 
-/// Time for what must not come, at the end of a program.
+/// Time for unexpected observations at the end of a program.
 const AFTERWARDS: Duration = Duration::from_millis(3);
 
 /// Runs a program to its end or to the first difference.
+///
+/// # Errors
+///
+/// The runtime directory cannot be created.
 pub fn run(
     program: &Program,
     conditions: &Conditions,
@@ -117,7 +121,7 @@ struct Worker {
 
 impl Worker {
     fn signal(&self, signal: i32) {
-        // SAFETY: the process is our child and was not waited for.
+        // SAFETY: the process is this process's child and was not waited for.
         unsafe { libc::kill(self.pid, signal) };
     }
 
@@ -125,17 +129,17 @@ impl Worker {
         if self.alive {
             self.signal(libc::SIGKILL);
             let mut status = 0;
-            // SAFETY: our child; the status is a valid place.
+            // SAFETY: it is this process's child; the out-pointer is valid.
             unsafe { libc::waitpid(self.pid, &mut status, 0) };
             self.alive = false;
         }
     }
 
-    /// How a worker that says nothing more has ended, if it has.
+    /// Returns how an unresponsive worker has ended, if it has.
     fn ended(&mut self) -> Option<String> {
         let mut status = 0;
         for _ in 0..20 {
-            // SAFETY: our child; the status is a valid place.
+            // SAFETY: it is this process's child; the out-pointer is valid.
             if unsafe { libc::waitpid(self.pid, &mut status, libc::WNOHANG) } == self.pid {
                 self.alive = false;
                 return Some(match libc::WIFSIGNALED(status) {
@@ -160,10 +164,10 @@ struct Conductor<'a> {
     patience: Duration,
     workers: Vec<Worker>,
     belief: Belief,
-    /// Every fact that was told, in order, and how many each worker knows.
+    /// Every reported fact, in order, and the number that each worker has received.
     facts: Vec<[u64; 3]>,
     known: Vec<usize>,
-    /// What a process calls its queue pairs: those of different hosts may have the same number.
+    /// Queue pairs by process and number: those of different hosts may have the same number.
     numbers: HashMap<(usize, u32), QpId>,
 }
 
@@ -173,7 +177,7 @@ impl<'a> Conductor<'a> {
         conditions: &Conditions,
         place: &Place,
     ) -> Result<Conductor<'a>, String> {
-        // SAFETY: the conductor has one thread.
+        // SAFETY: the runner has one thread.
         unsafe { std::env::set_var("VERBENA_RUNTIME_DIR", &place.0) };
         let workers: Vec<Worker> = (0..program.processes)
             .map(|process| spawn(program, process, conditions, &place.0))
@@ -220,7 +224,7 @@ impl<'a> Conductor<'a> {
         for process in &paused {
             self.workers[*process].signal(libc::SIGSTOP);
         }
-        // Whoever is about to see something looks while it comes.
+        // Workers that expect completions observe them while they arrive.
         let watchers: Vec<usize> = self
             .living()
             .into_iter()
@@ -259,16 +263,16 @@ impl<'a> Conductor<'a> {
         }
         self.quiesce(coverage)?;
         let small = self.program.arena <= SMALL_ARENA;
-        // What may be on its way must be there before the next step ends its right to be.
+        // Messages in flight must arrive before the next step revokes their access.
         if small || step.calls.len() > 1 || self.belief.silent() {
             return self.compare_eventually(coverage);
         }
         Ok(())
     }
 
-    /// Compares memory. What differs may be explained by a completion that is not there yet, because it need not come
-    /// and was not waited for; where requests without a completion may be under way, it is compared again and again until
-    /// it is as it must become.
+    /// Compares memory. An optional completion that has not arrived yet may explain a difference.
+    /// If requests without completion may be under way, compares repeatedly until memory has the
+    /// expected contents.
     fn compare_eventually(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
         let start = Instant::now();
         loop {
@@ -353,7 +357,7 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Waits until some possible world has nothing left that must be seen.
+    /// Waits until a candidate state has no outstanding observation.
     fn quiesce(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
         let end = Instant::now() + self.patience;
         loop {
@@ -463,7 +467,7 @@ impl<'a> Conductor<'a> {
         for worker in &living {
             self.send(*worker, &[Order::Memory as u64])?;
         }
-        // All are read before any is judged, so that no answer is left in a stream.
+        // Read all before judging any, so that no answer stays in a stream.
         let mut arenas = Vec::new();
         for worker in living {
             let mut bytes = vec![0; self.program.arena as usize];
@@ -481,11 +485,11 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Nothing more may come, and nothing may be missing.
+    /// Checks that nothing is missing and nothing unexpected arrives.
     fn finish(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
         std::thread::sleep(AFTERWARDS);
-        // What is seen now may rule out the world that rested; what belongs to the others may be on
-        // its way still.
+        // These observations may rule out the state that was complete; messages of the others may
+        // still be in flight.
         self.quiesce(coverage)?;
         self.belief.settle().map_err(Trouble::Difference)?;
         self.compare_memory()
@@ -509,18 +513,19 @@ fn spawn(
     files: &Path,
 ) -> io::Result<Worker> {
     let (ours, theirs) = UnixStream::pair()?;
-    // SAFETY: the conductor has one thread, so the child may go on as an ordinary program.
+    // SAFETY: the runner has one thread, so the child may continue as an ordinary program.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop(ours);
             close_others(theirs.as_raw_fd());
-            // SAFETY: the worker ends when its conductor does.
+            // SAFETY: plain system call without pointers; the worker is killed when the runner
+            // ends.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             let alive = enter(process, conditions, files)
                 .and_then(|()| worker::live(program, process, theirs, files));
             let status = i32::from(alive.is_err());
-            // SAFETY: ends the child without what the conductor registered for its own end.
+            // SAFETY: exits the child without running the runner's exit handlers.
             unsafe { libc::_exit(status) }
         }
         pid => Ok(Worker {
@@ -531,7 +536,7 @@ fn spawn(
     }
 }
 
-/// Takes a worker to its host.
+/// Moves a worker to its host.
 fn enter(process: u16, conditions: &Conditions, files: &Path) -> io::Result<()> {
     let hosts = &conditions.hosts;
     let Some(index) = usize::from(process).checked_rem(hosts.len()) else {
@@ -542,9 +547,9 @@ fn enter(process: u16, conditions: &Conditions, files: &Path) -> io::Result<()> 
         .inspect_err(|error| eprintln!("p{process} on {:?}: {error}", hosts[index]))
 }
 
-/// The other workers' streams are not this one's.
+/// Closes the other workers' streams.
 fn close_others(own: i32) {
-    // SAFETY: descriptors above the standard ones belong to the conductor's other workers.
+    // SAFETY: descriptors above the standard ones belong to the runner's other workers.
     unsafe {
         if own > 3 {
             libc::close_range(3, own as u32 - 1, 0);

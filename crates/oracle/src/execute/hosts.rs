@@ -1,5 +1,5 @@
-//! Several hosts: a process of a program may live in a network namespace, behind an interface there, and then reaches those
-//! of other hosts by packets.
+//! Multiple hosts: a process of a program may run in a network namespace, behind an interface
+//! there, and then reaches processes of other hosts by packets.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
@@ -9,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where processes live: `INTERFACE`, or `INTERFACE@NAMESPACE` with a namespace's file, as /proc/PID/ns/net is one.
+/// A host: `INTERFACE`, or `INTERFACE@NAMESPACE` with a namespace's file, such as /proc/PID/ns/net.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     interface: String,
@@ -35,11 +35,17 @@ impl FromStr for Host {
 }
 
 impl Host {
-    /// Takes the calling process there, before it loads the library; `runtime` is the host's own directory.
+    /// Moves the calling process to the host, before it loads the library; `runtime` is the host's
+    /// directory.
+    ///
+    /// # Errors
+    ///
+    /// The namespace cannot be entered, or the directory cannot be created.
     pub fn enter(&self, runtime: &Path) -> io::Result<()> {
         if let Some(namespace) = &self.namespace {
             let file = File::open(namespace)?;
-            // SAFETY: the descriptor is open; the call changes nothing but where this thread's sockets are made.
+            // SAFETY: the descriptor is open; the call only changes the namespace of this thread's
+            // new sockets.
             if unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -54,7 +60,7 @@ impl Host {
             ("VERBENA_RUNTIME_DIR", runtime.as_ref()),
         ];
         for (name, value) in settings {
-            // SAFETY: a worker that has not begun has one thread.
+            // SAFETY: a worker has one thread before it starts.
             unsafe { std::env::set_var(name, value) };
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! The libibverbs that the loader finds, as a table of functions: the verbs with nothing around
-//! them, for programs that hand over wrong keys and destroy what is in use.
+//! The libibverbs found by the loader, as a function table: the bare verbs, for programs that pass
+//! wrong keys and destroy objects in use.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
@@ -7,15 +7,20 @@ use verbena_abi as abi;
 
 macro_rules! functions {
     ($($field:ident = $symbol:literal @ $node:literal : $type:ty;)*) => {
-        /// The functions used, each with the type of the official header.
+        /// The functions in use, with the types of the official header.
         #[allow(missing_docs, reason = "the names are C's without their prefix")]
         pub struct Library { $(pub $field: $type,)* }
 
         impl Library {
-            /// Loads the library of this name. The error is the loader's.
+            /// Loads the library of this name.
+            ///
+            /// # Errors
+            ///
+            /// The loader's message, or the missing symbol.
             pub fn open(name: &CStr) -> Result<Library, String> {
-                // SAFETY: the name is a C string; loading runs constructors, which is asked for.
-                // The handle is never closed: providers keep threads in it.
+                // SAFETY: the name is a C string; loading runs the library's constructors, as the
+                // caller requested. The handle is never closed: providers have threads in the
+                // library.
                 let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
                 let handle = NonNull::new(handle).ok_or_else(loader_error)?;
                 Ok(Library { $($field: {
@@ -77,7 +82,7 @@ fn loader_error() -> String {
     if text.is_null() {
         return "unknown reason".to_owned();
     }
-    // SAFETY: not null, see above.
+    // SAFETY: `text` is not null, so it is a C string that lives until this thread's next dl call.
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()

@@ -1,24 +1,23 @@
-//! What conductor and workers tell each other: lists of numbers over a socket pair.
+//! Messages between runner and workers: lists of 64-bit words over a socket pair.
 
 use std::io::{self, Read, Write};
 
-/// More words than this are no message of ours.
 const MOST_WORDS: u64 = 1 << 20;
 
 /// The first word of a message to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Order {
-    /// Make your calls of a step: step, then facts.
+    /// Make the calls of a step: step, then facts.
     Step = 1,
-    /// Tell completions and events.
+    /// Report completions and events.
     Observe = 2,
     /// Send the arena.
     Memory = 3,
 }
 
 impl Order {
-    /// The order with this number.
+    /// Returns the order with this number.
     pub fn from_word(word: u64) -> Option<Order> {
         [Order::Step, Order::Observe, Order::Memory]
             .into_iter()
@@ -26,7 +25,7 @@ impl Order {
     }
 }
 
-/// Numbers that only the library knows, and others need.
+/// Numbers that the library assigns and other processes need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum Fact {
@@ -38,14 +37,14 @@ pub enum Fact {
     MwKey = 3,
     /// An XRC shared receive queue's number.
     SrqNumber = 4,
-    /// The first half of the GID behind which a queue pair is, as a number.
+    /// The first half of a queue pair's GID, as a number.
     GidPrefix = 5,
     /// The second half.
     GidInterface = 6,
 }
 
 impl Fact {
-    /// The fact with this number.
+    /// Returns the fact with this number.
     pub fn from_word(word: u64) -> Option<Fact> {
         let all = [
             Fact::QpNumber,
@@ -60,6 +59,10 @@ impl Fact {
 }
 
 /// Sends a message.
+///
+/// # Errors
+///
+/// Writing fails.
 pub fn send(to: &mut impl Write, words: &[u64]) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(8 + 8 * words.len());
     bytes.extend((words.len() as u64).to_le_bytes());
@@ -70,6 +73,10 @@ pub fn send(to: &mut impl Write, words: &[u64]) -> io::Result<()> {
 }
 
 /// Receives a message.
+///
+/// # Errors
+///
+/// Reading fails, or the message is too long.
 pub fn receive(from: &mut impl Read) -> io::Result<Vec<u64>> {
     let mut word = [0; 8];
     from.read_exact(&mut word)?;

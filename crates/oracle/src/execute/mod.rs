@@ -1,4 +1,5 @@
-//! Running a program on the real library: a conductor, and a process for each of the program's.
+//! Execution of a program on the real library: a runner, and one process per process of the
+//! program.
 
 mod binds;
 mod calls;

@@ -1,4 +1,4 @@
-//! `ibv_modify_qp` with the attributes that each transition asks for.
+//! `ibv_modify_qp` with the required attributes of each transition.
 
 use super::message::Fact;
 use super::objects::PORT;

@@ -1,4 +1,4 @@
-//! A worker's objects: the program's names and the library's handles.
+//! A worker's objects: library handles by the program's identifiers.
 
 use super::binds::Binds;
 use super::library::Library;
@@ -10,20 +10,20 @@ use std::collections::HashMap;
 use std::ptr;
 use verbena_abi as abi;
 
-/// Every process has its arena at the same address, so that an offset names the same bytes
+/// The arena's address is the same in every process, so that an offset denotes the same bytes
 /// everywhere.
 const ARENA_ADDRESS: usize = 0x0150_0000_0000;
-/// A key and a number that nothing has.
+/// An unused key and number.
 pub const NOTHING: u32 = 0x00ff_fff0;
-/// The port of the adapter.
+/// The adapter's port.
 pub const PORT: u8 = 1;
 
-/// Numbers and keys by what they are of.
+/// Numbers and keys by object.
 pub type Facts = HashMap<(Fact, u16), u64>;
 
-/// A queue pair and what the worker must know of it.
+/// A queue pair and its attributes for the worker.
 pub struct QueuePair {
-    /// The library's.
+    /// The library's handle.
     pub handle: *mut abi::ibv_qp,
     /// Its service.
     pub service: Service,
@@ -31,13 +31,13 @@ pub struct QueuePair {
     pub shared: bool,
 }
 
-/// Everything that a worker has made.
+/// All objects of a worker.
 #[allow(missing_docs, reason = "a table of each kind of object")]
 pub struct Objects {
     pub library: Library,
     pub context: *mut abi::ibv_context,
     pub own: Own,
-    /// Where queues announce completions, if the program waits for events.
+    /// The completion channel, if the program waits for events.
     pub channel: *mut abi::ibv_comp_channel,
     pub arena: *mut u8,
     pub arena_len: usize,
@@ -55,10 +55,14 @@ pub struct Objects {
 
 impl Objects {
     /// Opens the first device and maps the arena, filled with the process's pattern.
+    ///
+    /// # Errors
+    ///
+    /// The library, device, port, channel or arena is not available.
     pub fn open(process: u16, arena_len: usize, waits: Waits) -> Result<Objects, String> {
         let library = Library::open(c"libibverbs.so.1")?;
         let mut count = 0;
-        // SAFETY: the count is a valid place.
+        // SAFETY: the out-pointer is valid.
         let list = unsafe { (library.get_device_list)(&mut count) };
         if list.is_null() || count < 1 {
             return Err("there is no device".to_owned());
@@ -72,7 +76,7 @@ impl Objects {
             ));
         }
         let own = Own::of(&library, context)?;
-        // SAFETY: the context is open; its descriptor is read without blocking from here on.
+        // SAFETY: the context is open; its descriptor is only read without blocking from here on.
         unsafe { unblock((*context).async_fd) };
         let channel = match waits {
             Waits::Polling => ptr::null_mut(),
@@ -83,11 +87,11 @@ impl Objects {
             if channel.is_null() {
                 return Err("ibv_create_comp_channel failed".to_owned());
             }
-            // SAFETY: it was just made; it is read without blocking.
+            // SAFETY: it was just created; it is only read without blocking.
             unsafe { unblock((*channel).fd) };
         }
         let arena = map_arena(arena_len)?;
-        // SAFETY: the arena was just mapped with this length and nobody else knows it.
+        // SAFETY: the arena was just mapped with this length, and no other reference exists.
         let bytes = unsafe { std::slice::from_raw_parts_mut(arena, arena_len) };
         for (index, byte) in bytes.iter_mut().enumerate() {
             *byte = pattern(process.into(), index as u32);
@@ -112,19 +116,19 @@ impl Objects {
         })
     }
 
-    /// The address of a place in the arena.
+    /// Returns the address of an offset in the arena.
     pub fn address(&self, at: u32) -> u64 {
         self.arena as u64 + u64::from(at)
     }
 
-    /// A fact, or a number that nothing has.
+    /// Returns a fact, or an unused number if it is unknown.
     pub fn fact(&self, fact: Fact, id: u16) -> u32 {
         self.facts
             .get(&(fact, id))
             .map_or(NOTHING, |value| *value as u32)
     }
 
-    /// A remote key.
+    /// Returns a remote key.
     pub fn remote_key(&self, key: Key) -> u32 {
         match key {
             Key::Mr(mr) => self.fact(Fact::MrKey, mr.0),
@@ -133,7 +137,7 @@ impl Objects {
         }
     }
 
-    /// A local key.
+    /// Returns a local key.
     pub fn local_key(&self, key: Key) -> u32 {
         let Key::Mr(mr) = key else { return NOTHING };
         // SAFETY: a region in the table is registered.
@@ -142,10 +146,14 @@ impl Objects {
             .map_or(NOTHING, |mr| unsafe { (**mr).lkey })
     }
 
-    /// The extended context in front of the plain one.
+    /// Returns the extended context around the plain one.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if the library has none.
     pub fn extended(&self) -> Result<&abi::verbs_context, i32> {
-        // SAFETY: the context is open; a library that has an extended context says so in this
-        // field, and the plain context is then its member.
+        // SAFETY: the context is open; a library with an extended context marks it in this field,
+        // and the plain context is then its member.
         unsafe {
             if (*self.context).abi_compat != abi::VERBS_ABI_IS_EXTENDED {
                 return Err(libc::EOPNOTSUPP);
@@ -155,19 +163,19 @@ impl Objects {
         }
     }
 
-    /// The plain operations.
+    /// Returns the plain operations.
     pub fn operations(&self) -> &abi::ibv_context_ops {
-        // SAFETY: the context is open for as long as the process lives.
+        // SAFETY: the context is open for the process's lifetime.
         unsafe { &(*self.context).ops }
     }
 }
 
-/// Lets reads of a descriptor return at once.
+/// Makes a descriptor non-blocking.
 ///
 /// # Safety
-/// The descriptor is the library's own and open.
+/// The descriptor is owned by the library and open.
 unsafe fn unblock(descriptor: i32) {
-    // SAFETY: as the caller promises; flags are read and written back with one more.
+    // SAFETY: the descriptor is open; the call only adds a flag.
     unsafe {
         let flags = libc::fcntl(descriptor, libc::F_GETFL);
         libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK);
@@ -175,7 +183,7 @@ unsafe fn unblock(descriptor: i32) {
 }
 
 fn map_arena(len: usize) -> Result<*mut u8, String> {
-    // SAFETY: a new mapping at an address that must be free.
+    // SAFETY: a new mapping; MAP_FIXED_NOREPLACE fails if the address is in use.
     let address = unsafe {
         libc::mmap(
             ARENA_ADDRESS as *mut _,

@@ -1,4 +1,5 @@
-//! What a worker sees: completions, events, and messages at the moment at which they are announced.
+//! A worker's observations: completions, events, and message contents at the time of the
+//! completion.
 
 use super::objects::QueuePair;
 use super::worker::Worker;
@@ -8,15 +9,15 @@ use crate::reference::receive::places_of;
 use std::time::{Duration, Instant};
 use verbena_abi as abi;
 
-/// In the first word of an event: it is none, but a fact that was learnt from a completion.
+/// Marks the first word of an event: it is a fact learnt from a completion.
 pub const NEW_FACT: u64 = 1 << 32;
 
-/// Completions taken in one call.
 const BATCH: usize = 16;
 
 impl Worker<'_> {
-    /// New completions and events; if something is expected, looks for a moment. The reply: the number of completions,
-    /// eleven words each, then events of three words each, among which facts are ([`NEW_FACT`]).
+    /// Returns new completions and events, polling for up to `long`. The reply: the number of
+    /// completions, eleven words each, then events of three words each, including facts
+    /// ([`NEW_FACT`]).
     pub(super) fn observe(&mut self, long: Duration) -> Vec<u64> {
         let end = Instant::now() + long;
         loop {
@@ -35,7 +36,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Every queue, or those that have announced something and those that could not have.
+    /// Returns every queue, or with events those that raised one and those that are not armed.
     fn queues_to_poll(&mut self) -> Vec<(CqId, *mut abi::ibv_cq)> {
         let all: Vec<_> = self.objects.cqs.iter().map(|(id, cq)| (*id, *cq)).collect();
         if self.objects.channel.is_null() {
@@ -44,9 +45,9 @@ impl Worker<'_> {
         let (mut which, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
         let library = &self.objects.library;
         let channel = self.objects.channel;
-        // SAFETY: the channel is open and both are valid places.
+        // SAFETY: the channel is open and the out-pointers are valid.
         while unsafe { (library.get_cq_event)(channel, &mut which, &mut context) } == 0 {
-            // SAFETY: the event was got from this queue and is acknowledged once.
+            // SAFETY: the event came from this queue and is acknowledged once.
             unsafe { (library.ack_cq_events)(which, 1) };
             let announced = all.iter().find(|(_, cq)| *cq == which);
             announced.inspect(|(id, _)| {
@@ -74,7 +75,7 @@ impl Worker<'_> {
             return;
         };
         let mut entries = [abi::ibv_wc::default(); BATCH];
-        // SAFETY: the queue exists and there is room for a batch.
+        // SAFETY: the queue exists and `entries` has room for a batch.
         let mut count = unsafe { poll(cq, BATCH as i32, entries.as_mut_ptr()) };
         while count > 0 {
             for entry in entries.iter().take(count.max(0) as usize) {
@@ -105,13 +106,13 @@ impl Worker<'_> {
                     sum.unwrap_or(0),
                 ]);
             }
-            // A queue that announces what comes next must be emptied first.
-            // SAFETY: as above.
+            // An armed queue must be emptied first.
+            // SAFETY: the queue exists and `entries` has room for a batch.
             count = unsafe { poll(cq, BATCH as i32, entries.as_mut_ptr()) };
         }
     }
 
-    /// The sum of what a receive completion announces, as it is at this moment.
+    /// Returns the current checksum of the message of a receive completion.
     fn sum_of_message(&self, entry: &abi::ibv_wc) -> Option<u64> {
         if entry.status != abi::IBV_WC_SUCCESS {
             return None;
@@ -136,14 +137,14 @@ impl Worker<'_> {
             .into_iter()
             .flat_map(|(at, len)| at..at + len)
             .collect::<Vec<_>>();
-        // SAFETY: within the arena; volatile, because it is the adapter that writes there.
+        // SAFETY: within the arena; volatile, because the adapter writes there.
         let byte = |index: u32| unsafe { arena.add(index as usize).read_volatile() };
         Some(sum_of(indices.into_iter().map(byte)))
     }
 
     fn events(&mut self, reply: &mut Vec<u64>) {
         let mut event = abi::ibv_async_event::default();
-        // SAFETY: the context is open and the event a valid place.
+        // SAFETY: the context is open and the event is valid.
         while unsafe { (self.objects.library.get_async_event)(self.objects.context, &mut event) }
             == 0
         {
@@ -152,7 +153,7 @@ impl Worker<'_> {
                 kind,
                 abi::IBV_EVENT_SRQ_ERR | abi::IBV_EVENT_SRQ_LIMIT_REACHED
             );
-            // SAFETY: the member in use follows from the event's type.
+            // SAFETY: the event's type determines the valid member.
             let (subject, id) = unsafe {
                 if shared {
                     let of = |(_, srq): &(&SrqId, &*mut abi::ibv_srq)| **srq == event.element.srq;
@@ -162,7 +163,7 @@ impl Worker<'_> {
                     (0, self.objects.qps.iter().find(of).map(|(id, _)| id.0))
                 }
             };
-            // SAFETY: the event was got and is acknowledged once.
+            // SAFETY: the event was read and is acknowledged once.
             unsafe { (self.objects.library.ack_async_event)(&mut event) };
             reply.extend([kind.into(), subject, id.map_or(u64::MAX, u64::from)]);
         }

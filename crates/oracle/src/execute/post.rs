@@ -1,4 +1,4 @@
-//! Posting: the program's requests as the library's structures.
+//! Converts the program's requests to the library's structures and posts them.
 
 use super::message::Fact;
 use super::objects::{NOTHING, Objects};
@@ -9,7 +9,7 @@ use verbena_abi as abi;
 /// The Q_Key of every datagram queue pair.
 pub const QKEY: u32 = 0x1111_1111;
 
-/// Access rights as the verbs number them.
+/// Returns access rights as bits of the verbs.
 pub fn access_bits(access: Access) -> u32 {
     let bits = [
         (Access::LOCAL_WRITE, abi::IBV_ACCESS_LOCAL_WRITE),
@@ -47,7 +47,7 @@ impl Objects {
         sges.iter().map(entry).collect()
     }
 
-    /// `ibv_post_send`. The code is an errno value.
+    /// `ibv_post_send`. Returns an errno value.
     pub fn post_send(&mut self, id: QpId, wrs: &[SendWr]) -> i32 {
         let mut lists: Vec<Vec<abi::ibv_sge>> = wrs.iter().map(|wr| self.sges(&wr.sges)).collect();
         let mut requests = Vec::with_capacity(wrs.len());
@@ -62,7 +62,7 @@ impl Objects {
         let Some(post) = self.operations().post_send else {
             return libc::EOPNOTSUPP;
         };
-        // SAFETY: the queue pair exists; the list and what it points to live until the call ends.
+        // SAFETY: the queue pair exists; the list and its entries outlive the call.
         let code = unsafe { post(self.qps[&id].handle, requests.as_mut_ptr(), &mut bad) };
         if code != 0 {
             let refused = |request: &abi::ibv_send_wr| ptr::from_ref(request) == bad.cast_const();
@@ -191,7 +191,7 @@ impl Objects {
         requests
     }
 
-    /// `ibv_post_recv`. The code is an errno value.
+    /// `ibv_post_recv`. Returns an errno value.
     pub fn post_recv(&mut self, id: QpId, wrs: &[RecvWr]) -> i32 {
         let mut lists: Vec<Vec<abi::ibv_sge>> = wrs.iter().map(|wr| self.sges(&wr.sges)).collect();
         let mut requests = self.receives(wrs, &mut lists);
@@ -199,11 +199,11 @@ impl Objects {
         let Some(post) = self.operations().post_recv else {
             return libc::EOPNOTSUPP;
         };
-        // SAFETY: the queue pair exists; the list and what it points to live until the call ends.
+        // SAFETY: the queue pair exists; the list and its entries outlive the call.
         unsafe { post(self.qps[&id].handle, requests.as_mut_ptr(), &mut bad) }
     }
 
-    /// `ibv_post_srq_recv`. The code is an errno value.
+    /// `ibv_post_srq_recv`. Returns an errno value.
     pub fn post_srq_recv(&mut self, id: SrqId, wrs: &[RecvWr]) -> i32 {
         let mut lists: Vec<Vec<abi::ibv_sge>> = wrs.iter().map(|wr| self.sges(&wr.sges)).collect();
         let mut requests = self.receives(wrs, &mut lists);
@@ -211,11 +211,12 @@ impl Objects {
         let Some(post) = self.operations().post_srq_recv else {
             return libc::EOPNOTSUPP;
         };
-        // SAFETY: the queue exists; the list and what it points to live until the call ends.
+        // SAFETY: the queue exists; the list and its entries outlive the call.
         unsafe { post(self.srqs[&id], requests.as_mut_ptr(), &mut bad) }
     }
 
-    /// The address handle of the host that a queue pair is on, in the domain of ours; made when first needed.
+    /// Returns the address handle of the host of queue pair `to`, in the domain of `id`; created
+    /// when first needed.
     fn address_handle(&mut self, id: QpId, to: QpId) -> *mut abi::ibv_ah {
         // SAFETY: the queue pair exists, so its domain does.
         let pd = unsafe { (*self.qps[&id].handle).pd };

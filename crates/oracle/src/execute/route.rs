@@ -1,4 +1,4 @@
-//! How a queue pair is addressed: by the LID of a subnet, or by the GID of an Ethernet port.
+//! Addressing of queue pairs: by the LID of a subnet, or by the GID of an Ethernet port.
 
 use super::library::Library;
 use super::message::Fact;
@@ -6,21 +6,22 @@ use super::objects::{Objects, PORT};
 use crate::program::QpId;
 use verbena_abi as abi;
 
-/// Routers that a packet may pass.
+/// Maximum number of routers on a path.
 const HOP_LIMIT: u8 = 64;
 
-/// An address of a port's own.
+/// The address of the local port.
 #[derive(Clone, Copy, Debug)]
 pub enum Own {
     /// Of an InfiniBand port.
     Lid(u16),
-    /// Of an Ethernet port, and where it stands in the port's table.
+    /// Of an Ethernet port, with its index in the GID table.
     Gid(u8, [u8; 16]),
 }
 
 impl Own {
-    /// Until a request is repeated (as `ibv_qp_attr.timeout`: 4.096 us * 2^12 is 17 ms), and how often (`retry_cnt`), so that
-    /// a busy machine is no lost peer. A network that may lose packets is given more than the program says.
+    /// Returns timeout code (`ibv_qp_attr.timeout`: 4.096 us * 2^12 is 17 ms) and retry count
+    /// (`retry_cnt`), such that a busy machine does not count as a lost peer. A network that may
+    /// lose packets gets more than the program specifies.
     pub fn retries(&self, wanted: u8) -> (u8, u8) {
         match self {
             Own::Lid(_) => (12, wanted),
@@ -28,10 +29,14 @@ impl Own {
         }
     }
 
-    /// The address of the program's port; of an Ethernet port, that of IPv4 if it has one.
+    /// Returns the address of the port; of an Ethernet port, the IPv4 address if it has one.
+    ///
+    /// # Errors
+    ///
+    /// The port cannot be queried or has no GID.
     pub fn of(library: &Library, context: *mut abi::ibv_context) -> Result<Own, String> {
         let mut port = abi::ibv_port_attr::default();
-        // SAFETY: the context is open and the attributes are a valid place.
+        // SAFETY: the context is open and the attributes are valid.
         if unsafe { (library.query_port)(context, PORT, &mut port) } != 0 {
             return Err("ibv_query_port failed".to_owned());
         }
@@ -41,7 +46,7 @@ impl Own {
         let mut best = None;
         for index in 0..port.gid_tbl_len.min(i32::from(u8::MAX)) {
             let mut gid = abi::ibv_gid::from_bytes([0; 16]);
-            // SAFETY: as above.
+            // SAFETY: the context is open and the GID is valid.
             if unsafe { (library.query_gid)(context, PORT, index, &mut gid) } != 0 {
                 break;
             }
@@ -56,7 +61,7 @@ impl Own {
 }
 
 impl Objects {
-    /// The attributes of an address handle that leads to a queue pair.
+    /// Returns the address handle attributes for a queue pair.
     pub fn route(&self, to: QpId) -> abi::ibv_ah_attr {
         let base = abi::ibv_ah_attr {
             port_num: PORT,
@@ -77,7 +82,7 @@ impl Objects {
         }
     }
 
-    /// The GID behind which a queue pair is; our own where nothing is known.
+    /// Returns a queue pair's GID; the local one if it is unknown.
     pub fn gid_of(&self, qp: QpId) -> [u8; 16] {
         let half = |fact| self.facts.get(&(fact, qp.0)).copied();
         let own = match self.own {
@@ -92,7 +97,7 @@ impl Objects {
         }
     }
 
-    /// Tells where a queue pair of ours is.
+    /// Records the GID of a local queue pair.
     pub fn learn_gid(&mut self, qp: QpId) {
         if let Own::Gid(_, gid) = self.own {
             let number = u128::from_be_bytes(gid);

@@ -1,9 +1,11 @@
-//! What the threads of a process are doing, for a call that hangs: one that waits for a processor hangs in nothing.
+//! Thread states of a process, to diagnose a call that hangs: a thread that waits for a CPU does
+//! not hang.
 
 use std::fs;
 use std::path::Path;
 
-/// State, kernel function, and milliseconds with and without a processor of each thread (proc(5)).
+/// Returns state, kernel function, and milliseconds of running and waiting for a CPU, for each
+/// thread (proc(5)).
 pub fn of(pid: libc::pid_t) -> String {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"));
     let tasks = tasks.into_iter().flatten().flatten();
@@ -14,7 +16,7 @@ pub fn of(pid: libc::pid_t) -> String {
 fn one(task: &Path) -> String {
     let read = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
     let (name, status, times) = (read("comm"), read("stat"), read("schedstat"));
-    // The name stands in parentheses and may have some of its own.
+    // The name is in parentheses and may contain some.
     let state = status
         .rsplit(") ")
         .next()

@@ -1,4 +1,4 @@
-//! A process of the program: makes its calls when it is told to, and tells what it sees.
+//! A worker: a process of the program that makes its calls on request and reports its observations.
 
 use super::message::{self, Fact, Order};
 use super::objects::{Facts, Objects};
@@ -9,12 +9,16 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a worker says when it has not made a call because an object is not there.
+/// The code of a call that was not made because an object does not exist.
 pub const NOT_MADE: i32 = -1;
-/// How long a worker looks for something new before it says that there is nothing.
+/// Time to look for observations before reporting none.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// A worker's whole life. Returns when the conductor's end is closed.
+/// Runs a worker until the runner's end of the stream is closed.
+///
+/// # Errors
+///
+/// The stream fails.
 pub fn live(
     program: &Program,
     process: u16,
@@ -66,11 +70,11 @@ pub fn live(
     }
 }
 
-/// Where the program's messages go.
+/// Destinations of the program's messages.
 pub(super) struct Messages<'a> {
     /// Receive requests by `wr_id`.
     pub(super) receives: HashMap<u64, &'a RecvWr>,
-    /// Where writes with this immediate go.
+    /// Offsets of writes by their immediate data.
     pub(super) writes: HashMap<u32, u32>,
 }
 
@@ -101,24 +105,24 @@ impl<'a> Messages<'a> {
 
 /// A process of the program.
 pub struct Worker<'a> {
-    /// Queues that will announce what comes next.
+    /// Armed completion queues.
     pub(super) armed: HashSet<CqId>,
     pub(super) messages: Messages<'a>,
     pub(super) objects: Objects,
-    /// The facts that the others know.
+    /// Facts that the other processes have.
     told: Facts,
     told_by_us: HashSet<(Fact, u16)>,
     process: u16,
     pub(super) files: &'a Path,
 }
 
-/// How long a worker looks that is told to watch for what is about to come.
+/// Time to look for observations when completions are expected during a step.
 const WATCH: Duration = Duration::from_millis(2);
 
 impl Worker<'_> {
     pub(super) fn arena(&self) -> &[u8] {
-        // SAFETY: the arena is mapped for as long as the process lives. Peers may change it while
-        // it is read; the bytes are only copied.
+        // SAFETY: the arena is mapped for the process's lifetime. Peers may change it during the
+        // read; the bytes are only copied.
         unsafe { std::slice::from_raw_parts(self.objects.arena, self.objects.arena_len) }
     }
 
@@ -128,7 +132,7 @@ impl Worker<'_> {
         for fact in words[1..].as_chunks::<3>().0 {
             let kind = Fact::from_word(fact[0]).expect("a fact that there is");
             let of = (kind, fact[1] as u16);
-            // What we said ourselves may be old.
+            // A fact of this process may be newer than the received one.
             if !self.told_by_us.contains(&of) {
                 self.objects.facts.insert(of, fact[2]);
                 self.told.insert(of, fact[2]);
@@ -150,7 +154,7 @@ impl Worker<'_> {
         reply
     }
 
-    /// Facts that the others do not know yet.
+    /// Returns facts that the other processes do not have yet.
     pub(super) fn new_facts(&mut self) -> Vec<(Fact, u16, u64)> {
         let mut new = Vec::new();
         for (of, value) in &self.objects.facts {

@@ -8,7 +8,7 @@ use crate::program::{
 use crate::reference::object::State;
 
 impl Generator {
-    /// One more step, or the few that belong together.
+    /// Adds one step, or a few that belong together.
     pub(super) fn any_step(&mut self) {
         if self.lost || self.living().is_empty() {
             return;
@@ -55,7 +55,6 @@ impl Generator {
         }
     }
 
-    /// Moves a queue pair to another state.
     fn change_state(&mut self) {
         let all: Vec<QpId> = self.world.qps.keys().copied().collect();
         let Some(qp) = self.random.among(&all) else {
@@ -106,7 +105,7 @@ impl Generator {
         }
     }
 
-    /// Connects a pair again, one end of which is no longer in order.
+    /// Reconnects a pair of which one queue pair is no longer operational.
     pub(super) fn reconnect(&mut self) {
         let broken: Vec<_> = self
             .pairs
@@ -146,7 +145,6 @@ impl Generator {
         self.connect(pair.first, pair.second);
     }
 
-    /// Registers a part of the arena, or ends a registration.
     fn region(&mut self) {
         let Some(by) = self.process() else { return };
         let extra: Vec<MrId> = self.extra_regions(by);
@@ -182,7 +180,7 @@ impl Generator {
         own.map(|(id, _)| *id).collect()
     }
 
-    /// Some part of the arena, often of whole pages.
+    /// Returns a part of the arena, often whole pages.
     fn part(&mut self) -> (u32, u32) {
         if self.random.percent(35) {
             let pages = 1 + self.random.below(2);
@@ -205,7 +203,7 @@ impl Generator {
         }
     }
 
-    /// A domain of the process: its first, or another one, made when first wanted.
+    /// Returns a domain of the process: its first, or another, created when first needed.
     fn some_domain(&mut self, by: ProcessId) -> PdId {
         let own: Vec<PdId> = self
             .world
@@ -246,7 +244,6 @@ impl Generator {
         );
     }
 
-    /// Allocates, binds, invalidates or frees a window.
     fn window(&mut self) {
         let Some(by) = self.process() else { return };
         let own: Vec<MwId> = self
@@ -282,7 +279,7 @@ impl Generator {
         };
         let window = self.world.mws[&mw].clone();
         if window.kind == WindowType::Two && window.binding.is_some() {
-            // Binding it once more fails, and takes the queue pair with it: seldom.
+            // A second bind fails and takes the queue pair to the error state: rarely.
             if choice < 8 || !self.allows(Class::Wrong) {
                 let bound_on = window.binding.and_then(|binding| binding.qp);
                 let bound_on = bound_on.filter(|on| ready.contains(on));
@@ -369,7 +366,6 @@ impl Generator {
         self.write(self.owner(qp), Action::PostSend { qp, wrs: vec![wr] });
     }
 
-    /// Arms the limit of a shared receive queue.
     fn limit(&mut self) {
         let srqs = self.srqs();
         if let Some(srq) = self.random.among(&srqs) {
@@ -380,7 +376,6 @@ impl Generator {
         }
     }
 
-    /// Destroys something, whether it is in use or not.
     fn destroy(&mut self) {
         let Some(by) = self.process() else { return };
         let basics = self.basics[usize::from(by.0)].clone();
@@ -397,7 +392,7 @@ impl Generator {
             .filter(|(_, (owner, _))| *owner == by);
         actions.extend(own.map(|(xrcd, _)| Action::CloseXrcd { xrcd: *xrcd }));
         let action = self.random.among(&actions).expect("there is one");
-        // Programs go on using a process's first domain and queues.
+        // Programs continue to use a process's first domain and queues.
         let ends = match &action {
             Action::DeallocPd { pd } => !self.world.qps.values().any(|qp| qp.pd == Some(*pd)),
             Action::DestroyCq { cq } => !self

@@ -1,4 +1,4 @@
-//! Classes of what programs do, so that faults behind known ones can be looked for.
+//! Classes of program behaviour, so that a search can exclude known faults.
 
 macro_rules! classes {
     ($($(#[$meta:meta])* $Class:ident = $word:literal;)*) => {
@@ -7,10 +7,10 @@ macro_rules! classes {
         pub enum Class { $($(#[$meta])* $Class,)* }
 
         impl Class {
-            /// All of them.
+            /// All classes.
             pub const ALL: &'static [Class] = &[$(Class::$Class),*];
 
-            /// Its name on the command line.
+            /// Returns its name on the command line.
             pub fn name(self) -> &'static str {
                 match self { $(Class::$Class => $word,)* }
             }
@@ -37,29 +37,29 @@ classes! {
     Invalidates = "invalidates";
     /// Inline data.
     Inline = "inline";
-    /// Wrong keys, bounds, domains, rights, lengths.
+    /// Invalid keys, bounds, domains, rights, lengths.
     Wrong = "wrong";
     /// Messages without a receive request.
     Rnr = "rnr";
-    /// Ends that are reset and connected again.
+    /// Queue pairs that are reset and reconnected.
     Resets = "resets";
     /// Moves to the error state.
     Errors = "errors";
     /// SQD and back.
     Drains = "drains";
-    /// Rights of queue pairs taken and given.
+    /// Changes of queue pairs' access rights.
     Access = "access";
     /// Regions registered and deregistered.
     Regions = "regions";
-    /// Regions registered anew in place.
+    /// Regions reregistered in place.
     Rereg = "rereg";
     /// Memory windows.
     Windows = "windows";
-    /// Objects destroyed, also those in use.
+    /// Objects destroyed, even while in use.
     Destroy = "destroy";
-    /// Several calls at the same time.
+    /// Concurrent calls.
     Together = "together";
-    /// Transfers of megabytes that are cut off.
+    /// Transfers of megabytes that are interrupted.
     Races = "races";
     /// Processes killed.
     Kills = "kills";
@@ -67,12 +67,16 @@ classes! {
     Pauses = "pauses";
     /// Processes that fork.
     Forks = "forks";
-    /// Pages given back to the system.
+    /// Pages returned to the system.
     Pages = "pages";
 }
 
 impl Class {
-    /// The class with this name. The error lists the names.
+    /// Returns the class with this name.
+    ///
+    /// # Errors
+    ///
+    /// A message with all names.
     pub fn named(name: &str) -> Result<Class, String> {
         let found = Class::ALL.iter().find(|class| class.name() == name);
         let names = || {

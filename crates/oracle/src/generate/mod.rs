@@ -1,5 +1,5 @@
-//! Random programs. The generator lets the reference run along, so that it knows what exists and in
-//! which state, and most of what it writes does something.
+//! Random programs. The generator runs the reference along, so that it knows all objects and their
+//! states, and most calls have an effect.
 
 mod calls;
 mod class;
@@ -18,28 +18,27 @@ use crate::program::{
 use crate::reference::explore;
 use crate::reference::object::{State, World};
 
-/// What programs to make.
+/// Parameters of programs.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// The most processes.
+    /// Maximum number of processes.
     pub processes: u16,
-    /// What they may do beside sending, receiving and writing over reliable connections.
+    /// Permitted behaviour besides sending, receiving and writing over reliable connections.
     pub classes: Vec<Class>,
-    /// The most steps after everything is connected.
+    /// Maximum number of steps after setup.
     pub steps: u32,
 }
 
-/// Bytes of an arena: sources, then receive buffers, then what peers write.
+/// Size of an arena in bytes: sources, then receive buffers, then targets of peers' writes.
 pub const ARENA: u32 = 16384;
-/// Where receive buffers begin.
+/// Offset of the receive buffers.
 const RECEIVES: u32 = 4096;
-/// Where remote targets begin.
+/// Offset of remote targets.
 const TARGETS: u32 = 8192;
-/// Bytes at an arena's end that are registered only now and then.
+/// Bytes at an arena's end that are registered only occasionally.
 const LOOSE: u32 = 8192;
-/// A completion queue is never full.
+/// Large enough that a completion queue is never full.
 const CQ_DEPTH: u32 = 1024;
-/// Requests that may be outstanding in one queue.
 const MOST_OUTSTANDING: usize = 24;
 
 /// All rights.
@@ -53,7 +52,7 @@ struct Pair {
     service: Service,
 }
 
-/// What a process has from the beginning.
+/// Initial objects of a process.
 #[derive(Clone, Debug)]
 struct Basics {
     pd: PdId,
@@ -61,7 +60,7 @@ struct Basics {
     cqs: Vec<CqId>,
 }
 
-/// A program being written.
+/// The generator of one program.
 pub struct Generator {
     random: Random,
     wishes: Wishes,
@@ -75,7 +74,7 @@ pub struct Generator {
     lost: bool,
 }
 
-/// The program of a seed.
+/// Returns the program of a seed.
 pub fn program(seed: u64, wishes: &Wishes) -> Program {
     let mut random = Random::new(seed);
     let processes = 1 + random.below(wishes.processes.into()) as u16;
@@ -142,15 +141,14 @@ impl Generator {
         self.next_wr - 1
     }
 
-    /// Writes a step of one call.
     fn write(&mut self, by: ProcessId, action: Action) {
         self.write_step(Step {
             calls: vec![Call { by, action }],
         });
     }
 
-    /// Writes a step and lets the reference take it. What it leaves open is taken to have gone one
-    /// way, and everything to have been observed.
+    /// Adds a step and runs it on the reference. Of several possible outcomes one is chosen, and
+    /// all observations are taken as made.
     fn write_step(&mut self, step: Step) {
         if self.lost {
             return;
@@ -179,7 +177,6 @@ impl Generator {
         self.random.among(&living)
     }
 
-    /// Queue pairs in one of these states.
     fn qps_in(&self, states: &[State]) -> Vec<QpId> {
         let fits = |id: &&QpId| states.contains(&self.world.qps[*id].state);
         self.world.qps.keys().filter(fits).copied().collect()

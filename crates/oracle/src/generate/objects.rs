@@ -1,10 +1,9 @@
-//! What programs begin with: domains, regions, queues, connected queue pairs.
+//! Setup of programs: domains, regions, queues, connected queue pairs.
 
 use super::{Basics, CQ_DEPTH, Class, EVERYTHING, Generator, LOOSE, Pair};
 use crate::program::{Access, Action, CqId, MrId, PdId, ProcessId, QpId, Service, SrqId, XrcdId};
 
 impl Generator {
-    /// Everything that a program begins with.
     pub(super) fn begin(&mut self) {
         for process in 0..self.program.processes {
             self.begin_process(ProcessId(process));
@@ -47,7 +46,7 @@ impl Generator {
         self.basics.push(Basics { pd, mr, cqs });
     }
 
-    /// Destroys everything that is left, in an order in which nothing is in use.
+    /// Destroys all remaining objects, in an order in which none is in use.
     pub(super) fn end(&mut self) {
         for by in self.living() {
             let world = self.world.clone();
@@ -73,7 +72,6 @@ impl Generator {
         }
     }
 
-    /// Adds two queue pairs and connects them.
     pub(super) fn add_pair(&mut self) {
         let (Some(left), Some(right)) = (self.process(), self.process()) else {
             return;
@@ -132,7 +130,7 @@ impl Generator {
         qp
     }
 
-    /// A shared receive queue of the process; a new one if it has none.
+    /// Returns a shared receive queue of the process; creates one if it has none.
     fn own_srq(&mut self, by: ProcessId) -> SrqId {
         let own = |srq: &SrqId| {
             let srq = &self.world.srqs[srq];
@@ -177,7 +175,7 @@ impl Generator {
         qp
     }
 
-    /// Connects two queue pairs that are in RESET, with packet numbers of their own.
+    /// Connects two queue pairs in RESET, with random PSNs.
     pub(super) fn connect(&mut self, first: QpId, second: QpId) {
         let one = self.random.below(1 << 24);
         let two = self.random.below(1 << 24);
@@ -186,7 +184,7 @@ impl Generator {
         }
     }
 
-    /// Takes one end from RESET to RTS.
+    /// Moves one queue pair from RESET to RTS.
     pub(super) fn connect_end(&mut self, qp: QpId, peer: QpId, receive: u32, send: u32) {
         let by = self.owner(qp);
         let datagram = self.world.qps[&qp].service == Service::Ud;

@@ -1,16 +1,16 @@
-//! The generator's random numbers: the same from the same seed, on every machine.
+//! The generator's random numbers: reproducible from a seed on every machine.
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Numbers from a seed.
+    /// Returns a generator for a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -19,17 +19,17 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// One of `0..end`.
+    /// Returns one of `0..end`.
     pub fn below(&mut self, end: u32) -> u32 {
         (self.number() % u64::from(end.max(1))) as u32
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true with a probability of `cases` percent.
     pub fn percent(&mut self, cases: u32) -> bool {
         self.below(100) < cases
     }
 
-    /// One of several values.
+    /// Returns one of several values; `None` if there are none.
     pub fn among<T: Clone>(&mut self, values: &[T]) -> Option<T> {
         if values.is_empty() {
             return None;

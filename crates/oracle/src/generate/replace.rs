@@ -1,4 +1,5 @@
-//! Connections that are replaced while the other end sleeps: what the old one sent must not come out of the new one.
+//! Connections that are replaced while the peer is stopped: messages of the old connection must not
+//! arrive on the new one.
 
 use super::together::LARGE;
 use super::{ARENA, EVERYTHING, Generator, Pair};
@@ -9,7 +10,7 @@ use crate::program::{
 use crate::reference::object::State;
 
 impl Generator {
-    /// The other end finds what was sent as soon as it is awake.
+    /// Replaces a connection; the peer finds the message as soon as it continues.
     pub(super) fn replace_connection(&mut self) {
         let found = self.idle_connections();
         let Some(pair) = self.random.among(&found) else {
@@ -19,8 +20,8 @@ impl Generator {
         self.replace(pair, Vec::new());
     }
 
-    /// The other end is busy with a long message when it wakes, and finds what was sent behind it when it has replaced
-    /// the connection.
+    /// Replaces a connection while the peer handles a long message, so that it finds the message
+    /// behind it after it has replaced the connection.
     pub(super) fn replace_behind_a_long_message(&mut self) {
         let found = self.idle_connections();
         let Some(pair) = self.random.among(&found) else {
@@ -67,14 +68,14 @@ impl Generator {
         self.replace(pair, vec![call]);
     }
 
-    /// Half of the bytes for transfers of megabytes.
+    /// Returns half of the bytes for large transfers.
     fn half(&self, owner: ProcessId, at: u32) -> Vec<Sge> {
         let key = Key::Mr(self.basics[usize::from(owner.0)].mr);
         let len = LARGE / 2;
         vec![Sge { at, len, key }]
     }
 
-    /// Reliable connections between processes on which nothing is outstanding.
+    /// Returns reliable connections between different processes with nothing outstanding.
     fn idle_connections(&self) -> Vec<Pair> {
         let is_idle = |pair: &&Pair| {
             let ends = (
@@ -95,7 +96,7 @@ impl Generator {
         self.pairs.iter().filter(is_idle).copied().collect()
     }
 
-    /// A connection without receives, so that what is sent stays on its way.
+    /// Reconnects a pair without receives, so that messages stay in flight.
     fn begin_without_receives(&mut self, pair: Pair) {
         for qp in [pair.first, pair.second] {
             let by = self.owner(qp);
@@ -105,7 +106,8 @@ impl Generator {
         self.connect(pair.first, pair.second);
     }
 
-    /// One step: while the other end sleeps, `before` is done, a message is sent, and both ends are connected anew.
+    /// Adds one step: while the peer is stopped, `before` is executed, a message is sent, and both
+    /// queue pairs are reconnected.
     fn replace(&mut self, pair: Pair, before: Vec<Call>) {
         if self.world.qps[&pair.first].state != State::Rts {
             return;
@@ -133,7 +135,7 @@ impl Generator {
     }
 }
 
-/// Takes an end through RESET to RTS.
+/// Moves a queue pair through RESET to RTS.
 fn again(by: ProcessId, qp: QpId, peer: QpId, receive: u32, send: u32) -> [Call; 4] {
     let to = Target::Reset;
     let (rnr_timer, retry, rnr_retry) = (1, 2, 7);

@@ -1,4 +1,4 @@
-//! Steps in which several calls are made at the same time.
+//! Steps of several concurrent calls.
 
 use super::{ARENA, Class, Generator, MOST_OUTSTANDING};
 use crate::program::{
@@ -7,14 +7,14 @@ use crate::program::{
 };
 use crate::reference::object::State;
 
-/// Bytes more that a program of races has: half is a source, half a target.
+/// Additional bytes in a program of large transfers: half are sources, half targets.
 pub const LARGE: u32 = 8 << 20;
 
-/// How many queue pairs have bytes of their own.
+/// Number of separate byte ranges for concurrent calls.
 const LANES: u32 = 8;
 
 impl Generator {
-    /// Two or three calls at once, on bytes of their own.
+    /// Adds two or three concurrent calls on separate bytes.
     pub(super) fn together(&mut self) {
         let sleeps = self.allows(Class::Pauses) && self.allows(Class::Resets);
         if sleeps && self.random.percent(15) {
@@ -91,7 +91,6 @@ impl Generator {
         Some(Call { by, action })
     }
 
-    /// A queue pair that is not connected.
     fn new_qp(&mut self, by: ProcessId) -> Action {
         let basics = self.basics[usize::from(by.0)].clone();
         Action::CreateQp {
@@ -105,8 +104,8 @@ impl Generator {
         }
     }
 
-    /// A program of transfers of megabytes that something ends while they are under way. Whoever
-    /// ended them writes the bytes at once; after that nobody else may.
+    /// Adds large transfers that another call interrupts. The interrupting process then writes to
+    /// the memory at once; after that, peers must not.
     pub(super) fn races(&mut self) {
         let rounds = 1 + self.random.below(4);
         for _ in 0..rounds {
@@ -198,7 +197,7 @@ impl Generator {
         self.write_step(Step { calls });
     }
 
-    /// A message of a megabyte, whose receiver looks at it as soon as it is announced.
+    /// Adds a message of a megabyte that the receiver reads as soon as its completion arrives.
     fn large_message(&mut self) {
         let connected = |qp: &QpId| {
             let qp = &self.world.qps[qp];
@@ -267,7 +266,7 @@ impl Generator {
         self.write(by, Action::PostSend { qp, wrs: vec![wr] });
     }
 
-    /// A region of the target half alone, so that the first one stays.
+    /// Registers a region of the target half alone, so that the first region stays.
     fn large_region(&mut self, by: ProcessId) -> crate::program::MrId {
         let mr = crate::program::MrId(self.number());
         let pd = self.basics[usize::from(by.0)].pd;

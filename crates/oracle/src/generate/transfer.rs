@@ -1,4 +1,4 @@
-//! Send and receive requests, right and wrong ones.
+//! Send and receive requests, valid and invalid.
 
 use super::{ARENA, Class, Generator, MOST_OUTSTANDING, RECEIVES, TARGETS};
 use crate::program::{
@@ -6,15 +6,14 @@ use crate::program::{
 };
 use crate::reference::object::State;
 
-/// Bytes of a receive buffer.
+/// Length of a receive buffer in bytes.
 const SLOT: u32 = 256;
-/// Receive buffers of a process.
 const SLOTS: u32 = (TARGETS - RECEIVES) / SLOT;
-/// In so many of a hundred requests something is wrong.
+/// Percentage of invalid requests.
 const WRONG: u32 = 4;
 
 impl Generator {
-    /// Posts to a send queue. With a lane, requests touch only its own bytes.
+    /// Posts to a send queue. With a lane, requests access only the lane's bytes.
     pub(super) fn send_action(&mut self, qp: QpId, lane: Option<u32>) -> Action {
         let count = if self.random.percent(60) {
             1
@@ -26,7 +25,7 @@ impl Generator {
         Action::PostSend { qp, wrs }
     }
 
-    /// A step that sends, or one that makes it possible.
+    /// Adds a step that sends, or one that makes sending possible.
     pub(super) fn send(&mut self) {
         let ready = self.qps_in(&[State::Rts, State::Sqd]);
         let sends = |qp: &QpId| {
@@ -45,7 +44,7 @@ impl Generator {
         self.write(self.owner(qp), action);
     }
 
-    /// Sees that the peer has receives for a list.
+    /// Provides receives at the peer for a list.
     fn provide_receives(&mut self, qp: QpId, peer: QpId) {
         let Some(there) = self.world.qps.get(&peer) else {
             return;
@@ -72,7 +71,6 @@ impl Generator {
         self.write(by, Action::PostSrqRecv { srq, wrs });
     }
 
-    /// A step that posts receives.
     pub(super) fn receive(&mut self) {
         let srqs = self.srqs();
         if !srqs.is_empty() && self.random.percent(40) {
@@ -104,7 +102,6 @@ impl Generator {
         }
     }
 
-    /// Posts to a receive queue.
     pub(super) fn receive_action(&mut self, by: ProcessId, qp: QpId) -> Action {
         Action::PostRecv {
             qp,
@@ -140,7 +137,7 @@ impl Generator {
         self.allows(Class::Wrong) && self.random.percent(WRONG)
     }
 
-    /// A local key: nearly always that of the region of everything.
+    /// Returns a local key: nearly always that of the region of the whole arena.
     fn local_key(&mut self, by: ProcessId) -> Key {
         if self.wrong() {
             self.any_key(Some(by))
@@ -149,10 +146,10 @@ impl Generator {
         }
     }
 
-    /// Some key: of any region or window of a process, or none.
+    /// Returns any key: of a region or window of the process, or an invalid one.
     fn any_key(&mut self, owner: Option<ProcessId>) -> Key {
         let mut keys = vec![Key::Bad];
-        // Only of this process: numbers of keys may be the same in different ones.
+        // Only of this process: different processes may have equal keys.
         let own = |whose: ProcessId| Some(whose) == owner;
         let mrs = self.world.mrs.iter().filter(|(_, mr)| own(mr.owner));
         keys.extend(mrs.map(|(mr, _)| Key::Mr(*mr)));
@@ -172,7 +169,7 @@ impl Generator {
         self.random.among(&found)
     }
 
-    /// Who takes what a queue pair sends.
+    /// Returns the process that receives a queue pair's messages.
     fn target_process(&self, qp: QpId) -> Option<ProcessId> {
         let peer = self.world.qps[&qp].peer?;
         self.world.qps.get(&peer).map(|peer| peer.owner)
@@ -302,7 +299,7 @@ impl Generator {
         }
     }
 
-    /// The local side: sources lie in front, what comes back goes among the targets.
+    /// Returns local memory: sources at the arena's beginning, results among the targets.
     fn local_sges(&mut self, by: ProcessId, len: u32, back: bool, lane: Option<u32>) -> Vec<Sge> {
         let (start, room) = match (back, lane) {
             (false, _) => (0, RECEIVES),
@@ -335,7 +332,7 @@ impl Generator {
         if len == 0 && self.random.percent(50) {
             sges.clear();
         }
-        // Entries without bytes mean something else to some adapters.
+        // Some adapters give entries without bytes another meaning.
         sges.retain(|sge| len == 0 || sge.len > 0);
         sges
     }
@@ -361,7 +358,7 @@ impl Generator {
                 let slack = bytes.saturating_sub(len);
                 at = from + self.random.below(slack + 1) / align * align;
                 if self.wrong() {
-                    // One byte too far, on either side.
+                    // Out of bounds, on either side.
                     at = if self.random.percent(50) {
                         (from + slack + align).min(self.program.arena)
                     } else {
@@ -381,7 +378,7 @@ impl Generator {
         }
     }
 
-    /// Keys of a process that show only a part, with where and how much.
+    /// Returns a process's keys for parts of its arena, with offset and length.
     fn keys_of(&self, owner: ProcessId) -> Vec<(Key, u32, u32)> {
         let mut found = Vec::new();
         for (id, mr) in &self.world.mrs {
@@ -397,7 +394,7 @@ impl Generator {
         found
     }
 
-    /// A window that the peer may be told to invalidate.
+    /// Returns a bound window of the peer, for send with invalidate.
     fn bound_window(&mut self, qp: QpId) -> Option<Key> {
         let peer = self.world.qps[&qp].peer?;
         let bound = |mw: &crate::reference::object::Mw| {

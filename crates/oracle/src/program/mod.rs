@@ -1,10 +1,10 @@
-//! A program: which process calls which verb with what, between which synchronisation points.
+//! Programs: the verbs calls of each process and the synchronisation points between them.
 //!
-//! A program is a list of [`Step`]s. The calls of a step are made by their processes in order,
-//! different processes at the same time; then everybody waits until the step's work is done. A step
-//! of one call is sequential, one of several is concurrent. Objects are named by numbers that are
-//! never used twice, so that a program from which a line was taken is still a program: calls that
-//! name an object that does not exist are left out.
+//! A program is a list of [`Step`]s. Each process makes its calls of a step in order, different
+//! processes concurrently; then all wait until the step's work is done. A step of one call is
+//! sequential, a step of several is concurrent. Object identifiers are never reused, so that a
+//! program remains valid when lines are removed: calls with an object that does not exist are
+//! skipped.
 
 pub mod text;
 pub mod words;
@@ -26,14 +26,14 @@ identity! {
     SrqId = "srq";
     /// A queue pair.
     QpId = "qp";
-    /// An XRC domain, as one process has opened it.
+    /// An XRC domain as opened by one process.
     XrcdId = "xrcd";
 }
 
 bits! {
     /// Access rights of regions, windows and queue pairs (`ibv_reg_mr(3)`).
     pub struct Access {
-        /// The adapter may write for its owner.
+        /// The adapter may write for local requests.
         LOCAL_WRITE = 1, "lw";
         /// Peers may write.
         REMOTE_WRITE = 2, "rw";
@@ -41,7 +41,7 @@ bits! {
         REMOTE_READ = 4, "rr";
         /// Peers may use atomics.
         REMOTE_ATOMIC = 8, "ra";
-        /// Windows may be bound to it.
+        /// Windows may be bound to the region.
         MW_BIND = 16, "mb";
     }
 }
@@ -49,13 +49,13 @@ bits! {
 bits! {
     /// Flags of a send request (`ibv_post_send(3)`).
     pub struct Flags {
-        /// Waits for the reads and atomics before it.
+        /// Wait for earlier reads and atomics.
         FENCE = 1, "fence";
-        /// Its success makes a completion.
+        /// Success generates a completion.
         SIGNALED = 2, "signaled";
-        /// Raises a solicited event at the receiver.
+        /// Raise a solicited event at the receiver.
         SOLICITED = 4, "solicited";
-        /// Its data is taken while it is posted.
+        /// Copy the data during the call.
         INLINE = 8, "inline";
     }
 }
@@ -69,21 +69,21 @@ choice! {
         Uc = "uc",
         /// Unreliable datagram.
         Ud = "ud",
-        /// Extended reliable connection, the end that sends.
+        /// XRC initiator (sender).
         XrcSend = "xrc_send",
-        /// Extended reliable connection, the end that receives.
+        /// XRC target (receiver).
         XrcReceive = "xrc_receive",
     }
 }
 
 choice! {
-    /// States that `modify` asks for without other attributes.
+    /// States that `modify` reaches without other attributes.
     pub enum Target {
         /// To RESET.
         Reset = "reset",
         /// To ERR.
         Err = "err",
-        /// RTS to SQD, with a request for the event.
+        /// RTS to SQD, with a request for the drained event.
         Sqd = "sqd",
         /// SQD or SQE to RTS.
         Rts = "rts",
@@ -91,11 +91,11 @@ choice! {
 }
 
 choice! {
-    /// How the processes of a program find completions.
+    /// How the processes of a program wait for completions.
     pub enum Waits {
-        /// They poll.
+        /// By polling.
         Polling = "polling",
-        /// They ask for an event and poll when it comes.
+        /// By events, polling after each.
         Events = "events",
     }
 }
@@ -110,23 +110,23 @@ choice! {
     }
 }
 
-/// Whose key stands in a request.
+/// The key in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// That of a region.
+    /// A region's.
     Mr(MrId),
-    /// That of a window.
+    /// A window's.
     Mw(MwId),
-    /// One that never was.
+    /// An invalid key.
     Bad,
 }
 
-/// One entry of a scatter/gather list: bytes of the process's own arena.
+/// A scatter/gather entry: bytes of the process's arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sge {
     /// Offset in the arena.
     pub at: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
     /// The local key.
     pub key: Key,
@@ -142,7 +142,7 @@ pub struct Remote {
 }
 
 worded! {
-    /// What a send request does.
+    /// The operation of a send request.
     pub enum Operation {
         /// SEND.
         Send = "send" {},
@@ -172,15 +172,15 @@ worded! {
 pub struct SendWr {
     /// `wr_id`, unique in the program.
     pub id: u64,
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
-    /// The local side.
+    /// Local memory.
     pub sges: Vec<Sge>,
     /// Its flags.
     pub flags: Flags,
-    /// UD: the queue pair it goes to.
+    /// UD: the destination queue pair.
     pub to: Option<QpId>,
-    /// XRC: the shared receive queue it names.
+    /// XRC: the destination shared receive queue.
     pub srq: Option<SrqId>,
 }
 
@@ -189,12 +189,12 @@ pub struct SendWr {
 pub struct RecvWr {
     /// `wr_id`, unique in the program.
     pub id: u64,
-    /// Where the message goes.
+    /// The memory for the message.
     pub sges: Vec<Sge>,
 }
 
 worded! {
-    /// A call that a process makes, or what happens to it.
+    /// A call that a process makes, or an action on it.
     pub enum Action {
         /// `ibv_alloc_pd`.
         AllocPd = "alloc_pd" { pd: PdId },
@@ -202,7 +202,7 @@ worded! {
         DeallocPd = "dealloc_pd" { pd: PdId },
         /// `ibv_reg_mr`.
         RegMr = "reg_mr" { mr: MrId, pd: PdId, at: u32, len: u32, access: Access },
-        /// `ibv_rereg_mr` of everything.
+        /// `ibv_rereg_mr` of all attributes.
         ReregMr = "rereg_mr" { mr: MrId, pd: PdId, at: u32, len: u32, access: Access },
         /// `ibv_dereg_mr`.
         DeregMr = "dereg_mr" { mr: MrId },
@@ -243,7 +243,7 @@ worded! {
         Rts = "rts" { qp: QpId, psn: u32, retry: u8, rnr_retry: u8 },
         /// Another state change.
         Modify = "modify" { qp: QpId, to: Target },
-        /// New remote rights of a queue pair (IBV_QP_ACCESS_FLAGS in RTS).
+        /// New access rights of a queue pair (IBV_QP_ACCESS_FLAGS in RTS).
         SetAccess = "set_access" { qp: QpId, access: Access },
         /// `ibv_post_send` of a list.
         PostSend = "post_send" { qp: QpId, wrs: Vec<SendWr> },
@@ -251,11 +251,11 @@ worded! {
         PostRecv = "post_recv" { qp: QpId, wrs: Vec<RecvWr> },
         /// `ibv_post_srq_recv` of a list.
         PostSrqRecv = "post_srq_recv" { srq: SrqId, wrs: Vec<RecvWr> },
-        /// The process writes its own memory, with a pattern of its own.
+        /// Writes a pattern to the process's memory.
         Fill = "fill" { at: u32, len: u32, tag: u32 },
-        /// The process gives the pages back and gets zeroes (`madvise(MADV_DONTNEED)`).
+        /// Discards the pages, which then read as zero (`madvise(MADV_DONTNEED)`).
         DontNeed = "dontneed" { at: u32, len: u32 },
-                /// The process does nothing for so many microseconds.
+                /// Waits this many microseconds.
         Spin = "spin" { us: u32 },
         /// The process forks; the child compares its memory, overwrites it, and ends.
         Fork = "fork" {},
@@ -267,7 +267,11 @@ worded! {
 }
 
 impl Action {
-    /// Whether every range is within an arena of this size. The error names the range.
+    /// Checks that every range is within an arena of this size.
+    ///
+    /// # Errors
+    ///
+    /// A message with the invalid range.
     pub fn check(&self, arena: u32) -> Result<(), String> {
         let inside = |at: &u32, len: &u32| match u64::from(*at) + u64::from(*len) {
             end if end <= u64::from(arena) => Ok(()),
@@ -303,12 +307,12 @@ impl Action {
     }
 }
 
-/// One call and who makes it.
+/// A call and its process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// The process.
     pub by: ProcessId,
-    /// What it does.
+    /// The action.
     pub action: Action,
 }
 
@@ -319,23 +323,23 @@ pub struct Step {
     pub calls: Vec<Call>,
 }
 
-/// A program and the memory that each of its processes has.
+/// A program and the size of its processes' memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Program {
-    /// Where it comes from.
+    /// Its origin.
     pub comment: String,
-    /// How many processes there are.
+    /// Number of processes.
     pub processes: u16,
-    /// Bytes of each process's arena.
+    /// Size of each process's arena in bytes.
     pub arena: u32,
-    /// How they find completions.
+    /// How processes wait for completions.
     pub waits: Waits,
-    /// What they do.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
 impl Program {
-    /// All calls, in the order of the text.
+    /// Iterates over all calls, in text order.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.steps.iter().flat_map(|step| &step.calls)
     }

@@ -1,4 +1,4 @@
-//! The text of programs: one call a line, concurrent calls between `together` and `end`.
+//! The text form of programs: one call per line, concurrent calls between `together` and `end`.
 
 use super::words::{Call as Words, Word, put_field};
 use super::{
@@ -138,7 +138,7 @@ impl fmt::Display for Program {
 impl std::str::FromStr for Program {
     type Err = String;
 
-    /// Reads what `Display` wrote. The error names the line.
+    /// Parses the output of `Display`. The error has the line number.
     fn from_str(text: &str) -> Result<Program, String> {
         let mut reader = Reader::default();
         for (index, line) in text.lines().enumerate() {
@@ -162,7 +162,6 @@ impl std::str::FromStr for Program {
     }
 }
 
-/// What the first line says.
 #[derive(Clone, Copy)]
 struct Head {
     processes: u16,
@@ -213,9 +212,8 @@ impl Reader {
     }
 }
 
-/// The arena's greatest size: what replaying somebody's file may ask of this machine.
+/// Maximum arena size in bytes: limits the memory that a replayed file can request.
 const MAX_ARENA: u32 = 1 << 28;
-/// The largest number of processes.
 const MAX_PROCESSES: u16 = 16;
 
 fn head(line: &str) -> Result<Head, String> {

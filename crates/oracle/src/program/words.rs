@@ -1,17 +1,17 @@
-//! Programs as text: what a shrunk program is printed in and replayed from.
+//! Text form of values, for printing and replaying shrunk programs.
 //!
 //! A value is written without spaces: a word, a number, `name(field=value,...)`, or `[value;...]`.
 //! [`Word`] is the pair of writing and reading; [`worded`] derives it for an enumeration whose
 //! variants have named fields.
 
-/// A value that can be written as one word without spaces, and read back.
+/// A value that can be written as one word without spaces, and parsed back.
 pub trait Word: Sized {
     /// Appends the word.
     fn put(&self, text: &mut String);
-    /// Reads the whole of `text`. The error says what was expected.
+    /// Parses the whole of `text`. The error has the expected form.
     fn take(text: &str) -> Result<Self, String>;
 
-    /// The word by itself.
+    /// Returns the word.
     fn word(&self) -> String {
         let mut text = String::new();
         self.put(&mut text);
@@ -81,7 +81,7 @@ impl<T: Word> Word for Vec<T> {
     }
 }
 
-/// The pieces between the separators that stand outside parentheses and brackets; none for "".
+/// Splits at separators outside parentheses and brackets; returns no pieces for "".
 pub fn pieces(text: &str, separator: char) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut depth, mut start) = (0i32, 0);
@@ -105,13 +105,17 @@ pub fn pieces(text: &str, separator: char) -> Vec<&str> {
 
 /// The name and the fields of `name(field=value,...)`; a bare `name` has none.
 pub struct Call<'a> {
-    /// What stands before the parenthesis.
+    /// The text before the parenthesis.
     pub name: &'a str,
     fields: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Call<'a> {
-    /// Takes a call apart.
+    /// Parses a call.
+    ///
+    /// # Errors
+    ///
+    /// A message for an unbalanced parenthesis or a field without `=`.
     pub fn parse(text: &'a str) -> Result<Call<'a>, String> {
         let Some((name, rest)) = text.split_once('(') else {
             return Ok(Call {
@@ -133,14 +137,22 @@ impl<'a> Call<'a> {
         Ok(Call { name, fields })
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
+    ///
+    /// # Errors
+    ///
+    /// The field is missing or invalid.
     pub fn field<T: Word>(&self, name: &str) -> Result<T, String> {
         let value = self.fields.iter().find(|(key, _)| *key == name);
         let (_, value) = value.ok_or_else(|| format!("`{}` needs {name}=", self.name))?;
         T::take(value).map_err(|error| format!("{name}: {error}"))
     }
 
-    /// The value of a field that may be absent.
+    /// Returns the value of an optional field.
+    ///
+    /// # Errors
+    ///
+    /// The field is invalid.
     pub fn optional<T: Word>(&self, name: &str) -> Result<Option<T>, String> {
         if self.fields.iter().any(|(key, _)| *key == name) {
             return self.field(name);
@@ -159,7 +171,7 @@ pub fn put_field<T: Word>(text: &mut String, first: &mut bool, name: &str, value
     value.put(text);
 }
 
-/// An enumeration with named fields, its variants' words, and [`Word`] for it.
+/// Defines an enumeration with named fields, its variants' words, and its [`Word`] implementation.
 macro_rules! worded {
     ($(#[$meta:meta])* $vis:vis enum $Name:ident {
         $($(#[$variant_meta:meta])* $Variant:ident = $word:literal
@@ -176,7 +188,7 @@ macro_rules! worded {
             /// The word of each variant, in order.
             pub const WORDS: &'static [&'static str] = &[$($word),*];
 
-            /// The word of this variant.
+            /// Returns the word of this variant.
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$Variant { .. } => $word,)* }
             }
@@ -208,7 +220,7 @@ macro_rules! worded {
 }
 pub(crate) use worded;
 
-/// A plain enumeration and its words.
+/// Defines a plain enumeration and its words.
 macro_rules! choice {
     ($(#[$meta:meta])* $vis:vis enum $Name:ident {
         $($(#[$variant_meta:meta])* $Variant:ident = $word:literal,)*
@@ -232,7 +244,7 @@ macro_rules! choice {
 }
 pub(crate) use choice;
 
-/// A set of bits with a letter word each, joined by `+`; the empty set is `-`.
+/// Defines a set of bits with a word each, joined by `+`; the empty set is `-`.
 macro_rules! bits {
     ($(#[$meta:meta])* $vis:vis struct $Name:ident { $($(#[$bit_meta:meta])* $BIT:ident = $bit:expr, $word:literal;)* }) => {
         $(#[$meta])*
@@ -244,7 +256,7 @@ macro_rules! bits {
             pub const NONE: $Name = $Name(0);
             $($(#[$bit_meta])* pub const $BIT: $Name = $Name($bit);)*
 
-            /// Whether every bit of `other` is in this set.
+            /// Returns whether the set contains every bit of `other`.
             pub fn has(self, other: $Name) -> bool {
                 self.0 & other.0 == other.0
             }
@@ -279,7 +291,7 @@ macro_rules! bits {
 }
 pub(crate) use bits;
 
-/// A number that names an object of one kind: `qp3`.
+/// Defines a numbered identifier of one kind of object: `qp3`.
 macro_rules! identity {
     ($($(#[$meta:meta])* $Name:ident = $prefix:literal;)*) => {$(
         $(#[$meta])*

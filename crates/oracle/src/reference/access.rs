@@ -1,11 +1,11 @@
-//! What a key and a queue pair grant to a peer (9.4.1.1.2, 9.7.4.1.5, 10.6).
+//! Access that a key and a queue pair grant to a peer (9.4.1.1.2, 9.7.4.1.5, 10.6).
 
 use super::object::World;
 use super::responder::{ATOMIC_BYTES, Fault, access_violation, invalid_request};
 use crate::program::{Access, Key, Operation, PdId, QpId, Remote, SendWr, Service, SrqId};
 use verbena_abi as abi;
 
-/// What an operation asks of remote memory: where, how much, which right.
+/// Returns the remote memory of an operation: address, length, required right.
 pub fn target(wr: &SendWr) -> Option<(&Remote, u32, Access)> {
     match &wr.operation {
         Operation::Write { to } | Operation::WriteImm { to, .. } => {
@@ -20,7 +20,7 @@ pub fn target(wr: &SendWr) -> Option<(&Remote, u32, Access)> {
 }
 
 impl World {
-    /// Whether an operation on remote memory is refused.
+    /// Returns the fault of an operation on remote memory, if it is refused.
     pub fn remote_fault(&self, responder: QpId, wr: &SendWr) -> Option<Fault> {
         let xrc = self.qps[&responder].service == Service::XrcReceive;
         if xrc && self.named_srq(responder, wr).is_none() {
@@ -34,18 +34,19 @@ impl World {
             return Some(invalid_request());
         }
         if right == Access::REMOTE_ATOMIC && remote.at % ATOMIC_BYTES != 0 {
-            // Both may be wrong at once; either is then told.
+            // Both checks may fail; either may be reported.
             let mut fault = invalid_request();
             if !self.may_reach(responder, wr, remote, len, right) {
                 fault.statuses = fault.statuses.or(abi::IBV_WC_REM_ACCESS_ERR);
             }
             return Some(fault);
         }
-        // The key of a request without data is not looked at (9.7.4.1.5, C9-88).
+        // The key of a request without data is not checked (9.7.4.1.5, C9-88).
         (len > 0 && !self.may_reach(responder, wr, remote, len, right)).then(access_violation)
     }
 
-    /// Whether a key grants this right to these bytes through this queue pair (9.4.1.1.2, 10.6).
+    /// Returns whether a key grants this right to these bytes through this queue pair (9.4.1.1.2,
+    /// 10.6).
     pub fn may_reach(
         &self,
         responder: QpId,
@@ -81,8 +82,8 @@ impl World {
         }
     }
 
-    /// The domain that keys are checked against. An XRC target has none of its own: it is that of
-    /// the shared receive queue that every request names (14.2).
+    /// Returns the domain that keys are checked against. An XRC target has no domain: that of the
+    /// shared receive queue in the request applies (14.2).
     pub fn domain(&self, responder: QpId, wr: &SendWr) -> Option<PdId> {
         match self.qps[&responder].service {
             Service::XrcReceive => {
@@ -93,7 +94,7 @@ impl World {
         }
     }
 
-    /// The shared receive queue that a request names, if it is one of the target's domain.
+    /// Returns the shared receive queue of a request, if it is in the target's XRC domain.
     pub fn named_srq(&self, responder: QpId, wr: &SendWr) -> Option<SrqId> {
         let id = wr.srq?;
         let (own, _) = self.srqs.get(&id)?.xrc?;

@@ -1,11 +1,12 @@
-//! Whether a call of a program can be made at all.
+//! Applicability of a program's calls.
 
 use super::object::{Qp, World};
 use crate::program::{Action, Call, CqId, Operation, PdId, QpId, Service, SrqId};
 
 impl World {
-    /// Whether the call can be made: its process lives, what it makes is new, and the objects that
-    /// it hands over exist and are its own. (A peer's object and a key may be stale.)
+    /// Returns whether the call can be made: its process is alive, the object it creates is new,
+    /// and the objects it uses exist and belong to the process. (A peer's object or a key may be
+    /// stale.)
     pub fn applicable(&self, call: &Call) -> bool {
         let by = call.by;
         if !self

@@ -1,4 +1,4 @@
-//! What the reference believes: every world that agrees with all that was observed.
+//! Candidate states: every state of the reference that agrees with all observations.
 
 use super::explore::{self, TooMany};
 use super::memory::{Bytes, sum_of};
@@ -10,52 +10,56 @@ use verbena_abi as abi;
 /// A completion as a library reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The queue that it was polled from.
+    /// The completion queue.
     pub cq: CqId,
-    /// The queue pair that it names, if the program knows the number.
+    /// The queue pair, if its number is known.
     pub qp: Option<QpId>,
     /// `wr_id`.
     pub id: u64,
-    /// Its status.
+    /// Status.
     pub status: abi::ibv_wc_status,
-    /// Its opcode.
+    /// Opcode.
     pub opcode: abi::ibv_wc_opcode,
-    /// Its length.
+    /// Length in bytes.
     pub byte_len: u32,
     /// Immediate data in host order, or the invalidated key.
     pub carried: u32,
     /// `wc_flags`.
     pub flags: u32,
-    /// The sum of the message's bytes at the moment at which the completion was polled.
+    /// Checksum of the message's bytes when the completion was polled.
     pub sum: Option<u64>,
 }
 
-/// The worlds that are possible now.
+/// The states that are possible now.
 #[derive(Clone)]
 pub struct Belief {
     worlds: Vec<World>,
 }
 
 impl Belief {
-    /// The beginning of a program.
+    /// Returns the state at the beginning of a program.
     pub fn new(program: &Program) -> Belief {
         Belief {
             worlds: vec![World::new(program)],
         }
     }
 
-    /// The worlds.
+    /// Returns the possible states.
     pub fn worlds(&self) -> &[World] {
         &self.worlds
     }
 
-    /// Follows only one of the possible worlds, as if everything in it had been observed.
+    /// Keeps only one of the possible states, as if all of its events had been observed.
     pub fn forget_all_but_one(&mut self) {
         self.worlds.truncate(1);
         self.worlds[0].outbox = Default::default();
     }
 
-    /// Lets a step happen.
+    /// Executes a step.
+    ///
+    /// # Errors
+    ///
+    /// The step has too many possible orders.
     pub fn step(&mut self, step: &Step) -> Result<(), TooMany> {
         for world in &mut self.worlds {
             world.outbox.codes.clear();
@@ -65,8 +69,11 @@ impl Belief {
         Ok(())
     }
 
-    /// Keeps the worlds in which a call returns this code. If none is left the belief stays as it
-    /// was and the answer is what was allowed.
+    /// Keeps the states in which a call returns this code.
+    ///
+    /// # Errors
+    ///
+    /// No state allows it; returns the allowed codes and changes nothing.
     pub fn returned(&mut self, index: usize, code: i32) -> Result<(), String> {
         let allowed = |world: &World| {
             world
@@ -79,7 +86,11 @@ impl Belief {
         self.keep(allowed, words)
     }
 
-    /// Keeps the worlds in which this completion is the next of its queue, and takes it from them.
+    /// Keeps the states in which this completion is the next of its queue, and removes it there.
+    ///
+    /// # Errors
+    ///
+    /// No state allows it; returns the allowed completions and changes nothing.
     pub fn completed(&mut self, seen: &Seen) -> Result<(), String> {
         let matching = |world: &World| world.next_completion(seen).is_some();
         let words = |world: &World| world.describe_completions();
@@ -100,7 +111,11 @@ impl Belief {
         Ok(())
     }
 
-    /// Keeps the worlds in which this event may be raised, and takes it from them.
+    /// Keeps the states in which this event may be raised, and removes it there.
+    ///
+    /// # Errors
+    ///
+    /// No state allows it; returns the due events and changes nothing.
     pub fn raised(&mut self, event: &Event) -> Result<(), String> {
         let matching = |world: &World| {
             world.outbox.events.contains(event) || world.outbox.possible.contains(event)
@@ -119,7 +134,11 @@ impl Belief {
         Ok(())
     }
 
-    /// Keeps the worlds in which a process's memory is this.
+    /// Keeps the states in which a process's memory has these contents.
+    ///
+    /// # Errors
+    ///
+    /// No state allows it; returns the first difference and changes nothing.
     pub fn holds(&mut self, process: ProcessId, memory: &[u8]) -> Result<(), String> {
         let index = usize::from(process.0);
         let same = |world: &World| world.memory[index].difference(memory).is_none();
@@ -131,8 +150,8 @@ impl Belief {
             ),
             None => String::new(),
         };
-        // A world whose work is not done yet may still change its memory: it cannot be judged, and
-        // must not stand for those that can.
+        // A state with unfinished work may still change its memory: it cannot be judged, and must
+        // not hide a difference from those that can.
         let undone: Vec<World> = self
             .worlds
             .iter()
@@ -144,7 +163,7 @@ impl Belief {
         Ok(())
     }
 
-    /// Whether a process must see something.
+    /// Returns whether a process must observe something.
     pub fn expects(&self, process: ProcessId) -> bool {
         self.worlds.iter().any(|world| {
             let own = |cq: &CqId| world.cqs.get(cq) == Some(&process);
@@ -157,17 +176,21 @@ impl Belief {
         })
     }
 
-    /// Whether some world has nothing left that must still be observed.
+    /// Returns whether some state has no outstanding observation.
     pub fn rests(&self) -> bool {
         self.worlds.iter().any(World::rests)
     }
 
-    /// Whether work may be under way whose end nothing tells.
+    /// Returns whether work may be under way whose end is not observable.
     pub fn silent(&self) -> bool {
         self.worlds.iter().any(|world| world.outbox.silent)
     }
 
-    /// Drops the worlds that still owe something: the time for it is over.
+    /// Drops the states with outstanding observations: their time is over.
+    ///
+    /// # Errors
+    ///
+    /// No state is left; returns the missing observations.
     pub fn settle(&mut self) -> Result<(), String> {
         let words = |world: &World| {
             format!(
@@ -208,7 +231,7 @@ impl Belief {
 }
 
 impl World {
-    /// Whether nothing is due that must be observed.
+    /// Returns whether no observation is outstanding.
     pub fn rests(&self) -> bool {
         self.outbox.events.is_empty() && self.outbox.completions.is_empty()
     }
@@ -226,8 +249,8 @@ impl World {
             .map(|(key, _)| *key)
     }
 
-    /// Whether the message was there when its completion was polled. What was changed again in
-    /// the same step cannot be judged.
+    /// Returns whether the message was complete when its completion was polled. Memory that was
+    /// changed again in the same step cannot be judged.
     fn was_complete(&self, completion: &Completion, seen: &Seen) -> bool {
         let Some(sum) = seen.sum.filter(|_| !completion.datagram) else {
             return true;

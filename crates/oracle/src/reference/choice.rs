@@ -1,4 +1,4 @@
-//! Choices: every place at which the contract allows more than one outcome asks for a number, and
+//! Choices: where the contract allows more than one outcome, the reference asks for a number, and
 //! [`every`] runs a function once for each combination of answers.
 
 /// The answers of one run.
@@ -9,7 +9,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// One of `0..of`. Every answer is given in some run.
+    /// Returns one of `0..of`; over all runs every answer occurs.
     pub fn pick(&mut self, of: usize) -> usize {
         debug_assert!(of > 0);
         if self.asked == self.answers.len() {
@@ -20,12 +20,12 @@ impl Choices {
         answer
     }
 
-    /// One of several values.
+    /// Returns one of several values.
     pub fn among<T: Copy>(&mut self, values: &[T]) -> T {
         values[self.pick(values.len())]
     }
 
-    /// Turns to the next combination; false if there is none.
+    /// Advances to the next combination; returns false if there is none.
     fn turn(&mut self) -> bool {
         self.answers.truncate(self.asked);
         self.asked = 0;
@@ -39,7 +39,7 @@ impl Choices {
     }
 }
 
-/// What `run` makes of a copy of `start`, for each combination of choices.
+/// Returns the results of `run` on a copy of `start`, for each combination of choices.
 pub fn every<T: Clone>(start: &T, mut run: impl FnMut(&mut T, &mut Choices)) -> Vec<T> {
     let mut choices = Choices::default();
     let mut results = Vec::new();

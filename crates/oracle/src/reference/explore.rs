@@ -1,4 +1,4 @@
-//! Every order in which the calls of a step and the work that they start can happen.
+//! Explores every order of a step's calls and of the work that they start.
 
 use super::choice::{self, Choices};
 use super::object::World;
@@ -6,29 +6,33 @@ use super::requester::Move;
 use crate::program::{Action, ProcessId, Step};
 use std::collections::HashSet;
 
-/// More states than this are not followed: the step is too concurrent to be judged.
+/// Limit of explored states: beyond it the step is too concurrent to be judged.
 const MOST_STATES: usize = 20_000;
 
-/// A moment of a step.
+/// A state within a step.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Moment {
     world: World,
-    /// How many of its calls each process has made.
+    /// Number of calls that each process has made.
     made: Vec<usize>,
 }
 
-/// Too many orders to follow.
+/// The step has too many possible orders.
 #[derive(Debug)]
 pub struct TooMany;
 
-/// Every world that can be there when a step is over, from any of these.
+/// Returns every state that is possible after a step, from any of these.
+///
+/// # Errors
+///
+/// The step has too many possible orders.
 pub fn after(worlds: &[World], step: &Step) -> Result<Vec<World>, TooMany> {
     let processes = worlds.first().map_or(0, |world| world.memory.len());
     let by_process: Vec<Vec<usize>> = (0..processes)
         .map(|process| {
             let by = |index: &usize| usize::from(step.calls[*index].by.0) == process;
             let mut own: Vec<usize> = (0..step.calls.len()).filter(by).collect();
-            // A process that is killed has made its calls by then.
+            // A process that is killed has made its calls before.
             own.sort_by_key(|index| matches!(step.calls[*index].action, Action::Kill {}));
             own
         })
@@ -40,11 +44,11 @@ pub fn after(worlds: &[World], step: &Step) -> Result<Vec<World>, TooMany> {
     };
     let mut open: Vec<Moment> = worlds.iter().map(start).collect();
     let mut seen: HashSet<Moment> = open.iter().cloned().collect();
-    // In the order of discovery, so that the same seed makes the same program.
+    // In order of discovery, so that a seed always generates the same program.
     let (mut ends, mut ended) = (Vec::new(), HashSet::new());
     while let Some(moment) = open.pop() {
         let next = successors(&moment, step, &by_process, concurrent);
-        // What may happen or not makes more ends; without it this is one.
+        // Optional moves lead to further final states; without them this is one.
         let optional = moment.world.optional_moves();
         let mut next = next;
         let over = next.is_empty();
@@ -85,8 +89,8 @@ fn successors(
 ) -> Vec<Moment> {
     let mut found = Vec::new();
     let moves = moment.world.moves();
-    // What a step of one call starts is done before anything else happens, so a request may be
-    // executed in one move, and where only one queue pair can move there is only one order.
+    // In a step of one call its work is done before anything else happens, so a request may be
+    // executed in one move, and if only one queue pair can move there is only one order.
     let only_one = !concurrent
         && moves
             .windows(2)
@@ -143,7 +147,7 @@ fn queue_pair_of(next: Move) -> Option<crate::program::QpId> {
     }
 }
 
-/// The processes that have calls in a step.
+/// Returns the processes with calls in a step.
 pub fn actors(step: &Step) -> Vec<ProcessId> {
     let mut actors: Vec<ProcessId> = step.calls.iter().map(|call| call.by).collect();
     actors.sort();

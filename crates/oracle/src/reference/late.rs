@@ -1,12 +1,13 @@
-//! Messages that nobody waits for any more, and that may still arrive.
+//! Late messages: no request waits for them any more, but they may still arrive.
 //!
-//! Of unreliable services: those that found nobody to take them, or no receive request, may be lost, and they may only be
-//! late; so may those that are complete for their sender while others make calls. Nothing tells how long a fabric keeps a
-//! packet, so such a message may still arrive in a later step, as long as its sender's later messages have not overtaken
-//! it: a path delivers in order.
+//! Unreliable services: a message without a responder or a receive may be lost, or may only be
+//! late; so may a message whose sender has completed it while other calls are made. The time that a
+//! fabric keeps a packet is not bounded, so such a message may still arrive in a later step, until
+//! a later message of the same sender overtakes it: a path delivers in order.
 //!
-//! Of reliable ones: what is on its way to the peer when its queue pair fails as a responder is flushed, and may have been
-//! executed or not (10.3.1.7: what flushed requests have done is not known). That is so within a step of concurrent calls.
+//! Reliable services: if a queue pair fails as a responder, its requests in flight to the peer are
+//! flushed, and may have been executed or not (10.3.1.7: the effect of flushed requests is
+//! unknown). This applies within a step of concurrent calls.
 
 use super::choice::Choices;
 use super::memory::Bytes;
@@ -14,28 +15,28 @@ use super::object::{Answer, Phase, World};
 use super::requester::{brings_back, takes_receive};
 use crate::program::{QpId, SendWr, Service};
 
-/// More are not followed: then the oldest is lost.
+/// Limit of late messages; beyond it the oldest is lost.
 const MOST: usize = 4;
 
-/// A message that may still arrive.
+/// A late message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Late {
-    /// Who sent it, which may be gone since.
+    /// The sender, which may no longer exist.
     from: QpId,
-    /// Where it goes.
+    /// The destination.
     to: QpId,
     service: Service,
-    /// The first packet number of its connection.
+    /// The connection's initial PSN.
     psn: u32,
     wr: SendWr,
-    /// What it carries.
+    /// Its data.
     data: Bytes,
-    /// Whether the responder has begun with it: then it has its receive request.
+    /// Whether the responder has begun it and so has taken its receive request.
     begun: bool,
 }
 
 impl World {
-    /// A message that nobody has taken may be taken later, if its service lets it be lost.
+    /// Makes a message that was not received a late one, if its service may lose it.
     pub fn perhaps_later(&mut self, id: QpId, wr: &SendWr, data: &Bytes) {
         let qp = &self.qps[&id];
         let to = match qp.service {
@@ -63,7 +64,8 @@ impl World {
         self.late.push(late);
     }
 
-    /// A queue pair is about to be flushed, for it has failed as a responder: what it has sent is on its way.
+    /// Makes the requests in flight of a queue pair late messages, before it is flushed because it
+    /// failed as a responder.
     pub fn leave_on_the_way(&mut self, id: QpId) {
         let qp = &self.qps[&id];
         let answered = |phase: &Phase| matches!(phase, Phase::Answered(_));
@@ -99,17 +101,17 @@ impl World {
         self.late.extend(sent);
     }
 
-    /// A step is over, and with it everything of a reliable service that was on its way.
+    /// Drops late messages of reliable services at the end of a step.
     pub fn nothing_is_on_the_way(&mut self) {
         self.late.retain(|late| !late.is_reliable());
     }
 
-    /// A message of a sender has arrived: what was on its way before is lost.
+    /// Drops the sender's earlier late messages to this destination: a newer one has arrived.
     pub fn overtake(&mut self, from: QpId, to: QpId) {
         self.late.retain(|late| late.from != from || late.to != to);
     }
 
-    /// Whether a message would do anything if it arrived now.
+    /// Returns whether a message would have an effect if it arrived now.
     pub fn can_arrive(&self, index: usize) -> bool {
         let late = &self.late[index];
         let Some(there) = self.qps.get(&late.to) else {
@@ -137,7 +139,7 @@ impl World {
                 || self.has_receive(late.to, &late.wr) && !self.too_long(late.to, &late.wr))
     }
 
-    /// It arrives.
+    /// Delivers a late message.
     pub fn arrive(&mut self, index: usize, choices: &mut Choices) {
         let Late {
             from,

@@ -1,31 +1,31 @@
-//! Memory as the reference sees it: runs of bytes, each known by where it came from.
+//! Memory of the reference: runs of bytes, each with its origin.
 //!
-//! Bytes that were written as a pattern stay symbolic (tag and position), so that a transfer of
-//! megabytes costs as much as one of a few bytes, and states with equal memory compare as equal.
+//! Bytes written as a pattern stay symbolic (tag and position), so that a transfer of megabytes
+//! costs as much as one of a few bytes, and states with equal memory compare as equal.
 
 use std::ops::Range;
 
-/// Where a run's bytes come from.
+/// The origin of a run's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// Bytes of the pattern `tag`, beginning with this one.
+    /// Bytes of pattern `tag`, from this index on.
     Pattern(u32, u32),
-    /// Bytes of a little-endian number (this adapter's atomics), beginning with this one.
+    /// Bytes of a little-endian number (from atomics), from this index on.
     Number(u64, u8),
     /// Zeroes.
     Zero,
-    /// The specification leaves the content open.
+    /// Undefined by the specification.
     Unknown,
 }
 
-/// Byte `index` of the pattern `tag`: no two tags look alike over a few bytes.
+/// Returns byte `index` of pattern `tag`: any two tags differ within a few bytes.
 pub fn pattern(tag: u32, index: u32) -> u8 {
     let mixed = (index ^ (index >> 7)).wrapping_add(tag.wrapping_mul(0x9e37_79b1) >> 9);
     (mixed.wrapping_mul(0x85eb_ca6b) >> 13) as u8
 }
 
-/// A sum of bytes that depends on their order. It is taken from the end, where what is copied
-/// from its beginning arrives last.
+/// Returns an order-dependent checksum. It reads from the end, where a copy from the beginning
+/// arrives last.
 pub fn sum_of(bytes: impl DoubleEndedIterator<Item = u8>) -> u64 {
     bytes.rev().fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -56,32 +56,32 @@ impl Source {
 /// A run of bytes from one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// Where they come from.
+    /// Their origin.
     pub source: Source,
 }
 
-/// A string of bytes; what a message carries and what memory holds.
+/// A sequence of bytes: a message's data or memory contents.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Bytes {
     runs: Vec<Run>,
 }
 
 impl Bytes {
-    /// `len` bytes from one source.
+    /// Returns `len` bytes of one origin.
     pub fn of(len: u32, source: Source) -> Bytes {
         let mut bytes = Bytes::default();
         bytes.push(Run { len, source });
         bytes
     }
 
-    /// How many there are.
+    /// Returns the length in bytes.
     pub fn len(&self) -> u32 {
         self.runs.iter().map(|run| run.len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -103,12 +103,12 @@ impl Bytes {
         self.runs.push(run);
     }
 
-    /// Appends.
+    /// Appends `other`.
     pub fn extend(&mut self, other: &Bytes) {
         other.runs.iter().for_each(|run| self.push(*run));
     }
 
-    /// A part of it.
+    /// Returns a part.
     pub fn slice(&self, range: Range<u32>) -> Bytes {
         let mut part = Bytes::default();
         let mut at = 0;
@@ -125,7 +125,7 @@ impl Bytes {
         part
     }
 
-    /// Puts `other` in the place of the bytes from `at` on.
+    /// Replaces the bytes from `at` on by `other`.
     pub fn replace(&mut self, at: u32, other: &Bytes) {
         let mut whole = self.slice(0..at);
         whole.extend(other);
@@ -133,7 +133,7 @@ impl Bytes {
         *self = whole;
     }
 
-    /// These bytes where both agree, unknown ones where they do not.
+    /// Returns these bytes if both are equal, undefined ones otherwise.
     pub fn where_equal(&self, other: &Bytes) -> Bytes {
         if self == other {
             self.clone()
@@ -142,7 +142,7 @@ impl Bytes {
         }
     }
 
-    /// The number in eight bytes, if all are known.
+    /// Returns the number in eight bytes, if all are known.
     pub fn number(&self) -> Option<u64> {
         let mut bytes = [0; 8];
         for (index, byte) in bytes.iter_mut().enumerate() {
@@ -151,7 +151,7 @@ impl Bytes {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// One byte, if it is known.
+    /// Returns one byte, if it is known.
     pub fn byte(&self, index: u32) -> Option<u8> {
         let mut at = 0;
         for run in &self.runs {
@@ -163,7 +163,7 @@ impl Bytes {
         None
     }
 
-    /// The first place at which `actual` is not what this allows.
+    /// Returns the first index where `actual` is not allowed.
     pub fn difference(&self, actual: &[u8]) -> Option<u32> {
         let mut at = 0u32;
         for run in &self.runs {
@@ -180,7 +180,7 @@ impl Bytes {
         None
     }
 
-    /// Every byte, if all are known.
+    /// Returns all bytes, if all are known.
     pub fn known(&self) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(self.len() as usize);
         for run in &self.runs {
@@ -191,7 +191,7 @@ impl Bytes {
         Some(bytes)
     }
 
-    /// What stands at a place, in words.
+    /// Describes a byte in words.
     pub fn describe(&self, index: u32) -> String {
         let mut at = 0;
         for run in &self.runs {

@@ -1,11 +1,11 @@
-//! The verbs contract as a simple machine: no input or output, no shared memory, no threads.
+//! The verbs contract as a simple machine: no I/O, no shared memory, no threads.
 //!
-//! A [`World`] is everything that exists at one moment. [`World::call`] is what a verb does to it,
-//! [`World::advance`] what the transport does by itself: a work request *begins* (its first packet
-//! is at the responder), is *answered* (the last one was executed or refused) and is *acknowledged*
-//! (its requester knows). Where the specification leaves freedom a [`choice::Choices`] is asked,
-//! and [`belief::Belief`] follows every choice and every order of what happens at the same time,
-//! and keeps those that agree with what was observed.
+//! A [`World`] is the state of all objects. [`World::call`] applies a verb, [`World::advance`] a
+//! step of the transport: a work request *begins* (its first packet is at the responder), is
+//! *answered* (the last one was executed or refused) and is *acknowledged* (its requester knows).
+//! Where the specification leaves freedom the machine asks [`choice::Choices`]; [`belief::Belief`]
+//! follows every choice and every order of concurrent actions, and keeps the states that agree with
+//! the observations.
 //!
 //! **Source.** InfiniBand Architecture Specification volume 1: chapter 9 (transport), 10 (software
 //! transport interface), 11 (verbs); the manual pages `ibv_*(3)`.

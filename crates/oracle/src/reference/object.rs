@@ -12,58 +12,58 @@ use std::collections::{BTreeMap, VecDeque};
 /// A memory region.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mr {
-    /// Whose.
+    /// The owning process.
     pub owner: ProcessId,
     /// Its domain.
     pub pd: PdId,
-    /// Where it begins in the arena.
+    /// Offset in the arena.
     pub at: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
     /// Its rights.
     pub access: Access,
 }
 
-/// What a window is bound to.
+/// The memory that a window is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Binding {
-    /// The region under it.
+    /// The region.
     pub mr: MrId,
-    /// Where it begins in the arena.
+    /// Offset in the arena.
     pub at: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
     /// Its rights.
     pub access: Access,
-    /// Type 2: the queue pair through which alone it may be used.
+    /// Type 2: the only queue pair that may use it.
     pub qp: Option<QpId>,
 }
 
 /// A memory window.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mw {
-    /// Whose.
+    /// The owning process.
     pub owner: ProcessId,
     /// Its domain.
     pub pd: PdId,
     /// Its type.
     pub kind: WindowType,
-    /// What it shows, if it is bound.
+    /// Its binding, if it is bound.
     pub binding: Option<Binding>,
 }
 
 /// A shared receive queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Srq {
-    /// Whose.
+    /// The owning process.
     pub owner: ProcessId,
     /// Its domain.
     pub pd: PdId,
-    /// XRC: its domain's file and where its completions go.
+    /// XRC: its domain and completion queue.
     pub xrc: Option<(XrcdId, CqId)>,
-    /// The limit that is armed; 0 is none.
+    /// The armed limit; 0 for none.
     pub limit: u32,
-    /// What was posted.
+    /// Posted requests.
     pub queue: VecDeque<RecvWr>,
 }
 
@@ -80,17 +80,17 @@ pub enum State {
     Err,
 }
 
-/// How far a send request is.
+/// The progress of a send request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Nothing was sent.
     Queued,
-    /// What was sent found no receive request, and is sent again.
+    /// The responder had no receive request; the request is sent again.
     Postponed {
         /// The memory that it writes was changed meanwhile.
         changed: bool,
     },
-    /// The responder has part of it. What it carries, as it was when the first packet was made.
+    /// The responder has part of it. The data, as of the first packet.
     Begun(Bytes),
     /// The responder has executed or refused it.
     Answered(Answer),
@@ -99,11 +99,11 @@ pub enum Phase {
 /// A responder's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// Executed; what a read or an atomic brings back.
+    /// Executed; with the data of a read or an atomic.
     Executed(Option<Bytes>),
-    /// It will end with one of these statuses.
+    /// It will complete with one of these statuses.
     Failed(Statuses),
-    /// Not ready; to be asked again.
+    /// Not ready; the requester must retry.
     Postponed,
 }
 
@@ -112,14 +112,15 @@ pub enum Answer {
 pub struct Wqe {
     /// As posted.
     pub wr: SendWr,
-    /// Whether its success makes a completion.
+    /// Whether its success generates a completion.
     pub signaled: bool,
-    /// What it sends, as it was while it was posted, or when its fence opened. Inline data is taken then; other data at any
-    /// time until the request is complete.
+    /// Its data when it was posted, or when its fence opened. Inline data is read then; other data
+    /// at any time until the request is complete.
     pub posted: Bytes,
-    /// Whether others stood before it in the same list: they may have been executed before the call came to its data.
+    /// Whether other requests preceded it in the same list: they may have been executed before the
+    /// call read its data.
     pub is_behind_others: bool,
-    /// How far it is.
+    /// Its progress.
     pub phase: Phase,
 }
 
@@ -128,55 +129,56 @@ pub struct Wqe {
 pub struct Current {
     /// As posted.
     pub wr: RecvWr,
-    /// Where it completes.
+    /// Its completion queue.
     pub cq: CqId,
 }
 
 /// A queue pair.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Qp {
-    /// Whose.
+    /// The owning process.
     pub owner: ProcessId,
     /// Its service.
     pub service: Service,
     /// Its domain; an XRC target has none.
     pub pd: Option<PdId>,
-    /// Where sends complete.
+    /// Completion queue of sends.
     pub send_cq: Option<CqId>,
-    /// Where receives complete.
+    /// Completion queue of receives.
     pub recv_cq: Option<CqId>,
-    /// Where its receives come from, if not from its own queue.
+    /// The shared receive queue, if it has one.
     pub srq: Option<SrqId>,
     /// XRC target: its domain.
     pub xrcd: Option<XrcdId>,
-    /// Every send is signaled.
+    /// Whether every send is signaled.
     pub all_signaled: bool,
     /// Its state.
     pub state: State,
-    /// What peers may do through it.
+    /// Access that peers have through it.
     pub access: Access,
-    /// Whom it is connected to.
+    /// The connected peer.
     pub peer: Option<QpId>,
-    /// The first packet number it expects.
+    /// The initial PSN that it expects.
     pub rq_psn: u32,
-    /// The first packet number it sends.
+    /// The initial PSN that it sends.
     pub sq_psn: u32,
-    /// How often it tries again after RNR; 7 is for ever.
+    /// RNR retries; 7 is unlimited.
     pub rnr_retry: u8,
-    /// Send requests that are not acknowledged.
+    /// Unacknowledged send requests.
     pub sq: VecDeque<Wqe>,
     /// Receive requests.
     pub rq: VecDeque<RecvWr>,
-    /// The receive request into which a message is coming.
+    /// The receive request of the message that is arriving.
     pub current: Option<Current>,
-    /// Requests that ended in success without a completion since the last one that made one: the
-    /// requester may not know yet that they have.
+    /// Successful unsignaled requests since the last signaled one: the requester may not know yet
+    /// that they have ended.
     pub silent: Vec<Wqe>,
-    /// SQD: the send requests that may still begin, and that the drained event is due.
+    /// SQD: the number of send requests that may still begin; `Some` while the drained event is
+    /// due.
     pub draining: Option<usize>,
 }
 
-/// Everything that exists.
+/// The state of all objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "a table of each kind of object")]
 pub struct World {
@@ -194,7 +196,7 @@ pub struct World {
 }
 
 impl World {
-    /// Processes without objects; each process's arena holds the pattern of its number.
+    /// Returns processes without objects; each process's arena holds the pattern of its number.
     pub fn new(program: &Program) -> World {
         let arena = |process| Bytes::of(program.arena, Source::Pattern(process, 0));
         World {
@@ -214,17 +216,17 @@ impl World {
         }
     }
 
-    /// A process's memory.
+    /// Returns a process's memory.
     pub fn arena(&mut self, process: ProcessId) -> &mut Bytes {
         &mut self.memory[usize::from(process.0)]
     }
 
-    /// A queue pair that is known to exist.
+    /// Returns an existing queue pair.
     pub fn qp(&mut self, id: QpId) -> &mut Qp {
         self.qps.get_mut(&id).expect("the queue pair exists")
     }
 
-    /// Makes a completion.
+    /// Adds a completion.
     pub fn complete(&mut self, qp: QpId, side: Side, completion: Completion) {
         self.outbox
             .completions
@@ -233,13 +235,13 @@ impl World {
             .push_back(completion);
     }
 
-    /// Makes an event that must be raised.
+    /// Adds an event that must be raised.
     pub fn raise(&mut self, event: Event) {
         self.outbox.events.push(event);
         self.outbox.events.sort();
     }
 
-    /// Makes an event that may be raised.
+    /// Adds an event that may be raised.
     pub fn perhaps(&mut self, event: Event) {
         if !self.outbox.possible.contains(&event) {
             self.outbox.possible.push(event);

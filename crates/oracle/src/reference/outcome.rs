@@ -1,4 +1,4 @@
-//! What a program can see: completions, events and return codes, each as the set that is allowed.
+//! A program's observations: completions, events and return codes, each as a set of allowed values.
 
 use super::memory::Bytes;
 use crate::program::{CqId, ProcessId, QpId, SrqId};
@@ -10,22 +10,22 @@ use verbena_abi as abi;
 pub struct Statuses(u32);
 
 impl Statuses {
-    /// One status.
+    /// Returns a set of one status.
     pub const fn of(status: abi::ibv_wc_status) -> Statuses {
         Statuses(1 << status)
     }
 
-    /// Either.
+    /// Adds a status.
     pub const fn or(self, status: abi::ibv_wc_status) -> Statuses {
         Statuses(self.0 | 1 << status)
     }
 
-    /// Whether a status is allowed.
+    /// Returns whether a status is allowed.
     pub fn allows(self, status: abi::ibv_wc_status) -> bool {
         status < 32 && self.0 & 1 << status != 0
     }
 
-    /// The allowed ones.
+    /// Iterates over the allowed statuses.
     pub fn each(self) -> impl Iterator<Item = abi::ibv_wc_status> {
         (0..32).filter(move |status| self.allows(*status))
     }
@@ -36,19 +36,19 @@ pub const SUCCESS: Statuses = Statuses::of(abi::IBV_WC_SUCCESS);
 /// Flushed.
 pub const FLUSHED: Statuses = Statuses::of(abi::IBV_WC_WR_FLUSH_ERR);
 
-/// Which of a queue pair's work queues.
+/// A work queue of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
     /// The send queue.
     Send,
-    /// The receive queue, or the shared one in its place.
+    /// The receive queue, or the shared one.
     Receive,
 }
 
-/// What a receive completion tells beside its length.
+/// Information of a receive completion besides its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Carried {
-    /// Nothing.
+    /// None.
     Nothing,
     /// Immediate data, in host order.
     Immediate(u32),
@@ -56,10 +56,10 @@ pub enum Carried {
     Invalidated,
 }
 
-/// A completion that must come.
+/// A completion that must occur.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Completion {
-    /// Where.
+    /// Its completion queue.
     pub cq: CqId,
     /// `wr_id`.
     pub id: u64,
@@ -67,15 +67,15 @@ pub struct Completion {
     pub statuses: Statuses,
     /// The opcode, defined for successes.
     pub opcode: abi::ibv_wc_opcode,
-    /// Bytes, where the manual page defines them.
+    /// Length in bytes, where the manual page defines it.
     pub byte_len: Option<u32>,
-    /// What came with it.
+    /// Immediate data or invalidation.
     pub carried: Carried,
-    /// UD: there are 40 bytes of global route header in front.
+    /// UD: 40 bytes of global route header precede the message.
     pub datagram: bool,
-    /// Where the message lies, which must be complete when its completion is seen.
+    /// The memory of the message, which must be complete when the completion is observed.
     pub places: Vec<(u32, u32)>,
-    /// What is there then.
+    /// The expected contents.
     pub content: Bytes,
 }
 
@@ -99,7 +99,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_abi(kind: abi::ibv_event_type) -> Option<EventKind> {
         Some(match kind {
             abi::IBV_EVENT_QP_FATAL => EventKind::QpFatal,
@@ -114,39 +114,39 @@ impl EventKind {
     }
 }
 
-/// Whose event it is.
+/// The object of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
-    /// A queue pair's.
+    /// A queue pair.
     Qp(QpId),
-    /// A shared receive queue's.
+    /// A shared receive queue.
     Srq(SrqId),
 }
 
-/// An event.
+/// An asynchronous event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Event {
-    /// Who is told.
+    /// The process that receives it.
     pub process: ProcessId,
-    /// What happened.
+    /// The kind.
     pub kind: EventKind,
-    /// To what.
+    /// The object.
     pub subject: Subject,
 }
 
-/// What a call may return.
+/// The allowed return codes of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
     /// Success.
     Success,
     /// Any of these errors.
     Errors(Vec<i32>),
-    /// Some error: the manual page does not say which.
+    /// Any error: the manual page does not specify which.
     SomeError,
 }
 
 impl Code {
-    /// Whether a return code (0 or an errno value) is allowed.
+    /// Returns whether a return code (0 or an errno value) is allowed.
     pub fn allows(&self, code: i32) -> bool {
         match self {
             Code::Success => code == 0,
@@ -156,16 +156,16 @@ impl Code {
     }
 }
 
-/// What has happened and was not observed yet.
+/// Effects that are not observed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Outbox {
-    /// Completions, in order for each work queue.
+    /// Completions, in order per work queue.
     pub completions: BTreeMap<(QpId, Side), VecDeque<Completion>>,
-    /// Events that must come.
+    /// Events that must occur.
     pub events: Vec<Event>,
-    /// Events that may come, once each.
+    /// Events that may occur, once each.
     pub possible: Vec<Event>,
-    /// Work of this step ended without a completion: nothing tells when.
+    /// Whether work of this step ends without a completion, so that its end is not observable.
     pub silent: bool,
     /// Return codes by the call's position in the step.
     pub codes: BTreeMap<usize, Code>,

@@ -1,5 +1,6 @@
-//! What stands behind a read without a fence may be executed before the read is (10.8.3.3: order between a read and what
-//! changes memory only with a fence), so the read may bring back what that has written.
+//! Requests behind a read without a fence may be executed before the read (10.8.3.3: a read and
+//! later changes to memory are ordered only by a fence), so the read may return data that they have
+//! written.
 
 use super::memory::{Bytes, Source};
 use super::object::{Answer, World, Wqe};
@@ -7,7 +8,8 @@ use crate::program::{Flags, Operation, QpId};
 use std::ops::Range;
 
 impl World {
-    /// The answer to a request, when those behind it may have got in before.
+    /// Returns the answer to a request, taking into account that later ones may have been executed
+    /// first.
     pub fn as_overtaken(&self, id: QpId, index: usize, responder: QpId, answer: Answer) -> Answer {
         let Some(wqe) = self.qps[&id].sq.get(index) else {
             return answer;

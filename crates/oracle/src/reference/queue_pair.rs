@@ -1,4 +1,4 @@
-//! A queue pair's states and what leaving them does (10.3.1, `ibv_modify_qp(3)`).
+//! Queue pair states and the effects of transitions (10.3.1, `ibv_modify_qp(3)`).
 
 use super::choice::Choices;
 use super::memory::Bytes;
@@ -8,7 +8,7 @@ use crate::program::{CqId, Operation, QpId, RecvWr, Service};
 use verbena_abi as abi;
 
 impl Operation {
-    /// The opcode of the requester's completion.
+    /// Returns the opcode of the requester's completion.
     pub fn completion(&self) -> abi::ibv_wc_opcode {
         match self {
             Operation::Send {} | Operation::SendImm { .. } | Operation::SendInv { .. } => {
@@ -25,12 +25,12 @@ impl Operation {
 }
 
 impl Qp {
-    /// Whether losing a packet is noticed.
+    /// Returns whether the service detects packet loss.
     pub fn reliable(&self) -> bool {
         !matches!(self.service, Service::Uc | Service::Ud)
     }
 
-    /// Whether it takes packets from its peer (10.3.1: RTR and later, not in error).
+    /// Returns whether it accepts packets from its peer (10.3.1: RTR and later, not in error).
     pub fn receives(&self) -> bool {
         matches!(
             self.state,
@@ -75,7 +75,7 @@ impl World {
         self.complete(id, Side::Receive, completion);
     }
 
-    /// The error state: what is outstanding is flushed, in order (10.3.1.7).
+    /// Enters the error state: outstanding requests are flushed, in order (10.3.1.7).
     pub fn to_error(&mut self, id: QpId) {
         let qp = self.qp(id);
         if qp.state == State::Err {
@@ -97,8 +97,7 @@ impl World {
         }
     }
 
-    /// Requests without a completion that the requester does not know to have ended are flushed
-    /// with the others.
+    /// Flushes unsignaled requests that have ended but may be unknown to the requester.
     pub fn flush_silent(&mut self, id: QpId, choices: &mut Choices) {
         let silent = std::mem::take(&mut self.qp(id).silent);
         if self.qp(id).state == State::Err || silent.is_empty() {
@@ -110,7 +109,7 @@ impl World {
         }
     }
 
-    /// Flushes both queues of a queue pair that is in error.
+    /// Flushes both queues of a queue pair in the error state.
     pub fn flush(&mut self, id: QpId) {
         self.flush_sends(id);
         let qp = self.qp(id);
@@ -124,7 +123,7 @@ impl World {
         }
     }
 
-    /// Flushes the send queue. One that the responder has refused may have been told so just before.
+    /// Flushes the send queue. A refused request may have its error status instead.
     pub fn flush_sends(&mut self, id: QpId) {
         for wqe in std::mem::take(&mut self.qp(id).sq) {
             let statuses = match wqe.phase {
@@ -135,8 +134,8 @@ impl World {
         }
     }
 
-    /// A send request ended in an error: everything behind it is flushed. An unreliable service
-    /// goes to SQE and goes on receiving (10.3.1.6).
+    /// Handles a send request that ended in error: all later ones are flushed. An unreliable
+    /// service enters SQE and continues to receive (10.3.1.6).
     pub fn send_queue_error(&mut self, id: QpId) {
         if self.qp(id).reliable() {
             self.to_error(id);
@@ -147,8 +146,8 @@ impl World {
         }
     }
 
-    /// The reset state: what is outstanding is forgotten, and completions that nobody has polled
-    /// may be taken back (11.2.5.3; providers remove them from the queue).
+    /// Enters the reset state: outstanding requests are dropped, and unpolled completions may
+    /// disappear (11.2.5.3; providers remove them from the queue).
     pub fn reset(&mut self, id: QpId, choices: &mut Choices) {
         self.forget_completions(id, choices);
         let qp = self.qp(id);
@@ -161,8 +160,7 @@ impl World {
         qp.draining = None;
     }
 
-    /// Completions of a queue pair that is reset or destroyed may be missing, but only from some
-    /// point on.
+    /// Removes completions of a queue pair that is reset or destroyed, from some point on.
     pub fn forget_completions(&mut self, id: QpId, choices: &mut Choices) {
         for side in [Side::Send, Side::Receive] {
             let Some(queue) = self.outbox.completions.get_mut(&(id, side)) else {
@@ -174,8 +172,8 @@ impl World {
         self.outbox.completions.retain(|_, queue| !queue.is_empty());
     }
 
-    /// The drained state begins: requests that have begun end; of those that have not, the
-    /// requester may have begun any number (10.3.1.5).
+    /// Begins draining: requests that have begun end; of the others, the requester may have begun
+    /// any number (10.3.1.5).
     pub fn drain(&mut self, id: QpId, choices: &mut Choices) {
         let qp = self.qp(id);
         let begun = qp
@@ -191,7 +189,7 @@ impl World {
         self.drained(id);
     }
 
-    /// Raises the drained event when nothing more is under way.
+    /// Raises the drained event if no request is under way.
     pub fn drained(&mut self, id: QpId) {
         let qp = self.qp(id);
         if qp.state == State::Sqd && qp.draining == Some(0) {

@@ -1,4 +1,4 @@
-//! How a message goes into the receive request that was taken for it (9.7.5.1, 9.9.3).
+//! Delivery of a message into the receive request taken for it (9.7.5.1, 9.9.3).
 
 use super::choice::Choices;
 use super::memory::{Bytes, Source};
@@ -8,7 +8,7 @@ use super::responder::{Fault, GRH_BYTES, access_violation};
 use crate::program::{Key, PdId, QpId, RecvWr, Service};
 use verbena_abi as abi;
 
-/// Where a message of this length lies in a receive request.
+/// Returns the ranges of a message of this length in a receive request.
 pub fn places_of(wr: &RecvWr, len: u32) -> Vec<(u32, u32)> {
     let mut left = len;
     let mut places = Vec::new();
@@ -23,7 +23,7 @@ pub fn places_of(wr: &RecvWr, len: u32) -> Vec<(u32, u32)> {
 }
 
 impl World {
-    /// Completes a receive request with success; `places` is where the message lies.
+    /// Completes a receive request with success; `places` are the message's ranges.
     pub fn complete_receive(
         &mut self,
         responder: QpId,
@@ -54,7 +54,7 @@ impl World {
         self.complete(responder, Side::Receive, completion);
     }
 
-    /// A message goes into the receive request that was taken for it.
+    /// Delivers a message into its receive request.
     pub fn receive(
         &mut self,
         responder: QpId,
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Places a message, or fails as the specification says for what is wrong with the request.
+    /// Places a message, or fails as the specification requires for an invalid request.
     fn place(
         &mut self,
         responder: QpId,
@@ -87,7 +87,7 @@ impl World {
             0
         };
         let current = qp.current.clone().expect("a receive was taken");
-        // The keys of a shared receive queue's requests are checked against its own domain.
+        // The keys of a shared receive queue's requests are checked against its domain.
         let pd = srq
             .map(|srq| self.srqs[&srq].pd)
             .or(pd)
@@ -135,13 +135,14 @@ impl World {
     }
 
     fn domain_of(&self, current: &Current) -> Option<PdId> {
-        // XRC: the request came from the shared receive queue that completes there.
+        // XRC: the request came from the shared receive queue with this completion queue.
         let of = |srq: &&super::object::Srq| srq.xrc.is_some_and(|(_, cq)| cq == current.cq);
         self.srqs.values().find(of).map(|srq| srq.pd)
     }
 
-    /// A message that also invalidates a window. If it may not, the receive request fails and the
-    /// requester is not told by a NAK: its acknowledgement may have gone before (class J).
+    /// Delivers a message that also invalidates a window. If that is not permitted, the receive
+    /// request fails without a NAK to the requester, because the acknowledgement may have been sent
+    /// before (class J).
     pub fn receive_invalidating(
         &mut self,
         responder: QpId,

@@ -1,4 +1,5 @@
-//! The requester: how a work request goes from its queue to its completion (9.7.3 to 9.7.7, 9.9.2).
+//! The requester: processing of a work request from its queue to its completion (9.7.3 to 9.7.7,
+//! 9.9.2).
 
 use super::choice::Choices;
 use super::memory::{Bytes, Source};
@@ -7,33 +8,32 @@ use super::outcome::{FLUSHED, SUCCESS, Statuses};
 use crate::program::{Access, Flags, Key, Operation, PdId, ProcessId, QpId, SendWr, Service, Sge};
 use verbena_abi as abi;
 
-/// What the transport can do next for a queue pair.
+/// A possible next action of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
     /// The next request begins.
     Begin(QpId),
-    /// An answer to a request without a completion was lost, and the responder is gone. This may
-    /// happen or not.
+    /// The answer to an unsignaled request was lost, and the responder no longer exists. Optional.
     LoseSilent(QpId),
-    /// The one that has begun is answered.
+    /// The request that has begun is answered.
     Finish(QpId),
-    /// The oldest one's answer arrives.
+    /// The answer to the oldest request arrives.
     Acknowledge(QpId),
-    /// The oldest one's answer is lost, for the responder is gone.
+    /// The answer to the oldest request is lost, because the responder no longer exists.
     Lose(QpId),
-    /// A message of an unreliable service that seemed lost is there. This may happen or not.
+    /// A late message of an unreliable service arrives. Optional.
     Arrive(usize),
 }
 
-/// What the local side of a request comes to.
+/// The validity of a request's local memory.
 enum Local {
-    /// The adapter may use all of it.
+    /// The adapter may access all of it.
     Valid,
     /// It may not.
     Invalid,
 }
 
-/// Whether an operation needs a receive request at the responder.
+/// Returns whether an operation needs a receive request at the responder.
 pub fn takes_receive(operation: &Operation) -> bool {
     matches!(
         operation,
@@ -51,7 +51,7 @@ fn is_local(operation: &Operation) -> bool {
     )
 }
 
-/// Whether an operation brings data back.
+/// Returns whether an operation returns data.
 pub fn brings_back(operation: &Operation) -> bool {
     matches!(
         operation,
@@ -60,19 +60,19 @@ pub fn brings_back(operation: &Operation) -> bool {
 }
 
 impl SendWr {
-    /// Bytes of its local side.
+    /// Returns the length of its local memory in bytes.
     pub fn length(&self) -> u32 {
         self.sges.iter().map(|sge| sge.len).sum()
     }
 }
 
 impl World {
-    /// Everything that the transport can do next.
+    /// Returns all possible next actions.
     pub fn moves(&self) -> Vec<Move> {
         self.qps.keys().flat_map(|id| self.moves_of(*id)).collect()
     }
 
-    /// What the transport can do or leave.
+    /// Returns the optional actions.
     pub fn optional_moves(&self) -> Vec<Move> {
         let gone = |(id, qp): &(&QpId, &super::object::Qp)| {
             let last = qp.silent.last();
@@ -118,7 +118,7 @@ impl World {
         moves
     }
 
-    /// The next request that can move: none while one before it is about to end the queue.
+    /// Returns the next request that can proceed; none if an earlier one is about to end the queue.
     fn first_unanswered(&self, id: QpId) -> Option<usize> {
         let sq = &self.qps[&id].sq;
         let answered = |wqe: &Wqe| matches!(wqe.phase, Phase::Answered(_));
@@ -127,8 +127,8 @@ impl World {
         (!sq.iter().take(index).any(failed)).then_some(index)
     }
 
-    /// Whether a request that lacks a receive is one that the responder refuses, too: which of the two it looks at first is
-    /// its own affair (9.7.4.1).
+    /// Returns whether a request that lacks a receive would also be refused: the responder may
+    /// check either first (9.7.4.1).
     fn may_be_refused(&self, id: QpId) -> bool {
         let qp = &self.qps[&id];
         let Some(index) = self.first_unanswered(id) else {
@@ -144,7 +144,7 @@ impl World {
                 .is_some_and(|responder| self.remote_fault(responder, wr).is_some())
     }
 
-    /// Whether nothing keeps a request from being sent.
+    /// Returns whether a request can be sent now.
     pub fn is_sent(&self, id: QpId, index: usize) -> bool {
         let operation = &self.qps[&id].sq[index].wr.operation;
         let valid = matches!(self.local_side(id, &self.qps[&id].sq[index]), Local::Valid);
@@ -165,17 +165,17 @@ impl World {
         if alone && index > 0 {
             return false;
         }
-        // A fence holds back until the reads and atomics before it are complete, and for nothing else (10.8.3.3).
+        // A fence waits only for earlier reads and atomics (10.8.3.3).
         let fetches = |before: &Wqe| brings_back(&before.wr.operation);
         !wqe.wr.flags.has(Flags::FENCE) || !qp.sq.iter().take(index).any(fetches)
     }
 
-    /// Whether the responder answers RNR and the requester asks for ever.
+    /// Returns whether the responder answers RNR and the requester retries without limit.
     fn waits_for_receive(&self, id: QpId, index: usize) -> bool {
         let qp = &self.qps[&id];
         let wqe = &qp.sq[index];
         let wr = &wqe.wr;
-        // What the adapter may not read is never sent, so nobody has to have a receive for it.
+        // A request whose local memory is invalid is never sent, so it needs no receive.
         let invalid = matches!(self.local_side(id, wqe), Local::Invalid);
         if invalid || !qp.reliable() || qp.rnr_retry < 7 || !takes_receive(&wr.operation) {
             return false;
@@ -187,8 +187,8 @@ impl World {
         !self.has_receive(responder, wr) && (refused || !self.disturbs_while_waiting(responder, wr))
     }
 
-    /// The queue pair that takes this one's packets: its peer, if it is there, in a state that
-    /// receives, and connected to this incarnation of it.
+    /// Returns the queue pair that receives this one's packets: its peer, if that exists, is in a
+    /// receiving state, and is connected to this incarnation.
     pub fn responder(&self, id: QpId, wr: &SendWr) -> Option<QpId> {
         let qp = &self.qps[&id];
         if qp.service == Service::Ud {
@@ -206,7 +206,7 @@ impl World {
         (services && connected && peer.receives()).then_some(peer_id)
     }
 
-    /// Whether the adapter may use a scatter/gather entry for this process and domain.
+    /// Returns whether the adapter may use a scatter/gather entry for this process and domain.
     pub fn may_use(&self, owner: ProcessId, pd: PdId, sge: &Sge, write: bool) -> bool {
         let Key::Mr(mr) = sge.key else { return false };
         let Some(mr) = self.mrs.get(&mr) else {
@@ -234,8 +234,9 @@ impl World {
         if valid { Local::Valid } else { Local::Invalid }
     }
 
-    /// The bytes that a request sends: as they have been since it was posted, or since its fence opened, for the adapter
-    /// may take them at any time from then on; inline, as they were while it was posted.
+    /// Returns the bytes that a request sends: those unchanged since it was posted or its fence
+    /// opened, because the adapter may read them at any time from then on; inline data as of the
+    /// post.
     pub fn gather(&self, id: QpId, wqe: &Wqe) -> Bytes {
         let inline = wqe.wr.flags.has(Flags::INLINE);
         if inline && !wqe.is_behind_others {
@@ -244,7 +245,7 @@ impl World {
         self.local_bytes(id, wqe).where_equal(&wqe.posted)
     }
 
-    /// The bytes of its local side as they are now.
+    /// Returns the current bytes of its local memory.
     fn local_bytes(&self, id: QpId, wqe: &Wqe) -> Bytes {
         let memory = &self.memory[usize::from(self.qps[&id].owner.0)];
         let mut data = Bytes::default();
@@ -254,7 +255,8 @@ impl World {
         data
     }
 
-    /// A read or atomic has brought back what those behind it send who have waited for it (10.8.3.3).
+    /// Updates the data of later fenced requests after a read or atomic has returned its data
+    /// (10.8.3.3).
     fn open_fences(&mut self, id: QpId) {
         let sends = |wqe: &Wqe| !brings_back(&wqe.wr.operation);
         let behind = self.qps[&id].sq.iter().take_while(|wqe| sends(wqe));
@@ -269,7 +271,7 @@ impl World {
         }
     }
 
-    /// Puts bytes into the entries of a scatter list, in order.
+    /// Writes bytes to the entries of a scatter list, in order.
     pub fn scatter(&mut self, owner: ProcessId, sges: &[Sge], data: &Bytes) {
         let mut at = 0;
         for sge in sges {
@@ -279,7 +281,7 @@ impl World {
         }
     }
 
-    /// Makes a move. `whole` lets a request that begins be answered at once.
+    /// Executes an action. With `whole`, a request that begins may be answered at once.
     pub fn advance(&mut self, next: Move, whole: bool, choices: &mut Choices) {
         match next {
             Move::Begin(id) => self.begin(id, whole, choices),
@@ -313,7 +315,7 @@ impl World {
     }
 
     fn answer(&mut self, id: QpId, index: usize, answer: Answer) {
-        // The responder may have been the same queue pair, or the requester have failed with it.
+        // The responder may be the same queue pair, or the requester may have failed with it.
         if let Some(wqe) = self.qp(id).sq.get_mut(index) {
             match answer {
                 Answer::Postponed if matches!(wqe.phase, Phase::Postponed { .. }) => {}
@@ -349,7 +351,8 @@ impl World {
             let answer = self.unanswered(id);
             return self.answer(id, index, answer);
         };
-        // An unreliable message is complete when it is sent, and while others call, it may still be on its way then.
+        // An unreliable message completes when it is sent; with concurrent calls it may still be in
+        // flight then.
         if !whole && !self.qp(id).reliable() && choices.pick(2) == 1 {
             self.perhaps_later(id, &wqe.wr, &data);
             return self.answer(id, index, Answer::Executed(None));
@@ -379,7 +382,8 @@ impl World {
         self.qp(id).sq[index].phase = Phase::Begun(captured);
     }
 
-    /// Whether what a request has placed while it waits for a receive was changed since: it need not be placed again.
+    /// Returns whether the data that a request placed before it waited for a receive was changed
+    /// since: it need not be placed again.
     fn was_changed_meanwhile(&self, id: QpId, wqe: &Wqe) -> bool {
         let Phase::Postponed { changed } = wqe.phase else {
             return false;
@@ -390,7 +394,8 @@ impl World {
                 .is_some_and(|responder| self.disturbs_while_waiting(responder, &wqe.wr))
     }
 
-    /// What no answer comes to: an unreliable service does not wait for one.
+    /// Returns the result of a request without an answer: an unreliable service does not wait for
+    /// one.
     fn unanswered(&mut self, id: QpId) -> Answer {
         if self.qp(id).reliable() {
             Answer::Failed(Statuses::of(abi::IBV_WC_RETRY_EXC_ERR))
@@ -399,8 +404,8 @@ impl World {
         }
     }
 
-    /// A request whose local side the adapter may not use. What a part of it did at the responder
-    /// before that was found is open (10.6.3.? and 9.9.2.3: the memory's content is undefined).
+    /// Handles a request with invalid local memory. The effect of its valid part at the responder
+    /// is open (10.6.3.? and 9.9.2.3: the memory's content is undefined).
     fn begin_invalid(&mut self, id: QpId, wqe: &Wqe, choices: &mut Choices) {
         let mut statuses = Statuses::of(abi::IBV_WC_LOC_PROT_ERR);
         if let Some(responder) = self.responder(id, &wqe.wr) {
@@ -410,7 +415,7 @@ impl World {
                 Operation::CmpSwap { .. } | Operation::FetchAdd { .. }
             );
             match fault {
-                // The data comes back before the adapter finds that it cannot place it.
+                // The data returns before the adapter detects that it cannot place it.
                 Some(fault) if brings_back(&wqe.wr.operation) && choices.pick(2) == 1 => {
                     self.responder_error(responder, &fault, None);
                     statuses = fault.statuses;
@@ -492,7 +497,8 @@ impl World {
                 } else {
                     self.qp(id).silent.push(wqe.clone());
                 }
-                // An unreliable service's completion says that it was sent, not that it came.
+                // An unreliable service's completion means that the message was sent, not that it
+                // arrived.
                 self.outbox.silent |= !wqe.signaled || !self.qp(id).reliable();
             }
         }

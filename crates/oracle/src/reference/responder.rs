@@ -1,4 +1,4 @@
-//! The responder: what an arriving request is checked for and what it does (9.7.4, 9.7.5, 9.9.3).
+//! The responder: checks and execution of an inbound request (9.7.4, 9.7.5, 9.9.3).
 
 use super::access::target;
 use super::choice::Choices;
@@ -9,22 +9,22 @@ use super::requester::takes_receive;
 use crate::program::{Operation, ProcessId, QpId, RecvWr, Remote, SendWr, Service, SrqId};
 use verbena_abi as abi;
 
-/// Bytes of a packet on every connection of a program.
+/// Path MTU of every connection in bytes.
 const PATH_MTU: u32 = 1024;
-/// Bytes that an atomic works on.
+/// Operand size of atomics in bytes.
 pub const ATOMIC_BYTES: u32 = 8;
 /// A datagram's receive buffer begins with space for a global route header.
 pub const GRH_BYTES: u32 = 40;
 
 /// Why a responder refuses a request.
 pub struct Fault {
-    /// What the requester may be told.
+    /// The statuses that the requester may get.
     pub statuses: Statuses,
-    /// The responder's own event.
+    /// The responder's event.
     pub event: EventKind,
 }
 
-/// The peer asks for what this queue pair does not do.
+/// Returns the fault of an operation that the queue pair does not permit.
 pub fn invalid_request() -> Fault {
     Fault {
         statuses: Statuses::of(abi::IBV_WC_REM_INV_REQ_ERR),
@@ -32,7 +32,7 @@ pub fn invalid_request() -> Fault {
     }
 }
 
-/// The peer asks for memory that it may not use.
+/// Returns the fault of an access that the key does not permit.
 pub fn access_violation() -> Fault {
     Fault {
         statuses: Statuses::of(abi::IBV_WC_REM_ACCESS_ERR),
@@ -41,7 +41,7 @@ pub fn access_violation() -> Fault {
 }
 
 impl World {
-    /// Whether there is a receive request for this message.
+    /// Returns whether there is a receive request for this message.
     pub fn has_receive(&self, responder: QpId, wr: &SendWr) -> bool {
         let qp = &self.qps[&responder];
         match self.receive_source(responder, wr) {
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// The receive requests that a request may take one of.
+    /// Returns the receive requests available to a request.
     pub fn receives_for(&self, responder: QpId, wr: &SendWr) -> impl Iterator<Item = &RecvWr> {
         match self.receive_source(responder, wr) {
             Some(srq) => self.srqs[&srq].queue.iter(),
@@ -67,8 +67,12 @@ impl World {
         }
     }
 
-    /// The first packet: what can be refused is, and a receive request is taken. With `alone` nothing else happens before
-    /// it is answered.
+    /// Handles the first packet: checks the request and takes a receive request. With `alone`
+    /// nothing else happens before the answer.
+    ///
+    /// # Errors
+    ///
+    /// The answer to a request that is refused or must be retried.
     pub fn accept(
         &mut self,
         id: QpId,
@@ -84,15 +88,15 @@ impl World {
         let may_wait_for_ever = reliable && self.qps[&id].rnr_retry == 7;
         let places = matches!(wr.operation, Operation::WriteImm { .. });
         if places && fault.is_none() && !alone && choices.pick(2) == 1 {
-            // The data may be there before the last packet asks for a receive, and the responder
-            // may end between the two.
+            // The data may be written before the last packet needs a receive, and the responder may
+            // end in between.
             self.disturb_memory(responder, wr);
             return Err(Answer::Postponed);
         }
         let fault_first =
             fault.is_some() && (!lacks_receive || may_wait_for_ever || choices.pick(2) == 0);
         if lacks_receive && !fault_first {
-            // The data of a write may be there before its immediate finds no receive (9.7.5.2.8).
+            // A write's data may be written before its immediate finds no receive (9.7.5.2.8).
             self.disturb_memory(responder, wr);
             if may_wait_for_ever {
                 return Err(Answer::Postponed);
@@ -107,12 +111,14 @@ impl World {
             if !reliable {
                 return Err(Answer::Executed(None));
             }
-            // A message of several packets is refused at its first one, and takes its receive
-            // request at its last. The shared queue of an XRC request may be another process's,
-            // which is told when the bytes are in place: nothing says that it loses a receive before.
+            // A message of several packets is refused at its first packet, and takes its receive
+            // request at its last. The shared queue of an XRC request may belong to another
+            // process, which is notified when the data is complete: the specification does not
+            // require that it loses a receive before.
             let late = wr.length() > PATH_MTU || wr.srq.is_some();
-            // What the queue pair is not set up for may be refused before a receive request is looked for (9.7.4.1 judges
-            // the operation first, and so does rxe), or as other writes are.
+            // An operation that the queue pair does not permit may be refused before the check for
+            // a receive request (9.7.4.1 checks the operation first, and so does rxe), or after it,
+            // like other writes.
             let may_keep = late || fault.statuses.allows(abi::IBV_WC_REM_INV_REQ_ERR);
             let receive = (wants_receive && !lacks_receive && !(may_keep && choices.pick(2) == 0))
                 .then(|| Statuses::of(abi::IBV_WC_LOC_ACCESS_ERR));
@@ -132,7 +138,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether a request that waits for a receive may still change memory while it waits.
+    /// Returns whether a request that waits for a receive may still change memory.
     pub fn disturbs_while_waiting(&self, responder: QpId, wr: &SendWr) -> bool {
         let Operation::WriteImm { to, .. } = &wr.operation else {
             return false;
@@ -150,7 +156,7 @@ impl World {
         front.expect("a receive request is there")
     }
 
-    /// Whether a message has no room in the receive request that it would take.
+    /// Returns whether a message does not fit the receive request that it would take.
     pub fn too_long(&self, responder: QpId, wr: &SendWr) -> bool {
         let qp = &self.qps[&responder];
         let front = if qp.service == Service::Ud {
@@ -191,7 +197,7 @@ impl World {
         });
     }
 
-    /// Raises the limit event if fewer requests are left than the limit, once (10.2.9.1).
+    /// Raises the limit event once, if fewer requests are left than the limit (10.2.9.1).
     pub fn look_at_limit(&mut self, id: SrqId) {
         let srq = self
             .srqs
@@ -208,8 +214,8 @@ impl World {
         }
     }
 
-    /// The responder fails: the receive request in use ends with these statuses, the others are
-    /// flushed, and an event may tell why (9.9.3.1, class C).
+    /// Fails the responder: the current receive request completes with these statuses, the others
+    /// are flushed, and an event may report the reason (9.9.3.1, class C).
     pub fn responder_error(&mut self, id: QpId, fault: &Fault, receive: Option<Statuses>) {
         let process = self.qp(id).owner;
         for kind in [fault.event, EventKind::QpFatal] {
@@ -226,7 +232,7 @@ impl World {
         self.to_error(id);
     }
 
-    /// While a request is being executed the bytes that it changes are neither old nor new.
+    /// Makes the bytes that a request changes undefined while it is executed.
     pub fn disturb(&mut self, responder: QpId, wr: &SendWr) {
         self.disturb_memory(responder, wr);
         let qp = self.qp(responder);
@@ -255,7 +261,7 @@ impl World {
         }
     }
 
-    /// The same for the memory that a write names.
+    /// Makes the memory of a write undefined.
     pub fn disturb_memory(&mut self, responder: QpId, wr: &SendWr) {
         if let Operation::Write { to } | Operation::WriteImm { to, .. } = &wr.operation {
             let owner = self.qp(responder).owner;
@@ -264,14 +270,14 @@ impl World {
         }
     }
 
-    /// Bytes of the responder's memory.
+    /// Returns bytes of the responder's memory.
     pub fn read_remote(&mut self, responder: QpId, from: &Remote, len: u32) -> Bytes {
         let owner = self.qp(responder).owner;
         let end = from.at.saturating_add(len).min(self.arena(owner).len());
         self.arena(owner).slice(from.at..end)
     }
 
-    /// The last packet: the request takes effect, if everything still holds.
+    /// Handles the last packet: executes the request, if all checks still pass.
     pub fn execute(
         &mut self,
         id: QpId,
@@ -290,7 +296,7 @@ impl World {
             return Answer::Failed(fault.statuses);
         }
         let owner = self.qp(responder).owner;
-        // Nothing says how bytes are moved onto bytes that they overlap.
+        // The result of a transfer between overlapping ranges is not specified.
         let data = &match self.overlaps(id, responder, wr) {
             true => Bytes::of(wr.length(), Source::Unknown),
             false => data.clone(),
@@ -342,10 +348,10 @@ impl World {
         }
     }
 
-    /// Whether source and destination share bytes, which they can within one process.
+    /// Returns whether source and destination overlap, which is possible within one process.
     fn overlaps(&self, id: QpId, responder: QpId, wr: &SendWr) -> bool {
         let there = &self.qps[&responder];
-        // What arrives late may be of a queue pair that is gone.
+        // The sender of a late message may no longer exist.
         if self
             .qps
             .get(&id)
@@ -376,8 +382,9 @@ impl World {
         Answer::Executed(Some(old))
     }
 
-    /// A peer's request changes memory. A write that has placed its data there, and waits for a receive, need not place them
-    /// again, so what its bytes are at its end is open, whatever is known of the change itself.
+    /// Changes memory by a peer's request. A write that has placed its data and waits for a receive
+    /// need not place it again, so after its completion the bytes are undefined even if this change
+    /// is known.
     fn change(&mut self, owner: ProcessId, at: u32, bytes: &Bytes) {
         self.arena(owner).replace(at, bytes);
         let end = at + bytes.len();

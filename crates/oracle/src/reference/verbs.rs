@@ -1,4 +1,4 @@
-//! The verbs: what each call needs, does and may return (chapter 11, `ibv_*(3)`).
+//! The verbs: preconditions, effects and return codes of each call (chapter 11, `ibv_*(3)`).
 
 use super::choice::Choices;
 use super::memory::{Bytes, Source};
@@ -11,7 +11,7 @@ use crate::program::{
 use std::collections::VecDeque;
 
 fn busy() -> Code {
-    // The kernel answers EBUSY; a provider that asks its adapter may pass on EINVAL.
+    // The kernel returns EBUSY; a provider that asks its adapter may return EINVAL.
     Code::Errors(vec![libc::EBUSY, libc::EINVAL])
 }
 
@@ -20,7 +20,7 @@ fn invalid() -> Code {
 }
 
 impl World {
-    /// Makes a call. `index` is its position in the step. Returns what it may return.
+    /// Makes a call and returns its allowed codes.
     pub fn call(&mut self, call: &Call, choices: &mut Choices) -> Code {
         let by = call.by;
         match &call.action {
@@ -158,7 +158,7 @@ impl World {
                 qp.access = *access;
             }),
             Action::Rtr { qp, peer, psn, .. } => {
-                // The first packet may raise an event, if it comes before RTS (11.6.3.1).
+                // The first packet may raise an event if it arrives before RTS (11.6.3.1).
                 let kind = EventKind::CommunicationEstablished;
                 self.perhaps(Event {
                     process: by,
@@ -180,7 +180,7 @@ impl World {
             }),
             Action::Modify { qp, to } => self.modify(*qp, *to, choices),
             Action::SetAccess { qp, access } => {
-                // To RTS with IBV_QP_ACCESS_FLAGS, which is also a way out of SQD.
+                // To RTS with IBV_QP_ACCESS_FLAGS, which also leaves SQD.
                 let from = if self.qp(*qp).state == State::Sqd {
                     State::Sqd
                 } else {
@@ -205,7 +205,7 @@ impl World {
                 Code::Success
             }
             Action::DontNeed { at, len } => {
-                // While the adapter holds pages, what a process sees of them is open.
+                // While the adapter holds the pages, their contents for the process are undefined.
                 let held = self
                     .mrs
                     .values()
@@ -262,7 +262,7 @@ impl World {
         self.make(|world| world.srqs.remove(&srq))
     }
 
-    /// Destroying an object takes its events that nobody has read yet with it.
+    /// Makes an object's unread events optional when it is destroyed.
     fn forget_events(&mut self, subject: Subject) {
         let mut kept = Vec::new();
         for event in std::mem::take(&mut self.outbox.events) {
@@ -279,7 +279,7 @@ impl World {
         let srq = self.srqs.get_mut(&id).expect("applicable");
         srq.limit = limit;
         if (srq.queue.len() as u32) < limit {
-            // Adapters raise it at once, for they compare levels.
+            // Adapters raise it at once, because they compare levels.
             self.look_at_limit(id);
         }
         Code::Success
@@ -303,7 +303,7 @@ impl World {
         let state = self.qp(id).state;
         match to {
             Target::Reset => self.reset(id, choices),
-            // The kernel's table has no way from RESET to ERR; the specification has.
+            // The kernel's table has no transition from RESET to ERR; the specification has.
             Target::Err if state == State::Reset => match choices.pick(2) {
                 0 => return invalid(),
                 _ => self.to_error(id),
@@ -372,7 +372,7 @@ impl World {
         Code::Success
     }
 
-    /// `ibv_bind_mw`: checked while it is posted, or when it is executed.
+    /// `ibv_bind_mw`: checked during the post, or at execution.
     fn bind_mw(&mut self, action: &Action, choices: &mut Choices) -> Code {
         let Action::BindMw {
             qp,
@@ -422,7 +422,7 @@ impl World {
         Code::Success
     }
 
-    /// A process ends: so does everything that was its own. Peers find out by themselves.
+    /// Ends a process and its objects. Peers detect it themselves.
     fn kill(&mut self, process: ProcessId) -> Code {
         self.alive[usize::from(process.0)] = false;
         self.pds.retain(|_, owner| *owner != process);
@@ -447,7 +447,8 @@ impl World {
     }
 }
 
-/// Remote rights to change memory need the local one (`ibv_reg_mr(3)`).
+/// Returns whether the rights are consistent: remote rights to change memory require local write
+/// access (`ibv_reg_mr(3)`).
 fn region_rights(access: Access) -> bool {
     let changes = access.0 & (Access::REMOTE_WRITE | Access::REMOTE_ATOMIC).0 != 0;
     !changes || access.has(Access::LOCAL_WRITE)

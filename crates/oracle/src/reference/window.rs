@@ -7,7 +7,7 @@ use crate::program::{Access, Key, MrId, MwId, Operation, QpId, WindowType};
 use verbena_abi as abi;
 
 impl World {
-    /// A request that the adapter executes without its peer.
+    /// Executes a request that does not involve the peer.
     pub fn execute_locally(&mut self, id: QpId, wqe: &Wqe, choices: &mut Choices) {
         let statuses = match &wqe.wr.operation {
             Operation::LocalInv { key } if self.invalidate(id, *key, choices) => SUCCESS,
@@ -46,7 +46,7 @@ impl World {
         self.drained(id);
     }
 
-    /// Unbinds a type 2 window, if this queue pair may.
+    /// Unbinds a type 2 window, if this queue pair may; returns whether it succeeded.
     pub fn invalidate(&mut self, qp: QpId, key: Key, choices: &mut Choices) -> bool {
         let (owner, pd) = (self.qp(qp).owner, self.qp(qp).pd);
         let Key::Mw(mw) = key else { return false };
@@ -55,7 +55,7 @@ impl World {
         };
         let own = mw.owner == owner && pd == Some(mw.pd) && mw.kind == WindowType::Two;
         if own && mw.binding.is_none() {
-            // Nothing says whether what is free can be invalidated; adapters differ.
+            // The specification does not define invalidation of an unbound window; adapters differ.
             return choices.pick(2) == 0;
         }
         let bound_here = mw
@@ -69,7 +69,8 @@ impl World {
         true
     }
 
-    /// Whether a window may be bound so, apart from what it is bound to now.
+    /// Returns whether a window may be bound with these parameters, regardless of its current
+    /// binding.
     pub fn may_bind(
         &self,
         qp: QpId,

@@ -1,8 +1,9 @@
-//! Reliable connections and XRC (specification 9.7): every request takes effect exactly once and in order, or its
-//! requester learns that it did not.
+//! Reliable connections and XRC (specification 9.7): every request executes exactly once and in
+//! order, or its requester learns that it did not.
 //!
-//! A packet that was lost is sent again, alone to a peer that keeps what came behind it, as ours do, and with all of that
-//! (go-back-N) to one that does not, as Linux' rxe. What the peer does is seen by its acknowledgements.
+//! A lost packet is retransmitted: alone if the peer keeps the packets behind a gap, as Verbena
+//! does, or together with all packets behind it (go-back-N) if the peer drops them, as Linux' rxe
+//! does. The peer's acknowledgements show its behaviour.
 
 pub mod requester;
 pub mod responder;
@@ -22,7 +23,7 @@ pub enum Reliable {
 }
 
 impl Reliable {
-    /// As opcodes have it.
+    /// Returns the service as encoded in opcodes.
     pub const fn service(self) -> Service {
         match self {
             Self::Rc => Service::Rc,
@@ -30,8 +31,8 @@ impl Reliable {
         }
     }
 
-    /// The opcode of an operation. Both services have every operation but congestion notification, which has no
-    /// service.
+    /// Returns the opcode of an operation. Both services have every operation except congestion
+    /// notification, which belongs to no service.
     pub fn opcode(self, operation: Operation) -> Opcode {
         Opcode::new(self.service(), operation).unwrap_or(Opcode::CNP)
     }

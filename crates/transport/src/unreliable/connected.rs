@@ -1,7 +1,8 @@
 //! The responder of an unreliable connection (specification 9.8.2.2).
 //!
-//! A message of which a packet is missing is forgotten: the responder waits for the beginning of another. A receive
-//! that was taken for it serves that one, so no receive is lost with a message, and none is needed that is not there.
+//! A message with a missing packet is dropped: the responder waits for the beginning of another.
+//! The next message uses the receive that was taken for the dropped one, so a lost message consumes
+//! no receive.
 
 use verbena_wire::opcode::{self, Kind, Place};
 use verbena_wire::packet::Packet;
@@ -14,16 +15,16 @@ use crate::completion::{ReceiveCompletion, Received, Status, Tail};
 use crate::disposition::{Disposition, Dropped};
 use crate::fault::{Consequence, Fault, Next, ReceiveFate, Responder};
 
-/// Whose receives the queue pair takes.
+/// The queue that the receives come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReceiveQueue {
-    /// Its own.
+    /// The queue pair's receive queue.
     Own,
-    /// A shared queue's: what was taken cannot be kept for another message (class E).
+    /// A shared receive queue: a taken receive cannot be kept for another message (class E).
     Shared,
 }
 
-/// What a responder is told when its queue pair becomes ready to receive.
+/// Configuration of a responder, set at the transition to ready to receive.
 #[derive(Debug, Clone)]
 pub struct ConnectedConfiguration {
     /// The partition.
@@ -32,13 +33,13 @@ pub struct ConnectedConfiguration {
     pub mtu: Mtu,
     /// The PSN of the first packet.
     pub initial_psn: Psn,
-    /// Whose receives it takes.
+    /// The queue that the receives come from.
     pub receive_queue: ReceiveQueue,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Message {
-    /// None: the beginning of one is awaited.
+    /// None: the responder waits for the beginning of a message.
     None,
     Send {
         received: u32,
@@ -65,13 +66,13 @@ pub struct ConnectedResponder {
     configuration: ConnectedConfiguration,
     expected: Psn,
     message: Message,
-    /// Taken, for the message that is under way or for the next.
+    /// The receive taken for the current or the next message.
     receive: Option<Receive>,
     failed: bool,
 }
 
 impl ConnectedResponder {
-    /// A responder that has seen nothing.
+    /// Returns a responder in its initial state.
     pub fn new(configuration: ConnectedConfiguration) -> Self {
         let expected = configuration.initial_psn;
         Self {
@@ -83,13 +84,14 @@ impl ConnectedResponder {
         }
     }
 
-    /// To the error state: a receive in hand ends with a flush error. Those in the queue are the adapter's.
+    /// Enters the error state: the current receive completes with a flush error. The adapter
+    /// flushes the receives in the queue.
     pub fn flush(&mut self, access: &mut impl ResponderAccess) {
         self.failed = true;
         self.end_receive(Status::Flushed, access);
     }
 
-    /// Takes a request.
+    /// Handles a request.
     pub fn handle(
         &mut self,
         packet: &Packet<'_>,
@@ -108,7 +110,7 @@ impl ConnectedResponder {
         let gap = bth.psn != self.expected;
         self.expected = bth.psn.next();
         if gap && self.message != Message::None {
-            // Lost in the middle: as if a new message had begun.
+            // A loss within a message is treated like the beginning of another message.
             let consequence = self.refuse(Fault::MissingLast, access);
             if !begins(packet) {
                 return Disposition::Refused(consequence);
@@ -119,7 +121,7 @@ impl ConnectedResponder {
             .and_then(|()| self.execute(packet, access));
         match verdict {
             Ok(()) => Disposition::Accepted,
-            // The unfinished message is forgotten, and this packet begins another.
+            // Drop the unfinished message; this packet begins another.
             Err(Fault::MissingLast) if begins(packet) => {
                 let consequence = self.refuse(Fault::MissingLast, access);
                 match self
@@ -279,7 +281,8 @@ impl ConnectedResponder {
         Ok(())
     }
 
-    /// The receive for this message: one that another left, or the next.
+    /// Returns the receive of this message: one kept from a dropped message, or the next in the
+    /// queue.
     fn receive(&mut self, access: &mut impl ResponderAccess) -> Result<Receive, Fault> {
         if let Some(receive) = self.receive {
             return Ok(receive);

@@ -1,4 +1,4 @@
-//! The responder of a datagram queue pair (specification 9.8.3.2): a packet is a message.
+//! The responder of a datagram queue pair (specification 9.8.3.2): each packet is a message.
 
 use verbena_wire::opcode::Service;
 use verbena_wire::packet::Packet;
@@ -9,12 +9,12 @@ use crate::completion::{ReceiveCompletion, Received, Status, Tail};
 use crate::disposition::{Disposition, Dropped};
 use crate::fault::{Fault, Next, ReceiveFate, Responder};
 
-/// What a responder is told when its queue pair becomes ready to receive.
+/// Configuration of a responder, set at the transition to ready to receive.
 #[derive(Debug, Clone)]
 pub struct DatagramConfiguration {
     /// The partition.
     pub partition_key: PKey,
-    /// What a sender must know.
+    /// The Q_Key that a datagram must carry.
     pub queue_key: QKey,
     /// The port's MTU.
     pub mtu: Mtu,
@@ -24,13 +24,13 @@ pub struct DatagramConfiguration {
 #[derive(Debug)]
 pub struct DatagramResponder {
     configuration: DatagramConfiguration,
-    /// Taken for a datagram that did not fit: for the next.
+    /// A receive taken for a datagram that did not fit, kept for the next.
     receive: Option<Receive>,
     failed: bool,
 }
 
 impl DatagramResponder {
-    /// A responder that has seen nothing.
+    /// Returns a responder in its initial state.
     pub fn new(configuration: DatagramConfiguration) -> Self {
         Self {
             configuration,
@@ -39,7 +39,8 @@ impl DatagramResponder {
         }
     }
 
-    /// To the error state: a receive in hand ends with a flush error. Those in the queue are the adapter's.
+    /// Enters the error state: the current receive completes with a flush error. The adapter
+    /// flushes the receives in the queue.
     pub fn flush(&mut self, access: &mut impl ResponderAccess) {
         self.failed = true;
         if let Some(receive) = self.receive.take() {
@@ -47,7 +48,8 @@ impl DatagramResponder {
         }
     }
 
-    /// Takes a datagram. `route` is what the receive holds before it: the global route header, or what stands for it.
+    /// Handles a datagram. `route` is written to the receive before the payload: the global route
+    /// header or its substitute.
     pub fn handle(
         &mut self,
         packet: &Packet<'_>,
@@ -101,7 +103,7 @@ impl DatagramResponder {
         }
     }
 
-    /// Puts the datagram into a receive.
+    /// Copies the datagram into a receive.
     fn place(
         &mut self,
         packet: &Packet<'_>,

@@ -1,5 +1,5 @@
-//! Unreliable connections and datagrams (specification 9.8.2, 9.8.3): what arrives whole takes effect, what does not is
-//! forgotten, and nobody answers.
+//! Unreliable connections and datagrams (specification 9.8.2, 9.8.3): complete messages are
+//! executed, incomplete ones are dropped, and no acknowledgement is sent.
 
 mod connected;
 mod datagram;

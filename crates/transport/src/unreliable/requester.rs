@@ -1,4 +1,4 @@
-//! The requester of an unreliable queue pair: a request is done when its last packet is made.
+//! The requester of an unreliable queue pair: a request completes when its last packet is made.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::packets;
 use crate::request::{Addressee, MOST_LENGTH, Operation, SendRequest, SendTail, WorkId};
 use crate::segment::Segments;
 
-/// The service.
+/// The service and its queue pair number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Service {
     /// Unreliable connection, to this queue pair.
@@ -23,7 +23,7 @@ pub enum Service {
     Datagram(Qpn),
 }
 
-/// What a requester is told when its queue pair becomes ready to send.
+/// Configuration of a requester, set at the transition to ready to send.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     /// UC or UD.
@@ -34,22 +34,22 @@ pub struct Configuration {
     pub mtu: Mtu,
     /// The PSN of the first packet.
     pub initial_psn: Psn,
-    /// Requests posted at a time (`max_send_wr`).
+    /// The limit of posted requests (`max_send_wr`).
     pub capacity: usize,
 }
 
-/// Why a request is not taken.
+/// Why a request was not posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PostError {
     /// The send queue is full.
     #[error("the send queue holds {0} requests already")]
     Full(usize),
-    /// A message of this length cannot be.
+    /// The message is too long.
     #[error("a message of {found} bytes, of at most {most}")]
     Length {
-        /// Asked for.
+        /// Requested length in bytes.
         found: u32,
-        /// Possible.
+        /// Maximum length in bytes.
         most: u32,
     },
     /// The service does not have the operation.
@@ -63,9 +63,9 @@ pub enum PostError {
 /// A packet that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Transmitted {
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: usize,
-    /// The request that it belongs to: for a datagram, whose route the adapter knows.
+    /// Its request: the adapter knows the route of a datagram by it.
     pub id: WorkId,
 }
 
@@ -88,7 +88,7 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// A requester with nothing posted.
+    /// Returns a requester with an empty queue.
     pub fn new(configuration: Configuration) -> Self {
         let psn = configuration.initial_psn;
         Self {
@@ -100,11 +100,12 @@ impl Requester {
         }
     }
 
-    /// Posts a request. In the send queue error state it is flushed by the next `poll_transmit`.
+    /// Posts a request. In the send queue error state the next `poll_transmit` flushes it.
     ///
     /// # Errors
     ///
-    /// The queue is full, or the request is none of this queue pair. Nothing is posted.
+    /// The queue is full, or the operation, addressee or length is invalid for this queue pair.
+    /// Nothing is posted.
     pub fn post(&mut self, request: SendRequest) -> Result<(), PostError> {
         if self.queue.len() >= self.configuration.capacity {
             return Err(PostError::Full(self.queue.len()));
@@ -141,29 +142,30 @@ impl Requester {
         Ok(())
     }
 
-    /// To send queue drain: a message that has begun is sent to its end.
+    /// Enters send queue drain: a message that has begun is sent completely.
     pub fn drain(&mut self) {
         if self.mode == Mode::Sending {
             self.mode = Mode::Draining;
         }
     }
 
-    /// Back from send queue drain or send queue error.
+    /// Leaves send queue drain or send queue error.
     pub fn resume(&mut self) {
         self.mode = Mode::Sending;
     }
 
-    /// Whether no message is half sent.
+    /// Returns whether no message is partially sent.
     pub fn is_drained(&self) -> bool {
         self.packet == 0
     }
 
-    /// Whether it is in the send queue error state: a request has failed, those after it were flushed.
+    /// Returns whether it is in the send queue error state: a request has failed, those after it
+    /// were flushed.
     pub fn has_failed(&self) -> bool {
         self.mode == Mode::Failed
     }
 
-    /// Every request ends with a flush error, in order.
+    /// Completes every request with a flush error, in order.
     pub fn flush(&mut self, access: &mut impl RequesterAccess) {
         self.mode = Mode::Failed;
         self.packet = 0;
@@ -175,11 +177,11 @@ impl Requester {
         }
     }
 
-    /// Makes the next packet at the front of `buffer`; nothing if there is nothing to send.
+    /// Writes the next packet to the front of `buffer`; returns `None` if there is nothing to send.
     ///
     /// # Errors
     ///
-    /// The buffer is too short for the packet. Nothing has happened.
+    /// The buffer is too short for the packet. Nothing has changed.
     pub fn poll_transmit(
         &mut self,
         access: &mut impl RequesterAccess,
@@ -237,7 +239,7 @@ impl Requester {
                 (wire, ends && immediate.is_some())
             }
             Operation::Send(tail) => (packets::send(place, tail, &mut extensions), ends),
-            // `post` takes nothing else.
+            // `post` accepts no other operation.
             _ => (opcode::Operation::SendOnly, false),
         };
         let (service, destination) = match (self.configuration.service, request.addressee) {

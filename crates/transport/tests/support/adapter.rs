@@ -1,4 +1,4 @@
-//! An adapter of one memory region, one receive queue and a log of what happened.
+//! A simulated adapter with one memory region, one receive queue and an event log.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -23,7 +23,7 @@ pub const SRQ: SrqNumber = SrqNumber::new(0x99);
 #[derive(Debug, Default)]
 pub struct Adapter {
     pub memory: Vec<u8>,
-    /// Bytes of send requests: what is sent, or what was read.
+    /// Data of send requests: sent, or read.
     pub buffers: HashMap<u64, Vec<u8>>,
     pub receives: VecDeque<Receive>,
     pub receive_buffers: HashMap<u64, Vec<u8>>,
@@ -32,11 +32,11 @@ pub struct Adapter {
     pub atomics: u64,
     pub flushes: u64,
     pub invalidated: HashSet<RKey>,
-    /// What the queue pair is not set up for.
+    /// Access kinds that the queue pair does not permit.
     pub unsupported: HashSet<Access>,
-    /// Rights that are refused although the key is right.
+    /// Access kinds refused despite a valid key.
     pub refused: HashSet<&'static str>,
-    /// Receives whose memory may not be written, send requests whose memory may not be touched.
+    /// Receives whose memory may not be written, send requests whose memory may not be accessed.
     pub protected: HashSet<u64>,
 }
 

@@ -1,6 +1,7 @@
-//! The other side of the transport's traits, a network that misbehaves by a seed, and a clock that jumps.
+//! An implementation of the transport's traits, a network that misbehaves by a seed, and a virtual
+//! clock.
 
-#![allow(dead_code)] // Each test program uses its part.
+#![allow(dead_code)] // Each test program uses a part.
 
 pub mod adapter;
 pub mod network;
@@ -13,7 +14,7 @@ use verbena_transport::reliable::{self, Reliable};
 use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn, RnrTimer};
 
-/// A requester's configuration as most programs have it.
+/// Returns a typical requester configuration.
 pub fn requester(service: Reliable, mtu: Mtu, psn: Psn) -> reliable::requester::Configuration {
     reliable::requester::Configuration {
         service,
@@ -30,7 +31,7 @@ pub fn requester(service: Reliable, mtu: Mtu, psn: Psn) -> reliable::requester::
     }
 }
 
-/// The responder's that goes with it.
+/// Returns the matching responder configuration.
 pub fn responder(service: Reliable, mtu: Mtu, psn: Psn) -> reliable::responder::Configuration {
     reliable::responder::Configuration {
         service,

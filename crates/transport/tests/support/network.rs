@@ -1,4 +1,5 @@
-//! A network in virtual time: each packet, sealed by its ICRC, is lost, doubled, damaged or delayed as the seed says.
+//! A network in virtual time: each packet, protected by its ICRC, is lost, duplicated, corrupted or
+//! delayed as the seed determines.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +15,15 @@ pub enum To {
     Responder,
 }
 
-/// How it misbehaves: of a thousand packets.
+/// Fault rates per thousand packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Manners {
     pub loss: u64,
     pub duplication: u64,
     pub corruption: u64,
-    /// Of the requester's packets, those of which it is told that they met congestion.
+    /// Requester's packets that trigger a congestion notification.
     pub congestion: u64,
-    /// Nanoseconds by which a packet may be later than the next.
+    /// Maximum delay of a packet relative to the next, in nanoseconds.
     pub jitter: u64,
 }
 
@@ -100,7 +101,7 @@ impl Network {
         self.flying.keys().next().map(|(at, _)| *at)
     }
 
-    /// The next packet that has arrived whole.
+    /// Returns the next packet that has arrived with a valid ICRC.
     pub fn receive(&mut self, now: Instant) -> Option<(To, Vec<u8>)> {
         while self.next_arrival().is_some_and(|at| at <= now) {
             let (_, (to, sealed)) = self.flying.pop_first()?;

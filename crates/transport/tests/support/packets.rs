@@ -1,4 +1,4 @@
-//! Requests as bytes of any kind, also such as no requester makes.
+//! Arbitrary request packets, including those that no requester makes.
 
 use verbena_transport::reliable::{Reliable, Responder};
 use verbena_wire::atomic::AtomicEth;
@@ -12,7 +12,7 @@ use verbena_wire::{Psn, Qpn, RKey, SrqNumber};
 
 use super::adapter::{Adapter, BASE, KEY, SRQ, WINDOW};
 
-/// A request with what its opcode demands; the rest is to be set.
+/// A request with the headers that its opcode requires; other fields are set by the test.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub service: Reliable,
@@ -28,7 +28,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Of the region's beginning, with a payload of so many bytes, whose length the RETH says.
+    /// Returns a request for the beginning of the region, with `payload` bytes of payload and the
+    /// same length in the RETH.
     pub fn new(operation: Operation, psn: Psn, payload: usize) -> Self {
         Self {
             service: Reliable::Rc,
@@ -92,7 +93,7 @@ impl Request {
     }
 }
 
-/// What a responder says until it says no more.
+/// Returns all answers that a responder has ready.
 pub fn answers(responder: &mut Responder, adapter: &mut Adapter) -> Vec<Vec<u8>> {
     let mut buffer = [0; 4200];
     let mut said = Vec::new();

@@ -1,4 +1,5 @@
-//! Random programs, and what they must come to: an interpreter of their requests, one after the other, once each.
+//! Random programs and their expected results: an interpreter executes the requests one after the
+//! other, once each.
 
 use verbena_transport::AtomicOperation;
 use verbena_transport::reliable::Reliable;
@@ -11,7 +12,7 @@ use verbena_wire::immediate::Immediate;
 use super::adapter::{BASE, KEY, SRQ};
 use super::random::Random;
 
-/// What may change, and what is only read.
+/// Memory that requests may change; the rest is only read.
 pub const MUTABLE: usize = 32_768;
 pub const MEMORY: usize = MUTABLE + 32_768;
 
@@ -20,7 +21,7 @@ pub const MEMORY: usize = MUTABLE + 32_768;
 pub struct Arrival {
     pub length: u32,
     pub immediate: Option<[u8; 4]>,
-    /// Of a SEND.
+    /// For a SEND.
     pub bytes: Option<Vec<u8>>,
     pub solicited: bool,
 }
@@ -28,20 +29,21 @@ pub struct Arrival {
 #[derive(Debug)]
 pub struct Program {
     pub requests: Vec<SendRequest>,
-    /// What each request sends; for reads and atomics, room for what it brings.
+    /// Data that each request sends; for reads and atomics, space for the result.
     pub buffers: Vec<Vec<u8>>,
     /// The responder's memory before.
     pub before: Vec<u8>,
     /// The responder's memory after.
     pub after: Vec<u8>,
-    /// What each request's buffer holds after.
+    /// Contents of each request's buffer after.
     pub results: Vec<Vec<u8>>,
     pub arrivals: Vec<Arrival>,
     pub atomics: u64,
     pub flushes: u64,
 }
 
-/// Whether reads may look at what other requests change: only where every request waits for the reads before it.
+/// Whether reads may read memory that other requests change: only if every request waits for the
+/// reads before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fencing {
     Every,
@@ -72,7 +74,7 @@ pub fn random(
     program
 }
 
-/// RDMA writes of one length to random places, as a bandwidth test has them.
+/// Returns RDMA writes of one length to random addresses, like a bandwidth test.
 pub fn writes(random: &mut Random, count: usize, length: usize) -> Program {
     let mut program = self::random(random, Reliable::Rc, 0, 0, Fencing::None);
     for id in 0..count as u64 {

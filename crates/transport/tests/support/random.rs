@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed (splitmix64).
+//! Pseudorandom numbers from a seed (splitmix64).
 
 #[derive(Debug, Clone)]
 pub struct Random(pub u64);
@@ -12,12 +12,11 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Less than `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 
-    /// True so often of a thousand.
+    /// Returns true with a probability of `permille` per thousand.
     pub fn permille(&mut self, permille: u64) -> bool {
         self.below(1000) < permille
     }

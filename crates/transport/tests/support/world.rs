@@ -23,11 +23,11 @@ pub struct World {
     /// Packets as they were made.
     pub trace: Vec<(To, Vec<u8>)>,
     pub traced: bool,
-    /// So often of a thousand a side says nothing although it could: then what it has to say gathers.
+    /// Probability per thousand that a side does not transmit although it could, so that packets
+    /// and acknowledgements accumulate.
     pub silence: u64,
-    /// What became of each packet.
     pub dispositions: Vec<Disposition>,
-    /// Receives to be posted, at a time each.
+    /// Receives to post, each with its time.
     pub receives: Vec<(Instant, u64, u32)>,
 }
 
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// Lets both sides say what they have to say, unless they keep silent; not both for ever.
+    /// Transmits the packets of both sides, unless they are silenced; never silences both forever.
     pub fn transmit(&mut self) {
         let under_way = self.network.next_arrival().is_some();
         let speaks = [(); 2].map(|()| !(under_way && self.random.permille(self.silence)));
@@ -98,7 +98,7 @@ impl World {
         self.network.send(self.now, to, packet);
     }
 
-    /// Does what is due now; false if there is nothing to wait for any more.
+    /// Handles everything that is due; returns false if nothing is pending.
     pub fn step(&mut self) -> bool {
         self.transmit();
         let next = [
@@ -141,7 +141,7 @@ impl World {
         true
     }
 
-    /// Posts a program as there is room and runs it to its end: every request has completed.
+    /// Posts a program as space permits and runs it until every request has completed.
     pub fn run(&mut self, program: &Program) {
         self.there.memory.clone_from(&program.before);
         for (id, buffer) in (0..).zip(&program.buffers) {

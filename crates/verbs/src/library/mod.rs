@@ -1,7 +1,8 @@
-//! Loading a libibverbs and the table of its functions.
+//! Loads a libibverbs and its function table.
 //!
-//! Symbols are looked up with their version, as a linked program would have them: another library in the process may
-//! export the same names. Names and nodes are from rdma-core's `libibverbs.map.in`.
+//! Symbols are looked up with their version, as the dynamic linker does: another library in the
+//! process may export the same names. Names and version nodes are from rdma-core's
+//! `libibverbs.map.in`.
 
 use crate::error::{Error, Result};
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
@@ -10,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use verbena_abi as abi;
 
-/// The name that the loader searches for.
+/// The library's soname.
 pub const SYSTEM_LIBRARY: &str = "libibverbs.so.1";
 
 /// A loaded libibverbs.
@@ -24,18 +25,20 @@ macro_rules! functions {
         $($field:ident = $symbol:literal @ $node:literal : $type:ty;)*
         [optional] $($newer:ident = $newer_symbol:literal @ $newer_node:literal : $newer_type:ty;)*
     ) => {
-        /// The functions used, each with the type of the official header. Older libraries lack the newer ones.
+        /// The functions in use, with the types of the official header. Older libraries lack the
+        /// optional ones.
         pub(crate) struct Functions { $(pub $field: $type,)* $(pub $newer: Option<$newer_type>,)* }
 
         impl Functions {
             fn load(handle: NonNull<c_void>) -> std::result::Result<Functions, String> {
                 Ok(Functions { $($field: {
                     let address = symbol(handle, $symbol, $node)?;
-                    // SAFETY: the symbol of this name and version node has this type in every libibverbs; public nodes
-                    // never change (rdma-core's ABI rules).
+                    // SAFETY: the symbol of this name and version node has this type in every
+                    // libibverbs; public nodes never change (rdma-core's ABI rules).
                     unsafe { std::mem::transmute::<NonNull<c_void>, $type>(address) }
                 },)* $($newer: symbol(handle, $newer_symbol, $newer_node).ok().map(|address| {
-                    // SAFETY: as above.
+                    // SAFETY: the symbol of this name and version node has this type in every
+                    // libibverbs that has it; public nodes never change (rdma-core's ABI rules).
                     unsafe { std::mem::transmute::<NonNull<c_void>, $newer_type>(address) }
                 }),)* })
             }
@@ -110,7 +113,11 @@ functions! {
 }
 
 impl Library {
-    /// Loads the library of this name (searched for as the loader does) or path.
+    /// Loads a library by path, or by a name that the dynamic loader searches for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Load`] if the loader fails or a required function is missing.
     pub fn open(name: impl AsRef<Path>) -> Result<Arc<Library>> {
         let name = name.as_ref().display().to_string();
         let fail = |reason: String| Error::Load {
@@ -118,20 +125,25 @@ impl Library {
             reason,
         };
         let c_name = CString::new(name.as_str()).map_err(|_| fail("NUL in the name".into()))?;
-        // SAFETY: the name is a C string. Loading runs the library's constructors, which is what the caller asks for.
-        // The handle is never closed: providers keep threads and exit handlers in it.
+        // SAFETY: the name is a C string. Loading runs the library's constructors, as the caller
+        // requested. The handle is never closed: providers have threads and exit handlers in the
+        // library.
         let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         let handle = NonNull::new(handle).ok_or_else(|| fail(loader_error()))?;
         let functions = Functions::load(handle).map_err(fail)?;
         Ok(Arc::new(Library { name, functions }))
     }
 
-    /// Loads the system's libibverbs, or the one that `LD_LIBRARY_PATH` puts in its place.
+    /// Loads the system's libibverbs, or its replacement in `LD_LIBRARY_PATH`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Library::open`].
     pub fn system() -> Result<Arc<Library>> {
         Library::open(SYSTEM_LIBRARY)
     }
 
-    /// The name or path it was loaded by.
+    /// Returns the name or path that it was loaded by.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -143,7 +155,7 @@ fn loader_error() -> String {
     if text.is_null() {
         return "unknown reason".to_owned();
     }
-    // SAFETY: not null, see above.
+    // SAFETY: `text` is not null, so it is a C string that lives until this thread's next dl call.
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()
@@ -157,8 +169,8 @@ fn symbol(
     #[cfg(not(target_env = "musl"))]
     // SAFETY: the handle is open, both names are C strings.
     let address = unsafe { libc::dlvsym(handle.as_ptr(), name.as_ptr(), node.as_ptr()) };
-    #[cfg(target_env = "musl")] // Its linker knows no versions.
-    // SAFETY: as above.
+    #[cfg(target_env = "musl")] // musl's linker does not support symbol versions.
+    // SAFETY: the handle is open, the name is a C string.
     let address = unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) };
     NonNull::new(address)
         .ok_or_else(|| format!("no {}@{}", name.to_string_lossy(), node.to_string_lossy()))

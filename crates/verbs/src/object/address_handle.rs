@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use verbena_abi as abi;
 
-/// Where a datagram goes.
+/// The address of a datagram.
 pub struct AddressHandle {
     pub(crate) raw: NonNull<abi::ibv_ah>,
     domain: Arc<ProtectionDomain>,
@@ -16,7 +16,11 @@ pub struct AddressHandle {
 thread_safe!(AddressHandle);
 
 impl ProtectionDomain {
-    /// `ibv_create_ah(3)`.
+    /// Creates an address handle (`ibv_create_ah(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The library refuses the path.
     pub fn address_handle(self: &Arc<Self>, path: &Path) -> Result<Arc<AddressHandle>> {
         let mut attributes = path.to_raw();
         // SAFETY: the domain is alive, the attributes are valid during the call.

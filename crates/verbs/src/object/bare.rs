@@ -1,5 +1,5 @@
-//! The bare loop: the C functions called with structures made beforehand, nothing else. What an abstraction over verbs
-//! costs is measured against it.
+//! A minimal loop that calls the C functions with prepared structures: the baseline for measuring
+//! the overhead of an abstraction over verbs.
 
 use crate::error::{Error, Result};
 use crate::object::completion_queue::CompletionQueue;
@@ -8,7 +8,12 @@ use crate::object::region::Segment;
 use verbena_abi as abi;
 
 impl QueuePair {
-    /// Writes `segment` to (address, key) `count` times, each signalled and its completion polled before the next.
+    /// Writes `segment` to (address, key) `count` times, each signalled and its completion polled
+    /// before the next.
+    ///
+    /// # Errors
+    ///
+    /// Posting fails, or a write completes in error.
     pub fn bare_writes(
         &self,
         completions: &CompletionQueue,
@@ -34,8 +39,8 @@ impl QueuePair {
         let mut completion = abi::ibv_wc::default();
         for _ in 0..count {
             let mut bad = std::ptr::null_mut();
-            // SAFETY: pair and queue are alive; the request, its entry and the completion are valid during the calls, and
-            // the segment's region during its borrow.
+            // SAFETY: queue pair and completion queue are alive; the request, its entry and the
+            // completion are valid during the calls, and the segment's region during its borrow.
             let status = unsafe {
                 let errno = post(self.raw_pointer(), &mut work, &mut bad);
                 if errno != 0 {

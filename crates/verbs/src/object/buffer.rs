@@ -1,13 +1,13 @@
-//! Memory before registration: whole pages of its own, mapped and touched.
+//! Memory before registration: dedicated pages, mapped and touched.
 
 use crate::error::{Error, Result};
 use crate::object::thread_safe;
 use std::ptr::NonNull;
 
-/// A page of the machines in question.
+/// Page size in bytes.
 const PAGE: usize = 4096;
 
-/// Page-aligned, zeroed memory of the process.
+/// Page-aligned, zeroed memory.
 pub struct Buffer {
     start: NonNull<u8>,
     length: usize,
@@ -16,7 +16,11 @@ pub struct Buffer {
 thread_safe!(Buffer);
 
 impl Buffer {
-    /// Allocates and touches `length` bytes.
+    /// Allocates `length` bytes and touches all pages.
+    ///
+    /// # Errors
+    ///
+    /// `length` is too large, or `mmap` fails.
     pub fn allocate(length: usize) -> Result<Buffer> {
         let fail = || Error::last("mmap", format!("{length} bytes"));
         let mapped = length
@@ -27,7 +31,7 @@ impl Buffer {
             })?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh anonymous mapping touches no memory of others.
+        // SAFETY: a new anonymous mapping overlaps no existing memory.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), mapped, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(fail());
@@ -40,7 +44,7 @@ impl Buffer {
         })
     }
 
-    /// Bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
@@ -52,7 +56,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and whole.
+        // SAFETY: this is the whole mapping, owned by self.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped) };
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use verbena_abi as abi;
 
-/// A channel on which completion queues announce completions.
+/// A channel that reports completion events of its completion queues.
 pub struct Channel {
     pub(crate) raw: NonNull<abi::ibv_comp_channel>,
     context: Arc<Context>,
@@ -17,7 +17,11 @@ pub struct Channel {
 thread_safe!(Channel);
 
 impl Context {
-    /// `ibv_create_comp_channel(3)`.
+    /// Creates a completion channel (`ibv_create_comp_channel(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The library fails to create it.
     pub fn channel(self: &Arc<Self>) -> Result<Arc<Channel>> {
         // SAFETY: the context is open.
         let raw = unsafe { (self.library.functions.create_comp_channel)(self.raw.as_ptr()) };
@@ -31,7 +35,12 @@ impl Context {
 }
 
 impl Channel {
-    /// Waits for an event at most so long, takes it and acknowledges it. `false` when the time was up.
+    /// Waits for an event for at most `at_most` (at least 1 ms), takes and acknowledges it. Returns
+    /// `false` on timeout or if a signal interrupts the wait.
+    ///
+    /// # Errors
+    ///
+    /// `poll` or `ibv_get_cq_event` fails.
     pub fn wait(&self, at_most: Duration) -> Result<bool> {
         let milliseconds = i32::try_from(at_most.as_millis().max(1)).unwrap_or(i32::MAX);
         // SAFETY: the channel is alive.
@@ -56,13 +65,13 @@ impl Channel {
         let functions = &self.context.library.functions;
         let mut queue = std::ptr::null_mut();
         let mut user = std::ptr::null_mut();
-        // SAFETY: the channel is alive, both places are valid.
+        // SAFETY: the channel is alive, both out-pointers are valid.
         let outcome = unsafe { (functions.get_cq_event)(self.raw.as_ptr(), &mut queue, &mut user) };
         if outcome != 0 {
             return Err(Error::last("ibv_get_cq_event", self.context.name()));
         }
-        // SAFETY: a queue is not destroyed while an event of it is unacknowledged (ibv_destroy_cq waits), so it is
-        // alive here.
+        // SAFETY: ibv_destroy_cq waits until all events of a queue are acknowledged, so the queue
+        // is alive here.
         unsafe { (functions.ack_cq_events)(queue, 1) };
         Ok(true)
     }
@@ -77,7 +86,7 @@ impl AsFd for Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // SAFETY: its queues held it alive.
+        // SAFETY: its queues keep the channel alive, so none is left.
         unsafe { (self.context.library.functions.destroy_comp_channel)(self.raw.as_ptr()) };
     }
 }

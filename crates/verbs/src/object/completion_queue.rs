@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use verbena_abi as abi;
 
-/// Most completions taken by one call of the library.
+/// The maximum number of completions taken by one call of the library.
 const BATCH: usize = 16;
 
 /// A completion queue.
@@ -24,39 +24,39 @@ thread_safe!(CompletionQueue);
 /// A completion (`struct ibv_wc`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkCompletion {
-    /// The request's identifier.
+    /// The request's id.
     pub id: u64,
-    /// How it went.
+    /// Its status.
     pub status: WorkStatus,
-    /// What completed; undefined unless the status is success.
+    /// The completed operation; undefined unless the status is success.
     pub opcode: CompletionOpcode,
-    /// The vendor's error number.
+    /// Vendor error code.
     pub vendor_error: u32,
-    /// Bytes, for receives.
+    /// Received bytes; only for receives.
     pub length: u32,
-    /// Immediate data in the host's order.
+    /// Immediate data in host byte order.
     pub immediate: Option<u32>,
-    /// Queue pair.
+    /// Queue pair number.
     pub pair: u32,
-    /// For datagrams, the sender's.
+    /// Source queue pair number; only for datagrams.
     pub source: u32,
-    /// For datagrams, the sender's LID.
+    /// Source LID; only for datagrams.
     pub source_lid: u16,
 }
 
-/// Where the library puts a completion. It stays in place until somebody looks at it, for a copy of fields that were just
-/// stored waits for the store buffer, and that is a fifth of an operation.
+/// A completion as the library writes it. It stays in place until it is used: a copy of fields that
+/// were just stored waits for the store buffer, which takes a fifth of an operation's time.
 #[derive(Default)]
 pub struct Entry(abi::ibv_wc);
 
 impl Entry {
-    /// Whether its request did what it was asked.
+    /// Returns whether the status is success.
     #[inline]
     pub fn is_success(&self) -> bool {
         self.0.status == abi::IBV_WC_SUCCESS
     }
 
-    /// All of it.
+    /// Returns the whole completion.
     #[inline]
     pub fn completion(&self) -> WorkCompletion {
         convert_entry(&self.0)
@@ -64,7 +64,11 @@ impl Entry {
 }
 
 impl Context {
-    /// `ibv_create_cq(3)`.
+    /// Creates a completion queue (`ibv_create_cq(3)`).
+    ///
+    /// # Errors
+    ///
+    /// `depth` is too large, or the library fails to create it.
     pub fn completion_queue(
         self: &Arc<Self>,
         depth: u32,
@@ -91,7 +95,7 @@ impl Context {
         match poll {
             Some(poll) => Ok(Arc::new(queue(poll))),
             None => {
-                // SAFETY: created above, used by nobody.
+                // SAFETY: created here and not used elsewhere.
                 unsafe { (self.library.functions.destroy_cq)(raw.as_ptr()) };
                 Err(Error::call("ibv_poll_cq", object(), libc::EOPNOTSUPP))
             }
@@ -100,12 +104,17 @@ impl Context {
 }
 
 impl CompletionQueue {
-    /// Takes completions, each turned by `convert`; gives how many. One call of the library, so at most 16.
+    /// Takes completions, converts each with `convert` and returns their number. Calls the library
+    /// once, so at most 16.
+    ///
+    /// # Errors
+    ///
+    /// `ibv_poll_cq` fails.
     #[inline]
     pub fn poll<T>(&self, into: &mut [T], convert: impl Fn(&WorkCompletion) -> T) -> Result<usize> {
         let mut entries = [const { std::mem::MaybeUninit::<abi::ibv_wc>::uninit() }; BATCH];
         let room = into.len().min(BATCH);
-        // For a failed request the library fills only some fields; only what may be filled is cleared.
+        // For a failed request the library fills only some fields; clear the entries it may write.
         for entry in &mut entries[..room] {
             entry.write(abi::ibv_wc::default());
         }
@@ -117,7 +126,8 @@ impl CompletionQueue {
         }
         let count = (count as usize).min(room);
         for (entry, place) in entries[..count].iter().zip(into) {
-            // SAFETY: written above.
+            // SAFETY: the loop over `entries[..room]` has initialized it, and `count` is at most
+            // `room`.
             let entry = unsafe { entry.assume_init_ref() };
             *place = convert(&convert_entry(entry));
         }
@@ -128,7 +138,11 @@ impl CompletionQueue {
         self.poll
     }
 
-    /// Takes one completion into `entry`, and says whether there was one.
+    /// Takes one completion into `entry` and returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// `ibv_poll_cq` fails.
     #[inline]
     pub fn poll_entry(&self, entry: &mut Entry) -> Result<bool> {
         // SAFETY: the queue is alive and one entry is writable.
@@ -144,7 +158,11 @@ impl CompletionQueue {
         Error::call("ibv_poll_cq", self.context.name(), answer.abs())
     }
 
-    /// `ibv_req_notify_cq(3)`: the next completion gives an event.
+    /// Requests an event for the next completion (`ibv_req_notify_cq(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The call fails or is not supported.
     pub fn arm(&self) -> Result<()> {
         // SAFETY: the context is open.
         let notify = unsafe { (*self.context.raw.as_ptr()).ops.req_notify_cq };
@@ -159,7 +177,7 @@ impl CompletionQueue {
         Err(Error::call("ibv_req_notify_cq", self.context.name(), errno))
     }
 
-    /// The channel it was created with.
+    /// Returns the channel that it was created with.
     pub fn channel(&self) -> Option<&Arc<Channel>> {
         self.channel.as_ref()
     }
@@ -184,7 +202,8 @@ fn convert_entry(entry: &abi::ibv_wc) -> WorkCompletion {
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // SAFETY: its queue pairs held it alive; all events were acknowledged when taken.
+        // SAFETY: its queue pairs keep the queue alive, so none is left; all events are
+        // acknowledged when taken.
         unsafe { (self.context.library.functions.destroy_cq)(self.raw.as_ptr()) };
     }
 }

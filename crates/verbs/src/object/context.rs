@@ -1,4 +1,4 @@
-//! Devices, open devices and what they say of themselves: `ibv_get_device_list(3)`, `ibv_open_device(3)`,
+//! Devices, open devices and their attributes: `ibv_get_device_list(3)`, `ibv_open_device(3)`,
 //! `ibv_query_device(3)`, `ibv_query_port(3)`.
 
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use verbena_abi as abi;
 
-/// A device that can be opened: a name in a library. The list is taken anew when it is opened.
+/// The name of a device in a library. Opening it reads the device list again.
 #[derive(Clone)]
 pub struct Device {
     library: Arc<Library>,
@@ -18,7 +18,11 @@ pub struct Device {
 }
 
 impl Library {
-    /// The devices of this library, in its order.
+    /// Returns the devices of this library, in its order.
+    ///
+    /// # Errors
+    ///
+    /// `ibv_get_device_list` fails.
     pub fn devices(self: &Arc<Self>) -> Result<Vec<Device>> {
         let mut devices = Vec::new();
         self.each_device(|_, name| {
@@ -31,7 +35,11 @@ impl Library {
         Ok(devices)
     }
 
-    /// The device of this name, or the first one.
+    /// Returns the device of this name, or the first one if `name` is `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoDevice`], or `ibv_get_device_list` fails.
     pub fn device(self: &Arc<Self>, name: Option<&str>) -> Result<Device> {
         let devices = self.devices()?;
         let found = match name {
@@ -52,14 +60,14 @@ impl Library {
         mut visit: impl FnMut(*mut abi::ibv_device, &str) -> Option<T>,
     ) -> Result<Option<T>> {
         let mut count = 0;
-        // SAFETY: the count is a valid place.
+        // SAFETY: the out-pointer is valid.
         let list = unsafe { (self.functions.get_device_list)(&mut count) };
         if list.is_null() {
             return Err(Error::last("ibv_get_device_list", self.name()));
         }
         let mut found = None;
         for i in 0..usize::try_from(count).unwrap_or(0) {
-            // SAFETY: the list has `count` valid device pointers, alive until it is freed below.
+            // SAFETY: the list has `count` valid device pointers, alive until `free_device_list`.
             let (device, name) = unsafe {
                 let device = *list.add(i);
                 (device, text(&(*device).name))
@@ -85,18 +93,22 @@ fn text(characters: &[c_char]) -> String {
 }
 
 impl Device {
-    /// Its name, e.g. `mlx5_0`.
+    /// Returns its name, e.g. `mlx5_0`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Opens it.
+    /// Opens the device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoDevice`] if the device has disappeared, or the library cannot open it.
     pub fn open(&self) -> Result<Arc<Context>> {
         let functions = &self.library.functions;
         let opened = self.library.each_device(|device, name| {
             (name == self.name).then(|| {
-                // SAFETY: the device is of the list that is alive during the visit; an open context outlives the list
-                // (ibv_get_device_list(3)).
+                // SAFETY: the device belongs to the list, which is alive during the visit; an open
+                // context outlives the list (ibv_get_device_list(3)).
                 NonNull::new(unsafe { (functions.open_device)(device) })
                     .ok_or_else(|| Error::last("ibv_open_device", &self.name))
             })
@@ -123,98 +135,102 @@ pub struct Context {
 }
 thread_safe!(Context);
 
-/// What a device can do (`struct ibv_device_attr`), the fields in use.
+/// Attributes of a device: the fields of `struct ibv_device_attr` in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceAttributes {
     /// Firmware version.
     pub firmware: String,
-    /// Vendor's number.
+    /// Vendor ID.
     pub vendor: u32,
-    /// Vendor's number of the part.
+    /// Vendor part ID.
     pub part: u32,
-    /// Most queue pairs.
+    /// Maximum number of queue pairs.
     pub max_pairs: u32,
-    /// Deepest work queue.
+    /// Maximum depth of a work queue.
     pub max_depth: u32,
-    /// Most scatter/gather elements.
+    /// Maximum number of scatter/gather elements.
     pub max_segments: u32,
-    /// Deepest completion queue.
+    /// Maximum depth of a completion queue.
     pub max_completions: u32,
-    /// Most regions.
+    /// Maximum number of regions.
     pub max_regions: u32,
-    /// Largest region in bytes.
+    /// Maximum length of a region in bytes.
     pub max_region_bytes: u64,
-    /// Reads and atomics that a queue pair serves at once.
+    /// Maximum number of reads and atomics that a queue pair serves concurrently.
     pub max_reads: u32,
-    /// Reads and atomics that a queue pair has in flight.
+    /// Maximum number of reads and atomics that a queue pair has in flight.
     pub max_reads_initiated: u32,
-    /// Most shared receive queues; 0 without.
+    /// Maximum number of shared receive queues; 0 if not supported.
     pub max_shared_receives: u32,
     /// `enum ibv_atomic_cap`.
     pub atomic: u32,
     /// `enum ibv_device_cap_flags`.
     pub flags: u32,
-    /// Ports.
+    /// Number of ports.
     pub ports: u8,
 }
 
 impl DeviceAttributes {
-    /// Atomics among all users of the device.
+    /// Returns whether the device supports atomics.
     pub fn has_atomics(&self) -> bool {
         self.atomic != abi::IBV_ATOMIC_NONE
     }
 
-    /// Memory windows of type 2.
+    /// Returns whether it supports memory windows of type 2.
     pub fn has_windows(&self) -> bool {
         self.flags & (abi::IBV_DEVICE_MEM_WINDOW_TYPE_2A | abi::IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0
     }
 
-    /// XRC.
+    /// Returns whether it supports XRC.
     pub fn has_xrc(&self) -> bool {
         self.flags & abi::IBV_DEVICE_XRC != 0
     }
 }
 
-/// A port (`struct ibv_port_attr`), the fields in use.
+/// Attributes of a port: the fields of `struct ibv_port_attr` in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortAttributes {
     /// Local identifier.
     pub lid: u16,
     /// Whether packets can flow.
     pub active: bool,
-    /// Bytes of payload in a full packet.
+    /// Active MTU in bytes.
     pub mtu: u32,
-    /// The same as `enum ibv_mtu`.
+    /// Active MTU as `enum ibv_mtu`.
     pub mtu_code: u32,
-    /// Largest message in bytes.
+    /// Maximum message length in bytes.
     pub max_message: u32,
-    /// Lanes.
+    /// Number of lanes.
     pub lanes: u32,
     /// Data rate of a lane after encoding, in Mbit/s; 0 if the code is unknown.
     pub lane_megabits: u32,
     /// Whether the link layer is Ethernet, so that every address needs a GID.
     pub ethernet: bool,
-    /// Length of the GID table; entries may be empty.
+    /// Length of the GID table, which may have empty entries.
     pub gids: u32,
-    /// Length of the P_Key table; entries may be empty.
+    /// Length of the P_Key table, which may have empty entries.
     pub partitions: u16,
 }
 
 impl Context {
-    /// The device's name.
+    /// Returns the device's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The library it belongs to.
+    /// Returns its library.
     pub fn library(&self) -> &Library {
         &self.library
     }
 
-    /// `ibv_query_device(3)`.
+    /// Returns the device attributes (`ibv_query_device(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The call fails.
     pub fn attributes(&self) -> Result<DeviceAttributes> {
         let mut raw = abi::ibv_device_attr::default();
-        // SAFETY: the context is open, the structure is the library's.
+        // SAFETY: the context is open, the structure has the library's layout.
         let errno = unsafe { (self.library.functions.query_device)(self.raw.as_ptr(), &mut raw) };
         if errno != 0 {
             return Err(Error::call("ibv_query_device", &self.name, errno));
@@ -239,11 +255,16 @@ impl Context {
         })
     }
 
-    /// `ibv_query_port(3)`. The function of the library, as older programs call it, writes the fields up to the link
-    /// layer and leaves the rest zero.
+    /// Returns the port attributes (`ibv_query_port(3)`). The exported function, which older
+    /// programs call, writes the fields up to the link layer and leaves the rest zero.
+    ///
+    /// # Errors
+    ///
+    /// The call fails, e.g. for an invalid port number.
     pub fn port(&self, port: u8) -> Result<PortAttributes> {
         let mut raw = abi::ibv_port_attr::default();
-        // SAFETY: the context is open; the structure is at least as large as the one that the function fills.
+        // SAFETY: the context is open; the structure is at least as large as the one that the
+        // function fills.
         let errno =
             unsafe { (self.library.functions.query_port)(self.raw.as_ptr(), port, &mut raw) };
         if errno != 0 {
@@ -264,10 +285,11 @@ impl Context {
         })
     }
 
-    /// A slot of the extended context, if this library has it and fills it.
+    /// Returns the extended context, if the library has all of it.
     pub(crate) fn extended(&self) -> Option<&abi::verbs_context> {
-        // SAFETY: the context is open and stays so while self is borrowed. When `abi_compat` holds the mark, the
-        // extended context stands around it, `sz` bytes long, growing at its beginning (verbs.h, verbs_get_ctx).
+        // SAFETY: the context is open and stays so while self is borrowed. If `abi_compat` has the
+        // marker value, the context is the last member of an extended context, `sz` bytes long,
+        // which grows at its beginning (verbs.h, verbs_get_ctx).
         unsafe {
             if (*self.raw.as_ptr()).abi_compat != abi::VERBS_ABI_IS_EXTENDED {
                 return None;
@@ -278,7 +300,7 @@ impl Context {
                 .cast::<u8>()
                 .sub(offset_of!(abi::verbs_context, context))
                 .cast::<abi::verbs_context>();
-            // A reference needs the whole structure; libraries of the last decade have all of it.
+            // A reference needs the whole structure; libraries of the last decade have it.
             ((&raw const (*whole).sz).read() >= size_of::<abi::verbs_context>()).then(|| &*whole)
         }
     }
@@ -286,7 +308,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: every object of the context held it alive, so nothing of it is left.
+        // SAFETY: every object of the context keeps it alive, so none is left.
         unsafe { (self.library.functions.close_device)(self.raw.as_ptr()) };
     }
 }
@@ -302,7 +324,8 @@ fn lanes(width: u8) -> u32 {
     }
 }
 
-/// Data rate of a lane by `active_speed`: SDR, DDR and QDR lose a fifth to 8b/10b, FDR10 and later 2/66.
+/// Returns the data rate of a lane in Mbit/s by `active_speed`, after encoding: SDR, DDR and QDR
+/// lose a fifth to 8b/10b, FDR10 and later 2/66.
 fn lane_megabits(speed: u8) -> u32 {
     match speed {
         1 => 2_000,

@@ -1,7 +1,7 @@
-//! Memory on the adapter: `ibv_alloc_dm(3)` and the regions made of it.
+//! Device memory: `ibv_alloc_dm(3)` and its registration.
 //!
-//! The processor reaches it only through the library, in aligned words of four bytes; everything else is made of those
-//! here, by reading the words around it first. That is slow, and no program's fast path.
+//! The CPU accesses it only through the library, in aligned words of four bytes. Other accesses
+//! first read the surrounding words. That is slow and not meant for a fast path.
 
 use crate::error::{Error, Result};
 use crate::object::context::Context;
@@ -14,10 +14,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use verbena_abi as abi;
 
-/// Adapters read and write their memory in words of so many bytes.
+/// Access granularity of device memory in bytes.
 const WORD: usize = 4;
 
-/// Memory on the adapter, not registered yet.
+/// Unregistered device memory.
 pub struct DeviceMemory {
     raw: NonNull<abi::ibv_dm>,
     length: usize,
@@ -28,17 +28,21 @@ pub struct DeviceMemory {
 }
 thread_safe!(DeviceMemory);
 
-/// Registered memory on the adapter. Its addresses count from zero.
+/// Registered device memory. Its addresses begin at zero.
 pub struct DeviceRegion {
     raw: NonNull<abi::ibv_mr>,
-    // Dropped by hand: only after the region has ended.
+    // Freed only after the registration has ended.
     memory: ManuallyDrop<DeviceMemory>,
     domain: Arc<ProtectionDomain>,
 }
 thread_safe!(DeviceRegion);
 
 impl Context {
-    /// `ibv_alloc_dm(3)`: `length` bytes, rounded up to whole words.
+    /// Allocates `length` bytes, rounded up to whole words (`ibv_alloc_dm(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The device has no device memory or too little.
     pub fn device_memory(self: &Arc<Self>, length: usize) -> Result<DeviceMemory> {
         let object = || format!("{} for {length} bytes", self.name());
         let missing = || Error::call("ibv_alloc_dm", object(), libc::EOPNOTSUPP);
@@ -56,7 +60,8 @@ impl Context {
             length,
             ..abi::ibv_alloc_dm_attr::default()
         };
-        // SAFETY: the context is open, the slot is its own, the attributes are valid during the call.
+        // SAFETY: the context is open and the function is its own, the attributes are valid during
+        // the call.
         let raw = unsafe { alloc(self.raw.as_ptr(), &mut attributes) };
         let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_alloc_dm", object()))?;
         // SAFETY: just allocated; the library filled the structure.
@@ -74,7 +79,7 @@ impl Context {
                 context: Arc::clone(self),
             }),
             None => {
-                // SAFETY: allocated above, used by nobody.
+                // SAFETY: allocated here and not used elsewhere.
                 unsafe { free(raw.as_ptr()) };
                 Err(missing())
             }
@@ -83,12 +88,12 @@ impl Context {
 }
 
 impl DeviceMemory {
-    /// Bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// The words around `length` bytes at `offset`.
+    /// Returns the range of whole words around `length` bytes at `offset`.
     fn around(&self, call: &'static str, offset: usize, length: usize) -> Result<Range<usize>> {
         let end = offset.checked_add(length).filter(|end| *end <= self.length);
         let end = end.ok_or_else(|| {
@@ -100,7 +105,8 @@ impl DeviceMemory {
 
     fn words(&self, range: &Range<usize>) -> Result<Vec<u8>> {
         let mut words = vec![0u8; range.len()];
-        // SAFETY: the memory is alive; the buffer has so many bytes, and so has the memory from there (`around`).
+        // SAFETY: the memory is alive; the buffer has `range.len()` bytes, and `around` checked
+        // that the memory has them.
         let errno = unsafe {
             let into = words.as_mut_ptr().cast();
             (self.from_device)(into, self.raw.as_ptr(), range.start as u64, words.len())
@@ -128,7 +134,8 @@ impl DeviceMemory {
         let mut words = self.words(&range)?;
         let at = offset - range.start;
         words[at..at + bytes.len()].copy_from_slice(bytes);
-        // SAFETY: as for `words`.
+        // SAFETY: the memory is alive; `words` has `range.len()` bytes, and `around` checked that
+        // the memory has them.
         let errno = unsafe {
             let from = words.as_ptr().cast();
             (self.to_device)(self.raw.as_ptr(), range.start as u64, from, words.len())
@@ -142,13 +149,17 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        // SAFETY: ours, and no region is made of it any more.
+        // SAFETY: owned by self and no longer registered.
         unsafe { (self.free)(self.raw.as_ptr()) };
     }
 }
 
 impl ProtectionDomain {
-    /// `ibv_reg_dm_mr`, all of it. The region owns the memory.
+    /// Registers the whole memory (`ibv_reg_dm_mr`). The region owns it.
+    ///
+    /// # Errors
+    ///
+    /// The call fails or is not supported.
     pub fn register_device(
         self: &Arc<Self>,
         memory: DeviceMemory,
@@ -175,37 +186,49 @@ impl ProtectionDomain {
 }
 
 impl DeviceRegion {
-    /// Bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> usize {
         self.memory.length
     }
 
-    /// Key for peers.
+    /// Returns the remote key.
     pub fn remote_key(&self) -> u32 {
-        // SAFETY: the region is registered; its fields are plain data that nobody changes.
+        // SAFETY: the region is registered; its fields are plain data that do not change.
         unsafe { (*self.raw.as_ptr()).rkey }
     }
 
-    /// A part of it for a work request; `None` beyond its end.
+    /// Returns a segment for a work request; `None` if it exceeds the region.
     pub fn part(&self, offset: usize, length: usize) -> Option<Segment<'_>> {
         let inside = offset.checked_add(length)? <= self.length();
         let length = u32::try_from(length).ok().filter(|_| inside)?;
-        // SAFETY: as for `remote_key`.
+        // SAFETY: the region is registered; its fields are plain data that do not change.
         let key = unsafe { (*self.raw.as_ptr()).lkey };
         Some(Segment::new(offset as u64, length, key))
     }
 
-    /// Copies out from `offset`.
+    /// Copies `into.len()` bytes from `offset`.
+    ///
+    /// # Errors
+    ///
+    /// The range exceeds the region, or the copy fails.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         self.memory.read(offset, into)
     }
 
-    /// Copies `bytes` in at `offset`. A peer's write into the same word at the same time may be lost.
+    /// Copies `bytes` to `offset`. A peer's simultaneous write to the same word may be lost.
+    ///
+    /// # Errors
+    ///
+    /// The range exceeds the region, or the copy fails.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.memory.write(offset, bytes)
     }
 
-    /// Ends the adapter's access and gives the memory back.
+    /// Ends the adapter's access and returns the memory.
+    ///
+    /// # Errors
+    ///
+    /// `ibv_dereg_mr` fails; the memory is leaked.
     pub fn deregister(self) -> Result<DeviceMemory> {
         let mut this = ManuallyDrop::new(self);
         let outcome = this.end();
@@ -242,7 +265,7 @@ impl Drop for DeviceRegion {
     fn drop(&mut self) {
         // Memory that is still registered is leaked, not freed.
         if self.end().is_ok() {
-            // SAFETY: dropped here only; `deregister` forgets self.
+            // SAFETY: dropped only here; `deregister` never drops self.
             unsafe { ManuallyDrop::drop(&mut self.memory) };
         }
     }

@@ -16,7 +16,11 @@ pub struct ProtectionDomain {
 thread_safe!(ProtectionDomain, XrcDomain);
 
 impl Context {
-    /// `ibv_alloc_pd(3)`.
+    /// Allocates a protection domain (`ibv_alloc_pd(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The call fails.
     pub fn protection_domain(self: &Arc<Self>) -> Result<Arc<ProtectionDomain>> {
         // SAFETY: the context is open.
         let raw = unsafe { (self.library.functions.alloc_pd)(self.raw.as_ptr()) };
@@ -27,8 +31,12 @@ impl Context {
         }))
     }
 
-    /// `ibv_open_xrcd(3)`. Processes that give a descriptor of the same file share the domain; without one it is
-    /// the process's own.
+    /// Opens an XRC domain (`ibv_open_xrcd(3)`). Processes that pass a descriptor of the same file
+    /// share the domain; without a descriptor it is private to the process.
+    ///
+    /// # Errors
+    ///
+    /// The call fails or is not supported.
     pub fn xrc_domain(self: &Arc<Self>, file: Option<OwnedFd>) -> Result<Arc<XrcDomain>> {
         let open = self.extended().and_then(|extended| extended.open_xrcd);
         let Some(open) = open else {
@@ -39,7 +47,8 @@ impl Context {
             fd: file.as_ref().map_or(-1, |file| file.as_raw_fd()),
             oflags: libc::O_CREAT,
         };
-        // SAFETY: the context is open, the slot is its own, the attributes are valid during the call.
+        // SAFETY: the context is open and the function is its own, the attributes are valid during
+        // the call.
         let raw = unsafe { open(self.raw.as_ptr(), &mut attributes) };
         let raw = NonNull::new(raw).ok_or_else(|| Error::last("ibv_open_xrcd", self.name()))?;
         Ok(Arc::new(XrcDomain {
@@ -51,7 +60,7 @@ impl Context {
 }
 
 impl ProtectionDomain {
-    /// The open device.
+    /// Returns the open device.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
@@ -59,7 +68,7 @@ impl ProtectionDomain {
 
 impl Drop for ProtectionDomain {
     fn drop(&mut self) {
-        // SAFETY: every object of the domain held it alive.
+        // SAFETY: every object of the domain keeps it alive, so none is left.
         unsafe { (self.context.library.functions.dealloc_pd)(self.raw.as_ptr()) };
     }
 }
@@ -78,7 +87,7 @@ impl Drop for XrcDomain {
             .extended()
             .and_then(|extended| extended.close_xrcd)
         {
-            // SAFETY: every object of the domain held it alive.
+            // SAFETY: every object of the domain keeps it alive, so none is left.
             unsafe { close(self.raw.as_ptr()) };
         }
     }

@@ -1,4 +1,5 @@
-//! Identifiers of a port, and which of them other hosts reach it by: `ibv_query_gid(3)`, `ibv_query_gid_ex(3)`.
+//! GIDs of a port, and selection of the GID that other hosts can reach: `ibv_query_gid(3)`,
+//! `ibv_query_gid_ex(3)`.
 
 use crate::error::{Error, Result};
 use crate::object::context::Context;
@@ -11,20 +12,21 @@ use verbena_abi as abi;
 pub struct Gid(pub [u8; 16]);
 
 impl fmt::Display for Gid {
-    /// As an address of IPv6, which it is on Ethernet, or one of IPv4 within.
+    /// Formats the GID as an IPv6 address, which it is on Ethernet (or an IPv4 address mapped into
+    /// one).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ipv6Addr::from(self.0).fmt(f)
     }
 }
 
-/// What packets of an entry of the GID table are (`enum ibv_gid_type`).
+/// The packet type of a GID table entry (`enum ibv_gid_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GidKind {
-    /// InfiniBand's.
+    /// InfiniBand.
     InfiniBand,
-    /// Ethernet's of version 1, which no router forwards.
+    /// RoCE version 1: Ethernet, which routers do not forward.
     RoceVersion1,
-    /// UDP's.
+    /// RoCE version 2: UDP.
     RoceVersion2,
 }
 
@@ -41,22 +43,22 @@ impl fmt::Display for GidKind {
 /// An entry of a port's GID table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GidEntry {
-    /// Its place.
+    /// Its index.
     pub index: u8,
     /// The identifier.
     pub gid: Gid,
-    /// What its packets are, where the library says so.
+    /// Its packet type, if the library reports it.
     pub kind: Option<GidKind>,
 }
 
-/// How far packets to the address that a GID is get, the nearest first.
+/// The range in which a GID's address can be reached, nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reach {
-    /// Link-local: its link, on which both ends must have IPv6.
+    /// Link-local: only on its link, and both hosts need IPv6.
     Link,
     /// IPv6.
     Version6,
-    /// IPv4, which more networks have.
+    /// IPv4, which more networks support.
     Version4,
 }
 
@@ -75,24 +77,28 @@ impl Reach {
     }
 }
 
-/// The index of the GID that other hosts reach a port by, where nobody named one: on Ethernet that of an IPv4 address, of
-/// the version of RoCE that is routed.
+/// Returns the index of the default GID by which other hosts reach a port: on Ethernet that of an
+/// IPv4 address of the routed RoCE version.
 pub fn routed(entries: impl IntoIterator<Item = GidEntry>) -> Option<u8> {
     let ranked = entries.into_iter().filter_map(|entry| {
         let reach = Reach::of(entry.gid)?;
         let is_routed = entry.kind != Some(GidKind::RoceVersion1);
         Some(((is_routed, reach), entry.index))
     });
-    // Of equals the first.
+    // The first of equal entries.
     let best = ranked.reduce(|best, one| if one.0 > best.0 { one } else { best });
     best.map(|(_, index)| index)
 }
 
 impl Context {
-    /// `ibv_query_gid(3)`.
+    /// Returns an entry of the GID table (`ibv_query_gid(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The call fails, e.g. for an index beyond the table.
     pub fn gid(&self, port: u8, index: u8) -> Result<Gid> {
         let mut gid = abi::ibv_gid::default();
-        // SAFETY: the context is open, the identifier is a valid place.
+        // SAFETY: the context is open, the out-pointer is valid.
         let outcome = unsafe {
             (self.library.functions.query_gid)(self.raw.as_ptr(), port, index.into(), &mut gid)
         };
@@ -106,13 +112,14 @@ impl Context {
         }))
     }
 
-    /// What packets of an entry of the GID table are; `None` where the library does not say.
+    /// Returns the packet type of an entry of the GID table; `None` if the library does not report
+    /// it.
     pub fn gid_kind(&self, port: u8, index: u8) -> Option<GidKind> {
         let query = self.library.functions.query_gid_ex?;
         let mut entry = abi::ibv_gid_entry::default();
         let (port, index) = (u32::from(port), u32::from(index));
         let size = size_of::<abi::ibv_gid_entry>();
-        // SAFETY: the context is open, the entry is a valid place of this size.
+        // SAFETY: the context is open, the entry is valid and has this size.
         let errno = unsafe { query(self.raw.as_ptr(), port, index, &mut entry, 0, size) };
         match entry.gid_type {
             _ if errno != 0 => None,
@@ -123,7 +130,12 @@ impl Context {
         }
     }
 
-    /// The index of the GID that other hosts reach a port by.
+    /// Returns the index of the GID by which other hosts reach a port; 0 on InfiniBand or if no
+    /// entry is usable.
+    ///
+    /// # Errors
+    ///
+    /// `ibv_query_port` fails.
     pub fn routed_gid_index(&self, number: u8) -> Result<u8> {
         let port = self.port(number)?;
         if !port.ethernet {

@@ -1,9 +1,10 @@
-//! Memory that adapters of hardware lock as it is registered, and how much of it a process may have: setrlimit(2),
+//! The limit of locked memory, which hardware adapters use when they register memory: setrlimit(2),
 //! RLIMIT_MEMLOCK; proc(5).
 
 use std::fs;
 
-/// Why so many bytes may have been refused, if the limit of locked memory would explain it.
+/// Returns an explanation if the limit of locked memory explains why registering `bytes` bytes
+/// failed.
 pub(super) fn explanation(bytes: usize) -> Option<String> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let status = fs::read_to_string("/proc/self/status").ok()?;
@@ -14,7 +15,7 @@ fn from_texts(limits: &str, status: &str, bytes: u64) -> Option<String> {
     let line = limits
         .lines()
         .find(|line| line.starts_with("Max locked memory"))?;
-    // An unlimited one is no number.
+    // "unlimited" is not a number.
     let limit: u64 = line.split_whitespace().nth(3)?.parse().ok()?;
     let kilobytes = |name: &str| -> u64 {
         let line = status.lines().find(|line| line.starts_with(name));
@@ -51,7 +52,7 @@ mod tests {
         let words = from_texts(&limits("65536"), STATUS, 1 << 20).unwrap();
         assert!(words.contains("`ulimit -l` allows 64 KiB"), "{words}");
         assert!(words.contains("1132 KiB are needed"), "{words}");
-        // With what is locked already it is too much.
+        // With the memory already locked it exceeds the limit.
         assert!(from_texts(&limits("114687"), STATUS, 4096).is_some());
         assert_eq!(from_texts(&limits("114688"), STATUS, 4096), None);
     }

@@ -1,4 +1,4 @@
-//! One file for each C object: a safe type that owns it and its parents.
+//! One file per C object: a safe type that owns it and keeps its parents alive.
 
 pub mod address_handle;
 mod bare;
@@ -20,10 +20,11 @@ pub mod window;
 /// Implements `Send` and `Sync` for an owner of a C object.
 macro_rules! thread_safe {
     ($($type:ty),*) => {$(
-        // SAFETY: libibverbs' functions may be called from any thread, on the same object too (`ibv_*(3)`, rdma-core's
-        // thread-safety rule); the pointer is only used through them.
+        // SAFETY: libibverbs' functions may be called from any thread, also on the same object
+        // (`ibv_*(3)`, rdma-core's thread-safety rule); the pointer is only used through them.
         unsafe impl Send for $type {}
-        // SAFETY: as above.
+        // SAFETY: libibverbs' functions may be called from several threads on the same object; the
+        // pointer is only used through them.
         unsafe impl Sync for $type {}
     )*};
 }

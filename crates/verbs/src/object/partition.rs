@@ -3,11 +3,17 @@
 use crate::error::{Error, Result};
 use crate::object::context::Context;
 
-/// The bit of a P_Key that tells full members from limited ones; the others name the partition (InfiniBand 10.9.1.1).
+/// The membership bit of a P_Key, set for full members; the other bits identify the partition
+/// (InfiniBand 10.9.1.1).
 const FULL_MEMBER: u16 = 0x8000;
 
 impl Context {
-    /// Where a partition stands in a port's table: as it was named, else with the other kind of membership.
+    /// Returns the index of a partition in a port's P_Key table: the exact key, or else the same
+    /// partition with the other membership.
+    ///
+    /// # Errors
+    ///
+    /// The port is not in the partition, or a query fails.
     pub fn partition(&self, port: u8, key: u16) -> Result<u16> {
         let table = self.partitions(port)?;
         let at = |wanted: &dyn Fn(u16) -> bool| table.iter().position(|&known| wanted(known));
@@ -24,13 +30,13 @@ impl Context {
         })
     }
 
-    /// A port's table of P_Keys, without its empty places at the end.
+    /// Returns a port's P_Key table without empty entries at its end.
     fn partitions(&self, port: u8) -> Result<Vec<u16>> {
         let places = self.port(port)?.partitions;
         let mut table = Vec::new();
         for index in 0..places {
             let mut key: u16 = 0;
-            // SAFETY: the context is open, the key is a valid place.
+            // SAFETY: the context is open, the out-pointer is valid.
             let outcome = unsafe {
                 (self.library.functions.query_pkey)(self.raw.as_ptr(), port, index.into(), &mut key)
             };

@@ -1,7 +1,7 @@
 //! Lists of work requests: `ibv_post_send(3)`, `ibv_post_recv(3)`.
 //!
-//! A [`Scratch`] holds the C structures of a list and is used again for the next, so that posting allocates nothing.
-//! Requests come as iterators; segments are converted once, straight into place.
+//! A [`Scratch`] holds the C structures of a list and is reused for the next, so that posting
+//! allocates nothing. Requests are iterators; segments are converted once, directly into place.
 
 use crate::object::address_handle::AddressHandle;
 use crate::object::region::Segment;
@@ -9,17 +9,17 @@ use crate::object::thread_safe;
 use std::io;
 use verbena_abi as abi;
 
-/// A list could not be posted as a whole; what stands before `index` was posted.
+/// A list was not posted completely; the requests before `index` were posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("posting request {index} of the list failed: {}", io::Error::from_raw_os_error(*errno))]
 pub struct PostError {
-    /// The first request that was refused.
+    /// The index of the first refused request.
     pub index: usize,
     /// The error number.
     pub errno: i32,
 }
 
-/// What a send-queue request does.
+/// The operation of a send request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
     /// RDMA write to (address, key).
@@ -52,71 +52,71 @@ impl SendFlags {
         self.0
     }
 
-    /// Adds: an event at the receiver if it asked for solicited ones.
+    /// Adds: raise a solicited event at the receiver.
     pub fn solicited(self) -> Self {
         SendFlags(self.0 | abi::IBV_SEND_SOLICITED)
     }
 
-    /// Adds: the payload is taken at the call.
+    /// Adds: copy the payload during the call.
     pub fn inline(self) -> Self {
         SendFlags(self.0 | abi::IBV_SEND_INLINE)
     }
 
-    /// Adds: waits for earlier reads and atomics.
+    /// Adds: wait for earlier reads and atomics.
     pub fn fence(self) -> Self {
         SendFlags(self.0 | abi::IBV_SEND_FENCE)
     }
 }
 
-/// Who receives.
+/// The destination of a request.
 #[derive(Clone, Copy, Default)]
 pub enum SendTarget<'a> {
     /// The connected peer.
     #[default]
     Connected,
-    /// A datagram to this queue pair with this queue key.
+    /// A datagram to a queue pair with this number and queue key.
     Datagram(&'a AddressHandle, u32, u32),
-    /// Over XRC, the shared receive queue of this number.
+    /// The XRC shared receive queue of this number.
     SharedReceive(u32),
 }
 
-/// A send-queue request.
+/// A send request.
 pub struct SendWork<'a, S> {
-    /// Comes back in the completion.
+    /// Returned in the completion.
     pub id: u64,
-    /// What to do.
+    /// The operation.
     pub opcode: Opcode,
-    /// How.
+    /// Flags.
     pub flags: SendFlags,
-    /// Local bytes.
+    /// Local memory.
     pub segments: S,
-    /// Who receives.
+    /// The destination.
     pub target: SendTarget<'a>,
 }
 
 /// A receive request.
 pub struct ReceiveWork<S> {
-    /// Comes back in the completion.
+    /// Returned in the completion.
     pub id: u64,
-    /// Where the message is scattered.
+    /// The memory for the message.
     pub segments: S,
 }
 
-/// The C structures of a list, kept for the next one.
+/// The C structures of a list, reused for the next one.
 #[derive(Default)]
 pub struct Scratch {
     sends: Vec<abi::ibv_send_wr>,
     receives: Vec<abi::ibv_recv_wr>,
     entries: Vec<abi::ibv_sge>,
-    /// Of a request that is posted by itself, with its one segment.
+    /// For a single request with one segment.
     one: abi::ibv_send_wr,
     entry: abi::ibv_sge,
 }
-// The pointers inside are only followed during the call that set them.
+// Pointers inside are followed only during the call that sets them.
 thread_safe!(Scratch);
 
 impl Scratch {
-    /// An empty one.
+    /// Returns an empty one.
     pub fn new() -> Self {
         Scratch::default()
     }
@@ -137,7 +137,8 @@ impl Scratch {
             for segment in request.segments {
                 self.entries.push(segment.entry);
             }
-            // Structures of earlier lists are filled anew in place: a fresh one would cost two cache lines of zeros.
+            // Structures of earlier lists are overwritten in place: a new one would cost two cache
+            // lines of zeros.
             if total == self.sends.len() {
                 self.sends.push(abi::ibv_send_wr::default());
             }
@@ -156,8 +157,9 @@ impl Scratch {
         post_list(link(&mut self.sends[..total], &mut self.entries), post)
     }
 
-    /// One request with one segment, the shortest way. What the request before left and this one has too is not stored
-    /// again: the adapter reads it at once, and a wide load of what was just stored in parts waits for the store buffer.
+    /// Posts one request with one segment on the shortest code path. Fields equal to those of the
+    /// previous request are not stored again: the adapter reads the request at once, and a wide
+    /// load of fields just stored in parts waits for the store buffer.
     #[inline]
     pub(crate) fn send_one(
         &mut self,
@@ -209,7 +211,7 @@ impl Scratch {
 
 /// A work request of a linked list with its scatter/gather list.
 trait Linked: Sized {
-    /// Sets where its segments are and which request follows. Returns how many segments it has.
+    /// Sets the segments and the next request. Returns the number of segments.
     fn join(&mut self, segments: *mut abi::ibv_sge, next: *mut Self) -> usize;
 }
 
@@ -231,7 +233,7 @@ impl Linked for abi::ibv_recv_wr {
     }
 }
 
-/// Joins requests to a list, with their segments, which follow each other in `entries`.
+/// Links requests to a list and to their segments, which are consecutive in `entries`.
 #[inline]
 fn link<'a, R: Linked>(requests: &'a mut [R], entries: &mut [abi::ibv_sge]) -> &'a mut [R] {
     let (base, total) = (requests.as_mut_ptr(), requests.len());
@@ -246,7 +248,7 @@ fn link<'a, R: Linked>(requests: &'a mut [R], entries: &mut [abi::ibv_sge]) -> &
     requests
 }
 
-/// Posts a list that is linked; says which request was refused.
+/// Posts a linked list; the error has the index of the refused request.
 #[inline]
 fn post_list<R>(
     list: &mut [R],
@@ -265,7 +267,6 @@ fn post_list<R>(
     })
 }
 
-/// Posts a receive request of its own.
 #[inline]
 pub(crate) fn one_receive(
     id: u64,
@@ -282,7 +283,8 @@ pub(crate) fn one_receive(
     post_list(std::slice::from_mut(&mut work), post)
 }
 
-/// Sets what the opcode needs; the rest of the unions keeps what an earlier request left, which nobody reads.
+/// Sets the fields that the opcode needs; the rest of the unions keeps values of an earlier
+/// request, which are not read.
 #[inline]
 fn set_operation(raw: &mut abi::ibv_send_wr, opcode: Opcode) {
     let rdma = |remote_addr, rkey| abi::ibv_send_wr_wr {

@@ -1,4 +1,5 @@
-//! Queue pairs: `ibv_create_qp(3)`, `ibv_modify_qp(3)`, `ibv_query_qp(3)`. What to ask for is in [`crate::qp`].
+//! Queue pairs: `ibv_create_qp(3)`, `ibv_modify_qp(3)`, `ibv_query_qp(3)`. Their options and
+//! attributes are in [`crate::qp`].
 
 use crate::error::{Error, Result};
 use crate::object::completion_queue::CompletionQueue;
@@ -88,7 +89,8 @@ impl QueuePair {
                     qp_type: options.pair_type.code(),
                     sq_sig_all: 0,
                 };
-                // SAFETY: domain, queues and shared queue are alive; the attributes are valid during the call.
+                // SAFETY: domain, queues and shared queue are alive; the attributes are valid
+                // during the call.
                 let raw = unsafe { (functions.create_qp)(domain.raw.as_ptr(), &mut attributes) };
                 (raw, attributes.cap)
             }
@@ -120,23 +122,27 @@ impl QueuePair {
         self.post_send
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(&self) -> u32 {
         // SAFETY: the pair is alive; its number does not change.
         unsafe { (*self.raw.as_ptr()).qp_num }
     }
 
-    /// Its type.
+    /// Returns its type.
     pub fn pair_type(&self) -> PairType {
         self.pair_type
     }
 
-    /// Bytes that may be posted inline, as granted.
+    /// Returns the maximum inline payload in bytes, as granted.
     pub fn max_inline(&self) -> u32 {
         self.max_inline
     }
 
-    /// `ibv_modify_qp(3)`, after the change was held against the transition table.
+    /// Changes the state (`ibv_modify_qp(3)`), after a check against the transition table.
+    ///
+    /// # Errors
+    ///
+    /// Required attributes are missing, or the call fails.
     pub fn modify(&self, change: &Change) -> Result<()> {
         transition::check(self.pair_type, change)?;
         let mut attributes = change.attributes;
@@ -155,11 +161,15 @@ impl QueuePair {
         Err(Error::call("ibv_modify_qp", object, errno.abs()))
     }
 
-    /// The state that the adapter says it is in.
+    /// Returns the state that the adapter reports.
+    ///
+    /// # Errors
+    ///
+    /// `ibv_query_qp` fails.
     pub fn state(&self) -> Result<PairState> {
         let mut attributes = abi::ibv_qp_attr::default();
         let mut initial = abi::ibv_qp_init_attr::default();
-        // SAFETY: the pair is alive, both structures are valid places.
+        // SAFETY: the pair is alive, both structures are valid.
         let errno = unsafe {
             (self.domain.context.library.functions.query_qp)(
                 self.raw.as_ptr(),
@@ -178,7 +188,11 @@ impl QueuePair {
         ))
     }
 
-    /// `ibv_post_send(3)` of a list, with one doorbell.
+    /// Posts a list with one doorbell (`ibv_post_send(3)`).
+    ///
+    /// # Errors
+    ///
+    /// A request was refused; those before it were posted.
     #[inline]
     pub fn post_send<'a, S>(
         &self,
@@ -194,13 +208,18 @@ impl QueuePair {
                 errno: libc::EOPNOTSUPP,
             });
         };
-        // SAFETY: the pair is alive; the list is valid during the call, its memory during the borrow of the segments.
+        // SAFETY: the pair is alive; the list is valid during the call, its memory during the
+        // borrow of the segments.
         scratch.sends(requests, |first, bad| unsafe {
             post(self.raw.as_ptr(), first, bad)
         })
     }
 
-    /// `ibv_post_send(3)` of one request with one segment, the shortest way.
+    /// Posts one request with one segment on the shortest code path (`ibv_post_send(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The request was refused.
     #[inline]
     pub fn post_one(
         &self,
@@ -215,27 +234,33 @@ impl QueuePair {
                 errno: libc::EOPNOTSUPP,
             });
         };
-        // SAFETY: the pair is alive; request and entry are valid during the call, the memory during the segment's borrow.
+        // SAFETY: the pair is alive; request and entry are valid during the call, the memory during
+        // the segment's borrow.
         scratch.send_one(work, segment, target, |first, bad| unsafe {
             post(self.raw.as_ptr(), first, bad)
         })
     }
 
-    /// `ibv_post_send(3)` of a request that is complete.
+    /// Posts a complete C request (`ibv_post_send(3)`).
     pub(crate) fn post_raw(&self, work: &mut abi::ibv_send_wr) -> Result<()> {
         let object = || format!("queue pair {}", self.number());
         let Some(post) = self.post_send else {
             return Err(Error::call("ibv_post_send", object(), libc::EOPNOTSUPP));
         };
         let mut bad = std::ptr::null_mut();
-        // SAFETY: the pair is alive; the request and what it names are valid during the call.
+        // SAFETY: the pair is alive; the request and the objects it refers to are valid during the
+        // call.
         match unsafe { post(self.raw.as_ptr(), work, &mut bad) } {
             0 => Ok(()),
             errno => Err(Error::call("ibv_post_send", object(), errno.abs())),
         }
     }
 
-    /// `ibv_post_recv(3)` of a list.
+    /// Posts a list (`ibv_post_recv(3)`).
+    ///
+    /// # Errors
+    ///
+    /// A request was refused; those before it were posted.
     #[inline]
     pub fn post_receive<'a, S>(
         &self,
@@ -251,13 +276,18 @@ impl QueuePair {
                 errno: libc::EOPNOTSUPP,
             });
         };
-        // SAFETY: as above.
+        // SAFETY: the pair is alive; the list is valid during the call, its memory during the
+        // borrow of the segments.
         scratch.receives(requests, |first, bad| unsafe {
             post(self.raw.as_ptr(), first, bad)
         })
     }
 
-    /// `ibv_post_recv(3)` of one request with one segment, the shortest way.
+    /// Posts one request with one segment on the shortest code path (`ibv_post_recv(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The request was refused.
     #[inline]
     pub fn post_receive_one(
         &self,
@@ -271,7 +301,8 @@ impl QueuePair {
             });
         };
         post::one_receive(id, segment, |work, bad| {
-            // SAFETY: as above.
+            // SAFETY: the pair is alive; the request is valid during the call, its memory during
+            // the borrow of the segment.
             unsafe { post(self.raw.as_ptr(), work, bad) }
         })
     }
@@ -279,7 +310,7 @@ impl QueuePair {
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // SAFETY: ours, and used by nobody after this.
+        // SAFETY: owned by self and not used after this.
         unsafe { (self.domain.context.library.functions.destroy_qp)(self.raw.as_ptr()) };
     }
 }

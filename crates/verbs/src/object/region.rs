@@ -1,7 +1,7 @@
-//! Registered memory: `ibv_reg_mr(3)`, `ibv_alloc_dm(3)`.
+//! Registered memory: `ibv_reg_mr(3)`.
 //!
-//! The adapter and peers may change the memory at any time. So it is reached by volatile copies and by atomic loads and
-//! stores only; no Rust reference to its bytes is ever made.
+//! The adapter and peers may change the memory at any time. So it is accessed only by raw copies
+//! and by atomic loads and stores; no non-atomic Rust reference to its bytes exists.
 
 use crate::error::{Error, Result};
 use crate::object::buffer::Buffer;
@@ -20,7 +20,7 @@ use verbena_abi as abi;
 pub struct AccessFlags(pub u32);
 
 impl AccessFlags {
-    /// The adapter may write on its owner's behalf.
+    /// The adapter may write for local requests.
     pub const LOCAL: AccessFlags = AccessFlags(abi::IBV_ACCESS_LOCAL_WRITE);
 
     /// Adds: peers may write.
@@ -33,17 +33,17 @@ impl AccessFlags {
         AccessFlags(self.0 | abi::IBV_ACCESS_REMOTE_READ)
     }
 
-    /// Adds: windows may be bound to it.
+    /// Adds: windows may be bound to the region.
     pub fn bindable(self) -> Self {
         AccessFlags(self.0 | abi::IBV_ACCESS_MW_BIND)
     }
 
-    /// Adds: writes of peers may reach memory in another order than they were sent in.
+    /// Adds: writes of peers may reach memory in a different order than they were sent.
     pub fn relaxed_ordering(self) -> Self {
         AccessFlags(self.0 | abi::IBV_ACCESS_RELAXED_ORDERING)
     }
 
-    /// Adds: peers may do atomics.
+    /// Adds: peers may execute atomics.
     pub fn remote_atomic(self) -> Self {
         AccessFlags(self.0 | abi::IBV_ACCESS_REMOTE_ATOMIC | abi::IBV_ACCESS_LOCAL_WRITE)
     }
@@ -52,21 +52,27 @@ impl AccessFlags {
 /// Registered memory with its buffer.
 pub struct Region {
     raw: NonNull<abi::ibv_mr>,
-    // Copies of what every request needs, one load away.
+    // Copies of the fields that every request needs, to save a load.
     address: u64,
     local_key: u32,
-    // Dropped by hand: only after the adapter's access has ended.
+    // Freed only after the adapter's access has ended.
     buffer: ManuallyDrop<Buffer>,
     domain: Arc<ProtectionDomain>,
 }
 thread_safe!(Region);
 
 impl ProtectionDomain {
-    /// `ibv_reg_mr(3)`. The region owns the buffer; on failure the buffer is freed.
+    /// Registers a buffer (`ibv_reg_mr(3)`). The region owns it.
+    ///
+    /// # Errors
+    ///
+    /// The call fails; the buffer is freed. [`Error::Locked`] if the limit of locked memory
+    /// explains it.
     pub fn register(self: &Arc<Self>, buffer: Buffer, access: AccessFlags) -> Result<Region> {
         let functions = &self.context.library.functions;
         let length = buffer.length();
-        // SAFETY: the domain is alive; the range is a mapping that the region owns until after deregistration.
+        // SAFETY: the domain is alive; the range is a mapping that the region owns until after
+        // deregistration.
         let raw = unsafe {
             let start = buffer.start().as_ptr().cast();
             (functions.reg_mr)(self.raw.as_ptr(), start, length, access.0 as i32)
@@ -87,19 +93,19 @@ impl ProtectionDomain {
 }
 
 impl Region {
-    /// Bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> usize {
         self.buffer.length()
     }
 
-    /// Address of its first byte, for peers.
+    /// Returns the address of the first byte, for peers.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Key for peers.
+    /// Returns the remote key.
     pub fn remote_key(&self) -> u32 {
-        // SAFETY: the region is registered; its fields are plain data that nobody changes.
+        // SAFETY: the region is registered; its fields are plain data that do not change.
         unsafe { (*self.raw.as_ptr()).rkey }
     }
 
@@ -107,23 +113,28 @@ impl Region {
         self.raw.as_ptr()
     }
 
-    /// Key for this process's requests.
+    /// Returns the local key.
     pub fn local_key(&self) -> u32 {
         self.local_key
     }
 
-    /// A part of it for a work request.
+    /// Returns a segment for a work request.
+    ///
+    /// # Errors
+    ///
+    /// The range exceeds the region.
     #[inline]
     pub fn segment(&self, offset: usize, length: usize) -> Result<Segment<'_>> {
         self.part(offset, length)
             .ok_or_else(|| self.beyond("Region::segment", offset, length))
     }
 
-    /// As [`Region::segment`]; `None` beyond its end. For paths on which an error must cost nothing.
+    /// Like [`Region::segment`], but returns `None` beyond the end. For paths on which an error
+    /// must cost nothing.
     #[inline]
     pub fn part(&self, offset: usize, length: usize) -> Option<Segment<'_>> {
         let inside = offset.checked_add(length)? <= self.buffer.length();
-        // A request counts bytes in 32 bits.
+        // A request's length has 32 bits.
         let length = u32::try_from(length).ok().filter(|_| inside)?;
         Some(Segment::new(
             self.address() + offset as u64,
@@ -141,67 +152,104 @@ impl Region {
         )
     }
 
-    /// Copies `bytes` in at `offset`.
+    /// Copies `bytes` to `offset`.
+    ///
+    /// # Errors
+    ///
+    /// The range exceeds the region.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let to = self.checked("Region::write", offset, bytes.len())?;
-        // SAFETY: the range lies in the mapping, which `bytes` cannot overlap: no reference into it exists. The adapter
-        // may race; the bytes are then whatever hardware would leave, and nothing else depends on them.
+        // SAFETY: the range lies in the mapping, and `bytes` cannot overlap it, because no slice of
+        // the mapping exists. The adapter may write at the same time; the bytes are then as
+        // undefined as on hardware, and nothing else depends on them.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
         Ok(())
     }
 
-    /// Copies out from `offset`.
+    /// Copies `into.len()` bytes from `offset`.
+    ///
+    /// # Errors
+    ///
+    /// The range exceeds the region.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         let from = self.checked("Region::read", offset, into.len())?;
-        // SAFETY: as for `write`.
+        // SAFETY: the range lies in the mapping, and `into` cannot overlap it, because no slice of
+        // the mapping exists. The adapter may write at the same time; the bytes are then as
+        // undefined as on hardware.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 
-    /// The processor copies between regions, or within one when the ranges do not overlap.
+    /// Copies between regions, or within one if the ranges do not overlap, by the CPU.
+    ///
+    /// # Errors
+    ///
+    /// A range exceeds its region.
     pub fn copy_from(&self, to: usize, source: &Region, from: usize, length: usize) -> Result<()> {
         let to = self.checked("Region::copy_from", to, length)?;
         let from = source.checked("Region::copy_from", from, length)?;
-        // SAFETY: both ranges lie in mappings; `copy` allows overlap; races as for `write`.
+        // SAFETY: both ranges lie in mappings; `copy` permits overlap. The adapter may write at the
+        // same time; the bytes are then as undefined as on hardware.
         unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), length) };
         Ok(())
     }
 
-    /// One byte. Panics outside the region.
+    /// Loads one byte (acquire).
+    ///
+    /// # Panics
+    ///
+    /// Outside the region.
     #[inline]
     pub fn load_byte(&self, offset: usize) -> u8 {
         self.byte(offset).load(Ordering::Acquire)
     }
 
-    /// Sets one byte. Panics outside the region.
+    /// Stores one byte (release).
+    ///
+    /// # Panics
+    ///
+    /// Outside the region.
     #[inline]
     pub fn store_byte(&self, offset: usize, value: u8) {
         self.byte(offset).store(value, Ordering::Release);
     }
 
-    /// Eight aligned bytes. Panics outside the region or when not aligned.
+    /// Loads eight aligned bytes (acquire).
+    ///
+    /// # Panics
+    ///
+    /// Outside the region, or not aligned.
     #[inline]
     pub fn load_word(&self, offset: usize) -> u64 {
         self.word(offset).load(Ordering::Acquire)
     }
 
-    /// Sets eight aligned bytes. Panics outside the region or when not aligned.
+    /// Stores eight aligned bytes (release).
+    ///
+    /// # Panics
+    ///
+    /// Outside the region, or not aligned.
     #[inline]
     pub fn store_word(&self, offset: usize, value: u64) {
         self.word(offset).store(value, Ordering::Release);
     }
 
-    /// Start and length, for system calls that fill or send the memory. Using them is as unsafe as any pointer.
+    /// Returns start and length, for system calls that fill or send the memory. Using them is as
+    /// unsafe as any raw pointer.
     pub fn as_raw_parts(&self) -> (*mut u8, usize) {
         (self.buffer.start().as_ptr(), self.buffer.length())
     }
 
-    /// Ends the adapter's access and gives the buffer back.
+    /// Ends the adapter's access and returns the buffer.
+    ///
+    /// # Errors
+    ///
+    /// `ibv_dereg_mr` fails; the buffer is leaked.
     pub fn deregister(self) -> Result<Buffer> {
         let mut this = ManuallyDrop::new(self);
         let outcome = this.end_access();
-        // SAFETY: `this` is never dropped, so each field is taken exactly once. If the access did not end, the buffer
-        // is leaked below rather than freed under the adapter.
+        // SAFETY: `this` is never dropped, so each field is taken exactly once. If the access did
+        // not end, `forget` leaks the buffer instead of freeing it while the adapter uses it.
         let (buffer, domain) = unsafe {
             (
                 ManuallyDrop::take(&mut this.buffer),
@@ -245,7 +293,8 @@ impl Region {
             "byte {offset} of a region of {}",
             self.length()
         );
-        // SAFETY: within the mapping, which lives as long as self; everybody accesses it atomically or by raw copy.
+        // SAFETY: within the mapping, which lives as long as self; all accesses are atomic or raw
+        // copies.
         unsafe { AtomicU8::from_ptr(self.buffer.start().as_ptr().add(offset)) }
     }
 
@@ -259,16 +308,17 @@ impl Region {
             "word {offset} of a region of {}",
             self.length()
         );
-        // SAFETY: as for `byte`; the mapping is page-aligned, so the word is aligned.
+        // SAFETY: within the mapping, which lives as long as self and is page-aligned, so the word
+        // is aligned; all accesses are atomic or raw copies.
         unsafe { AtomicU64::from_ptr(self.buffer.start().as_ptr().add(offset).cast()) }
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // Memory that the adapter still reaches is leaked, not freed.
+        // Memory that the adapter still accesses is leaked, not freed.
         if self.end_access().is_ok() {
-            // SAFETY: dropped here only; `deregister` forgets self.
+            // SAFETY: dropped only here; `deregister` never drops self.
             unsafe { ManuallyDrop::drop(&mut self.buffer) };
         }
     }
@@ -282,7 +332,7 @@ pub struct Segment<'r> {
 }
 
 impl Segment<'_> {
-    /// What was checked to lie in the region of this key.
+    /// Returns a segment. The caller has checked that it lies in the region of this key.
     #[inline]
     pub(crate) fn new(addr: u64, length: u32, lkey: u32) -> Self {
         Segment {
@@ -291,7 +341,7 @@ impl Segment<'_> {
         }
     }
 
-    /// Bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> usize {
         self.entry.length as usize
     }

@@ -1,4 +1,5 @@
-//! Shared receive queues: `ibv_create_srq(3)`, `ibv_create_srq_ex(3)` for XRC, `ibv_post_srq_recv(3)`.
+//! Shared receive queues: `ibv_create_srq(3)`, `ibv_create_srq_ex(3)` for XRC,
+//! `ibv_post_srq_recv(3)`.
 
 use crate::error::{Error, Result};
 use crate::object::completion_queue::CompletionQueue;
@@ -20,7 +21,11 @@ pub struct SharedReceiveQueue {
 thread_safe!(SharedReceiveQueue);
 
 impl ProtectionDomain {
-    /// `ibv_create_srq(3)`.
+    /// Creates a shared receive queue (`ibv_create_srq(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The call fails.
     pub fn shared_receive_queue(
         self: &Arc<Self>,
         depth: u32,
@@ -53,7 +58,12 @@ impl ProtectionDomain {
         }))
     }
 
-    /// `ibv_create_srq_ex(3)` for XRC: receives complete on `completions`.
+    /// Creates a shared receive queue for XRC (`ibv_create_srq_ex(3)`): receives complete on
+    /// `completions`.
+    ///
+    /// # Errors
+    ///
+    /// A call fails or is not supported.
     pub fn xrc_shared_receive_queue(
         self: &Arc<Self>,
         depth: u32,
@@ -96,7 +106,7 @@ impl ProtectionDomain {
             domain: Arc::clone(self),
             _xrc: Some((Arc::clone(domain), Arc::clone(completions))),
         };
-        // SAFETY: the queue is alive, the number is a valid place.
+        // SAFETY: the queue is alive, the out-pointer is valid.
         let errno = unsafe { number_of(raw.as_ptr(), &mut queue.number) };
         if errno != 0 {
             return Err(Error::call("ibv_get_srq_num", self.context.name(), errno));
@@ -106,12 +116,16 @@ impl ProtectionDomain {
 }
 
 impl SharedReceiveQueue {
-    /// The number that XRC senders name; 0 for others.
+    /// Returns the number that XRC senders use; 0 for other queues.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// `ibv_post_srq_recv(3)` of a list.
+    /// Posts a list (`ibv_post_srq_recv(3)`).
+    ///
+    /// # Errors
+    ///
+    /// A request was refused; those before it were posted.
     #[inline]
     pub fn post_receive<'a, S>(
         &self,
@@ -128,7 +142,11 @@ impl SharedReceiveQueue {
         })
     }
 
-    /// `ibv_post_srq_recv(3)` of one request with one segment, the shortest way.
+    /// Posts one request with one segment on the shortest code path (`ibv_post_srq_recv(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The request was refused.
     #[inline]
     pub fn post_receive_one(
         &self,
@@ -155,7 +173,7 @@ impl SharedReceiveQueue {
 
 impl Drop for SharedReceiveQueue {
     fn drop(&mut self) {
-        // SAFETY: its queue pairs held it alive.
+        // SAFETY: its queue pairs keep the queue alive, so none is left.
         unsafe { (self.domain.context.library.functions.destroy_srq)(self.raw.as_ptr()) };
     }
 }

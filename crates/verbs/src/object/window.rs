@@ -1,8 +1,9 @@
-//! Memory windows of type 2: `ibv_alloc_mw(3)`, and the work requests that bind and invalidate them.
+//! Memory windows of type 2: `ibv_alloc_mw(3)`, and the work requests that bind and invalidate
+//! them.
 //!
-//! A window lends part of a region, under a key of its own, to the peer of one queue pair, until it is invalidated:
-//! then the adapter refuses the key, and the memory is its owner's alone again. A region costs a system call to
-//! register; a window costs two work requests.
+//! A bound window gives the peer of one queue pair access to part of a region, under its own key,
+//! until it is invalidated; then the adapter refuses the key. Registering a region costs a system
+//! call, a window two work requests.
 
 use crate::error::{Error, Result};
 use crate::object::domain::ProtectionDomain;
@@ -14,7 +15,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use verbena_abi as abi;
 
-/// A window. It is freed before the region that it is bound to.
+/// A memory window. It must be freed before the region that it is bound to.
 pub struct Window {
     raw: NonNull<abi::ibv_mw>,
     key: u32,
@@ -23,7 +24,11 @@ pub struct Window {
 thread_safe!(Window);
 
 impl ProtectionDomain {
-    /// `ibv_alloc_mw(3)`, of type 2, bound to nothing.
+    /// Allocates an unbound window of type 2 (`ibv_alloc_mw(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The call fails or is not supported.
     pub fn window(self: &Arc<Self>) -> Result<Window> {
         let name = self.context().name();
         // SAFETY: the context is open; its operations do not change.
@@ -44,15 +49,20 @@ impl ProtectionDomain {
 }
 
 impl Window {
-    /// Key for the peer, of the last binding that was posted.
+    /// Returns the remote key of the last posted bind.
     pub fn remote_key(&self) -> u32 {
         self.key
     }
 }
 
 impl QueuePair {
-    /// Posts a bind: when it completes, this queue pair's peer may do `access` to the range under a new key, which
-    /// [`Window::remote_key`] gives. The region allows binding, and the window is not bound.
+    /// Posts a bind: after its completion this queue pair's peer has `access` to the range under a
+    /// new key, [`Window::remote_key`]. The region must allow binding, and the window must be
+    /// unbound.
+    ///
+    /// # Errors
+    ///
+    /// The range is empty or exceeds the region, or posting fails.
     pub fn bind_window(
         &self,
         id: u64,
@@ -66,7 +76,8 @@ impl QueuePair {
             let reason = format!("bytes {range:?} of a region of {}", region.length());
             return Err(Error::invalid("QueuePair::bind_window", reason));
         }
-        // ibv_inc_rkey(3): the consumer owns the lowest eight bits, and a key is not used twice running.
+        // ibv_inc_rkey(3): the consumer owns the lowest eight bits, and a key must not be used
+        // twice in succession.
         let key = (window.key & !0xff) | (window.key.wrapping_add(1) & 0xff);
         let mut work = abi::ibv_send_wr {
             wr_id: id,
@@ -81,7 +92,7 @@ impl QueuePair {
                 mr: region.raw_pointer(),
                 addr: region.address() + range.start as u64,
                 length: range.len() as u64,
-                // What the queue pair's peer may do; the adapter's own right to write is the region's.
+                // Access of the peer only; the adapter's local write access is the region's.
                 mw_access_flags: access.0 & !abi::IBV_ACCESS_LOCAL_WRITE,
             },
         };
@@ -90,7 +101,11 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Posts the invalidation of a bound window: when it completes, its key is worth nothing.
+    /// Posts the invalidation of a bound window: after its completion the key is invalid.
+    ///
+    /// # Errors
+    ///
+    /// Posting fails.
     pub fn invalidate_window(&self, id: u64, window: &Window, flags: SendFlags) -> Result<()> {
         let mut work = abi::ibv_send_wr {
             wr_id: id,
@@ -110,7 +125,7 @@ impl Drop for Window {
         // SAFETY: the context is open; its operations do not change.
         let free = unsafe { (*self.domain.context.raw.as_ptr()).ops.dealloc_mw };
         if let Some(free) = free {
-            // SAFETY: allocated by this library, and used by nobody after this.
+            // SAFETY: allocated by this library, and not used after this.
             unsafe { free(self.raw.as_ptr()) };
         }
     }

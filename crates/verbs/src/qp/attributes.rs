@@ -1,25 +1,25 @@
-//! Attributes of a queue pair: the changes to INIT, RTR and RTS with what each transport needs, as `ibv_modify_qp(3)`
-//! lists them.
+//! Queue pair attributes: the transitions to INIT, RTR and RTS with the attributes of each
+//! transport, as in `ibv_modify_qp(3)`.
 
 use crate::object::gid::Gid;
 use crate::object::region::AccessFlags;
 use crate::qp::{PairState, PairType};
 use verbena_abi as abi;
 
-/// The way to a peer's port.
+/// The path to a peer's port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Path {
-    /// Its local identifier; 0 on Ethernet.
+    /// Destination LID; 0 on Ethernet.
     pub lid: u16,
-    /// Its global identifier, when the packet needs a global route (always on Ethernet).
+    /// Destination GID, if the packet needs a global route (always on Ethernet).
     pub gid: Option<Gid>,
-    /// Index of this port's own identifier in its table.
+    /// Index of the source GID in the local port's table.
     pub source_gid: u8,
-    /// Class of the packets, in the global route.
+    /// Traffic class in the global route.
     pub traffic_class: u8,
     /// Service level.
     pub service_level: u8,
-    /// This side's port.
+    /// The local port.
     pub port: u8,
 }
 
@@ -45,35 +45,35 @@ impl Path {
     }
 }
 
-/// What the two ends of a connection agree on and how they retry.
+/// Parameters that the peers of a connection agree on, and retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection {
-    /// The way to the peer.
+    /// The path to the peer.
     pub path: Path,
     /// The peer's queue pair.
     pub peer: u32,
-    /// The peer's first packet sequence number.
+    /// The peer's initial packet sequence number.
     pub peer_psn: u32,
-    /// This end's first packet sequence number.
+    /// The local initial packet sequence number.
     pub psn: u32,
     /// `enum ibv_mtu`.
     pub mtu_code: u32,
-    /// Reads and atomics that the peer may have in flight here.
+    /// Maximum number of the peer's reads and atomics in flight to this queue pair.
     pub reads_served: u8,
-    /// Reads and atomics in flight from here.
+    /// Maximum number of local reads and atomics in flight.
     pub reads_initiated: u8,
     /// Acknowledgement timeout, 4.096 us x 2^value.
     pub timeout: u8,
-    /// Retries before giving up.
+    /// Retries after a timeout.
     pub retries: u8,
-    /// Retries when the receiver is not ready; 7 is for ever.
+    /// Retries when the receiver is not ready; 7 is unlimited.
     pub rnr_retries: u8,
 }
 
-/// A change to make with `ibv_modify_qp(3)`.
+/// A change for `ibv_modify_qp(3)`.
 #[derive(Clone, Copy)]
 pub struct Change {
-    /// The state it leads to.
+    /// The target state.
     pub to: PairState,
     pub(crate) attributes: abi::ibv_qp_attr,
     pub(crate) mask: i32,
@@ -92,7 +92,7 @@ impl Change {
         }
     }
 
-    /// To INIT. `queue_key` is for datagrams, `access` for the others.
+    /// Returns the change to INIT. `queue_key` is for datagrams, `access` for other types.
     pub fn to_init(pair: PairType, port: u8, access: AccessFlags, queue_key: u32) -> Self {
         let mut change = Change::new(PairState::INIT);
         change.mask |= abi::IBV_QP_PKEY_INDEX | abi::IBV_QP_PORT;
@@ -107,13 +107,13 @@ impl Change {
         change
     }
 
-    /// The same in a partition other than the first of the port's table.
+    /// Sets a partition other than the first of the port's table.
     pub fn in_partition(mut self, index: u16) -> Self {
         self.attributes.pkey_index = index;
         self
     }
 
-    /// To RTR; datagram pairs need nothing of `connection`.
+    /// Returns the change to RTR; datagram pairs ignore `connection`.
     pub fn to_rtr(pair: PairType, connection: &Connection) -> Self {
         let mut change = Change::new(PairState::RTR);
         if pair == PairType::Ud {
@@ -128,14 +128,14 @@ impl Change {
             abi::IBV_QP_AV | abi::IBV_QP_PATH_MTU | abi::IBV_QP_DEST_QPN | abi::IBV_QP_RQ_PSN;
         if matches!(pair, PairType::Rc | PairType::XrcReceive) {
             change.attributes.max_dest_rd_atomic = connection.reads_served;
-            // Code 12: the receiver asks for 0.64 ms before the next try.
+            // Code 12: 0.64 ms until the next try.
             change.attributes.min_rnr_timer = 12;
             change.mask |= abi::IBV_QP_MAX_DEST_RD_ATOMIC | abi::IBV_QP_MIN_RNR_TIMER;
         }
         change
     }
 
-    /// To RTS.
+    /// Returns the change to RTS.
     pub fn to_rts(pair: PairType, connection: &Connection) -> Self {
         let mut change = Change::new(PairState::RTS);
         change.attributes.sq_psn = connection.psn;
@@ -157,17 +157,17 @@ impl Change {
         change
     }
 
-    /// To the error state, which flushes everything.
+    /// Returns the change to the error state, which flushes all requests.
     pub fn to_error() -> Self {
         Change::new(PairState::ERROR)
     }
 
-    /// Back to RESET.
+    /// Returns the change to RESET.
     pub fn to_reset() -> Self {
         Change::new(PairState::RESET)
     }
 
-    /// The same, leaving out some attributes (bits of `enum ibv_qp_attr_mask`); for tests of refusals.
+    /// Removes some attributes (bits of `enum ibv_qp_attr_mask`), for tests of refused changes.
     pub fn without(mut self, mask: i32) -> Self {
         self.mask &= !mask;
         self

@@ -1,4 +1,4 @@
-//! Creating queue pairs.
+//! Creates queue pairs.
 
 use crate::error::Result;
 use crate::object::completion_queue::CompletionQueue;
@@ -8,33 +8,34 @@ use crate::object::shared_receive::SharedReceiveQueue;
 use crate::qp::PairType;
 use std::sync::Arc;
 
-/// What to ask of a queue pair; start from [`PairOptions::new`].
+/// Options of a new queue pair; start from [`PairOptions::new`].
 #[derive(Clone, Copy)]
 pub struct PairOptions<'a> {
     /// Its protection domain.
     pub domain: &'a Arc<ProtectionDomain>,
     /// Its type.
     pub pair_type: PairType,
-    /// Where sends complete.
+    /// Completion queue of sends.
     pub send_completions: &'a Arc<CompletionQueue>,
-    /// Where receives complete.
+    /// Completion queue of receives.
     pub receive_completions: &'a Arc<CompletionQueue>,
     /// Send queue depth.
     pub send_depth: u32,
     /// Receive queue depth; 0 with a shared receive queue.
     pub receive_depth: u32,
-    /// Scatter/gather elements a request.
+    /// Scatter/gather elements per request.
     pub segments: u32,
-    /// Inline payload in bytes.
+    /// Maximum inline payload in bytes.
     pub inline: u32,
     /// Shared receive queue.
     pub shared: Option<&'a Arc<SharedReceiveQueue>>,
-    /// XRC domain, for the receiving half of XRC.
+    /// XRC domain, for the XRC target.
     pub xrc: Option<&'a Arc<XrcDomain>>,
 }
 
 impl<'a> PairOptions<'a> {
-    /// One completion queue for both directions, 128 deep, one segment, nothing inline.
+    /// Returns options with one completion queue for both directions, depth 128, one segment, no
+    /// inline payload.
     pub fn new(
         domain: &'a Arc<ProtectionDomain>,
         pair_type: PairType,
@@ -54,7 +55,11 @@ impl<'a> PairOptions<'a> {
         }
     }
 
-    /// `ibv_create_qp(3)`.
+    /// Creates the queue pair (`ibv_create_qp(3)`).
+    ///
+    /// # Errors
+    ///
+    /// The call fails or is not supported.
     pub fn create(self) -> Result<QueuePair> {
         QueuePair::create(self)
     }

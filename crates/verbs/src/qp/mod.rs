@@ -1,4 +1,5 @@
-//! What queue pairs are asked for: types, states, attributes, and which change of state needs which attributes.
+//! Options of queue pairs: types, states, attributes, and the required attributes of each
+//! transition.
 #![forbid(unsafe_code)]
 
 pub mod attributes;
@@ -8,7 +9,7 @@ pub mod transition;
 use std::fmt;
 use verbena_abi as abi;
 
-/// `enum ibv_qp_type`, those that work with this client.
+/// The types of `enum ibv_qp_type` that this client supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PairType {
     /// Reliable connection.
@@ -17,9 +18,9 @@ pub enum PairType {
     Uc,
     /// Unreliable datagram.
     Ud,
-    /// Sending half of an extended reliable connection.
+    /// XRC initiator (sender).
     XrcSend,
-    /// Receiving half.
+    /// XRC target (receiver).
     XrcReceive,
 }
 
@@ -60,7 +61,7 @@ impl PairState {
     pub const RTR: PairState = PairState(abi::IBV_QPS_RTR);
     /// Ready to send.
     pub const RTS: PairState = PairState(abi::IBV_QPS_RTS);
-    /// Failed; everything is flushed.
+    /// Failed; all requests are flushed.
     pub const ERROR: PairState = PairState(abi::IBV_QPS_ERR);
 }
 

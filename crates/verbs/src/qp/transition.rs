@@ -1,12 +1,13 @@
-//! Which attributes a change of state requires, by type: the table of `ibv_modify_qp(3)` (rdma-core v44). Held against a
-//! change before the library sees it, so that an error can name what is missing instead of `EINVAL`.
+//! Required attributes of each state transition, by type: the table of `ibv_modify_qp(3)`
+//! (rdma-core v44). Checked before the library is called, so that an error can name the missing
+//! attributes instead of `EINVAL`.
 
 use crate::error::{Error, Result};
 use crate::qp::attributes::Change;
 use crate::qp::{PairState, PairType};
 use verbena_abi as abi;
 
-/// (state, types, required attributes beside the state itself).
+/// (state, types, required attributes besides the state itself).
 const REQUIRED: &[(PairState, &[PairType], i32)] = {
     use PairType::{Rc, Uc, Ud, XrcReceive, XrcSend};
     const PORT: i32 = abi::IBV_QP_PKEY_INDEX | abi::IBV_QP_PORT;
@@ -56,7 +57,7 @@ const NAMES: &[(i32, &str)] = &[
     (abi::IBV_QP_MAX_QP_RD_ATOMIC, "IBV_QP_MAX_QP_RD_ATOMIC"),
 ];
 
-/// Whether `change` carries what its state requires.
+/// Checks that `change` has the attributes that its state requires.
 pub(crate) fn check(pair: PairType, change: &Change) -> Result<()> {
     let required = REQUIRED
         .iter()

@@ -1,9 +1,9 @@
-//! Communication management (specification chapter 12): the messages by which queue pairs are connected, as MADs of
-//! class 7, version 2, method SEND.
+//! Communication management (specification chapter 12): the messages that connect queue pairs, as
+//! MADs of class 7, version 2, method SEND.
 //!
-//! Every message names the connection by two numbers, each chosen by one side. Offsets of fields are those of the
-//! tables 106 to 120, as Linux has them in `ibta_vol1_c12.h`. LAP and APR (alternate paths) and what belongs to
-//! reliable datagrams alone are left out.
+//! Every message identifies the connection by two communication IDs, one chosen by each side. Field
+//! offsets are those of tables 106 to 120, as in Linux' `ibta_vol1_c12.h`. LAP and APR (alternate
+//! paths) and fields for reliable datagrams are not implemented.
 
 mod connect;
 pub mod ip;
@@ -23,7 +23,7 @@ use crate::error::{EmitError, Error};
 /// The version of the class.
 pub const CLASS_VERSION: u8 = 2;
 
-/// Which message, as the MAD's attribute says.
+/// The type of a message: the MAD's attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u16)]
 #[allow(missing_docs)] // The names are the specification's.
@@ -42,28 +42,28 @@ pub enum Attribute {
 /// A communication manager's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Message<'a> {
-    /// Asks for a connection.
+    /// Requests a connection.
     Req(Req<'a>),
-    /// Asks for patience.
+    /// Requests more time.
     Mra(Mra<'a>),
     /// Refuses.
     Rej(Rej<'a>),
-    /// Grants a connection.
+    /// Accepts a connection.
     Rep(Rep<'a>),
-    /// Confirms the grant.
+    /// Confirms the acceptance.
     Rtu(Rtu<'a>),
-    /// Asks to end the connection.
+    /// Requests a disconnect.
     Dreq(Dreq<'a>),
-    /// Confirms the end.
+    /// Confirms the disconnect.
     Drep(Drep<'a>),
-    /// Asks for the datagram queue pair of a service.
+    /// Requests the datagram queue pair of a service.
     SidrReq(SidrReq<'a>),
-    /// Names it.
+    /// Returns it.
     SidrRep(SidrRep<'a>),
 }
 
 impl<'a> Message<'a> {
-    /// Which message it is.
+    /// Returns the message's type.
     pub fn attribute(&self) -> Attribute {
         match self {
             Self::Req(_) => Attribute::Req,
@@ -78,11 +78,11 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Reads the message of a MAD, whose transaction is the caller's to keep.
+    /// Parses the message of a MAD. The caller keeps the transaction ID.
     ///
     /// # Errors
     ///
-    /// Another class, version, method or attribute, or a field with a value that it cannot have.
+    /// Wrong class, version, method or attribute, or an invalid field value.
     pub fn parse(mad: &Mad<'a>) -> Result<Self, Error> {
         let refuse = |field, at, found: u16, expected| {
             Err(Error::Value {
@@ -124,11 +124,11 @@ impl<'a> Message<'a> {
         message.map_err(|error| error.shifted(super::HEADER))
     }
 
-    /// Writes the message into the data of a MAD and answers the MAD.
+    /// Writes the message into the data of a MAD and returns the MAD.
     ///
     /// # Errors
     ///
-    /// None but those of a fault in this crate: every message fits the data.
+    /// Only by a bug in this crate: every message fits the data.
     pub fn emit(self, transaction: u64, data: &mut [u8; DATA]) -> Result<Mad<'_>, EmitError> {
         let mut writer = Writer::with_room(data, DATA)?;
         let to = &mut writer;
@@ -160,7 +160,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Bytes that belong to the consumer, a fixed number by message.
+/// Reads the consumer's private data, whose length is fixed per message type.
 fn private<'a, const N: usize>(reader: &mut Reader<'a>) -> Result<&'a [u8; N], Error> {
     let at = reader.at();
     let bytes = reader.take("CM private data", N)?;
@@ -172,12 +172,10 @@ fn private<'a, const N: usize>(reader: &mut Reader<'a>) -> Result<&'a [u8; N], E
     })
 }
 
-/// 24 bits above 8 others.
 fn split(word: u32) -> (u32, u8) {
     (word >> 8, word as u8)
 }
 
-/// 24 bits above 8 others.
 fn joined(high: u32, low: u8) -> u32 {
     high << 8 | u32::from(low)
 }

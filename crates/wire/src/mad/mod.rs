@@ -1,18 +1,19 @@
-//! Management datagrams (specification 13.4): 256 bytes, a header of 24 and what its class makes of the rest.
+//! Management datagrams (specification 13.4): 256 bytes, a header of 24 and data that depend on the
+//! class.
 
 pub mod cm;
 
 use crate::cursor::{Reader, Writer};
 use crate::error::{EmitError, Error};
 
-/// Bytes of every MAD.
+/// Length of every MAD in bytes.
 pub const LENGTH: usize = 256;
-/// Bytes of the header.
+/// Length of the header in bytes.
 pub const HEADER: usize = 24;
 /// Bytes after the header.
 pub const DATA: usize = LENGTH - HEADER;
 
-/// Whom a MAD is for.
+/// The management class of a MAD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Class(pub u8);
 
@@ -29,7 +30,7 @@ impl Class {
     pub const COMMUNICATION: Self = Self(0x07);
 }
 
-/// What a MAD asks or answers.
+/// The method of a MAD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Method(pub u8);
 
@@ -38,30 +39,30 @@ impl Method {
     pub const GET: Self = Self(0x01);
     /// Write an attribute.
     pub const SET: Self = Self(0x02);
-    /// A datagram that expects no answer of its own; all of communication management.
+    /// A datagram without a response of its own; used by all of communication management.
     pub const SEND: Self = Self(0x03);
-    /// The answer to GET and SET.
+    /// The response to GET and SET.
     pub const GET_RESPONSE: Self = Self(0x81);
 }
 
-/// The header that all classes share.
+/// The header common to all classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// Whom it is for.
+    /// The management class.
     pub class: Class,
     /// The version of the class.
     pub class_version: u8,
-    /// What it asks or answers.
+    /// The method.
     pub method: Method,
-    /// 0 for success; with its meaning by class.
+    /// 0 for success; other values depend on the class.
     pub status: u16,
-    /// The class's own.
+    /// Depends on the class.
     pub class_specific: u16,
-    /// Ties an answer to its question.
+    /// Matches a response to its request.
     pub transaction: u64,
-    /// Which attribute.
+    /// The attribute.
     pub attribute: u16,
-    /// Which part of it.
+    /// The part of the attribute.
     pub modifier: u32,
 }
 
@@ -70,7 +71,7 @@ pub struct Header {
 pub struct Mad<'a> {
     /// The header.
     pub header: Header,
-    /// The rest.
+    /// The data.
     pub data: &'a [u8; DATA],
 }
 
@@ -79,7 +80,7 @@ impl<'a> Mad<'a> {
     ///
     /// # Errors
     ///
-    /// Not 256 bytes, or another base version than 1.
+    /// The length is not 256 bytes, or the base version is not 1.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         const WHAT: &str = "MAD header";
         let mut reader = Reader::new(bytes);
@@ -164,7 +165,7 @@ mod tests {
             let mad = Mad::parse(&bytes).unwrap();
             let mut again = [0; LENGTH];
             mad.emit(&mut again).unwrap();
-            // The two reserved bytes behind the attribute.
+            // Two reserved bytes follow the attribute.
             bytes[18..20].fill(0);
             prop_assert_eq!(&again[..], &bytes[..]);
         }

@@ -108,7 +108,7 @@ fn headers() -> impl Strategy<Value = Headers> {
         })
 }
 
-/// Which bits of a packet are ignored on receipt: headers by opcode, then the pad.
+/// Returns a mask of the bits that are ignored on receipt: headers by opcode, then padding.
 fn reserved(packet: &Packet<'_>) -> Vec<u8> {
     let mut mask = bth::RESERVED.to_vec();
     for header in packet.headers.bth.opcode.headers() {
@@ -119,7 +119,8 @@ fn reserved(packet: &Packet<'_>) -> Vec<u8> {
     mask
 }
 
-/// Where the bytes that `emit` wrote differ from those that `parse` read, beyond what is reserved.
+/// Returns the first byte where the output of `emit` differs from the parsed input, except for
+/// reserved bits.
 fn differs(bytes: &[u8], packet: &Packet<'_>) -> Option<usize> {
     let mut again = std::vec![0x55; packet.length()];
     assert_eq!(packet.emit(&mut again), Ok(bytes.len()));
@@ -138,7 +139,7 @@ proptest! {
         prop_assert_eq!(written, bytes.len());
         prop_assert_eq!(written % 4, 0);
         prop_assert_eq!(Packet::parse(&bytes), Ok(packet));
-        // A buffer that is one byte short stays as it is.
+        // A buffer that is one byte short stays unchanged.
         let mut short = std::vec![0xaa; written - 1];
         prop_assert_eq!(packet.emit(&mut short), Err(EmitError::Room { needed: written, found: written - 1 }));
         prop_assert!(short.iter().all(|byte| *byte == 0xaa));
@@ -147,7 +148,8 @@ proptest! {
     #[test]
     fn what_is_read_is_written_again(code in opcodes(), mut bytes in proptest::collection::vec(any::<u8>(), 12..200)) {
         bytes[0] = code.code();
-        // Nearly all random flags have another transport version or pad count; most of those tried shall be packets.
+        // Most random flags have a wrong transport version or pad count; here most inputs should be
+        // valid packets.
         bytes[1] &= 0xc0;
         if let Ok(packet) = Packet::parse(&bytes) {
             prop_assert_eq!(differs(&bytes, &packet), None);

@@ -1,24 +1,24 @@
-//! The receiving end of a stream. What is read takes time, so the sender must not go on as if buffers were free: the receiver
-//! gives it credit in short messages, and a stream is over when the last message was read.
+//! The receiver of a stream. Reading the data takes time, so buffers are not free at once: the
+//! receiver gives the sender credit in short messages, and a stream ends when the last message has
+//! been read.
 
 use super::stream::{Arrived, Stream};
 use crate::wiring::Wired;
 use verbena_fabric::*;
 
-/// Messages of credit on their way at a time.
+/// Maximum number of credit messages in flight.
 const CREDITS: u64 = 4;
-/// Bytes of a message of credit.
+/// Length of a credit message in bytes.
 const CREDIT: usize = 8;
-/// Receive requests that are kept free, for what else comes.
+/// Receive requests reserved for other messages.
 const SPARE: usize = 16;
 
 impl Stream {
-    /// Whether the receiver tells the sender what it has read.
     fn gives_credit(&self) -> bool {
         self.flow.is_received() && self.arrived == Arrived::Read
     }
 
-    /// Receive requests that the receiver has posted.
+    /// Returns the number of receive requests that the receiver posts.
     fn receives(&self, depth: u32) -> usize {
         let most = depth as usize - SPARE;
         match self.arrived {
@@ -27,12 +27,11 @@ impl Stream {
         }
     }
 
-    /// Messages for which a credit is given.
     fn messages_a_credit(&self, depth: u32) -> u64 {
         (self.receives(depth) as u64 / CREDITS).max(1)
     }
 
-    /// Posts what both ends have posted before the stream begins.
+    /// Posts the initial receives of this side.
     pub async fn prepare<F: Fabric>(
         &self,
         wired: &Wired<F>,
@@ -56,12 +55,12 @@ impl Stream {
         }
     }
 
-    /// Where credit arrives: behind all buffers.
+    /// Returns the offset of credit messages: behind all buffers.
     fn credit_at(&self) -> usize {
         (self.region() - 64).next_multiple_of(8) - 8
     }
 
-    /// The request says which buffer it is, so that who takes its completion knows.
+    /// Posts a receive; its id is the buffer, for the completion.
     async fn post_receive<F: Fabric>(
         &self,
         wired: &Wired<F>,
@@ -94,7 +93,7 @@ impl Stream {
             for completion in &into[..got] {
                 let place = completion.check()?.id as usize;
                 let buffer = match completion.kind {
-                    // Where it is was the sender's to say.
+                    // The sender has chosen the address.
                     CompletionKind::ReceivedWrite => self.buffer(received),
                     _ => place,
                 };
@@ -110,14 +109,14 @@ impl Stream {
     }
 }
 
-/// Which end of a link a process is.
+/// The role of a process on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Sender,
     Receiver,
 }
 
-/// Credit that the receiver gives; the message before the last is complete by then.
+/// Credit messages of the receiver; each waits for the completion of the previous one.
 #[derive(Default)]
 struct Giving {
     on_its_way: bool,
@@ -141,11 +140,11 @@ impl Giving {
     }
 }
 
-/// Credit that the sender of `count` messages has.
+/// Credit of the sender of `count` messages.
 pub(super) struct Credit<'a> {
     stream: &'a Stream,
     count: u64,
-    /// Messages that are known to have been read.
+    /// Messages known to have been read.
     read: u64,
 }
 
@@ -162,7 +161,7 @@ impl Credit<'_> {
         }
     }
 
-    /// Waits until there are receive requests for so many messages.
+    /// Waits until there are receive requests for this many messages.
     #[inline]
     pub(super) async fn until<F: Fabric>(&mut self, wired: &Wired<F>, messages: u64) -> Result<()> {
         if self.read == u64::MAX {
@@ -185,7 +184,7 @@ impl Credit<'_> {
     async fn take<F: Fabric>(&mut self, wired: &Wired<F>) -> Result<()> {
         let credit = wired.receives.one(wired.setup.wait).await?;
         let place = (self.stream.credit_at(), CREDIT);
-        // One connection has credit: streams over several are not received.
+        // Credit uses one connection: streams over several are not received.
         wired.post_receive(0, credit.id, place).await?;
         let each = self.stream.messages_a_credit(wired.setup.depth);
         self.read = (self.read + each).min(self.count);

@@ -1,8 +1,9 @@
-//! Bandwidth by message size: one way (writes, reads, sends) and both ways, with the peak and N½ found by the suite.
+//! Bandwidth by message size, unidirectional (writes, reads, sends) and bidirectional, with the
+//! peak and N½ found by the suite.
 //!
-//! The headline is what programs get that work with their data: buffers in turn that no cache holds, read as they arrive by
-//! whoever knows that they are there. Of plain writes nobody does. Beside it, and called so, is the figure of one buffer that
-//! stays in the caches and that nobody reads, which other tools give.
+//! The headline is the bandwidth of programs that process their data: buffers used in turn, larger
+//! than the caches, and read on arrival by the process that is notified (for plain writes none is).
+//! Beside it is the bandwidth over one cached buffer that is not read, as in other tools.
 
 use crate::agreement::{Outcome, agree, attempt};
 use crate::bandwidth::receiver::Side;
@@ -18,7 +19,6 @@ use verbena_measure::bound::{Bound, link_payload};
 use verbena_measure::result::{Finding, Metric, Parameters};
 use verbena_measure::stats::half_power::half_power;
 
-/// In which directions messages flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ways {
     One,
@@ -34,27 +34,22 @@ impl Ways {
     }
 }
 
-/// `bandwidth.write`.
 pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::Write, Ways::One).await
 }
 
-/// `bandwidth.write-immediate`.
 pub async fn write_immediate<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::WriteImmediate, Ways::One).await
 }
 
-/// `bandwidth.write-both`.
 pub async fn write_both<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::Write, Ways::Both).await
 }
 
-/// `bandwidth.read`.
 pub async fn read<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::Read, Ways::One).await
 }
 
-/// `bandwidth.send`.
 pub async fn send<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Flow::Send, Ways::One).await
 }
@@ -77,7 +72,7 @@ async fn by_size<F: Fabric>(context: &Context<'_, F>, flow: Flow, ways: Ways) ->
     Ok(())
 }
 
-/// Measures a stream between the two processes of `pair`, emits bandwidth and message rate.
+/// Measures a stream between the two processes of `pair` and emits bandwidth and message rate.
 pub async fn point<F: Fabric>(
     context: &Context<'_, F>,
     parameters: &Parameters,
@@ -92,7 +87,7 @@ pub async fn point<F: Fabric>(
     Ok(())
 }
 
-/// The same, with the bandwidth over one cached buffer beside it; gives the bandwidth.
+/// Like [`point`], with the bandwidth over one cached buffer beside it; returns the bandwidth.
 async fn beside_cached<F: Fabric>(
     context: &Context<'_, F>,
     parameters: &Parameters,
@@ -125,7 +120,6 @@ async fn beside_cached<F: Fabric>(
     Ok(headline)
 }
 
-/// The two processes that a stream is between.
 #[derive(Clone, Copy)]
 struct Between {
     pair: [usize; 2],
@@ -138,14 +132,15 @@ impl Between {
         self.rate(context, &wired, stream).await
     }
 
-    /// Queue pairs for a stream, over which checked data has gone.
+    /// Connects queue pairs for a stream and runs the checking pass.
     async fn wire<F: Fabric>(self, context: &Context<'_, F>, stream: Stream) -> Outcome<Wired<F>> {
         let peers: Vec<usize> = match self.pair.iter().position(|&m| m == context.rank()) {
             Some(side) => vec![self.pair[1 - side]],
             None => Vec::new(),
         };
         let mut setup = Setup::new(Kind::Rc, stream.region());
-        // Far more receives than messages in flight, as perftest has them, so that the receiver is always ready.
+        // Far more receives than messages in flight, as in perftest, so that the receiver is always
+        // ready.
         let factor = if stream.flow.is_received() { 8 } else { 2 };
         let limit = context.fabric.capabilities().max_depth;
         setup.depth = (factor * stream.window.max(64) as u32).min(limit);
@@ -192,7 +187,7 @@ impl Between {
                 Role::Answering => stream.prepare(wired, 0, Side::Receiver).await?,
                 Role::Idle => {}
             }
-            // Nobody sends before there is somewhere to receive.
+            // Receives must be posted before a process sends.
             agree(context, &[]).await?;
         }
         let members: Vec<usize> = match self.ways {
@@ -234,12 +229,12 @@ impl Between {
     }
 }
 
-/// What limits a stream of such messages over one buffer.
+/// Returns the bound of a stream of such messages over one buffer.
 pub fn bound<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Option<Bound> {
     bound_of_pairs(context, size, ways, 1)
 }
 
-/// The same of so many pairs at once.
+/// Returns the bound of several concurrent pairs.
 pub fn bound_of_pairs<F: Fabric>(
     context: &Context<'_, F>,
     size: usize,
@@ -253,7 +248,7 @@ pub fn bound_of_pairs<F: Fabric>(
     })
 }
 
-/// What limits it over buffers in turn.
+/// Returns the bound over buffers used in turn.
 fn bound_in_turn<F: Fabric>(context: &Context<'_, F>, size: usize, ways: Ways) -> Option<Bound> {
     link_bound(context, size, ways, 1).or_else(|| {
         let reason = "memory copies over buffers in turn by one core of this host";
@@ -279,7 +274,7 @@ fn link_bound<F: Fabric>(
     if ports > 1 {
         bound.reason = format!("{ports} ports: {}", bound.reason);
     }
-    // What the adapter cannot fetch from memory or put there it cannot send.
+    // The adapter cannot send faster than it reads and writes memory over the bus.
     if let Some(mut bus) = link.bus.map(|bus| bus.bound()) {
         bus.value *= adapters as f64;
         if bus.value < bound.value {

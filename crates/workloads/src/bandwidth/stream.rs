@@ -1,21 +1,22 @@
-//! A stream of messages with so many in flight, over one or several links, posted one by one or in lists.
+//! A stream of messages with a fixed number in flight, over one or several links, posted singly or
+//! in lists.
 
 use super::receiver::Credit;
 use crate::wiring::Wired;
 use verbena_fabric::*;
 
-/// Longest list posted at once.
+/// Maximum number of requests posted at once.
 pub const LONGEST_LIST: usize = 64;
-/// Of the messages of a link, every so many is signalled, or more often with a small window.
+/// Interval of signalled messages on a link; shorter with a small window.
 const SIGNAL_EVERY: u64 = 16;
 /// Messages in flight.
 const WINDOW: u64 = 64;
-/// Bytes of the buffers of a stream as programs have them: more than a core has of caches to itself, at both ends.
+/// Total size of buffers used in turn, in bytes: larger than a core's share of the caches, at both
+/// ends.
 pub const FOOTPRINT: usize = 64 << 20;
-/// At least so many buffers, however large the messages: some in flight, and some with the receiver.
+/// Minimum number of buffers for large messages: some in flight, and some being read.
 const LEAST_BUFFERS: usize = 8;
 
-/// What flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     Write,
@@ -25,42 +26,42 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// Whether a message takes a receive request of its receiver, who so learns of it.
+    /// Returns whether a message consumes a receive request and so notifies the receiver.
     pub fn is_received(self) -> bool {
         matches!(self, Flow::Send | Flow::WriteImmediate)
     }
 }
 
-/// What becomes of what has arrived.
+/// The handling of received data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived {
-    /// It is left where it is.
+    /// It is not read.
     Left,
-    /// Whoever knows that it is there reads it: of messages the receiver, of reads the initiator, of plain writes nobody.
+    /// The notified process reads it: the receiver of messages, the initiator of reads; for plain
+    /// writes none.
     Read,
 }
 
-/// A stream to run.
 #[derive(Debug, Clone, Copy)]
 pub struct Stream {
     pub flow: Flow,
     pub size: usize,
     /// Messages in flight, over all links.
     pub window: u64,
-    /// Messages posted with one doorbell.
+    /// Messages per doorbell.
     pub list: usize,
     /// Buffers used in turn, at both ends.
     pub buffers: usize,
     pub arrived: Arrived,
-    /// Where buffers begin that messages arrive in.
+    /// Offset of the receive buffers.
     pub arrival: usize,
     pub placement: Placement,
-    /// Messages of a link for which one completion is asked, fewer with a small window.
+    /// Messages of a link per signalled completion; fewer with a small window.
     pub signal_every: u64,
 }
 
 impl Stream {
-    /// By reference over one buffer, which stays in the caches and which nobody reads.
+    /// Returns a stream by reference over one buffer, which stays in the caches and is not read.
     pub fn new(flow: Flow, size: usize) -> Stream {
         Stream {
             flow,
@@ -75,35 +76,37 @@ impl Stream {
         }
     }
 
-    /// As a program has it that works with the data: over buffers in turn that the caches do not hold, read as they arrive.
+    /// Returns a stream like that of a program that processes its data: buffers used in turn,
+    /// larger than the caches, and read on arrival.
     pub fn as_used(flow: Flow, size: usize) -> Stream {
         let one = Stream::new(flow, size);
         let buffers = (FOOTPRINT / one.stride()).max(LEAST_BUFFERS);
         Stream {
             buffers,
-            // No message arrives in a buffer that is still to be read.
+            // A message must not arrive in a buffer that is still to be read.
             window: WINDOW.min(buffers as u64 / 4),
             arrived: Arrived::Read,
             ..one
         }
     }
 
-    /// Bytes from one buffer to the next.
+    /// Returns the distance between buffers in bytes.
     fn stride(&self) -> usize {
         self.size.next_multiple_of(64)
     }
 
-    /// Bytes that the buffers take.
+    /// Returns the total size of the buffers in bytes.
     pub fn footprint(&self) -> usize {
         self.stride() * self.buffers
     }
 
-    /// Bytes of region that it needs.
+    /// Returns the required size of the region in bytes.
     pub fn region(&self) -> usize {
         self.arrival + self.footprint() + self.size + 128
     }
 
-    /// Sends `count` messages over `links` in turn and returns when all are complete, and read where they are read.
+    /// Sends `count` messages over `links` in turn and returns when all are complete and, if
+    /// required, read.
     pub async fn run<F: Fabric>(
         &self,
         wired: &Wired<F>,
@@ -126,7 +129,7 @@ impl Stream {
                 credit.until(wired, posted + number).await?;
                 let mark = |i: u64, covered: &mut u64| {
                     *covered += 1;
-                    // The last message over each link ends the stream, so it must be seen.
+                    // The last message over each link ends the stream, so it must be signalled.
                     let last = posted + i + turns >= count || i + 1 == number && turns > 1;
                     match *covered >= every || last {
                         true => (Signal::Signalled, std::mem::take(covered)),
@@ -152,7 +155,8 @@ impl Stream {
         credit.until_all_is_read(wired).await
     }
 
-    /// Posts messages from the `first` on with one doorbell; `mark` says how a message is signalled, and its identifier.
+    /// Posts `number` messages with one doorbell, beginning with `first`; `mark` returns a
+    /// message's signalling and id.
     #[inline]
     async fn post<F: Fabric>(
         &self,
@@ -190,19 +194,19 @@ impl Stream {
         end.pair.post_send(list).await
     }
 
-    /// The buffer of a message.
+    /// Returns the buffer of a message.
     #[inline]
     pub(super) fn buffer(&self, message: u64) -> usize {
         (message % self.buffers as u64) as usize
     }
 
-    /// Where what arrives in a buffer begins.
+    /// Returns the offset of a receive buffer.
     #[inline]
     pub(super) fn arrival_of(&self, buffer: usize) -> usize {
         self.arrival + buffer * self.stride()
     }
 
-    /// The processor reads what has arrived in a buffer.
+    /// Reads the received data of a buffer with the CPU.
     pub(super) async fn read<F: Fabric>(&self, wired: &Wired<F>, buffer: usize) -> Result<()> {
         let at = self.arrival_of(buffer);
         wired.region.consume(at, self.size).await

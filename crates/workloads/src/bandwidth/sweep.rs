@@ -1,4 +1,5 @@
-//! Message rate of small writes by what a program can choose: messages in flight, messages a doorbell, queue pairs.
+//! Message rate of small writes by parameters that a program can choose: messages in flight,
+//! messages per doorbell, queue pairs.
 
 use crate::agreement::{Outcome, attempt};
 use crate::bandwidth::size::{Ways, point};
@@ -12,7 +13,7 @@ use crate::wiring::{Kind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
-/// Payload of the messages, unless asked otherwise.
+/// Default payload in bytes.
 const SIZE: usize = 64;
 
 fn size<F: Fabric>(context: &Context<'_, F>) -> usize {
@@ -25,7 +26,6 @@ fn size<F: Fabric>(context: &Context<'_, F>) -> usize {
         .max(1)
 }
 
-/// `rate.window`.
 pub async fn window<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let size = size(context);
@@ -42,7 +42,6 @@ pub async fn window<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// `rate.list`.
 pub async fn list<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let size = size(context);
@@ -62,7 +61,6 @@ pub async fn list<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// `rate.queue-pairs`.
 pub async fn queue_pairs<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let size = size(context);

@@ -1,4 +1,5 @@
-//! A cache line from one core to another and back, between two threads: the floor of every latency through memory.
+//! Round trip of a cache line between two threads on different cores: the lower bound of every
+//! latency through memory.
 
 use super::real_host;
 use crate::agreement::attempt;
@@ -11,16 +12,14 @@ use verbena_measure::processors;
 use verbena_measure::result::{Conduct, Metric};
 use verbena_measure::sample::Sample;
 
-/// Round trips timed together: reading the clock would cost as much as one.
+/// Round trips per timed batch: reading the clock would cost as much as one.
 const BATCH: u64 = 100;
-/// Batches.
 const BATCHES: usize = 500;
 const WARMUP: usize = 50;
 
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// `baseline.cache-line`.
 pub async fn ping_pong<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let parameters = parameters! { "size" => 8usize };
     let point = async {
@@ -44,14 +43,15 @@ pub async fn ping_pong<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     attempt(context, &parameters, point).await.map(drop)
 }
 
-/// One-way times in nanoseconds, each the mean of a batch, between two processors of this host.
+/// Returns one-way times in nanoseconds, each the mean of a batch, between two processors of this
+/// host.
 pub fn measure() -> Vec<f64> {
     let before = processors::allowed();
     let own = before.first().copied().unwrap_or_default();
     let (there, back) = (Line(AtomicU64::new(0)), Line(AtomicU64::new(0)));
     let batches = (WARMUP + BATCHES) as u64;
     let yielding = AtomicBool::new(false);
-    // What the system does not let us bind may share a processor, and must give it away.
+    // A thread that the system does not let us bind may share a processor, and must yield.
     let bound = |processors: &[usize]| {
         let bound = !processors.is_empty() && processors::bind(processors);
         yielding.fetch_or(!bound, Ordering::Relaxed);
@@ -59,7 +59,7 @@ pub fn measure() -> Vec<f64> {
     bound(&[own]);
     let times = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // It inherited the one processor of its process, and needs another.
+            // The thread inherits the process's single processor, and needs another.
             processors::widen();
             let other = processors::allowed()
                 .into_iter()

@@ -1,4 +1,4 @@
-//! A memory copy by one core, by size: the bound of every bandwidth through memory.
+//! Memory copy by one core, by size: the bound of every bandwidth through memory.
 
 use super::real_host;
 use crate::agreement::attempt;
@@ -11,12 +11,10 @@ use verbena_fabric::{Fabric, Result};
 use verbena_measure::result::{Conduct, Metric};
 use verbena_measure::sample::Sample;
 
-/// Length of a timed batch.
+/// Duration of a timed batch.
 const BATCH: Duration = Duration::from_millis(3);
-/// Batches.
 const BATCHES: usize = 9;
 
-/// `baseline.memcpy`.
 pub async fn bandwidth<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let fine: Vec<usize> = (6..=26).step_by(2).map(|i| 1 << i).collect();
     let chosen = context.choose(&[64, 4096, 65_536, 1 << 20, 1 << 24], &fine);
@@ -45,12 +43,12 @@ pub async fn bandwidth<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// Bytes a second, a value a batch, over one buffer that is used again and again.
+/// Returns bytes per second, one value per batch, over one buffer that is reused.
 pub fn measure(size: usize) -> Vec<f64> {
     in_turn(size, size)
 }
 
-/// The same over buffers in turn that the caches do not hold.
+/// Like [`measure`], over buffers used in turn that exceed the caches.
 pub fn measure_in_turn(size: usize) -> Vec<f64> {
     in_turn(size, FOOTPRINT)
 }

@@ -1,4 +1,5 @@
-//! Baselines: the floor and the alternative beside every figure. They measure the host and have no meaning on a model.
+//! Baselines: lower bound and alternative for comparison. They measure the host and have no meaning
+//! on a model.
 
 pub mod cache_line;
 pub mod copy;
@@ -8,7 +9,7 @@ use crate::agreement::Outcome;
 use crate::context::Context;
 use verbena_fabric::{Error, Fabric, FabricKind};
 
-/// What measures a host, its kernel or its driver needs a real one: a model would answer without having any.
+/// Returns an error on a model: measurements of the host, its kernel or its driver need a real one.
 pub fn real_host<F: Fabric>(context: &Context<'_, F>, what: &str) -> Outcome<()> {
     match context.fabric.capabilities().kind {
         FabricKind::Model => {
@@ -20,7 +21,7 @@ pub fn real_host<F: Fabric>(context: &Context<'_, F>, what: &str) -> Outcome<()>
     }
 }
 
-/// Real connections need the fabric's clock to be the host's.
+/// Returns an error unless the fabric's clock is the host's, as real connections require.
 fn real_clock<F: Fabric>(context: &Context<'_, F>) -> Outcome<()> {
     match context.fabric.clock().name {
         "virtual" => {

@@ -1,4 +1,4 @@
-//! TCP between the same two hosts: the alternative that every program has. Ping-pong by size, and a stream.
+//! TCP between the same two hosts, for comparison: ping-pong by size, and a stream.
 
 use super::real_clock;
 use crate::agreement::{Outcome, agree, attempt};
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use verbena_fabric::{Error, Fabric, Group, Result};
 use verbena_measure::result::Parameters;
 
-/// How long a read may take; a lost peer must not hang the run.
+/// Read timeout; a lost peer must not hang the run.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// While nothing is there, an in-process job lets its other processes go on; a real process hardly notices.
+/// Time to yield to other processes of an in-process job while no data is available; negligible for
+/// a real process.
 const GIVE_WAY: Duration = Duration::from_nanos(1);
-/// Message of the stream.
+/// Message size of the stream in bytes.
 const STREAM: usize = 65_536;
 
-/// `baseline.tcp`.
 pub async fn run<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     for size in context.choose(
@@ -44,7 +44,7 @@ fn failed(error: io::Error) -> Error {
     Error::adapter("TCP", error.to_string())
 }
 
-/// A connection between the two processes of the pair; `None` elsewhere.
+/// Connects the two processes of the pair; returns `None` in others.
 async fn connect<F: Fabric>(
     context: &Context<'_, F>,
     pair: [usize; 2],
@@ -72,7 +72,8 @@ async fn connect<F: Fabric>(
         listener = Some(one);
     }
     let all = agree(context, &told).await?;
-    // In an in-process job both ends live on one thread: connecting completes through the listener's backlog.
+    // In an in-process job both ends share a thread: connecting completes through the listener's
+    // backlog.
     let mut stream = None;
     let mut from = Vec::new();
     if rank == pair[0] {
@@ -92,12 +93,12 @@ async fn connect<F: Fabric>(
     Ok(stream)
 }
 
-/// An address as both ends see it, whichever family their sockets are of.
+/// Formats an address such that both ends agree, regardless of the sockets' families.
 fn told_as(address: SocketAddr) -> String {
     SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
 }
 
-/// The connection that comes from an address, as it was told over the exchange; strangers' are closed.
+/// Accepts the connection from the address received over the exchange; closes all others.
 fn accept(listener: &TcpListener, from: &[u8]) -> io::Result<TcpStream> {
     listener.set_nonblocking(true)?;
     let since = Instant::now();
@@ -117,7 +118,8 @@ fn accept(listener: &TcpListener, from: &[u8]) -> io::Result<TcpStream> {
     }
 }
 
-/// Reads all of `bytes`, giving way to other processes of an in-process job while nothing is there.
+/// Reads all of `bytes`, yielding to other processes of an in-process job while no data is
+/// available.
 async fn receive<F: Fabric>(fabric: &F, stream: &mut TcpStream, bytes: &mut [u8]) -> Result<()> {
     let mut got = 0;
     transfer(fabric, bytes.len(), async |_| {

@@ -1,5 +1,6 @@
-//! Streams in patterns: fan-in (all to one), fan-out (one to all), ring (each to the next), bisection (each half to the
-//! other). The aggregate rate over the union interval, and each sender's own.
+//! Streams in patterns: fan-in (all to one), fan-out (one to all), ring (each to the next),
+//! bisection (each half to the other). Measures the aggregate rate over the union interval, and
+//! each sender's rate.
 
 use crate::agreement::{Outcome, attempt};
 use crate::bandwidth::stream::{Flow, Stream};
@@ -15,17 +16,14 @@ use verbena_measure::result::{PairResult, Parameters};
 /// (sender, receiver).
 type Edges = Vec<(usize, usize)>;
 
-/// `patterns.fan-in`.
 pub async fn fan_in<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, (1..context.size()).map(|rank| (rank, 0)).collect()).await
 }
 
-/// `patterns.fan-out`.
 pub async fn fan_out<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, (1..context.size()).map(|rank| (0, rank)).collect()).await
 }
 
-/// `patterns.ring`.
 pub async fn ring<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let size = context.size();
     by_size(
@@ -35,7 +33,6 @@ pub async fn ring<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     .await
 }
 
-/// `patterns.bisection`.
 pub async fn bisection<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let half = context.size() / 2;
     let there = (0..half).map(|rank| (rank, rank + half));
@@ -76,7 +73,8 @@ async fn point<F: Fabric>(
         .iter()
         .filter(|(_, to)| *to == rank)
         .map(|(from, _)| *from);
-    // Links to send over come first; the k-th link towards a process meets its k-th towards me, in whatever role.
+    // Outgoing links come first; the k-th link to a process matches its k-th link to this one, in
+    // either role.
     let mut peers = outgoing.clone();
     peers.extend(incoming);
     peers.sort_unstable();

@@ -1,7 +1,9 @@
-//! The 2-D halo exchange of an ocean model, as the Halo benchmark does it (connectx_multicore, section 3.4): every process
-//! sends its edge to four neighbours on a torus and waits for theirs. Tile sizes 2^0 to 2^10 words of four bytes.
+//! The 2-D halo exchange of an ocean model, as in the Halo benchmark (connectx_multicore, section
+//! 3.4): every process sends its edge to four neighbours on a torus and waits for theirs. Tile
+//! sizes 2^0 to 2^10 words of four bytes.
 //!
-//! Arrivals alternate between two slots: a neighbour may be one exchange ahead, never two, for it needs my next edge.
+//! Received edges alternate between two slots: a neighbour may be one exchange ahead, never two,
+//! because it needs this process's next edge.
 
 use crate::agreement::{Outcome, agree, attempt};
 use crate::context::{Context, Mode};
@@ -11,12 +13,11 @@ use crate::wiring::{INLINE_BY_DEFAULT, Kind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::{Metric, Parameters};
 
-/// Bytes of a word of the model.
+/// Size of a word of the model in bytes.
 const WORD: usize = 4;
 /// Directions: up, down, left, right; the opposite of `d` is `d ^ 1`.
 const DIRECTIONS: usize = 4;
 
-/// `patterns.halo`.
 pub async fn exchange<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let fine: Vec<usize> = (0..=10).map(|i| 1 << i).collect();
     for tiles in context.choose(&[1, 32, 1024], &fine) {
@@ -35,7 +36,7 @@ pub async fn exchange<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// The most square grid.
+/// Returns the most square grid.
 fn grid(size: usize) -> (usize, usize) {
     let rows = (1..=size)
         .take_while(|r| r * r <= size)
@@ -62,7 +63,7 @@ async fn point<F: Fabric>(
 ) -> Outcome<()> {
     let rank = context.rank();
     let shape = grid(context.size());
-    // A torus of one row has no neighbours above and below but itself; those are left out.
+    // In a torus of one row a process is its own neighbour above and below; those are omitted.
     let edges: Vec<(usize, usize)> = (0..DIRECTIONS)
         .map(|direction| (direction, neighbour(rank, direction, shape)))
         .filter(|&(_, peer)| peer != rank)
@@ -96,7 +97,8 @@ async fn point<F: Fabric>(
         }
         Ok(())
     };
-    // The checking pass: who sent what arrives where, told by the first byte when there is room beside the tag.
+    // The checking pass: the first byte identifies sender and direction, if there is room beside
+    // the tag.
     if size > 1 {
         for &(direction, _) in &edges {
             wired

@@ -1,5 +1,5 @@
-//! All pairs, one after the other: write latency between every two processes, as a host-by-host matrix. It shows a slow
-//! port, cable or core that every average hides.
+//! All pairs, one after the other: write latency between every two processes, as a host-by-host
+//! matrix. It shows a slow port, cable or core that averages hide.
 
 use crate::agreement::attempt;
 use crate::context::{Context, Mode, Record};
@@ -11,10 +11,9 @@ use verbena_fabric::*;
 use verbena_measure::result::Finding;
 use verbena_measure::sample::Sample;
 
-/// A pair is named when it is so much slower than the median pair.
+/// A pair is reported if it is slower than the median pair by this factor.
 const SLOW: f64 = 1.5;
 
-/// `patterns.all-pairs`.
 pub async fn all_pairs<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let medians = RefCell::new(Vec::new());
     let sink = |record: Record| {

@@ -1,8 +1,9 @@
-//! Connection contexts (memfree, section 4.1): latency against the number of queue pairs used in turn. When the contexts
-//! no longer fit the adapter's cache, every operation misses, and the curve steps up. The suite looks for the step by a
-//! fit, then measures between its neighbours until it is narrow.
+//! Connection contexts (memfree, section 4.1): latency by the number of queue pairs used in turn.
+//! When the contexts exceed the adapter's cache, every operation misses, and the curve steps up.
+//! The suite finds the step by a fit, then measures between its neighbours until it is narrow.
 //!
-//! Control: as many queue pairs created, one of them used. If that rises too, it is not the cache.
+//! Control: the same number of queue pairs, of which one is used. If that rises too, the cause is
+//! not the cache.
 
 use crate::agreement::{Outcome, attempt};
 use crate::context::{Context, Mode, Record, Sweep};
@@ -17,10 +18,9 @@ use verbena_measure::result::{Finding, Parameters};
 use verbena_measure::stats::interval::Interval;
 use verbena_measure::stats::knee;
 
-/// Payload.
+/// Payload in bytes.
 const SIZE: usize = 8;
 
-/// `internals.contexts`.
 pub async fn active<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let mut curve = Vec::new();
@@ -142,7 +142,7 @@ async fn one_write<F: Fabric>(wired: &Wired<F>, link: usize) -> Result<()> {
     wired.sends.done(Wait::Poll).await
 }
 
-/// Emits what was found of a knee, also that there is none.
+/// Emits the finding on a knee, even if there is none.
 pub fn report<F: Fabric>(
     context: &Context<'_, F>,
     knee: Option<knee::Knee>,

@@ -1,5 +1,5 @@
-//! Host memory that a connection costs (memfree, section 4.4): the slope of this process's memory over the number of
-//! connections, for RC, RC with a shared receive queue, XRC, and UD.
+//! Host memory per connection (memfree, section 4.4): the slope of this process's memory over the
+//! number of connections, for RC, RC with a shared receive queue, XRC, and UD.
 
 use crate::agreement::{Outcome, attempt};
 use crate::context::{Context, Record, Sweep};
@@ -9,7 +9,6 @@ use verbena_fabric::*;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Finding, Metric, Parameters};
 
-/// `internals.footprint`.
 pub async fn memory<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let kinds = [
@@ -90,7 +89,7 @@ async fn point<F: Fabric>(
     Ok(bytes)
 }
 
-/// Least squares; `None` for fewer than two different numbers.
+/// Returns the least-squares slope; `None` for fewer than two different numbers.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let n = points.len() as f64;
     let (mx, my) = points

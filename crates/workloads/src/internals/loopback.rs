@@ -1,5 +1,6 @@
-//! Within one process: two queue pairs connected to each other, so that nothing but host, bus and adapter take part
-//! (memfree, section 3); and the same with buffers in the adapter's own memory, which tells the two memories apart.
+//! Loopback: two queue pairs of one process connected to each other, so that only host, bus and
+//! adapter take part (memfree, section 3); and the same with buffers in device memory, to separate
+//! the two memories.
 
 use crate::agreement::{Outcome, attempt};
 use crate::context::{Context, Mode};
@@ -9,7 +10,6 @@ use crate::sampling::{Role, sample};
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
-/// `internals.loopback`.
 pub async fn bus<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for size in context.sizes(1 << 20) {
         let parameters = parameters! { "size" => size, "transport" => "rc", "memory" => "host" };
@@ -19,7 +19,6 @@ pub async fn bus<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// `internals.device-memory`.
 pub async fn device_memory<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for (word, location) in [("host", Location::Host), ("adapter", Location::Device)] {
         for size in context.sizes(4096) {

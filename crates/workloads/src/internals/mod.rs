@@ -1,4 +1,5 @@
-//! Inside the adapter: memfree, sections 3 and 4.1 to 4.4, and what else a program pays for that no public tool measures.
+//! Inside the adapter: memfree, sections 3 and 4.1 to 4.4, and further costs that no public tool
+//! measures.
 
 pub mod contexts;
 pub mod footprint;

@@ -1,22 +1,22 @@
-//! Narrowing a knee: measuring between the points that it lies between, again and again.
+//! Narrows a knee by repeated measurement between its neighbouring points.
 
 use verbena_fabric::Result;
 use verbena_measure::stats::knee::{self, Knee};
 
-/// A knee is narrow enough when its ends differ by less.
+/// A knee is narrow enough if the ratio of its ends is below this.
 const NARROW: f64 = 1.06;
 
-/// What a point is measured for.
+/// The purpose of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The curve, which every launch measures alike.
+    /// The curve, measured alike in every launch.
     Curve,
-    /// Narrowing its knee, which each launch does where it sees one.
+    /// Narrowing the knee, in each launch that has one.
     Search,
 }
 
-/// The knee of a curve over a capacity, `measure`d at more capacities until it is narrow, cannot be measured there, or
-/// does not move any more. None if the curve has none.
+/// Returns the knee of a curve over a capacity. Calls `measure` at more capacities until the knee
+/// is narrow, cannot be measured there, or does not move any more. `None` if the curve has no knee.
 ///
 /// # Errors
 /// Those of `measure`.

@@ -1,4 +1,4 @@
-//! What registering and deregistering memory costs, by size.
+//! Cost of registering and deregistering memory, by size.
 
 use crate::agreement::{Outcome, attempt};
 use crate::baseline::real_host;
@@ -9,7 +9,6 @@ use verbena_fabric::*;
 use verbena_measure::result::{Metric, Parameters};
 use verbena_measure::sample::Sample;
 
-/// `internals.registration`.
 pub async fn cost<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let all = context.choose(
         &[4096, 65_536, 1 << 20],
@@ -44,7 +43,7 @@ async fn point<F: Fabric>(
     let sampled = sample(context, &[0], role, Mode::Lockstep, async |_| {
         let taken = buffer.take().expect("the step before gave it back");
         let region = context.fabric.register(taken, Access::READ_WRITE).await?;
-        // Its own time, taken inside the step: the step is registration and release together.
+        // Timed separately within the step, which is registration and deregistration together.
         let start = context.fabric.now();
         buffer = Some(context.fabric.deregister(region).await?);
         releases.push(context.nanos(context.fabric.now().since(start)));
@@ -55,7 +54,7 @@ async fn point<F: Fabric>(
         return Ok(());
     };
     let mut metrics = vec![Metric::times("register-and-deregister", &both)];
-    // What came before the first counted operation was warm-up.
+    // Operations before the first counted one were warm-up.
     let releases = releases.split_off((sampled.first as usize).min(releases.len()));
     if let Some(releases) = Sample::new(releases) {
         metrics.push(Metric::time("deregister", &releases));

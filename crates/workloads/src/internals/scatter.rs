@@ -1,5 +1,6 @@
-//! Scatter over n queue pairs posted back to back (memfree, section 4.2): the time from the first post to the last
-//! completion, which shows how the adapter works on many queue pairs under a loaded bus.
+//! Scatter over n queue pairs posted back to back (memfree, section 4.2): the time from the first
+//! post to the last completion, which shows how the adapter handles many queue pairs under a loaded
+//! bus.
 
 use crate::agreement::{Outcome, attempt};
 use crate::context::{Context, Mode};
@@ -11,7 +12,6 @@ use crate::wiring::{Kind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
-/// `internals.scatter`.
 pub async fn back_to_back<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let sizes = context.choose(&[8, 4096], &[1, 64, 512, 4096, 16_384, 65_536]);

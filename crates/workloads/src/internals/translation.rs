@@ -1,5 +1,5 @@
-//! Address translation (memfree, section 4.3): buffer reuse from 100 to 0 %, footprint in pages used in turn, and one
-//! large region against many small ones of the same total.
+//! Address translation (memfree, section 4.3): buffer reuse from 100 to 0 %, footprint in pages
+//! used in turn, and one large region against many small ones of the same total.
 
 use crate::agreement::{Outcome, attempt};
 use crate::bandwidth::size::{Ways, bound};
@@ -17,16 +17,15 @@ use verbena_measure::random::Random;
 use verbena_measure::result::Parameters;
 
 const PAGE: usize = 4096;
-/// Message of the reuse test; the paper's.
+/// Message size of the reuse test in bytes, as in the paper.
 const REUSE_SIZE: usize = 65_536;
-/// Buffers of the reuse test.
+/// Number of buffers of the reuse test.
 const REUSE_BUFFERS: usize = 128;
 /// Messages in flight of the reuse test.
 const WINDOW: u64 = 16;
-/// Payload of the footprint test.
+/// Payload of the footprint test in bytes.
 const SIZE: usize = 8;
 
-/// `internals.reuse`.
 pub async fn reuse<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     for percent in [100usize, 75, 50, 25, 0] {
@@ -68,7 +67,7 @@ async fn reuse_point<F: Fabric>(
         placement,
     )
     .await?;
-    // Which messages take the buffer just used is drawn beforehand, by seed; the others take the next.
+    // The seed determines in advance which messages reuse the last buffer; the others use the next.
     let mut random = Random::new(context.options.seed ^ percent as u64);
     let mut buffer = 0;
     let order: Vec<usize> = (0..1024)
@@ -115,7 +114,6 @@ async fn reuse_point<F: Fabric>(
     Ok(())
 }
 
-/// `internals.translation`.
 pub async fn footprint<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let highest = if context.budget.sweep == Sweep::Coarse {
@@ -190,7 +188,6 @@ async fn pages_point<F: Fabric>(
     attempt(context, &parameters, point).await
 }
 
-/// `internals.regions`.
 pub async fn regions<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let total = 256usize;

@@ -1,5 +1,5 @@
-//! From posting to completion: reads, atomics, and writes seen by the initiator. A round trip (rule 14); the other side
-//! does nothing, which is what one-sided means.
+//! Time from posting to completion of reads, atomics and writes, measured by the initiator. A round
+//! trip (rule 14); the target process is passive (one-sided).
 
 use crate::agreement::{Outcome, agree, attempt};
 use crate::context::{Context, Mode};
@@ -13,7 +13,6 @@ use std::slice;
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
-/// What is posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     Write,
@@ -22,22 +21,18 @@ pub enum Request {
     CompareSwap,
 }
 
-/// `latency.read`.
 pub async fn read<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Request::Read).await
 }
 
-/// `latency.write-completion`.
 pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(context, Request::Write).await
 }
 
-/// `latency.fetch-add`.
 pub async fn fetch_add<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     one_word(context, Request::FetchAdd).await
 }
 
-/// `latency.compare-swap`.
 pub async fn compare_swap<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     one_word(context, Request::CompareSwap).await
 }
@@ -106,7 +101,7 @@ pub async fn run<F: Fabric>(
     if atomic && mine.is_some() {
         wired.region.store_word(0, 0);
     }
-    // The target's word must be set before anybody counts on it.
+    // The target's word must be set before the first atomic.
     agree(context, &[]).await?;
     let members: Vec<usize> = pairs.iter().map(|pair| pair[0]).collect();
     let role = if members.contains(&rank) {

@@ -1,4 +1,4 @@
-//! Polling against events: what sleeping until the adapter wakes the process costs in latency.
+//! Polling against events: the latency cost of sleeping until the adapter wakes the process.
 
 use crate::agreement::attempt;
 use crate::context::{Context, Mode};
@@ -7,7 +7,6 @@ use crate::parameters;
 use crate::wiring::{Kind, Receives};
 use verbena_fabric::*;
 
-/// `latency.events`.
 pub async fn compare<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pairs: Vec<[usize; 2]> = context.pairing().into_iter().take(1).collect();
     let all = context.choose(&[8, 4096], &[8, 512, 4096, 65_536]);

@@ -1,5 +1,5 @@
-//! The inline threshold: write latency with the payload in the request against payload fetched by the adapter, by size.
-//! Where the two curves cross is where a program should stop using inline.
+//! The inline threshold: write latency with the payload in the request against payload fetched by
+//! the adapter, by size. A program should stop using inline where the two curves cross.
 
 use crate::agreement::attempt;
 use crate::context::{Context, Mode};
@@ -8,7 +8,6 @@ use crate::parameters;
 use crate::wiring::{Kind, Receives};
 use verbena_fabric::*;
 
-/// `latency.inline`.
 pub async fn sweep<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pairs: Vec<[usize; 2]> = context.pairing().into_iter().take(1).collect();
     let limit = context.fabric.capabilities().max_inline as usize;

@@ -1,6 +1,6 @@
-//! Latency under load, as an open loop: writes are due at random times drawn beforehand, whether or not earlier ones are
-//! complete, and each counts from the instant it was due (rule 13). A closed loop stops asking while the adapter is slow,
-//! and so hides its queue.
+//! Latency under load, as an open loop: writes are due at random times drawn in advance, whether or
+//! not earlier ones are complete, and each is measured from its due time (rule 13). A closed loop
+//! stops posting while the adapter is slow, and so hides its queue.
 
 use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
@@ -17,16 +17,15 @@ use verbena_measure::recorder::Recorder;
 use verbena_measure::result::{Conduct, Metric, Parameters};
 use verbena_measure::sample::Sample;
 
-/// Payload, unless asked otherwise.
+/// Default payload in bytes.
 const SIZE: usize = 64;
-/// Writes in flight at most; later ones are posted late, and that counts.
+/// Maximum number of writes in flight; later ones are posted late, and the delay counts.
 const WINDOW: usize = 64;
-/// Writes of a point at most; their times are drawn before it begins.
+/// Maximum number of writes of a point; their times are drawn in advance.
 const MOST: usize = 1 << 18;
-/// Values told to the other processes.
+/// Maximum number of values sent to the other processes.
 const TOLD: usize = 1 << 15;
 
-/// `latency.open-loop`.
 pub async fn under_load<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let sizes = context.options.sizes.as_ref();
@@ -46,14 +45,14 @@ pub async fn under_load<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// A connection of which it is known how many writes a second it carries.
+/// A connection with known capacity.
 struct Line<'a, 'c, F: Fabric> {
     context: &'a Context<'c, F>,
     pair: [usize; 2],
     size: usize,
     arrival: usize,
     wired: Wired<F>,
-    /// Writes a second in a closed loop.
+    /// Writes per second in a closed loop.
     capacity: f64,
     warmup: u64,
 }
@@ -87,7 +86,8 @@ impl<'a, 'c, F: Fabric> Line<'a, 'c, F> {
         Ok(line)
     }
 
-    /// Doubles the number of writes, all due at once, until they take long enough; gives writes a second and all writes.
+    /// Doubles the number of writes, all due at once, until they take long enough; returns writes
+    /// per second and the total number of writes.
     async fn saturate(&self) -> Result<[f64; 2]> {
         let mut count = 64;
         let mut all = 0;
@@ -104,8 +104,8 @@ impl<'a, 'c, F: Fabric> Line<'a, 'c, F> {
         }
     }
 
-    /// Posts a write when each of `due` (ticks after now, ascending) has come, and gives `done` the ticks from then to
-    /// its completion.
+    /// Posts a write at each time in `due` (ticks after now, ascending), and passes the ticks from
+    /// then to its completion to `done`.
     async fn send(&self, due: &[u64], mut done: impl FnMut(u64)) -> Result<()> {
         let fabric = self.context.fabric;
         let to = self.wired.remotes[self.pair[1]].at(self.arrival);
@@ -125,7 +125,7 @@ impl<'a, 'c, F: Fabric> Line<'a, 'c, F> {
                 in_flight.push_back(comes);
                 posted += 1;
             }
-            // With nothing left to post, or no room for it, only a completion can help.
+            // If nothing can be posted, wait for a completion.
             let only = comes.is_none() || in_flight.len() == WINDOW;
             let got = match only {
                 true => self.wired.sends.wait(&mut into, Wait::Poll).await?,
@@ -137,7 +137,7 @@ impl<'a, 'c, F: Fabric> Line<'a, 'c, F> {
                 let comes = in_flight.pop_front().unwrap_or_default();
                 done(seen.since(start).saturating_sub(comes));
             }
-            // Virtual time stands still while a process only looks.
+            // Virtual time does not pass while a process only polls.
             if seen == now && got == 0 && !is_due {
                 fabric.compute(Duration::from_nanos(20)).await;
             }
@@ -189,7 +189,7 @@ impl<'a, 'c, F: Fabric> Line<'a, 'c, F> {
         Ok(())
     }
 
-    /// Arrivals of a Poisson process: gaps are exponential and independent.
+    /// Returns the arrivals of a Poisson process: gaps are exponential and independent.
     fn times(&self, rate: f64, count: usize, turn: u64) -> Vec<u64> {
         let tick = self.context.fabric.clock().nanos_per_tick;
         let mean = 1e9 / rate / tick;

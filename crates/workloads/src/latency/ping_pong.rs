@@ -1,10 +1,11 @@
-//! Ping-pong: how long a message takes one way. By size, transport, with shared receive queues.
+//! Ping-pong: one-way latency of messages. By size, transport, with shared receive queues.
 //!
-//! One way is half a round trip (rule 14), for both sides do the same. The receiver of a write polls the last byte in
-//! memory, that of a send or a write with immediate data its completion queue. Every message is signalled and its
-//! completion awaited, as perftest does, so that the figures can be laid side by side.
-//! Several pairs at once are connectx_multicore, section 3.1. In lockstep the processes of a side meet before each message,
-//! so that all of them send at the same moment; what a process waits for the others before it answers is not counted.
+//! The one-way latency is half a round trip (rule 14), because both sides do the same. The receiver
+//! of a write polls the last byte in memory, that of a send or a write with immediate data its
+//! completion queue. Every message is signalled and its completion awaited, as in perftest, so that
+//! the results are comparable. Several pairs at once are connectx_multicore, section 3.1. In
+//! lockstep the processes of a side synchronize before each message, so that all send at the same
+//! time; the time spent in that barrier is not counted.
 
 use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
@@ -21,7 +22,6 @@ use verbena_measure::result::{Metric, PairResult, Parameters, Times};
 use verbena_measure::sample::Sample;
 use verbena_measure::warning::Warning;
 
-/// What goes back and forth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchange {
     Write,
@@ -29,18 +29,17 @@ pub enum Exchange {
     Send,
 }
 
-/// Which messages go inline.
+/// Which messages are inline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inlining {
-    /// Those that fit the usual threshold.
+    /// Those within the usual threshold.
     Usual,
-    /// Those up to so many bytes.
+    /// Those up to this many bytes.
     UpTo(u32),
-    /// As said.
+    /// All as specified.
     Fixed(Placement),
 }
 
-/// A ping-pong to run.
 #[derive(Debug, Clone, Copy)]
 pub struct PingPong {
     pub exchange: Exchange,
@@ -51,14 +50,14 @@ pub struct PingPong {
     pub inlining: Inlining,
 }
 
-/// Receives posted ahead; a ping-pong needs one, the others let reposting wait until the answer is on its way.
+/// Receives posted ahead; a ping-pong needs one, the others allow reposting after the answer was
+/// sent.
 const RECEIVES: usize = 16;
-/// Tags of consecutive messages differ, and none is the zero of fresh memory.
+/// Tags of consecutive messages differ, and none is zero like fresh memory.
 pub const TAGS: u64 = 251;
-/// A pair is called a straggler when it is so much slower than the median pair.
+/// A pair is a straggler if it is slower than the median pair by this factor.
 const STRAGGLER: f64 = 1.5;
 
-/// `latency.write`.
 pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(
         context,
@@ -68,13 +67,11 @@ pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     .await
 }
 
-/// `latency.write-immediate`.
 pub async fn write_immediate<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let kinds = [(Kind::Rc, Receives::Own), (Kind::Uc, Receives::Own)];
     by_size(context, Exchange::WriteImmediate, &kinds).await
 }
 
-/// `latency.send`.
 pub async fn send<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let kinds = [
         (Kind::Rc, Receives::Own),
@@ -133,7 +130,7 @@ async fn by_size<F: Fabric>(
     Ok(())
 }
 
-/// A datagram is one packet.
+/// Returns the maximum datagram, one packet.
 fn datagram_limit<F: Fabric>(context: &Context<'_, F>) -> usize {
     context
         .fabric
@@ -191,7 +188,8 @@ pub async fn run<F: Fabric>(
     )
     .await?;
     if mine.is_some() {
-        // A message lies over the end of those that came to the places before: what is there then must be no tag.
+        // A message overlaps the ends of those at earlier addresses; its contents there must not
+        // equal a tag.
         wired.region.write(0, &vec![0; spec.size])?;
         wired.region.store_byte(arrival + spec.size - 1, 0);
         if spec.exchange != Exchange::Write {
@@ -275,7 +273,7 @@ struct Table<'a, F: Fabric> {
     spec: PingPong,
     places: Places,
     sent: WorkRequest<'a, F>,
-    /// Bytes of a receive.
+    /// Length of a receive in bytes.
     arriving: usize,
 }
 
@@ -298,7 +296,8 @@ impl<F: Fabric> Table<'_, F> {
             .pair
             .post_send(slice::from_ref(&sent))
             .await?;
-        // While the message is on its way, the receive request that the next one takes is replaced.
+        // While the message is in flight, replace the receive request that the next message
+        // consumes.
         if self.spec.exchange != Exchange::Write {
             let local = [self.wired.slice((self.places.of(i), self.arriving))];
             let received = ReceiveRequest {
@@ -310,7 +309,7 @@ impl<F: Fabric> Table<'_, F> {
         self.wired.sends.done(self.spec.wait).await
     }
 
-    /// Where the peer's memory takes message `i`.
+    /// Returns the remote address of message `i`.
     #[inline]
     fn place(&self, i: u64) -> Remote {
         self.wired.remotes[self.wired.links[0].peer].at(self.places.of(i))
@@ -334,7 +333,8 @@ fn tag(i: u64) -> u8 {
     (1 + i % TAGS) as u8
 }
 
-/// Emits a point from the samples of the first process of each pair; pairs that failed are failures of their own.
+/// Emits a point from the samples of the first process of each pair; failed pairs become separate
+/// failures.
 pub fn emit<F: Fabric>(
     context: &Context<'_, F>,
     parameters: &Parameters,
@@ -407,11 +407,11 @@ pub fn emit<F: Fabric>(
     context.point(parameters, metrics, pair_results, conduct, warnings, active);
 }
 
-/// The pair that is far slower than the median pair, if there is one.
+/// Returns a warning for a pair that is far slower than the median pair, if there is one.
 pub fn straggler(results: &[PairResult]) -> Option<Warning> {
     let medians = Sample::new(results.iter().map(|result| result.value).collect())?;
     let worst = results.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
-    // With two pairs the median lies between them; the other pair is the measure then.
+    // With two pairs the median lies between them; then compare with the other pair.
     let usual = if results.len() == 2 {
         medians.min()
     } else {
@@ -424,7 +424,7 @@ pub fn straggler(results: &[PairResult]) -> Option<Warning> {
     })
 }
 
-/// A message that one process puts into another's memory cannot be faster than a cache line.
+/// Returns the lower bound for messages through memory: a cache line between cores.
 fn floor<F: Fabric>(context: &Context<'_, F>) -> Option<Bound> {
     let floor = context.options.floor_latency;
     floor

@@ -1,31 +1,32 @@
-//! Where messages arrive: as far into a page as they came from, and small ones at several cache lines in turn.
+//! Addresses of received messages: at the same page offset as the source, and for small messages
+//! over several cache lines in turn.
 //!
-//! A processor tells loads from earlier stores by the offset within the page first: a copy to a little further into its page
-//! than its source waits for stores that have nothing to do with it (a read of 4 KiB took 305 ns instead of 214). Buffers of
-//! programs begin at pages for the most part, perftest's among them.
+//! A processor first distinguishes loads from earlier stores by their page offset: a copy to a
+//! slightly higher page offset than its source waits for unrelated stores (a read of 4 KiB took 305
+//! ns instead of 214). Buffers of most programs begin at pages, perftest's among them.
 //!
-//! How far a cache line is from two cores depends on its address, by up to a third on processors whose last cache is spread
-//! over a mesh; a launch that keeps one line measures that line. Perftest reuses one address, and so differs from launch
-//! to launch.
+//! The distance of a cache line from two cores depends on its address, by up to a third on
+//! processors whose last-level cache is distributed over a mesh; a launch that uses one line
+//! measures that line. Perftest reuses one address, and so varies from launch to launch.
 
 use crate::wiring::PAGE;
 use verbena_fabric::{Capabilities, FabricKind};
 
-/// Between two places.
+/// Distance between addresses in bytes.
 const LINE: usize = 64;
-/// Enough that another launch's come to the same mean; all lie within a page.
+/// Enough for launches to agree in the mean; all lie within a page.
 const PLACES: u64 = 64;
-/// Messages before the next place's turn, so that a prefetcher sees no stream. A place's turn comes again after
-/// `PLACES * TURN` messages: no multiple of the tags' period lies between the last tag there and the next.
+/// Messages per address, so that a prefetcher detects no stream. Between the last tag at an address
+/// and the next one there, `PLACES * TURN` messages later, lies no multiple of the tags' period.
 const TURN: u64 = 64;
 
-/// The offset of the bytes that arrive, behind those that leave from offset 0 and a page that nobody uses: where pages
-/// adjoin, a read of 4 KiB took a fourth more on the processors that this was tried on.
+/// Returns the offset of received bytes: behind the source at offset 0 and one unused page. With
+/// adjacent pages a read of 4 KiB took a fourth more on the tested processors.
 pub fn arrival(size: usize) -> usize {
     size.next_multiple_of(PAGE) + PAGE
 }
 
-/// The places of a buffer.
+/// The addresses in a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Places {
     first: usize,
@@ -33,8 +34,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// For messages of `size` bytes. In virtual time all lines are equal, and messages of a page go over all lines of one:
-    /// there is one place.
+    /// Returns the addresses for messages of `size` bytes. There is one if all lines are equal
+    /// (virtual time), or if a message covers all lines of a page.
     pub fn new(size: usize, capabilities: &Capabilities) -> Places {
         let number = match capabilities.kind {
             FabricKind::Model => 1,
@@ -45,12 +46,12 @@ impl Places {
         Places { first, number }
     }
 
-    /// From the first place's begin to the last one's.
+    /// Returns the distance from the first address to the last.
     pub fn span(&self) -> usize {
         (self.number as usize - 1) * LINE
     }
 
-    /// The offset of message `i`.
+    /// Returns the offset of message `i`.
     #[inline]
     pub fn of(&self, i: u64) -> usize {
         self.first + (i / TURN % self.number) as usize * LINE

@@ -1,5 +1,6 @@
-//! Many pairs at once: connectx_multicore, sections 3.1 to 3.3, for 1, 2, 4, 8... pairs of processes, in both modes. The
-//! per-pair results are kept, for a mean over pairs hides the straggler (rule 12).
+//! Concurrent pairs: connectx_multicore, sections 3.1 to 3.3, for 1, 2, 4, 8... pairs of processes,
+//! in both modes. Per-pair results are kept, because a mean over pairs hides the straggler (rule
+//! 12).
 
 use crate::agreement::{Outcome, attempt};
 use crate::bandwidth::size::{Ways, bound_of_pairs};
@@ -15,10 +16,11 @@ use crate::wiring::{Kind, Receives, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::{PairResult, Parameters};
 
-/// Writes up to this size go inline: the limit of perftest's `ib_rdma_lat`, which the paper's authors made parallel.
+/// Writes up to this size are inline: the limit of perftest's `ib_rdma_lat`, which the paper's
+/// authors parallelized.
 const INLINE: u32 = 400;
 
-/// The numbers of pairs: the user's, else powers of two, as far as there are processes.
+/// Returns the numbers of pairs: the user's, or powers of two, limited by the number of processes.
 fn counts<F: Fabric>(context: &Context<'_, F>) -> Vec<usize> {
     let available = context.pairing().len();
     let wanted = context
@@ -50,7 +52,6 @@ fn sizes<F: Fabric>(context: &Context<'_, F>) -> Vec<usize> {
     context.options.sizes.clone().unwrap_or(chosen)
 }
 
-/// `multi-pair.write-latency`.
 pub async fn write_latency<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for mode in modes(context) {
         for count in counts(context) {
@@ -75,7 +76,6 @@ pub async fn write_latency<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// `multi-pair.read-latency`.
 pub async fn read_latency<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for mode in modes(context) {
         for count in counts(context) {
@@ -92,7 +92,6 @@ pub async fn read_latency<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     Ok(())
 }
 
-/// `multi-pair.write-bandwidth`.
 pub async fn write_bandwidth<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     for count in counts(context) {
         for size in sizes(context) {
@@ -165,7 +164,7 @@ async fn aggregate<F: Fabric>(
         .collect();
     let metrics = rated.metrics(size, bound_of_pairs(context, size, Ways::One, pairs.len()));
     let mut warnings = rated.warnings;
-    // Of rates, the straggler is the slowest: compare times.
+    // `straggler` compares times: convert rates.
     let times: Vec<PairResult> = results
         .iter()
         .map(|r| PairResult {

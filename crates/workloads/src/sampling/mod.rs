@@ -1,8 +1,10 @@
-//! Sampling of single operations: warm-up that doubles until all agree, blocks after an agreed start, stopping when the
-//! median is known and the tail has its samples, every sample kept (rules 2 to 6, 8, 9, 11).
+//! Sampling of single operations: warm-up that doubles until all processes agree, blocks after an
+//! agreed start, stopping when the median is known and the tail has its samples, every sample kept
+//! (rules 2 to 6, 8, 9, 11).
 //!
-//! Where reading the clock is too large a part of an operation, the median comes from batches. A batch's mean says nothing of
-//! how single operations are distributed, so these are timed one by one all the same, in blocks of their own.
+//! If reading the clock costs too large a part of an operation, the median comes from batches. A
+//! batch's mean does not show the distribution of single operations, so these are also timed
+//! singly, in separate blocks.
 
 mod process;
 
@@ -15,33 +17,35 @@ use verbena_measure::result::{Conduct, Times};
 use verbena_measure::sample::Sample;
 use verbena_measure::warning::Warning;
 
-/// Operations kept one by one in each process; more go to the histogram.
+/// Operations kept singly in each process; more go to the histogram.
 const CAP: usize = 1 << 17;
-/// Values of a kind that a process contributes to a result at most.
+/// Maximum number of values of each kind that a process contributes to a result.
 const TOLD: usize = 1 << 15;
-/// The clock may cost this share of the median before operations are timed in batches.
+/// Operations are timed in batches if the clock costs more than this fraction of the median.
 const CLOCK_SHARE: f64 = 0.01;
-/// Longest batch.
+/// Maximum length of a batch.
 const LARGEST_BATCH: u32 = 64;
 
-/// What a process does in a point.
+/// The role of a process in a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Steps, and its times count.
+    /// Executes steps that are timed.
     Timed,
-    /// Steps in answer to another.
+    /// Executes steps in answer to another process.
     Answering,
-    /// Has nothing to do but to vote.
+    /// Only votes.
     Idle,
 }
 
-/// What sampling yields, the same in every process.
+/// The result of sampling, the same in every process.
 pub struct Sampled {
-    /// Nanoseconds of single operations by rank; empty for those not timed or out.
+    /// Nanoseconds of single operations by rank; empty for processes that are not timed or have
+    /// failed.
     pub singles: Vec<Vec<f64>>,
-    /// Nanoseconds an operation, each of a batch, by rank; all empty where single operations are enough.
+    /// Nanoseconds per operation, one value per batch, by rank; all empty if single operations
+    /// suffice.
     pub batches: Vec<Vec<f64>>,
-    /// The number of the first of the single operations.
+    /// The number of the first single operation.
     pub first: u64,
     /// Processes that failed, with the reason.
     pub out: Vec<(usize, String)>,
@@ -50,12 +54,12 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// The times of all timed processes together.
+    /// Returns the times of all timed processes together.
     pub fn together(&self) -> Option<Times> {
         self.of_ranks(0..self.singles.len())
     }
 
-    /// The times of some processes together.
+    /// Returns the times of some processes together.
     pub fn of_ranks(&self, ranks: impl Iterator<Item = usize> + Clone) -> Option<Times> {
         let sample = |by_rank: &[Vec<f64>]| {
             let values = ranks.clone().flat_map(|rank| &by_rank[rank]);
@@ -67,7 +71,7 @@ impl Sampled {
         })
     }
 
-    /// The same with every time scaled, e.g. halved for one way.
+    /// Scales every time, e.g. by half for one way.
     pub fn scaled(mut self, factor: f64) -> Sampled {
         let both = [&mut self.singles, &mut self.batches];
         let all = both.into_iter().flatten().flatten();
@@ -77,7 +81,8 @@ impl Sampled {
     }
 }
 
-/// Samples `step`, which is given the number of the operation from 0. `members` are the processes with steps, sorted.
+/// Samples `step`, which receives the operation's number from 0. `members` are the processes with
+/// steps, sorted.
 pub async fn sample<F: Fabric>(
     context: &Context<'_, F>,
     members: &[usize],
@@ -88,8 +93,8 @@ pub async fn sample<F: Fabric>(
     sample_rounds(context, members, role, mode, 1, step).await
 }
 
-/// As [`sample`], for operations that go over `round` things in turn: the warm-up visits each at least once, and every
-/// block is at least one round.
+/// Like [`sample`], for operations that cycle over `round` objects: the warm-up covers each at
+/// least once, and every block is at least one round.
 pub async fn sample_rounds<F: Fabric>(
     context: &Context<'_, F>,
     members: &[usize],
@@ -148,7 +153,7 @@ pub async fn sample_rounds<F: Fabric>(
         warnings.push(Warning::Unpinned);
     }
     let (skew, error) = (sampler.skew, sampler.start_error);
-    // Where clocks could not be compared, nothing is known of it.
+    // Without comparable clocks the start skew is unknown.
     let is_known = error.is_finite();
     if !is_known {
         warnings.push(Warning::UnknownStart);
@@ -181,31 +186,32 @@ pub async fn sample_rounds<F: Fabric>(
 /// Blocks to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// Samples of a block.
+    /// Samples per block.
     pub samples: u64,
-    /// Operations a sample.
+    /// Operations per sample.
     pub batch: u32,
-    /// When to stop before all blocks are measured.
+    /// Condition to stop early.
     pub until: Until,
-    /// Blocks at most.
+    /// Maximum number of blocks.
     pub blocks: u64,
 }
 
-/// When blocks are enough.
+/// When to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
     /// When the median is known.
     Known,
-    /// When the median is known, after so many.
+    /// When the median is known, after at least this many blocks.
     KnownAfter(u64),
-    /// When all are done.
+    /// After all blocks.
     Done,
 }
 
-/// Samples of a block, each of so many nanoseconds.
+/// Returns the number of samples per block, each of `nanos` nanoseconds.
 fn plan_samples<F: Fabric>(context: &Context<'_, F>, mode: Mode, nanos: f64) -> u64 {
     let budget = context.budget;
-    // In lockstep every sample is told, one by one and in order, so that several processes' can be laid side by side.
+    // In lockstep every sample is exchanged, singly and in order, so that those of several
+    // processes can be compared.
     let most = match mode {
         Mode::Free => budget.most,
         Mode::Lockstep => budget.most.min(TOLD as u64 / u64::from(budget.blocks)),

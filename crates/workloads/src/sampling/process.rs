@@ -1,4 +1,4 @@
-//! What one process does while operations are sampled: warm up, run blocks, tell the others what it saw.
+//! The part of one process in sampling: warm up, run blocks, exchange results.
 
 use super::{CAP, Plan, Role, Sampled, TOLD, Until};
 use crate::agreement::{Outcome, Stop, agree, agree_present, pack, unpack};
@@ -19,21 +19,21 @@ pub struct Sampler<'a, 'c, F: Fabric, S> {
     failed: Option<Error>,
     /// The number of the next operation.
     pub iteration: u64,
-    /// The largest so far of the times between the first process's start of a block and the last one's.
+    /// Maximum so far of the time between the first and the last process's start of a block.
     pub skew: f64,
-    /// By how many nanoseconds that may be wrong.
+    /// Error of the skew in nanoseconds.
     pub start_error: f64,
 }
 
-/// What the warm-up tells, the same in every process.
+/// The results of the warm-up, the same in every process.
 pub struct Warm {
     pub operations: u64,
     pub nanos_per_operation: f64,
     pub first: Option<f64>,
-    /// What the slowest process's clock costs. Agreed upon like the rest, for who times how many operations together
-    /// follows from it, and both sides of a pair must come to the same number.
+    /// Clock cost of the slowest process. Agreed upon like the rest, because it determines the
+    /// batch size, which both sides of a pair must agree on.
     pub clock_nanos: f64,
-    /// Whether the system refused a process a processor of its own.
+    /// Whether the system refused to bind a process to its own processor.
     pub unbound: bool,
 }
 
@@ -59,7 +59,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
         }
     }
 
-    /// One operation; in lockstep after a barrier that is not part of it.
+    /// Executes one operation; in lockstep after a barrier that is not timed.
     async fn operation(&mut self) -> Result<(Ticks, Ticks)> {
         if self.mode == Mode::Lockstep {
             self.context.fabric.group().barrier(self.members).await?;
@@ -74,7 +74,8 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
         self.role != Role::Idle && self.failed.is_none()
     }
 
-    /// Keeps a failure of this process, so that the others can finish; the end of the run is passed on.
+    /// Keeps a failure of this process, so that the others can finish; passes on the end of the
+    /// run.
     fn keep(&mut self, error: Error) -> Outcome<()> {
         match error {
             Error::PeerLost { .. } | Error::LeftBehind => Err(Stop::Run(error)),
@@ -130,13 +131,13 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
             let longest = largest(0);
             warm.clock_nanos = largest(2);
             warm.unbound = largest(3) > 0.0;
-            // The first operation of the first process that has one, the same for everybody.
+            // The first operation of the first process that has one, the same for all.
             warm.first = votes
                 .iter()
                 .map(|vote| vote[1])
                 .find(|first| first.is_finite());
-            // By the fastest of several turns: one in which the system put a process aside is no warm-up, and says nothing about
-            // how long an operation takes.
+            // The minimum over several repetitions: one in which the process was preempted is no
+            // warm-up, and does not show the duration of an operation.
             warm.nanos_per_operation = warm.nanos_per_operation.min(longest / count as f64);
             let warmed = warm.nanos_per_operation * count as f64;
             let long_enough = warmed >= self.context.budget.warmup.as_nanos() as f64
@@ -149,8 +150,8 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
         }
     }
 
-    /// Blocks of samples, each after an agreed start; between them each process looks at its processor. With a process that
-    /// hangs there is no further block, but what was measured so far counts.
+    /// Runs blocks of samples, each after an agreed start; between them each process checks its
+    /// processor. After a process has hung no further block runs, but earlier measurements count.
     pub async fn blocks(&mut self, plan: Plan) -> Outcome<Recorder> {
         let room = plan.samples.saturating_mul(plan.blocks);
         let mut recorder = Recorder::new(usize::try_from(room).unwrap_or(CAP).min(CAP));
@@ -188,7 +189,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
         Ok(recorder)
     }
 
-    /// A block; gives when it began, in nanoseconds after the agreed instant.
+    /// Runs a block; returns its start in nanoseconds after the agreed time.
     async fn block(&mut self, plan: Plan, recorder: &mut Recorder) -> Outcome<f64> {
         if self.role == Role::Idle {
             return Ok(f64::NAN);
@@ -229,7 +230,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
         Ok(())
     }
 
-    /// How well the median is known, by the timed process that knows it worst: relative half-width.
+    /// Returns the largest relative half-width of the median's interval over the timed processes.
     async fn widest(&self, recorder: &Recorder) -> Outcome<f64> {
         let width = match self.role {
             Role::Timed if self.failed.is_none() => {
@@ -240,7 +241,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
                     })
                     .unwrap_or(f64::INFINITY)
             }
-            // A process without an opinion votes infinity below zero.
+            // A process without a value votes negative infinity.
             _ => f64::NEG_INFINITY,
         };
         let votes = agree_present(self.context, &pack(&[width])).await?;
@@ -248,7 +249,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
         Ok(widths.fold(f64::NEG_INFINITY, f64::max))
     }
 
-    /// Everybody's samples, for everybody.
+    /// Exchanges the samples of all processes.
     pub async fn collect(
         self,
         singles: &Recorder,

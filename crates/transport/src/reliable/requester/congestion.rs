@@ -1,19 +1,19 @@
-//! How many packets may be on their way: what a switch that is congested, and says so (annex A17.9, RFC 3168), leaves a
-//! requester.
+//! The requester's congestion window, in packets in flight, which congestion marks (ECN) from
+//! switches reduce (annex A17.9, RFC 3168).
 //!
-//! The receiver of a marked packet sends a notification, and its requester sends less: half of what it did, once for all
-//! that was on its way then. From there it goes back as DCQCN's rates do (Zhu et al., SIGCOMM 2015), with packets on their
-//! way in the place of packets a second: in five steps, each of half the rest, to where it was, then on by a little with
-//! each step.
+//! The receiver of a marked packet sends a congestion notification (CNP). The requester then halves
+//! its window, once for all packets in flight at that time. The window recovers as DCQCN's rate
+//! does (Zhu et al., SIGCOMM 2015), with packets in flight in place of packets per second: five
+//! steps, each half the remaining distance to the previous window, then a small increase with each
+//! step.
 
 use verbena_wire::Psn;
 
-/// Steps back to where it was before.
+/// Steps of recovery to the previous window.
 const RECOVERY: u32 = 5;
-/// Packets by which it grows beyond that, with each step.
+/// Packets by which each later step raises the target.
 const GROWTH: u32 = 4;
 
-/// The window of a requester.
 #[derive(Debug, Clone)]
 pub(super) struct Congestion {
     most: u32,
@@ -22,7 +22,7 @@ pub(super) struct Congestion {
     steps: u32,
     /// Packets acknowledged since the last step.
     acknowledged: u32,
-    /// Notifications are of one congestion until this is acknowledged.
+    /// Further notifications belong to the same congestion until this PSN is acknowledged.
     reacted: Option<Psn>,
 }
 
@@ -38,12 +38,11 @@ impl Congestion {
         }
     }
 
-    /// Packets that may be on their way.
     pub(super) fn window(&self) -> u32 {
         self.window
     }
 
-    /// A notification, while all before `limit` had been sent.
+    /// Handles a notification; `limit` is the PSN after the last packet sent.
     pub(super) fn notified(&mut self, limit: Psn) {
         if self.reacted.is_some() {
             return;
@@ -54,7 +53,7 @@ impl Congestion {
         (self.steps, self.acknowledged) = (0, 0);
     }
 
-    /// So many more packets are acknowledged, and with them all before `oldest`.
+    /// Records that `packets` more packets, and so all before `oldest`, are acknowledged.
     pub(super) fn acknowledged(&mut self, packets: u32, oldest: Psn) {
         self.reacted = self.reacted.filter(|until| oldest.precedes(*until));
         if self.window == self.most {
@@ -77,7 +76,7 @@ impl Congestion {
 mod tests {
     use super::*;
 
-    /// Acknowledges whole windows, and tells how many it took to be at `window` again.
+    /// Acknowledges whole windows and returns how many it took to reach `window` again.
     fn windows_until(congestion: &mut Congestion, psn: &mut Psn, window: u32) -> u32 {
         (1..1000)
             .find(|_| {

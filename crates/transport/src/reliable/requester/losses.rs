@@ -1,26 +1,27 @@
-//! How far apart the packets are that get lost, and so how often each is sent again.
+//! Estimates the distance between packet losses, which decides whether a retransmission is sent
+//! once or twice.
 //!
-//! A peer that keeps what is behind a gap tells of one gap a round trip. If the packet that fills it is lost too, or what
-//! the peer says of the next gap, nobody says anything until the probe. Where losses are rare that is rare; where they are
-//! frequent a connection would wait for probes most of its time, so what is sent again is sent twice.
+//! A peer that keeps packets behind a gap reports one gap per round trip. If the retransmitted
+//! packet or the peer's next NAK is lost too, nothing happens until the probe. With rare losses
+//! that is rare. With frequent losses a connection would spend most of its time waiting for probes,
+//! so it sends each retransmission twice.
 
 use verbena_wire::Psn;
 
-/// Losses are frequent if they are closer to each other than this, in packets.
+/// Losses are frequent if the distance between them is below this, in packets.
 const FREQUENT: u32 = 32;
-/// Losses that are farther from each other are not told apart.
+/// Distances are capped at this value, in packets.
 const FAR: u32 = 1024;
 
-/// What is known of a connection's losses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Losses {
     last: Psn,
-    /// Packets from one loss to the next, smoothed.
+    /// Smoothed distance from one loss to the next, in packets.
     spacing: u32,
 }
 
 impl Losses {
-    /// None was seen; the first packet is `psn`.
+    /// Returns statistics without a loss; the first packet is `psn`.
     pub(super) fn new(psn: Psn) -> Self {
         Self {
             last: psn,
@@ -28,7 +29,7 @@ impl Losses {
         }
     }
 
-    /// The peer has told that this packet is missing. What is lost again tells nothing new.
+    /// Records the peer's NAK for this packet. A repeated loss of the same packet does not count.
     pub(super) fn told(&mut self, psn: Psn) {
         if psn == self.last {
             return;
@@ -39,7 +40,7 @@ impl Losses {
         self.spacing += distance / 4;
     }
 
-    /// Whether they are, as far as `oldest`, the first packet that is not acknowledged.
+    /// Returns whether losses are frequent; `oldest` is the first unacknowledged packet.
     pub(super) fn are_frequent(&self, oldest: Psn) -> bool {
         self.spacing < FREQUENT && oldest.ahead_of(self.last) < FAR
     }

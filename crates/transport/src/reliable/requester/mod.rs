@@ -1,15 +1,16 @@
 //! The requester of a reliable queue pair.
 //!
-//! **State.** The queue holds what is posted and not complete. Its first `started` requests have PSNs; of each, `done`
-//! packets are acknowledged. `cursor` says which packet is made next: it is behind `started` while something is sent
-//! again. PSNs from `oldest` (not acknowledged) up to `limit` (never sent) are outstanding.
+//! **State.** The queue holds the requests that are posted and not complete. Its first `started`
+//! requests have PSNs; of each, `done` packets are acknowledged. `cursor` is the next packet to
+//! make: it is behind `started` during a retransmission. PSNs from `oldest` (not acknowledged) up
+//! to `limit` (never sent) are outstanding.
 //!
 //! ```text
 //!   queue:     [done | done . . | . . . . | . . . . | not started | ...
 //!                      ^oldest       ^cursor   ^limit
 //! ```
 //!
-//! **Waiting.** For an acknowledgement, or for a receiver that was not ready ([`recovery`]).
+//! **Timers** wait for an acknowledgement, or for a receiver that was not ready ([`recovery`]).
 
 mod congestion;
 mod losses;
@@ -35,12 +36,12 @@ use crate::request::{Addressee, Answer, MOST_LENGTH, Operation, SendRequest};
 use crate::retry::{Retries, RetryCount, RnrRetry};
 use crate::segment::Segments;
 
-/// What a requester is told when its queue pair becomes ready to send.
+/// Configuration of a requester, set at the transition to ready to send.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     /// RC or XRC.
     pub service: Reliable,
-    /// The peer.
+    /// The peer's queue pair.
     pub destination: Qpn,
     /// The partition.
     pub partition_key: PKey,
@@ -48,30 +49,30 @@ pub struct Configuration {
     pub mtu: Mtu,
     /// The PSN of the first packet (`sq_psn`).
     pub initial_psn: Psn,
-    /// How long to wait for an acknowledgement (`timeout`).
+    /// The acknowledgement timeout (`timeout`).
     pub ack_timeout: AckTimeout,
-    /// How often to try again after a loss (`retry_cnt`).
+    /// The number of retries after a loss (`retry_cnt`).
     pub retry_count: RetryCount,
-    /// How often to try again when the receiver is not ready (`rnr_retry`).
+    /// The number of retries when the receiver is not ready (`rnr_retry`).
     pub rnr_retry: RnrRetry,
-    /// Reads and atomics outstanding at a time (`max_rd_atomic`).
+    /// The limit of outstanding reads and atomics (`max_rd_atomic`).
     pub max_rd_atomic: u32,
-    /// Packets outstanding at a time, at least 1. rxe's is 128.
+    /// The limit of outstanding packets, at least 1. rxe uses 128.
     pub window: u32,
-    /// Requests posted at a time (`max_send_wr`).
+    /// The limit of posted requests (`max_send_wr`).
     pub capacity: usize,
 }
 
-/// Packets after which an acknowledgement is asked for within a long message, as rxe does.
+/// Interval of acknowledgement requests within a long message, in packets, as in rxe.
 const ACKNOWLEDGE_EVERY: u32 = 64;
 
-/// Why a request is not taken.
+/// Why a request was not posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PostError {
     /// The send queue is full.
     #[error("the send queue holds {0} requests already")]
     Full(usize),
-    /// A message of this length cannot be.
+    /// The message length is invalid.
     #[error("a message of {0} bytes: at most 2^31, and 8 for atomics, are possible")]
     Length(u32),
     /// The addressee does not fit the service.
@@ -82,13 +83,14 @@ pub enum PostError {
 #[derive(Debug)]
 struct Entry {
     request: SendRequest,
-    /// Of a request that has started: the PSN of its first packet.
+    /// PSN of the first packet, once the request has started.
     first: Psn,
-    /// How many PSNs it takes: packets sent, or packets of the response.
+    /// Number of PSNs that the request uses: request packets, or response packets.
     packets: u32,
-    /// How many of them are acknowledged, or were received.
+    /// Number of them that are acknowledged or received.
     done: u32,
-    /// Why it cannot go on: its end once all before it are done.
+    /// The status with which the request ends once all earlier ones are done: it cannot be
+    /// executed.
     blocked: Option<Status>,
 }
 
@@ -97,12 +99,11 @@ impl Entry {
         self.request.operation.answer()
     }
 
-    /// The PSN of the first packet that is not done.
+    /// Returns the PSN of the first packet that is not done.
     fn position(&self) -> Psn {
         self.first.plus(self.done)
     }
 
-    /// The PSN after its last.
     fn end(&self) -> Psn {
         self.first.plus(self.packets)
     }
@@ -115,7 +116,6 @@ enum Mode {
     Failed,
 }
 
-/// The next packet to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cursor {
     entry: usize,
@@ -128,8 +128,8 @@ impl Cursor {
         packet: 0,
     };
 
-    /// The same packet when the first request has left the queue. If it was one of that request, which was to be sent
-    /// again, it has turned out to have arrived.
+    /// Returns the same packet's position after the first request has left the queue. A packet of
+    /// that request was due for retransmission and has turned out to have arrived.
     fn without_the_first(self) -> Self {
         match self.entry.checked_sub(1) {
             Some(entry) => Self { entry, ..self },
@@ -163,7 +163,7 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// A requester with nothing posted.
+    /// Returns a requester with an empty queue.
     pub fn new(configuration: Configuration) -> Self {
         let psn = configuration.initial_psn;
         Self {
@@ -189,11 +189,12 @@ impl Requester {
         }
     }
 
-    /// Posts a request. In the error state it is flushed by the next `poll_transmit`.
+    /// Posts a request. In the error state the next `poll_transmit` flushes it.
     ///
     /// # Errors
     ///
-    /// The queue is full, or the request is none of this queue pair. Nothing is posted.
+    /// The queue is full, or the length or addressee is invalid for this queue pair. Nothing is
+    /// posted.
     pub fn post(&mut self, request: SendRequest) -> Result<(), PostError> {
         if self.queue.len() >= self.configuration.capacity {
             return Err(PostError::Full(self.queue.len()));
@@ -227,7 +228,8 @@ impl Requester {
         Ok(())
     }
 
-    /// Changes timeout and retries, as a drained queue pair may (SQD to SQD). Counters are full again.
+    /// Changes timeout and retries, as a drained queue pair may (SQD to SQD), and reloads the
+    /// counters.
     pub fn set_retries(&mut self, timeout: AckTimeout, count: RetryCount, rnr: RnrRetry) {
         self.configuration.ack_timeout = timeout;
         self.retries = Retries::new(count, rnr);
@@ -238,63 +240,63 @@ impl Requester {
         self.outstanding.set_limit(limit);
     }
 
-    /// A notification of congestion (CNP) has come: less is sent for a while.
+    /// Handles a congestion notification (CNP): reduces the congestion window.
     pub fn congested(&mut self) {
         self.congestion.notified(self.limit);
     }
 
-    /// Packets that may be on their way unacknowledged.
+    /// Returns the number of packets that may be outstanding.
     pub fn window(&self) -> u32 {
         self.congestion.window()
     }
 
-    /// Requests posted and not complete.
+    /// Returns the number of requests that are posted and not complete.
     pub fn posted(&self) -> usize {
         self.queue.len()
     }
 
-    /// The PSN of the next request to start.
+    /// Returns the PSN of the next request to start.
     pub fn next_psn(&self) -> Psn {
         self.next_psn
     }
 
-    /// The PSN after the last packet that has been sent.
+    /// Returns the PSN after the last packet that has been sent.
     pub fn sent_until(&self) -> Psn {
         self.limit
     }
 
-    /// Whether something before this PSN has been sent that the peer has neither acknowledged nor
-    /// refused yet.
+    /// Returns whether a packet before this PSN has been sent that the peer has neither
+    /// acknowledged nor refused yet.
     pub fn awaits_acknowledgement(&self, until: Psn) -> bool {
         let is_refused = matches!(self.timer, Timer::ReceiverNotReady(_));
         self.started > 0 && self.oldest.precedes(until) && !is_refused
     }
 
-    /// To send queue drain: what has started ends, nothing starts (specification 10.3.1.5).
+    /// Enters send queue drain: started requests finish, no others start (specification 10.3.1.5).
     pub fn drain(&mut self) {
         if self.mode == Mode::Sending {
             self.mode = Mode::Draining;
         }
     }
 
-    /// Back from send queue drain.
+    /// Leaves send queue drain.
     pub fn resume(&mut self) {
         if self.mode == Mode::Draining {
             self.mode = Mode::Sending;
         }
     }
 
-    /// Whether everything that has started has ended.
+    /// Returns whether every started request has ended.
     pub fn is_drained(&self) -> bool {
         self.started == 0
     }
 
-    /// Whether it is in the error state.
+    /// Returns whether the requester is in the error state.
     pub fn has_failed(&self) -> bool {
         self.mode == Mode::Failed
     }
 
-    /// To the error state: every request ends with a flush error, in order.
+    /// Enters the error state: every request completes with a flush error, in order.
     pub fn flush(&mut self, access: &mut impl RequesterAccess) {
         self.mode = Mode::Failed;
         self.stop_waiting();
@@ -309,7 +311,7 @@ impl Requester {
         }
     }
 
-    /// The first request ends so, the others are flushed.
+    /// Completes the first request with `status` and flushes the others.
     fn fail(&mut self, status: Status, access: &mut impl RequesterAccess) {
         if let Some(entry) = self.queue.pop_front() {
             access.complete(SendCompletion {
@@ -320,7 +322,7 @@ impl Requester {
         self.flush(access);
     }
 
-    /// The first request ends well.
+    /// Completes the first request successfully.
     fn finish(&mut self, access: &mut impl RequesterAccess) {
         let Some(entry) = self.queue.pop_front() else {
             return;

@@ -1,4 +1,4 @@
-//! What acknowledgements and responses mean (specification 9.7.5).
+//! Handling of acknowledgements and responses (specification 9.7.5).
 
 use verbena_wire::Psn;
 use verbena_wire::aeth::{Aeth, Syndrome};
@@ -12,7 +12,8 @@ use crate::disposition::{Disposition, Dropped};
 use crate::request::{Answer, Operation};
 use crate::time::Instant;
 
-/// Whether an acknowledgement passes over a request whose response is missing: an implied NAK (9.7.5.1.5).
+/// Whether an acknowledgement passes over a request whose response is missing: an implied NAK
+/// (9.7.5.1.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Passed {
     Nothing,
@@ -20,7 +21,7 @@ enum Passed {
 }
 
 impl Requester {
-    /// Takes a response.
+    /// Handles a response packet.
     pub fn handle(
         &mut self,
         packet: &Packet<'_>,
@@ -38,7 +39,8 @@ impl Requester {
         if !bth.partition_key.admits(self.configuration.partition_key) {
             return Disposition::Dropped(Dropped::PartitionKey);
         }
-        // Only what is outstanding can be answered. What is before was answered: a duplicate, or a ghost.
+        // Only outstanding PSNs can be answered. An earlier PSN was answered: this is a duplicate
+        // or ghost acknowledgement.
         if bth.psn.precedes(self.oldest) {
             return Disposition::Duplicate;
         }
@@ -87,7 +89,8 @@ impl Requester {
         }
     }
 
-    /// Every packet before `end` has arrived; requests that are answered by data end only by their data.
+    /// Records that every packet before `end` has arrived; requests that are answered by data end
+    /// only with their data.
     fn acknowledged_before(
         &mut self,
         end: Psn,
@@ -120,7 +123,7 @@ impl Requester {
         passed
     }
 
-    /// A packet of a read's response, or an atomic's result.
+    /// Handles a packet of a read's response, or an atomic's result.
     fn response(
         &mut self,
         packet: &Packet<'_>,
@@ -128,7 +131,7 @@ impl Requester {
         access: &mut impl RequesterAccess,
     ) -> Disposition {
         let psn = packet.headers.bth.psn;
-        // Responses come in order, so a response acknowledges all before it.
+        // Responses arrive in order, so a response acknowledges all packets before it.
         if self.acknowledged_before(psn, now, access) == Passed::AResponse {
             return self.recover(now, access);
         }
@@ -160,10 +163,11 @@ impl Requester {
         self.accepted()
     }
 
-    /// The bytes of a response that is the one with this index to the first request; nothing if it cannot be.
+    /// Returns offset and bytes of a response if it is the response packet with this index to the
+    /// first request; `None` if it is invalid.
     ///
-    /// A response may have been asked for again from its middle, so First and Middle are both right for a packet that
-    /// is not the last, Last and Only for one that is.
+    /// A read may have been retransmitted from its middle, so First and Middle are both valid for a
+    /// packet that is not the last, Last and Only for the last.
     fn expected_response<'a>(
         &self,
         packet: &Packet<'a>,

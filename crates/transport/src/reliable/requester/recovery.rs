@@ -1,18 +1,24 @@
-//! What a requester does when something was lost, or seems to be (specification 9.7.5.1, 9.7.6).
+//! Loss recovery of a requester (specification 9.7.5.1, 9.7.6).
 //!
-//! **What is sent again.** First only the packet that is missing. What is acknowledged then tells what the peer has done
-//! with those behind it: if it kept them, the acknowledgement covers them up to the next that is missing, which is sent
-//! again at once; if it covers the one packet and no more, they are gone. Where the peer had told of the loss by what came
-//! behind it, it drops such packets: all are sent again (go-back-N), and if that is so for several losses in succession it is
-//! remembered ([`Peer`]); once may be by chance, where the next packet and the word of it are lost too. Where nobody had
-//! told of it, twice as many are sent again as before. Where losses are frequent the one packet is sent twice ([`Losses`]).
+//! **Retransmission.** At first only the missing packet is sent again. The next acknowledgement
+//! shows whether the peer kept the packets behind it. If it did, the acknowledgement covers them up
+//! to the next missing packet, which is sent again at once. If the acknowledgement covers the one
+//! packet and no more, the packets behind it are lost:
+//! - If the peer had reported the loss (NAK, because later packets arrived), it drops packets
+//!   behind a gap: all are sent again (go-back-N). After several such losses in succession the
+//!   requester remembers this ([`Peer`]); a single one may be chance, when the next packet and the
+//!   NAK for it are lost too.
+//! - If the peer had not reported it, twice as many packets are sent again as before.
 //!
-//! **When.** At once where the peer says so (NAK), or implies it by acknowledging what is behind a response. Where nobody
-//! says anything there are two timers:
-//! - the program's (`timeout`): each time it runs out costs a retry, and what is missing is sent again;
-//! - a shorter one of measured round trips, the *probe*: the oldest packet is sent again, which every responder answers as
-//!   a duplicate if it has it. It costs no retry, and its time doubles until there is progress. Adapters do the same and
-//!   call it adaptive retransmission.
+//! With frequent losses the one packet is sent twice ([`Losses`]).
+//!
+//! **Timing.** A NAK, or an acknowledgement that passes over a missing response, triggers recovery
+//! at once. Otherwise there are two timers:
+//! - the consumer's (`timeout`): each expiry costs a retry and retransmits;
+//! - a shorter one derived from measured round trips, the *probe*: it retransmits the oldest
+//!   packet, which every responder answers as a duplicate if it has it. It costs no retry, and its
+//!   interval doubles until there is progress. Hardware adapters do the same and call it adaptive
+//!   retransmission.
 
 use verbena_wire::{Psn, RnrTimer};
 
@@ -23,14 +29,15 @@ use crate::disposition::Disposition;
 use crate::request::Answer;
 use crate::time::Instant;
 
-/// So many packets behind a lost one are not all lost by chance.
+/// With at least this many packets behind a lost one, chance does not explain that all are lost.
 const TELLING: i32 = 8;
-/// Of two packets side by side that are lost, the word of the second is lost so rarely that it does not happen twice in
-/// succession; where losses are frequent, not so often.
+/// Losses in succession after which the peer is known to drop packets behind a gap. The loss of two
+/// adjacent packets together with the NAK for the second is too rare to happen twice in succession;
+/// with frequent losses more evidence is needed.
 const TELLING_LOSSES: u32 = 2;
 const TELLING_FREQUENT_LOSSES: u32 = 8;
 
-/// What is waited for.
+/// The awaited event and its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     Idle,
@@ -38,11 +45,11 @@ pub(super) enum Timer {
     ReceiverNotReady(Instant),
 }
 
-/// The next look whether the oldest packet has arrived.
+/// The next retransmission of the oldest packet to find out whether it has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Probe {
     at: Option<Instant>,
-    /// How often since the last progress.
+    /// Probes since the last progress.
     sent: u32,
 }
 
@@ -50,10 +57,10 @@ impl Probe {
     pub(super) const NONE: Self = Self { at: None, sent: 0 };
 }
 
-/// What the peer does with packets behind one that is missing.
+/// How the peer treats packets behind a missing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
-    /// Of so many losses in succession it seemed to have kept nothing behind them.
+    /// It may keep them; in `doubts` losses in succession it seemed not to.
     MayKeep {
         doubts: u32,
     },
@@ -67,14 +74,15 @@ impl Peer {
         self != Self::Drops
     }
 
-    /// It has acknowledged more than came again: what was doubted was wrong.
+    /// Clears the doubts: the peer has acknowledged more than was retransmitted.
     fn has_kept(&mut self) {
         if self.may_keep() {
             *self = Self::UNKNOWN;
         }
     }
 
-    /// Nothing behind a loss seems to be there; for the `most`-th time that is no chance.
+    /// Records a loss behind which no packet seems to have been kept; the `most`-th in succession
+    /// is proof.
     fn doubt(&mut self, most: u32) {
         if let Self::MayKeep { doubts } = *self {
             *self = match doubts + 1 {
@@ -85,18 +93,19 @@ impl Peer {
     }
 }
 
-/// Where to go on when what is missing has been sent again.
+/// Where transmission resumes after a retransmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Resume {
     pub(super) at: Cursor,
-    /// Packets before that.
+    /// Packets to send before that.
     pub(super) after: u32,
-    /// What is sent a second time before that.
+    /// The packet to send a second time before that.
     pub(super) again: Option<Cursor>,
 }
 
 impl Resume {
-    /// A packet has been sent again, and `next` would be next.
+    /// Returns the cursor and the remaining state after one packet has been retransmitted; `next`
+    /// is the packet behind it.
     pub(super) fn sent(self, next: Cursor) -> (Cursor, Option<Self>) {
         let after = self.after - 1;
         if after > 0 && next < self.at {
@@ -115,7 +124,7 @@ impl Resume {
         }
     }
 
-    /// The same when the first request has left the queue.
+    /// Returns the same positions after the first request has left the queue.
     pub(super) fn without_the_first(self) -> Self {
         Self {
             at: self.at.without_the_first(),
@@ -125,36 +134,37 @@ impl Resume {
     }
 }
 
-/// A loss that was acted upon: more words of the same one mean nothing.
+/// A loss that is being repaired; further NAKs for it are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recovery {
     None,
-    /// Everything from there on is sent again.
+    /// All packets from the oldest on are retransmitted.
     FromThere,
-    /// One packet was sent again, or some.
+    /// One or several packets are retransmitted.
     OfSome(Repair),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Repair {
     packet: Psn,
-    /// How many from there on.
+    /// Number of packets from `packet` on.
     packets: u32,
-    /// What had been sent when the loss was seen ends here.
+    /// The PSN after the last packet that had been sent when the loss was detected.
     until: Psn,
     cause: Cause,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// The peer has said that the packet is missing.
+    /// The peer has reported the packet as missing.
     Told,
-    /// It seemed to be, at this time.
+    /// The packet seemed to be missing at this time.
     Missed(Instant),
 }
 
 impl Requester {
-    /// When [`Self::handle_timeout`] must be called, if nothing happens before.
+    /// Returns the time at which [`Self::handle_timeout`] must be called if nothing else happens
+    /// before.
     pub fn next_timeout(&self) -> Option<Instant> {
         match self.timer {
             Timer::Idle => None,
@@ -163,12 +173,12 @@ impl Requester {
         }
     }
 
-    /// Does what is due. Called too early it does nothing.
+    /// Handles expired timers. Does nothing if called early.
     pub fn handle_timeout(&mut self, now: Instant, access: &mut impl RequesterAccess) {
         match self.timer {
             Timer::Acknowledgement(at) if at <= now => match self.retries.spend() {
                 Ok(()) => {
-                    // Whatever was known of losses is old: a NAK after this one is new again.
+                    // Earlier loss information is obsolete: a NAK after this counts as new.
                     self.recovery = Recovery::None;
                     match (self.peer.may_keep(), self.front_answer()) {
                         (true, Some(Answer::Acknowledgement)) => {
@@ -183,7 +193,7 @@ impl Requester {
             Timer::Acknowledgement(_) if self.probe.at.is_some_and(|at| at <= now) => {
                 self.probe.sent += 1;
                 match self.front_answer() {
-                    // Its packets come one by one: the first says nothing of the others.
+                    // Response packets arrive one by one: the first says nothing about the others.
                     Some(Answer::Response) => self.rewind(1),
                     _ => self.repair(Cause::Missed(now)),
                 }
@@ -205,7 +215,7 @@ impl Requester {
         self.round_trip.forget();
     }
 
-    /// Packets are acknowledged that were not: counters are full again, the timer begins anew.
+    /// Handles newly acknowledged packets: reloads the retry counters and restarts the timer.
     pub(super) fn progress(&mut self, now: Instant, access: &mut impl RequesterAccess) {
         let before = self.oldest;
         self.oldest = match self.queue.front() {
@@ -216,7 +226,7 @@ impl Requester {
         self.congestion.acknowledged(packets, self.oldest);
         self.round_trip.acknowledged(self.oldest, now);
         if let Some(resume) = self.resume.take() {
-            // What was to be sent again has arrived before it was.
+            // The packets to retransmit have arrived already.
             self.cursor = resume.at;
         }
         if let Some(front) = self.queue.front() {
@@ -238,7 +248,8 @@ impl Requester {
         }
     }
 
-    /// What the acknowledgement of a packet that was sent again alone says of those behind it.
+    /// Concludes from the acknowledgement of retransmitted packets whether the peer kept those
+    /// behind them, and retransmits those that are missing.
     pub(super) fn judge_peer(&mut self, now: Instant) {
         let Recovery::OfSome(repair) = self.recovery else {
             return;
@@ -286,8 +297,8 @@ impl Requester {
     }
 
     pub(super) fn restart_timer(&mut self, now: Instant) {
-        // From one to four times the timeout are allowed (9.7.6.1.3). Who was silent once may be busy, and what is sent
-        // again would keep it so.
+        // The specification allows one to four times the timeout (9.7.6.1.3). A peer that did not
+        // answer may be busy, and retransmissions would keep it so.
         let patience = 1 << self.retries.spent().min(2);
         self.timer = match self.configuration.ack_timeout.nanoseconds() {
             Some(wait) if self.oldest != self.limit => {
@@ -308,7 +319,7 @@ impl Requester {
         };
     }
 
-    /// Something was lost: what is missing is sent again, unless that is under way.
+    /// Retransmits missing packets after a loss, unless that is under way.
     pub(super) fn recover(
         &mut self,
         now: Instant,
@@ -317,7 +328,7 @@ impl Requester {
         if self.mode == Mode::Failed {
             return Disposition::Failed;
         }
-        // What waits for a receiver sends all again when it has waited.
+        // After the RNR wait everything is retransmitted.
         if self.is_under_way() || matches!(self.timer, Timer::ReceiverNotReady(_)) {
             return Disposition::Duplicate;
         }
@@ -332,14 +343,14 @@ impl Requester {
                 self.losses.told(self.oldest);
                 self.repair(Cause::Told);
             }
-            // What of a response came behind a gap is not kept.
+            // Response packets behind a gap are not kept.
             _ => self.all_again(),
         }
         self.restart_timer(now);
         Disposition::Retry
     }
 
-    /// Whether the loss of the oldest packet is acted upon already.
+    /// Returns whether recovery of the oldest packet is under way.
     fn is_under_way(&self) -> bool {
         match self.recovery {
             Recovery::None => false,
@@ -348,7 +359,7 @@ impl Requester {
         }
     }
 
-    /// Whether more has arrived than what was sent again when the peer had told of a loss.
+    /// Returns whether more has arrived than was retransmitted after the peer's report of a loss.
     fn is_beyond_repair(&self) -> bool {
         match self.recovery {
             Recovery::OfSome(repair) if repair.cause == Cause::Told => {
@@ -358,7 +369,7 @@ impl Requester {
         }
     }
 
-    /// The oldest packet, and for now no other, is sent again.
+    /// Retransmits the oldest packet only.
     fn repair(&mut self, cause: Cause) {
         self.send_again(Repair {
             packet: self.oldest,
@@ -377,7 +388,8 @@ impl Requester {
         }
     }
 
-    /// So many packets from the oldest on are next, and then it goes on where it was.
+    /// Makes `packets` packets from the oldest on the next to send; transmission then resumes at
+    /// its previous position.
     fn rewind(&mut self, packets: u32) {
         self.round_trip.forget();
         let first = self.first_not_done();
@@ -392,13 +404,14 @@ impl Requester {
         }
     }
 
-    /// Everything is sent again, as for a peer that keeps nothing behind a gap; more words of this loss mean nothing.
+    /// Retransmits all packets, as for a peer that drops packets behind a gap, and ignores further
+    /// NAKs for this loss.
     fn all_again(&mut self) {
         self.go_back();
         self.recovery = Recovery::FromThere;
     }
 
-    /// Everything from the first packet that is not acknowledged is sent again.
+    /// Sets the cursor to the first unacknowledged packet.
     fn go_back(&mut self) {
         self.round_trip.forget();
         self.recovery = Recovery::None;
@@ -406,8 +419,8 @@ impl Requester {
         self.cursor = self.first_not_done();
     }
 
-    /// Whether the answer to the packet at the cursor measures the way there and back: it is sent for the first time, or is
-    /// known to have been lost.
+    /// Returns whether the answer to this packet measures the round trip: the packet is sent for
+    /// the first time, or is known to have been lost.
     pub(super) fn is_measured_by(&self, psn: Psn) -> bool {
         let is_told = |repair: Repair| repair.cause == Cause::Told && repair.packet == psn;
         !psn.precedes(self.limit)

@@ -1,21 +1,21 @@
-//! How long an answer takes, measured: the estimator of RFC 6298, whose constants are Jacobson's.
+//! Round-trip time estimator of RFC 6298, with Jacobson's constants.
 
 use verbena_wire::Psn;
 
 use crate::time::Instant;
 
-/// The shortest time after which an answer is missed. An answer is late for want of a processor more often than lost.
+/// The minimum probe timeout in nanoseconds. A late answer is due to a busy processor more often
+/// than to a loss.
 const SHORTEST_PATIENCE: u64 = 250_000;
 
-/// A packet whose answer is awaited with a watch in the hand.
+/// A packet whose round trip is being measured.
 #[derive(Debug, Clone, Copy)]
 struct Watched {
-    /// The PSN up to which all must be acknowledged.
+    /// The PSN before which all must be acknowledged.
     end: Psn,
     sent: Instant,
 }
 
-/// Measured round trips of a connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RoundTrip {
     watched: Option<Watched>,
@@ -31,19 +31,21 @@ struct Estimate {
 }
 
 impl RoundTrip {
-    /// A packet that asks for an answer was sent for the first time.
+    /// Starts a measurement with a packet that requests an acknowledgement and is sent for the
+    /// first time.
     pub(super) fn sent(&mut self, end: Psn, now: Instant) {
         if self.watched.is_none() {
             self.watched = Some(Watched { end, sent: now });
         }
     }
 
-    /// Something is sent again: an answer may be to either, so it measures nothing (Karn).
+    /// Cancels the measurement because of a retransmission: an answer may belong to either copy
+    /// (Karn).
     pub(super) fn forget(&mut self) {
         self.watched = None;
     }
 
-    /// All before `oldest` is acknowledged.
+    /// Handles the acknowledgement of all packets before `oldest`.
     pub(super) fn acknowledged(&mut self, oldest: Psn, now: Instant) {
         let Some(watched) = self
             .watched
@@ -67,13 +69,13 @@ impl RoundTrip {
         });
     }
 
-    /// After how many nanoseconds an answer is missed; nothing while none was measured.
+    /// Returns the probe timeout in nanoseconds; `None` before the first measurement.
     pub(super) fn patience(&self) -> Option<u64> {
         let estimate = self.estimate?;
         Some((estimate.smoothed + 4 * estimate.variation).max(SHORTEST_PATIENCE))
     }
 
-    /// Whether what comes now can be the answer to what was sent at that time.
+    /// Returns whether an answer at `now` can belong to a packet sent at `sent`.
     pub(super) fn may_answer(&self, sent: Instant, now: Instant) -> bool {
         let shortest = self.estimate.map_or(0, |estimate| estimate.shortest);
         now.0.saturating_sub(sent.0) >= shortest

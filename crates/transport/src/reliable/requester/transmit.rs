@@ -1,4 +1,4 @@
-//! Making request packets (specification 9.7.2 and 9.7.3).
+//! Makes request packets (specification 9.7.2 and 9.7.3).
 
 use verbena_wire::EmitError;
 use verbena_wire::Psn;
@@ -16,18 +16,19 @@ use crate::request::{Addressee, Answer, Operation};
 use crate::segment::Segment;
 use crate::time::Instant;
 
-/// How long the payload of a packet is, and where in the message it begins.
+/// Length of a packet's payload and its offset in the message.
 struct Payload {
     offset: u32,
     length: u32,
 }
 
 impl Requester {
-    /// Makes the next packet at the front of `buffer` and answers its length; nothing if there is nothing to send now.
+    /// Writes the next packet to the front of `buffer` and returns its length; `None` if there is
+    /// nothing to send now.
     ///
     /// # Errors
     ///
-    /// The buffer is too short for the packet. Nothing has happened.
+    /// The buffer is too short for the packet. Nothing has changed.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -36,7 +37,7 @@ impl Requester {
     ) -> Result<Option<usize>, EmitError> {
         self.handle_timeout(now, access);
         if self.mode == Mode::Failed {
-            // What was posted since.
+            // Requests posted since the failure.
             self.flush(access);
             return Ok(None);
         }
@@ -67,7 +68,7 @@ impl Requester {
         Ok(Some(length))
     }
 
-    /// Whether order, fence, limits and window let the packet at the cursor go.
+    /// Returns whether order, fence, limits and window permit the packet at the cursor.
     fn next_may_be_sent(&mut self, access: &mut impl RequesterAccess) -> bool {
         let Cursor { entry: at, packet } = self.cursor;
         let Some(entry) = self.queue.get(at) else {
@@ -97,15 +98,16 @@ impl Requester {
         self.within_window(self.next_psn, packets)
     }
 
-    /// Whether a packet fits the window of packets in flight, and all PSNs of its message the PSN window: half the
-    /// number space, or the responder could not tell new from old.
+    /// Returns whether a packet fits the congestion window, and all PSNs of its message fit the PSN
+    /// window: half the number space, beyond which the responder cannot tell new packets from
+    /// duplicates.
     fn within_window(&self, psn: Psn, packets: u32) -> bool {
-        // At most half the number space, and then a signed distance would be negative.
+        // Unsigned: at half the number space a signed distance would be negative.
         let ahead = psn.ahead_of(self.oldest);
         ahead < self.congestion.window() && ahead + packets <= Psn::WINDOW
     }
 
-    /// A request that cannot be carried out ends when all before it have.
+    /// Ends a request that cannot be executed, after all earlier ones.
     fn block(&mut self, at: usize, status: Status, access: &mut impl RequesterAccess) {
         if at == 0 {
             self.fail(status, access);
@@ -114,7 +116,7 @@ impl Requester {
         }
     }
 
-    /// A packet has left.
+    /// Updates the state after a packet was made.
     fn sent(&mut self, now: Instant, ack_request: bool) {
         let Cursor { entry: at, packet } = self.cursor;
         let Some(entry) = self.queue.get_mut(at) else {
@@ -127,7 +129,7 @@ impl Requester {
             self.started += 1;
             self.outstanding.start(answer);
         }
-        // A request that is answered by data takes all its PSNs with one packet.
+        // A request that is answered by data uses all its PSNs with one packet.
         let whole = answer == Answer::Response || packet + 1 == entry.packets;
         let psn = entry.first.plus(packet);
         let end = if whole { entry.end() } else { psn.next() };
@@ -162,8 +164,9 @@ impl Requester {
         }
     }
 
-    /// At the end of each message, each so many packets, at the end of the window, for there nothing goes on without an
-    /// answer, and where what is missing has been sent again.
+    /// Returns whether the packet requests an acknowledgement: at the end of each message, every
+    /// [`ACKNOWLEDGE_EVERY`] packets, at the end of the window, where transmission stops without an
+    /// answer, and at the end of a retransmission.
     fn asks_for_acknowledgement(&self, entry: &Entry, packet: u32, psn: Psn) -> bool {
         self.resume.is_some_and(|resume| resume.after == 1)
             || entry.answer() == Answer::Response
@@ -172,7 +175,6 @@ impl Requester {
             || !self.within_window(psn.next(), 1)
     }
 
-    /// The headers of a packet of a request, and where its payload is.
     fn packet(&self, entry: &Entry, packet: u32, psn: Psn) -> (Headers, Payload) {
         let request = &entry.request;
         let mut extensions = Extensions::NONE;
@@ -194,7 +196,7 @@ impl Requester {
                 (wire, Payload::from(segment))
             }
             Operation::Read { remote } => {
-                // What was received already is not asked for again.
+                // The part that was received already is skipped.
                 let skipped = packet * self.configuration.mtu.bytes();
                 let wire = packets::read(remote, skipped, request.length, &mut extensions);
                 (wire, Payload::NONE)
@@ -224,7 +226,7 @@ impl Requester {
         let opcode = self.configuration.service.opcode(operation);
         let mut bth = Bth::new(opcode, self.configuration.destination, psn);
         bth.partition_key = self.configuration.partition_key;
-        // In the last packet of what ends a receive (specification 9.2.3).
+        // In the last packet of a message that completes a receive (specification 9.2.3).
         bth.solicited_event = request.solicited && solicits;
         (Headers { bth, extensions }, payload)
     }

@@ -1,9 +1,11 @@
-//! Requests that came before their turn, behind one that was lost.
+//! Early requests: those that arrive ahead of the expected PSN, behind a lost packet.
 //!
-//! The specification lets a responder drop them (9.7.5.1.3): the requester sends them again. It also lets it keep them, for
-//! what a responder says is the same: one NAK for the first that is missing, then an acknowledgement of the last that was
-//! carried out. So a requester that sends only the missing one again learns by the acknowledgement that the rest is
-//! there, and one that sends everything again has sent duplicates. Nothing is agreed on and no header is private.
+//! The specification lets a responder drop them (9.7.5.1.3): the requester then retransmits them.
+//! It also permits keeping them, because the responder's answers are the same: one NAK for the
+//! first missing packet, then an acknowledgement of the last executed one. A requester that
+//! retransmits only the missing packet learns from the acknowledgement that the others have
+//! arrived, and one that retransmits all has sent duplicates. This needs no negotiation and no
+//! private header.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,11 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use verbena_wire::Psn;
 use verbena_wire::packet::{Headers, Packet};
 
-/// What all responders of a process keep together: who sends gaps to thousands of queue pairs does not get more memory.
+/// Limit for all responders of a process together, so that a peer that sends gaps to thousands of
+/// queue pairs does not get more memory.
 const MOST_BYTES: usize = 32 << 20;
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// A request that came before its turn.
+/// A request that arrived early.
 #[derive(Debug)]
 pub struct EarlyRequest {
     headers: Headers,
@@ -23,7 +26,7 @@ pub struct EarlyRequest {
 }
 
 impl EarlyRequest {
-    /// A copy of a packet; nothing when too much is kept already.
+    /// Returns a copy of a packet; `None` if the memory limit is reached.
     fn of(packet: &Packet<'_>) -> Option<Self> {
         reserve(weight(packet.payload)).then(|| Self {
             headers: packet.headers,
@@ -31,7 +34,7 @@ impl EarlyRequest {
         })
     }
 
-    /// The packet that came.
+    /// Returns the packet.
     pub fn packet(&self) -> Packet<'_> {
         Packet {
             headers: self.headers,
@@ -44,12 +47,12 @@ impl EarlyRequest {
     }
 }
 
-/// What a request takes: one without payload is not for nothing.
+/// Returns the memory that a request uses in bytes; a request without payload counts too.
 fn weight(payload: &[u8]) -> usize {
     size_of::<EarlyRequest>() + payload.len()
 }
 
-/// Counts bytes of a request that is kept, unless that exceeds the limit.
+/// Adds to the memory in use, unless that exceeds the limit.
 fn reserve(bytes: usize) -> bool {
     let mut kept = BYTES.load(Ordering::Relaxed);
     loop {
@@ -70,14 +73,13 @@ impl Drop for EarlyRequest {
     }
 }
 
-/// The early requests of a responder, by PSN.
 #[derive(Debug, Default)]
 pub(super) struct Early {
     waiting: VecDeque<EarlyRequest>,
 }
 
 impl Early {
-    /// Keeps a request, unless it is there already.
+    /// Keeps a request, unless it is kept already.
     pub(super) fn keep(&mut self, packet: &Packet<'_>) {
         let psn = packet.headers.bth.psn;
         let place = self
@@ -95,7 +97,8 @@ impl Early {
         }
     }
 
-    /// The request whose turn it is. What has come again meanwhile is forgotten.
+    /// Returns the request with the expected PSN and discards those before it, which have been
+    /// executed from another copy.
     pub(super) fn take(&mut self, expected: Psn) -> Option<EarlyRequest> {
         while self.waiting.front()?.psn().precedes(expected) {
             self.waiting.pop_front();

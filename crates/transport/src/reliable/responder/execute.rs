@@ -1,4 +1,4 @@
-//! Requests take effect (specification 9.7.4.1.3 to 9.7.4.1.7, 9.4).
+//! Execution of requests (specification 9.7.4.1.3 to 9.7.4.1.7, 9.4).
 
 use verbena_wire::opcode::{Kind, Place};
 use verbena_wire::packet::Packet;
@@ -23,7 +23,8 @@ impl From<AtomicError> for Fault {
 }
 
 impl Responder {
-    /// The expected request, whose place in its message and length are right.
+    /// Executes the expected request. The caller has checked its position in the message and its
+    /// length.
     pub(super) fn execute(
         &mut self,
         packet: &Packet<'_>,
@@ -58,7 +59,7 @@ impl Responder {
             Some(Message::Send { receive, received }) => (receive, received),
             _ => (take_receive(packet, access)?, 0),
         };
-        // In hand from here on: a fault ends it.
+        // From here on a fault completes the receive in error.
         self.message = Some(Message::Send {
             receive,
             received: before,
@@ -113,7 +114,7 @@ impl Responder {
         let length = packet.payload.len() as u32;
         let place = packet.headers.bth.opcode.operation().place();
         let received = assembly::written(place, before, length, region.length)?;
-        // Before the key: a receiver that is not ready is asked again, and nothing was changed.
+        // Before the key check: on RNR the requester retries, and nothing was changed.
         let receive = match immediate {
             Some(_) => Some(take_receive(packet, access)?),
             None => None,
@@ -133,7 +134,7 @@ impl Responder {
             Ok(())
         };
         if written.is_err() {
-            // A receive in hand ends with the fault.
+            // The fault completes the receive in error.
             self.message = receive.map(|receive| Message::Send {
                 receive,
                 received: 0,
@@ -237,7 +238,7 @@ impl Responder {
         Ok(())
     }
 
-    /// A packet of a SEND or WRITE has taken effect.
+    /// Updates the state after a packet of a SEND or WRITE was executed.
     fn accept(&mut self, packet: &Packet<'_>) {
         if ends(packet) {
             self.complete_message();

@@ -1,12 +1,12 @@
 //! The responder of a reliable queue pair.
 //!
-//! **What arrives** is judged in the order of the specification's figure "Responder Inbound Request Packet
-//! Validation" (9.7.4.1): PSN, sequence of opcodes, opcode, length, receive, key; then it takes effect. A packet that
-//! is refused has no effect. What comes behind a packet that is missing waits for it ([`early`]).
+//! **Inbound** packets are validated in the order of the specification's figure "Responder Inbound
+//! Request Packet Validation" (9.7.4.1): PSN, opcode sequence, opcode, length, receive, key; then
+//! executed. A refused packet has no effect. Packets behind a missing one wait for it ([`early`]).
 //!
-//! **What leaves** is ordered by PSN: responses to reads and atomics, from the resources that are kept for them, then at
-//! most one acknowledgement, which stands for all before it. So acknowledgements coalesce by themselves: while the
-//! caller does not poll, a later one replaces an earlier.
+//! **Outbound** packets are ordered by PSN: responses to reads and atomics, from their responder
+//! resources, then at most one acknowledgement, which covers everything before it. So
+//! acknowledgements coalesce: while the caller does not poll, a later one replaces an earlier one.
 //!
 //! A responder needs no clock: all timers are the requester's.
 
@@ -33,12 +33,12 @@ use crate::completion::{ReceiveCompletion, Received, Status, Tail};
 use crate::disposition::{Disposition, Dropped};
 use crate::fault::{self, Answer, Consequence, Fault, Next, ReceiveFate};
 
-/// What a responder is told when its queue pair becomes ready to receive.
+/// Configuration of a responder, set at the transition to ready to receive.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     /// RC or XRC.
     pub service: Reliable,
-    /// The peer.
+    /// The peer's queue pair.
     pub destination: Qpn,
     /// The partition.
     pub partition_key: PKey,
@@ -46,15 +46,16 @@ pub struct Configuration {
     pub mtu: Mtu,
     /// The PSN of the first packet (`rq_psn`).
     pub initial_psn: Psn,
-    /// What a requester is told to wait when there is no receive (`min_rnr_timer`).
+    /// The wait time in RNR NAKs (`min_rnr_timer`).
     pub min_rnr_timer: RnrTimer,
-    /// Reads and atomics kept for duplicates (`max_dest_rd_atomic`).
+    /// Number of reads and atomics kept for duplicates (`max_dest_rd_atomic`).
     pub max_dest_rd_atomic: usize,
-    /// How many PSNs behind one that is missing a packet may be to be kept; with 0 all that is behind a gap must come again.
+    /// Maximum distance, in PSNs, of a kept early packet behind the missing one; with 0 all packets
+    /// behind a gap must be retransmitted.
     pub early: u32,
 }
 
-/// A message of which not all packets have come.
+/// A partially received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Message {
     Send {
@@ -76,14 +77,14 @@ impl Message {
     }
 }
 
-/// What is to be said after all responses.
+/// The acknowledgement to send after all responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Acknowledgement {
     psn: Psn,
     syndrome: Syndrome,
 }
 
-/// Whether the requester was told to go back to the expected packet: until that comes, nothing more is said.
+/// Whether a NAK for the expected packet was sent: until that packet arrives, no other follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     No,
@@ -101,7 +102,7 @@ enum Mode {
 pub struct Responder {
     configuration: Configuration,
     expected: Psn,
-    /// Messages completed, 24 bits.
+    /// Message sequence number: completed messages, 24 bits.
     msn: u32,
     told: Told,
     message: Option<Message>,
@@ -112,7 +113,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// A responder that has seen nothing.
+    /// Returns a responder in its initial state.
     pub fn new(configuration: Configuration) -> Self {
         Self {
             expected: configuration.initial_psn,
@@ -127,33 +128,33 @@ impl Responder {
         }
     }
 
-    /// The PSN that comes next.
+    /// Returns the expected PSN.
     pub fn expected_psn(&self) -> Psn {
         self.expected
     }
 
-    /// Messages completed, modulo 2^24.
+    /// Returns the number of completed messages, modulo 2^24.
     pub fn message_sequence_number(&self) -> u32 {
         self.msn
     }
 
-    /// Whether it answers no more requests.
+    /// Returns whether the responder has failed and ignores further requests.
     pub fn has_failed(&self) -> bool {
         self.mode == Mode::Failed
     }
 
-    /// Whether the response to a read or an atomic has not left completely.
+    /// Returns whether the response to a read or an atomic is not yet completely sent.
     pub fn owes_response(&self) -> bool {
         self.resources.iter().any(|kept| kept.pending.is_some())
     }
 
-    /// Changes `min_rnr_timer`, as a queue pair that is ready to send may.
+    /// Changes `min_rnr_timer`, as a queue pair in ready to send may.
     pub fn set_min_rnr_timer(&mut self, timer: RnrTimer) {
         self.configuration.min_rnr_timer = timer;
     }
 
-    /// To the error state: nothing is answered any more, and a receive in hand ends with a flush error. Those in the
-    /// queue are the adapter's.
+    /// Enters the error state: no further request is answered, and the current receive completes
+    /// with a flush error. The adapter flushes the receives in the queue.
     pub fn flush(&mut self, access: &mut impl ResponderAccess) {
         self.mode = Mode::Failed;
         self.acknowledgement = None;
@@ -162,7 +163,7 @@ impl Responder {
         self.end_receive(Status::Flushed, access);
     }
 
-    /// Takes a request. Afterwards [`Self::next_early`] may have more.
+    /// Handles a request. Call [`Self::next_early`] afterwards.
     pub fn handle(
         &mut self,
         packet: &Packet<'_>,
@@ -191,8 +192,8 @@ impl Responder {
         }
     }
 
-    /// The request that came early and whose turn it is now, for [`Self::handle`]: to be asked for until there is none. A
-    /// gap that is left then is told at once.
+    /// Returns an early request that has become the expected one, for [`Self::handle`]; call until
+    /// it returns `None`. Sends a NAK at once for a gap that then remains.
     pub fn next_early(&mut self, access: &mut impl ResponderAccess) -> Option<EarlyRequest> {
         if self.mode == Mode::Failed {
             return None;
@@ -222,7 +223,7 @@ impl Responder {
         }
     }
 
-    /// What can be judged by the packet and the messages before it.
+    /// Checks opcode sequence and packet length.
     fn validate(&self, packet: &Packet<'_>) -> Result<(), Fault> {
         let operation = packet.headers.bth.opcode.operation();
         let current = self.message.as_ref().map(Message::kind);
@@ -234,7 +235,7 @@ impl Responder {
         )
     }
 
-    /// A packet is missing: told once (class B).
+    /// Handles a missing packet: sends one NAK (class B).
     fn gap(&mut self, access: &mut impl ResponderAccess) -> Disposition {
         match self.told {
             Told::GoBack => Disposition::Dropped(Dropped::Gap),
@@ -242,7 +243,7 @@ impl Responder {
         }
     }
 
-    /// Carries out what follows from a fault in the expected packet.
+    /// Applies the consequences of a fault in the expected packet.
     fn refuse(&mut self, fault: Fault, access: &mut impl ResponderAccess) -> Consequence {
         let consequence = fault.consequence(fault::Responder::Reliable);
         let syndrome = match consequence.answer {
@@ -264,7 +265,7 @@ impl Responder {
         match consequence.receive {
             ReceiveFate::Untouched | ReceiveFate::Kept => consequence,
             ReceiveFate::Completed(status) => {
-                // A completion tells what an event would.
+                // The receive's completion replaces the event.
                 let told = self.end_receive(status, access);
                 let event = if told { None } else { consequence.event };
                 Consequence {
@@ -275,7 +276,7 @@ impl Responder {
         }
     }
 
-    /// The receive in hand, if there is one, ends without success.
+    /// Completes the current receive in error; returns whether there was one.
     fn end_receive(&mut self, status: Status, access: &mut impl ResponderAccess) -> bool {
         let Some(Message::Send { receive, received }) = self.message.take() else {
             return false;
@@ -291,7 +292,7 @@ impl Responder {
         true
     }
 
-    /// A request that was seen before: nothing takes effect twice (9.7.4.1.1, 9.7.5.1.4).
+    /// Handles a duplicate request: nothing executes twice (9.7.4.1.1, 9.7.5.1.4).
     fn duplicate(&mut self, packet: &Packet<'_>, access: &mut impl ResponderAccess) -> Disposition {
         match packet.headers.bth.opcode.operation() {
             Operation::SendFirst
@@ -308,7 +309,7 @@ impl Responder {
             | Operation::WriteLastImmediate
             | Operation::WriteOnly
             | Operation::WriteOnlyImmediate => {
-                // A NAK that has not left yet acknowledges the same.
+                // A NAK that is not yet sent acknowledges the same packets.
                 if !matches!(
                     self.acknowledgement,
                     Some(Acknowledgement {
@@ -324,7 +325,8 @@ impl Responder {
         }
     }
 
-    /// What a NAK asked for has come: if it has not left yet, its acknowledgement of all before is left of it.
+    /// Replaces an unsent NAK by the acknowledgement of all packets before it: the packet it asked
+    /// for has arrived.
     fn withdraw_nak(&mut self) {
         if self
             .acknowledgement
@@ -334,7 +336,7 @@ impl Responder {
         }
     }
 
-    /// Acknowledges everything up to the expected packet.
+    /// Acknowledges everything before the expected packet.
     fn acknowledge(&mut self) {
         self.acknowledgement = Some(Acknowledgement {
             psn: self.expected.previous(),

@@ -1,5 +1,5 @@
-//! Responder resources: what is kept of each read and atomic until later ones take its place, for answering it and for
-//! answering its duplicates (specification 9.7.5.1.4 and 9.4.4).
+//! Responder resources: the state of the most recent reads and atomics, kept to answer them and
+//! their duplicates (specification 9.7.5.1.4 and 9.4.4).
 
 use verbena_wire::packet::Packet;
 use verbena_wire::{Mtu, Psn};
@@ -10,40 +10,40 @@ use crate::disposition::{Disposition, Dropped};
 use crate::fault::Fault;
 use crate::segment::Segments;
 
-/// What is answered.
+/// The content of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Response {
-    /// Memory, read anew each time: the program may have changed it, which a read may see.
+    /// Memory, read again for each response: the program may have changed it, and a read may see
+    /// that.
     Read(Region),
-    /// What an atomic found: done once, answered as often as asked.
+    /// The result of an atomic: executed once, returned for each duplicate.
     Atomic(u64),
-    /// That an ATOMIC WRITE or a FLUSH is done.
+    /// Acknowledges an ATOMIC WRITE or a FLUSH.
     Done,
 }
 
-/// Which packets of a response are to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pending {
-    /// Where the response begins.
+    /// The index of the first.
     pub(super) start: u32,
-    /// What is next.
+    /// The index of the next.
     pub(super) next: u32,
 }
 
-/// A read or atomic that was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Resource {
     pub(super) first: Psn,
     pub(super) packets: u32,
     pub(super) response: Response,
     pub(super) msn: u32,
-    /// What of it has not left.
+    /// The packets that are not sent yet.
     pub(super) pending: Option<Pending>,
-    /// Whether it was answered to the end at least once.
+    /// Whether the response was sent completely at least once.
     pub(super) answered: Answered,
 }
 
-/// Whether a response has left completely. A requester may not ask for more than there are resources before it has.
+/// Whether a response was sent completely. Before that the requester may not exceed the number of
+/// resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answered {
     NotYet,
@@ -51,7 +51,6 @@ pub(super) enum Answered {
 }
 
 impl Resource {
-    /// How its response is cut.
     pub(super) fn segments(&self, mtu: Mtu) -> Segments {
         let length = match self.response {
             Response::Read(region) => region.length,
@@ -62,7 +61,8 @@ impl Resource {
 }
 
 impl Responder {
-    /// Room for one more resource: the oldest goes, unless it was never answered.
+    /// Makes room for one more resource by dropping the oldest, unless its response was never sent
+    /// completely.
     pub(super) fn make_room(&mut self) -> Result<(), Fault> {
         let most = self.configuration.max_dest_rd_atomic;
         if most == 0 {
@@ -80,7 +80,8 @@ impl Responder {
         }
     }
 
-    /// The expected request is a read or atomic that is carried out: it takes its PSNs and is answered.
+    /// Stores the response of the executed read or atomic at the expected PSN, and advances the
+    /// expected PSN.
     pub(super) fn keep(&mut self, response: Response) {
         let mut resource = Resource {
             first: self.expected,
@@ -94,13 +95,13 @@ impl Responder {
         self.complete_message();
         resource.msn = self.msn;
         self.expected = self.expected.plus(resource.packets);
-        // The response acknowledges all before it.
+        // The response acknowledges everything before it.
         self.acknowledgement = None;
         self.resources.push_back(resource);
     }
 
-    /// A read or atomic that was seen before is answered again if it is kept, and if a read asks for the rest of what
-    /// it asked for from any of its packets on.
+    /// Answers a duplicate read or atomic if its resource is kept. A read must ask for the
+    /// remainder of the original request from one of its packets on.
     pub(super) fn duplicate_response(
         &mut self,
         packet: &Packet<'_>,

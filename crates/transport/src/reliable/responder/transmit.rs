@@ -1,4 +1,4 @@
-//! Making responses and acknowledgements (specification 9.7.5.1).
+//! Makes responses and acknowledgements (specification 9.7.5.1).
 
 use verbena_wire::aeth::{Aeth, Credits, NakCode, Syndrome};
 use verbena_wire::atomic::AtomicAckEth;
@@ -12,13 +12,15 @@ use super::{Acknowledgement, Mode, Responder};
 use crate::access::{Region, ResponderAccess};
 
 impl Responder {
-    /// Makes the next packet at the front of `buffer` and answers its length; nothing if there is nothing to say.
+    /// Writes the next packet to the front of `buffer` and returns its length; `None` if there is
+    /// nothing to send.
     ///
-    /// A read whose right went while its first response was under way fails here: see [`Responder::has_failed`] afterwards.
+    /// A read whose access right is revoked during its first response fails here; the caller must
+    /// check [`Responder::has_failed`] afterwards.
     ///
     /// # Errors
     ///
-    /// The buffer is too short for the packet. Nothing has happened.
+    /// The buffer is too short for the packet. Nothing has changed.
     pub fn poll_transmit(
         &mut self,
         access: &mut impl ResponderAccess,
@@ -51,10 +53,10 @@ impl Responder {
         Ok(Some(headers.packet_length(0)))
     }
 
-    /// The next packet of a response.
+    /// Makes the next packet of a response.
     ///
-    /// A program takes the right to read when it knows that the reading is over. What was asked for again meanwhile, and was
-    /// answered before, then ends in silence, as a duplicate does that comes later ([`Self::duplicate_response`]).
+    /// A program revokes read access when it knows that the read is complete. A repeated response
+    /// that is under way then ends silently, like a later duplicate ([`Self::duplicate_response`]).
     fn respond(
         &mut self,
         at: usize,
@@ -118,8 +120,8 @@ impl Responder {
         Ok(Some(length))
     }
 
-    /// The right to read was taken while the first response was under way: the rest is refused, as the whole would have been
-    /// (class C). What comes after it cannot be answered in order any more.
+    /// Refuses the rest of a read whose access right was revoked during its first response, as the
+    /// whole read would have been (class C). Later requests can no longer be answered in order.
     fn revoked(&mut self, psn: Psn, buffer: &mut [u8]) -> Result<Option<usize>, EmitError> {
         self.mode = Mode::Failed;
         self.acknowledgement = None;
@@ -138,7 +140,7 @@ impl Responder {
         Ok(Some(headers.packet_length(0)))
     }
 
-    /// The last packet of a response says all that an acknowledgement of the same PSN would.
+    /// Drops an acknowledgement of the same PSN as the last packet of a response, which implies it.
     fn drop_implied_acknowledgement(&mut self, psn: Psn) {
         let implied = |acknowledgement: &Acknowledgement| {
             acknowledgement.psn == psn && matches!(acknowledgement.syndrome, Syndrome::Ack(_))

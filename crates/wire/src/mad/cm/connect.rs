@@ -1,4 +1,5 @@
-//! REQ and REP: what both sides must know of each other before packets flow (tables 106 and 110).
+//! REQ and REP: the parameters that both sides exchange before they send packets (tables 106 and
+//! 110).
 
 use super::{Path, joined, private, split};
 use crate::cursor::{Reader, Writer};
@@ -18,7 +19,8 @@ pub enum Transport {
     Xrc,
 }
 
-/// Connection request. Times of response are 4.096 us x 2^n, counts of retries 3 bits where 7 may mean without end.
+/// Connection request. Response timeouts are 4.096 us x 2^n, retry counts have 3 bits, where 7 may
+/// mean unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are the specification's.
 pub struct Req<'a> {
@@ -27,14 +29,14 @@ pub struct Req<'a> {
     pub ca_guid: u64,
     pub queue_key: QKey,
     pub qpn: Qpn,
-    /// Reads and atomics that the sender answers at a time.
+    /// Number of reads and atomics that the sender can answer at a time.
     pub responder_resources: u8,
-    /// Reads and atomics that the sender would have outstanding.
+    /// Number of reads and atomics that the sender wants to have outstanding.
     pub initiator_depth: u8,
     pub remote_response_timeout: u8,
     pub transport: Transport,
     pub flow_control: bool,
-    /// With which the receiver of this begins to send.
+    /// The initial PSN of the receiver of this message.
     pub starting_psn: Psn,
     pub local_response_timeout: u8,
     pub retry_count: u8,
@@ -138,7 +140,7 @@ impl<'a> Req<'a> {
     }
 }
 
-/// Reply to a request: a connection is granted.
+/// Reply that accepts a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are the specification's.
 pub struct Rep<'a> {
@@ -146,13 +148,13 @@ pub struct Rep<'a> {
     pub remote_comm_id: u32,
     pub queue_key: QKey,
     pub qpn: Qpn,
-    /// With which the receiver of this begins to send.
+    /// The initial PSN of the receiver of this message.
     pub starting_psn: Psn,
     pub responder_resources: u8,
     pub initiator_depth: u8,
     /// 4.096 us x 2^n.
     pub target_ack_delay: u8,
-    /// Of the alternate path: 0 accepted, 1 not supported, 2 refused.
+    /// For the alternate path: 0 accepted, 1 not supported, 2 refused.
     pub failover_accepted: u8,
     pub flow_control: bool,
     pub rnr_retry_count: u8,

@@ -1,5 +1,5 @@
-//! Every message as Linux 6.1's connection manager sent it over rxe, to and from us: from the MAD's first byte, without
-//! the zeros at its end.
+//! Messages captured from Linux 6.1's connection manager over rxe, in both directions with Verbena:
+//! from the MAD's first byte, without trailing zeros.
 
 use super::ip::Addresses;
 use super::*;

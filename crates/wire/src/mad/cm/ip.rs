@@ -1,22 +1,22 @@
-//! IP addressing of connection requests (annex A11): which service an IP port is, and the addresses that the sender puts
-//! in front of its consumer's private data in REQ and SIDR_REQ.
+//! IP addressing of connection requests (annex A11): the service ID of an IP port, and the
+//! addresses that precede the consumer's private data in REQ and SIDR_REQ.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::cursor::Reader;
 use crate::error::Error;
 
-/// Bytes of the addresses.
+/// Length of the address block in bytes.
 pub const LENGTH: usize = 36;
-/// The layout of what follows: all of the first byte.
+/// The layout's version, in the first byte.
 const VERSION: u8 = 0;
 
-/// The service that a port of a port space is: RDMA_PS_TCP 0x0106, RDMA_PS_UDP 0x0111.
+/// Returns the service ID of a port in a port space: RDMA_PS_TCP 0x0106, RDMA_PS_UDP 0x0111.
 pub const fn service_id(space: u16, port: u16) -> u64 {
     (space as u64) << 16 | port as u64
 }
 
-/// Space and port of a service, if its number can be one of a port.
+/// Returns port space and port of a service ID, if it is one of an IP port.
 pub const fn space_and_port(service_id: u64) -> Option<(u16, u16)> {
     if service_id >> 32 == 0 {
         Some(((service_id >> 16) as u16, service_id as u16))
@@ -25,23 +25,23 @@ pub const fn space_and_port(service_id: u64) -> Option<(u16, u16)> {
     }
 }
 
-/// Who calls whom. The port that is called is in the service.
+/// Addresses of a connection request. The service ID contains the destination port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Addresses {
-    /// The caller's port.
+    /// The active side's port.
     pub source_port: u16,
-    /// The caller's address.
+    /// The active side's address.
     pub source: IpAddr,
-    /// The address that it calls, of the same family.
+    /// The destination address, of the same family.
     pub destination: IpAddr,
 }
 
 impl Addresses {
-    /// Reads the addresses; the consumer's bytes are what follows them.
+    /// Reads the addresses and returns them with the remaining bytes, the consumer's.
     ///
     /// # Errors
     ///
-    /// Too few bytes, another version of the layout, or no version of IP.
+    /// Too few bytes, wrong layout version, or unknown IP version.
     pub fn parse(private_data: &[u8]) -> Result<(Self, &[u8]), Error> {
         const WHAT: &str = "IP addresses of a CM request";
         let mut reader = Reader::new(private_data);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As Linux' `cma_format_hdr` writes them.
+    /// As written by Linux' `cma_format_hdr`.
     #[test]
     fn ipv4_addresses_stand_in_the_last_four_of_sixteen_bytes() {
         let mut bytes = [0xee; LENGTH];

@@ -5,12 +5,12 @@ use crate::error::Error;
 use crate::ids::{Gid, Lid};
 use crate::timer::AckTimeout;
 
-/// How packets of a connection travel.
+/// The path of a connection's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Path {
-    /// LID of the sender of the REQ.
+    /// LID of the REQ's sender.
     pub local_lid: Lid,
-    /// LID of its receiver.
+    /// LID of the REQ's receiver.
     pub remote_lid: Lid,
     /// GID of the sender.
     pub local_gid: Gid,
@@ -26,14 +26,14 @@ pub struct Path {
     pub hop_limit: u8,
     /// Service level, 4 bits.
     pub service_level: u8,
-    /// Whether both are in one subnet.
+    /// Whether both ports are in one subnet.
     pub subnet_local: bool,
     /// The sender's local ACK timeout.
     pub ack_timeout: AckTimeout,
 }
 
 impl Path {
-    /// No path: what a REQ says of an alternate that there is not.
+    /// No path: the alternate of a REQ that has none.
     pub const NONE: Self = Self {
         local_lid: Lid(0),
         remote_lid: Lid(0),

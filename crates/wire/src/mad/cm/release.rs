@@ -1,11 +1,11 @@
-//! The small messages of a connection: MRA, REJ, RTU, DREQ, DREP (tables 107, 108, 111 to 113).
+//! Short connection messages: MRA, REJ, RTU, DREQ, DREP (tables 107, 108, 111 to 113).
 
 use super::{joined, private, split};
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::Qpn;
 
-/// Which message is meant by an MRA or a REJ.
+/// The message that an MRA or a REJ refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are the specification's.
 pub enum Rejected {
@@ -32,7 +32,7 @@ impl Rejected {
     }
 }
 
-/// Message receipt acknowledged: the answer takes longer.
+/// Message receipt acknowledged: the response takes longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are the specification's.
 pub struct Mra<'a> {
@@ -44,16 +44,16 @@ pub struct Mra<'a> {
     pub private_data: &'a [u8; 222],
 }
 
-/// Refusal.
+/// Rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are the specification's.
 pub struct Rej<'a> {
     pub local_comm_id: u32,
     pub remote_comm_id: u32,
     pub message: Rejected,
-    /// Bytes of `information` that mean something, 7 bits.
+    /// Number of valid bytes in `information`, 7 bits.
     pub information_length: u8,
-    /// As numbered in 12.6.7.2; 28 is a consumer's own refusal.
+    /// Reason code of 12.6.7.2; 28 is a rejection by the consumer.
     pub reason: u16,
     pub information: &'a [u8; 72],
     pub private_data: &'a [u8; 148],

@@ -5,7 +5,7 @@ use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::{PKey, QKey, Qpn};
 
-/// Asks which queue pair serves a service.
+/// Requests the queue pair of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are the specification's.
 pub struct SidrReq<'a> {
@@ -15,7 +15,7 @@ pub struct SidrReq<'a> {
     pub private_data: &'a [u8; 216],
 }
 
-/// Names the queue pair.
+/// Returns the queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are the specification's.
 pub struct SidrRep<'a> {

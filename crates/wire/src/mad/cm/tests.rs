@@ -6,7 +6,7 @@ use crate::timer::AckTimeout;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-/// A REQ as Linux 6.1's rdma_cm sends one for `rping` over rxe.
+/// A REQ as sent by Linux 6.1's rdma_cm for `rping` over rxe.
 fn rping() -> Req<'static> {
     Req {
         local_comm_id: 0x1234_5678,
@@ -67,8 +67,8 @@ fn a_req_has_its_fields_where_linux_has_them() {
     assert_eq!(data[140..], [0x5a; 92]);
 }
 
-/// Attribute, the offset of a byte in the data, the value put there, and what must be read from it: one row a field
-/// that shares its byte or follows something reserved.
+/// Attribute, offset of a byte in the data, its value, and the expected field: one row per field
+/// that shares its byte or follows a reserved one.
 #[test]
 fn replies_have_their_fields_where_linux_has_them() {
     let mut data = [0; DATA];
@@ -135,8 +135,9 @@ fn a_wrong_mtu_is_named_with_its_place_in_the_mad() {
 }
 
 proptest! {
-    /// Random bytes read as a message are written as bytes that read as the same message, and that second writing
-    /// changes nothing. Every bit that is not reserved survives: the number of bits that can be lost is the table's.
+    /// Random bytes parsed as a message are written as bytes that parse as the same message, and a
+    /// second round trip changes nothing. Every bit that is not reserved survives: the table has
+    /// the number of bits that can be lost.
     #[test]
     fn what_is_read_is_written_again(attribute in 0x10u16..0x19, bytes in proptest::collection::vec(any::<u8>(), DATA)) {
         let header = Header {
