@@ -10,7 +10,7 @@ use crate::ids::{PKey, Qpn};
 use crate::opcode::Opcode;
 use crate::psn::Psn;
 
-/// Bytes of a BTH.
+/// Length of a BTH in bytes.
 pub const LENGTH: usize = 12;
 
 /// Bits that are ignored on receipt.
@@ -24,24 +24,25 @@ const FORWARD: u8 = 0x80;
 const BACKWARD: u8 = 0x40;
 const ACK_REQUEST: u32 = 0x8000_0000;
 
-/// The header that every packet has. The pad count is not part of it: it follows from the payload.
+/// The header of every packet. It does not include the pad count, which follows from the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bth {
-    /// What the packet is.
+    /// The opcode.
     pub opcode: Opcode,
-    /// Whether the receiver's completion shall raise a solicited event.
+    /// Whether the receiver's completion raises a solicited event.
     pub solicited_event: bool,
-    /// The state of automatic path migration. Adapters send 1, "migrated", on a connection that does not migrate.
+    /// The state of automatic path migration. Adapters send 1, "migrated", on a connection that
+    /// does not migrate.
     pub migrated: bool,
     /// The partition.
     pub partition_key: PKey,
-    /// FECN: a switch was congested on the way here.
+    /// FECN: a switch on the path to the receiver was congested.
     pub forward_congestion: bool,
-    /// BECN: a switch was congested on the way from here.
+    /// BECN: a switch on the reverse path was congested.
     pub backward_congestion: bool,
     /// The receiving queue pair.
     pub destination: Qpn,
-    /// Whether the responder shall acknowledge at once.
+    /// Whether the responder acknowledges at once.
     pub ack_request: bool,
     /// The packet's sequence number.
     pub psn: Psn,
@@ -52,20 +53,20 @@ pub struct Bth {
 pub struct PadCount(u8);
 
 impl PadCount {
-    /// What a payload of so many bytes needs.
+    /// Returns the pad count for this payload length in bytes.
     pub const fn of(payload: usize) -> Self {
         Self((payload.wrapping_neg() & 3) as u8)
     }
 
-    /// The bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(self) -> usize {
         self.0 as usize
     }
 }
 
 impl Bth {
-    /// A header as an ordinary packet has it: default partition, migrated, nothing solicited, no congestion, no
-    /// acknowledgement asked for.
+    /// Returns a header with default fields: default partition, migrated, no solicited event, no
+    /// congestion, no acknowledgement request.
     pub const fn new(opcode: Opcode, destination: Qpn, psn: Psn) -> Self {
         Self {
             opcode,
