@@ -18,7 +18,7 @@ from harness.place import Place
 from roce import guide as two_hosts
 from wheel import suite as wheel
 
-from . import markdown, tiers
+from . import architecture, markdown, tiers
 
 TITLE = "what the documents say of links, options and variables"
 REQUIRES: list = []
@@ -49,6 +49,7 @@ def cases() -> list[Case]:
             Case("verbs calls", "none of the header is missing", verbs_of_header),
             Case("bill of materials", "", bill_of_materials),
             Case("tiers of tests", "CONTRIBUTING.md", tiers.documented),
+            Case("crates, length and glossary", "ARCHITECTURE.md", architecture.documented),
             *(Case("the site", f"mdBook {version}", partial(site, version)) for version in ("in the path", *VERSIONS))]
 
 
