@@ -69,7 +69,7 @@ class Rules:
     def table(self) -> str:
         """What runs only by night, as the table of CONTRIBUTING.md."""
         rows = [f"| {moved.what} | {moved.why} | {moved.by_day} |" for moved in self.moved]
-        return "\n".join(["| what | why | protected by day by |", "|---|---|---|", *rows])
+        return "\n".join(["| what | why | covered by day by |", "|---|---|---|", *rows])
 
     def unused(self, names: Iterable[str]) -> list[str]:
         """The patterns that match none of all cases: what they were for is gone or has another name."""
