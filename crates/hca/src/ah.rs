@@ -4,7 +4,7 @@ use crate::context::Pd;
 use crate::device::{gid_at, port_name};
 use crate::errno::Result;
 use crate::link;
-use crate::quota::{self, Place};
+use crate::quota::{self, QuotaShare};
 use crate::refusal;
 use crate::refused;
 use crate::roce::path::{self, Path};
@@ -18,7 +18,7 @@ use verbena_wire::Qpn;
 pub struct AddressHandle {
     pd: Arc<Pd>,
     attributes: ibv_ah_attr,
-    place: Mutex<Option<Place>>,
+    place: Mutex<Option<QuotaShare>>,
 }
 
 impl AddressHandle {
@@ -126,13 +126,13 @@ pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
 /// of an IP address gets here. InfiniBand reaches the queue pair by its number regardless of the
 /// GID, so this is no refusal.
 fn notice_roce_address(attributes: &ibv_ah_attr) {
-    static WAS_TOLD: AtomicBool = AtomicBool::new(false);
+    static WAS_REPORTED: AtomicBool = AtomicBool::new(false);
     let address = Ipv6Addr::from(attributes.grh.dgid.bytes());
     if link::is_ethernet() || address.to_ipv4_mapped().is_none() {
         return;
     }
-    if !WAS_TOLD.swap(true, Ordering::Relaxed) {
-        refusal::tell(format_args!(
+    if !WAS_REPORTED.swap(true, Ordering::Relaxed) {
+        refusal::report(format_args!(
             "ah_attr.grh.dgid is {address}, the GID of a RoCE port: {}",
             link::ROCE_HINT
         ));

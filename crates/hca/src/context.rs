@@ -6,7 +6,7 @@ use crate::errno::Result;
 use crate::event::{AsyncEvent, EventQueue};
 use crate::link;
 use crate::process::Process;
-use crate::quota::{self, Place};
+use crate::quota::{self, QuotaShare};
 use crate::refusal;
 use crate::refused;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ pub struct Pd {
     context: Arc<Context>,
     number: u32,
     users: AtomicUsize,
-    place: Mutex<Option<Place>>,
+    place: Mutex<Option<QuotaShare>>,
 }
 
 static NEXT_PD: AtomicU32 = AtomicU32::new(1);

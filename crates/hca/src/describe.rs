@@ -83,7 +83,7 @@ pub fn process(process: &Process) -> String {
         text,
         "],\"queue_pairs_in_all\":{},\"udp_port\":{},\"tunnels\":[",
         queue_pairs.len(),
-        process.roce.get().map_or(0, |port| port.residence().port())
+        process.roce.get().map_or(0, |port| port.udp_port().port())
     );
     let tunnelled = process.roce.get().map(|port| port.tunnels.hosts());
     for (index, host) in tunnelled.into_iter().flatten().enumerate() {

@@ -86,7 +86,7 @@ impl<T: Record> EventQueue<T> {
         }
         // SAFETY: pipe2 just returned these descriptors, and nothing else owns them.
         let [fd, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-        tell_shim(fd.as_raw_fd(), T::LENGTH);
+        notify_shim(fd.as_raw_fd(), T::LENGTH);
         Ok(EventQueue {
             fd,
             writer: lasting_writer(writer)?,
@@ -236,18 +236,19 @@ impl<T> Waiting<T> {
 }
 
 /// Informs the preloaded shim, if there is one, that a descriptor gives records of so many bytes.
-fn tell_shim(descriptor: RawFd, length: usize) {
-    type Tell = extern "C" fn(libc::c_int, usize);
-    static SHIM: OnceLock<Option<Tell>> = OnceLock::new();
+fn notify_shim(descriptor: RawFd, length: usize) {
+    type Notify = extern "C" fn(libc::c_int, usize);
+    static SHIM: OnceLock<Option<Notify>> = OnceLock::new();
     let shim = SHIM.get_or_init(|| {
         let name = c"verbena_event_descriptor";
         // SAFETY: the name is a C string; RTLD_DEFAULT searches all loaded objects.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         // SAFETY: only the shim has this name, with this signature.
-        (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut libc::c_void, Tell>(found) })
+        (!found.is_null())
+            .then(|| unsafe { std::mem::transmute::<*mut libc::c_void, Notify>(found) })
     });
-    if let Some(tell) = shim {
-        tell(descriptor, length);
+    if let Some(notify) = shim {
+        notify(descriptor, length);
     }
 }
 

@@ -1,4 +1,4 @@
-//! A lock for critical sections of some tens of instructions. [`crate::claim`] holds the owner:
+//! A lock for critical sections of some tens of instructions. [`crate::biased_lock`] holds the owner:
 //! taking the lock costs one locked instruction, or none for the thread that always takes it;
 //! releasing it is a store.
 //!
@@ -10,7 +10,7 @@
 //! SYNC POINT lock: the release is a Release store, and the next holder sees the writes of the
 //! previous one.
 
-use crate::claim::{Claim, HABIT};
+use crate::biased_lock::{BiasedLock, HABIT};
 use crate::thread_number;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A value that one thread at a time may use.
 #[derive(Debug)]
 pub struct Lock<T> {
-    claim: Claim,
+    biased_lock: BiasedLock,
     value: UnsafeCell<T>,
 }
 
@@ -43,7 +43,7 @@ impl<T> Lock<T> {
     /// Returns a free lock.
     pub fn new(value: T) -> Lock<T> {
         Lock {
-            claim: Claim::new(HABIT),
+            biased_lock: BiasedLock::new(HABIT),
             value: UnsafeCell::new(value),
         }
     }
@@ -52,7 +52,7 @@ impl<T> Lock<T> {
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         Guard {
-            word: self.claim.take(thread_number::own()),
+            word: self.biased_lock.take(thread_number::own()),
             value: &self.value,
         }
     }
@@ -60,7 +60,7 @@ impl<T> Lock<T> {
     /// Takes the lock unless it is held.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        let word = self.claim.try_take(thread_number::own())?;
+        let word = self.biased_lock.try_take(thread_number::own())?;
         Some(Guard {
             word,
             value: &self.value,

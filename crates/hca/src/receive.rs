@@ -5,7 +5,7 @@ use crate::context::{Context, Pd};
 use crate::cq::Cq;
 use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
-use crate::planted::{self, Fault};
+use crate::fault_injection::{self, Fault};
 use crate::quota;
 use crate::refused;
 use crate::shm::context_table::QpRecord;
@@ -197,7 +197,7 @@ pub struct Srq {
     cookie: AtomicUsize,
     users: AtomicUsize,
     /// Its share of the device's quota, until it is destroyed.
-    place: Mutex<Option<quota::Place>>,
+    place: Mutex<Option<quota::QuotaShare>>,
     state: Mutex<SrqState>,
 }
 
@@ -323,7 +323,7 @@ impl Srq {
     /// specification, 10.2.9.1).
     fn compare_with_limit(&self, mut state: MutexGuard<'_, SrqState>) {
         if state.limit > 0 && state.ring.waiting() < state.limit as usize {
-            if !planted::is(Fault::SrqLimit) {
+            if !fault_injection::is(Fault::SrqLimit) {
                 state.limit = 0;
             }
             drop(state);

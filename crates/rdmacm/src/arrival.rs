@@ -195,7 +195,7 @@ fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<
         return None;
     };
     let correspondence = Correspondence::of(ours, &request, service, way);
-    state.correspond(number, correspondence.called_from(letter.residence));
+    state.correspond(number, correspondence.called_from(letter.udp_port));
     announce(state, caller.listener, number, &request.message)
 }
 

@@ -23,7 +23,7 @@ use std::net::Ipv6Addr;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 use verbena_hca::roce::management::Letter;
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::udp_port::UdpPort;
 use verbena_hca::sys::udp::Address;
 use verbena_wire::Mtu;
 use verbena_wire::Qpn;
@@ -66,7 +66,7 @@ pub struct Correspondence {
     unanswered: Option<Kind>,
     /// UDP port a request came from. It counts until the peer's queue pair is known, whose number
     /// encodes the port.
-    origin: Residence,
+    origin: UdpPort,
     /// The UDP port the request is sent to.
     door: Door,
     /// Number of ICMP refusals (no RoCE port) since the last message from the peer.
@@ -77,7 +77,7 @@ pub struct Correspondence {
 
 /// UDP port that a request is sent to. It is sent to the public port first; if that has no
 /// listener, to the private ports of Verbena adapters on the same host
-/// ([`verbena_hca::roce::residence`]).
+/// ([`verbena_hca::roce::udp_port`]).
 #[derive(Debug)]
 enum Door {
     /// The public port.
@@ -85,7 +85,7 @@ enum Door {
     /// The host is being asked for its private ports, because of this result.
     Sought(Verdict),
     /// A private port, the private ports left to try, and the result of the public port.
-    Private(Residence, Vec<Residence>, Verdict),
+    Private(UdpPort, Vec<UdpPort>, Verdict),
     /// The public port again, after all others.
     Last,
 }
@@ -197,7 +197,7 @@ impl Correspondence {
     }
 
     /// Sets the UDP port that the request came from.
-    pub fn called_from(self, origin: Residence) -> Correspondence {
+    pub fn called_from(self, origin: UdpPort) -> Correspondence {
         Correspondence { origin, ..self }
     }
 
@@ -213,7 +213,7 @@ impl Correspondence {
             awaiting: None,
             answered: None,
             unanswered: None,
-            origin: Residence::PUBLIC,
+            origin: UdpPort::PUBLIC,
             door: Door::Public,
             refusals: 0,
             request: None,
@@ -241,11 +241,11 @@ impl Correspondence {
     }
 
     /// Returns the UDP port of the peer, if it is a Verbena adapter.
-    pub fn residence(&self) -> Residence {
+    pub fn residence(&self) -> UdpPort {
         match (self.remote_queue_pair, &self.door) {
             (0, Door::Private(residence, ..)) => *residence,
             (0, _) => self.origin,
-            (number, _) => Residence::of_number(Qpn::new(number)),
+            (number, _) => UdpPort::of_number(Qpn::new(number)),
         }
     }
 
@@ -418,7 +418,7 @@ impl Correspondence {
     }
 
     /// Sends the request to the private ports `doors` of the host, one after the other.
-    pub fn try_doors(&mut self, mut doors: Vec<Residence>, now: u64) -> Due {
+    pub fn try_doors(&mut self, mut doors: Vec<UdpPort>, now: u64) -> Due {
         match std::mem::replace(&mut self.door, Door::Last) {
             Door::Sought(Verdict::Silence) if doors.is_empty() => Due::Nothing,
             Door::Sought(verdict) => {
@@ -434,7 +434,7 @@ impl Correspondence {
         }
     }
 
-    fn try_next(&mut self, mut left: Vec<Residence>, verdict: Verdict, now: u64) -> Due {
+    fn try_next(&mut self, mut left: Vec<UdpPort>, verdict: Verdict, now: u64) -> Due {
         match left.pop() {
             Some(next) => {
                 self.door = Door::Private(next, left, verdict);
@@ -632,7 +632,7 @@ impl Correspondence {
             interface: link::interface_number(self.way.port),
             source: self.way.source.into(),
             destination: self.address(),
-            residence: self.residence(),
+            udp_port: self.residence(),
             mad,
         }
     }

@@ -6,7 +6,7 @@ use crate::message::{self, Kind, Message};
 use crate::post::send;
 use crate::way::Way;
 use verbena_hca::roce::management::Letter;
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::udp_port::UdpPort;
 use verbena_wire::Qpn;
 use verbena_wire::mad::cm::{self, Rejected};
 
@@ -111,9 +111,9 @@ fn back(letter: &Letter, queue_pair: u32, mad: mad::Bytes) -> Letter {
         interface: letter.interface,
         source: letter.destination,
         destination: letter.source,
-        residence: match queue_pair {
-            0 => letter.residence,
-            number => Residence::of_number(Qpn::new(number)),
+        udp_port: match queue_pair {
+            0 => letter.udp_port,
+            number => UdpPort::of_number(Qpn::new(number)),
         },
         mad,
     }

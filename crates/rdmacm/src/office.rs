@@ -204,7 +204,7 @@ impl State {
             let interface = link::interface_number(way.port);
             let (source, destination) = (way.source.into(), way.destination.into());
             let found = Process::current()
-                .and_then(|process| process.private_residences(interface, source, destination));
+                .and_then(|process| process.private_udp_ports(interface, source, destination));
             if let Ok(service) = Service::current() {
                 let found = found.unwrap_or_default();
                 service.letterbox.put_doors(Doors { host, found });

@@ -27,7 +27,7 @@ use std::sync::{Mutex, PoisonError};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::{Agent, Letter, SLOT_BITS};
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::udp_port::UdpPort;
 use verbena_hca::sys::clock;
 use verbena_hca::sys::doorbell::Doorbell;
 use verbena_wire::mad::cm;
@@ -51,7 +51,7 @@ pub struct Doors {
     /// The host.
     pub host: Host,
     /// Its private ports.
-    pub found: Vec<Residence>,
+    pub found: Vec<UdpPort>,
 }
 
 /// The inbox that MADs wait in until the thread takes them.

@@ -4,7 +4,7 @@
 use crate::message::FRAME;
 use std::net::Ipv6Addr;
 use verbena_hca::roce::management::Letter;
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::udp_port::UdpPort;
 use verbena_wire::mad::LENGTH;
 
 const MAGIC: [u8; 4] = *b"vbmd";
@@ -22,7 +22,7 @@ pub fn encode(letter: &Letter) -> [u8; FRAME] {
     frame[INTERFACE..SOURCE].copy_from_slice(&letter.interface.to_ne_bytes());
     frame[SOURCE..DESTINATION].copy_from_slice(&letter.source.octets());
     frame[DESTINATION..PORT].copy_from_slice(&letter.destination.octets());
-    frame[PORT..MAD].copy_from_slice(&u32::from(letter.residence.port()).to_ne_bytes());
+    frame[PORT..MAD].copy_from_slice(&u32::from(letter.udp_port.port()).to_ne_bytes());
     frame[MAD..MAD + LENGTH].copy_from_slice(&letter.mad);
     frame
 }
@@ -39,7 +39,7 @@ pub fn decode(frame: &[u8; FRAME]) -> Option<Letter> {
         interface: u32::from_ne_bytes(*interface),
         source: Ipv6Addr::from(*source),
         destination: Ipv6Addr::from(*destination),
-        residence: Residence::of_port(port)?,
+        udp_port: UdpPort::of_port(port)?,
         mad: *rest.first_chunk()?,
     })
 }
@@ -55,7 +55,7 @@ mod tests {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),
-            residence: Residence::of_port(24792).unwrap(),
+            udp_port: UdpPort::of_port(24792).unwrap(),
             mad: std::array::from_fn(|at| at as u8),
         };
         assert_eq!(decode(&encode(&letter)), Some(letter.clone()));

@@ -134,7 +134,7 @@ mod tests {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),
-            residence: verbena_hca::roce::residence::Residence::PUBLIC,
+            udp_port: verbena_hca::roce::udp_port::UdpPort::PUBLIC,
             mad: [byte; 256],
         }
     }

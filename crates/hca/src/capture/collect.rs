@@ -55,14 +55,14 @@ pub struct Packet {
 /// A packet capturer.
 pub struct Collector {
     listener: Socket,
-    place: Place,
+    place: ConnectPoint,
     /// Connections of processes that have not handed over their ring yet.
     promised: Vec<Socket>,
     sources: Vec<Source>,
 }
 
 /// Where processes connect to the capturer.
-enum Place {
+enum ConnectPoint {
     /// At a path that is passed to the processes to be captured.
     Private(PathBuf),
     /// In the runtime directory, which exists at least as long as the capturer.
@@ -76,7 +76,10 @@ impl Collector {
     /// The system's.
     pub fn private(path: &Path) -> Result<Collector> {
         let listener = Socket::listen(path)?;
-        Ok(Collector::new(listener, Place::Private(path.to_owned())))
+        Ok(Collector::new(
+            listener,
+            ConnectPoint::Private(path.to_owned()),
+        ))
     }
 
     /// Captures all processes of the runtime directory, present and future.
@@ -97,12 +100,12 @@ impl Collector {
             .into_iter()
             .filter_map(|(identity, _)| ask(identity).ok())
             .collect();
-        let mut collector = Collector::new(listener, Place::Public(registry));
+        let mut collector = Collector::new(listener, ConnectPoint::Public(registry));
         collector.promised = promised;
         Ok(collector)
     }
 
-    fn new(listener: Socket, place: Place) -> Collector {
+    fn new(listener: Socket, place: ConnectPoint) -> Collector {
         Collector {
             listener,
             place,
@@ -148,10 +151,10 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         match &self.place {
-            Place::Private(path) => {
+            ConnectPoint::Private(path) => {
                 let _ = fs::remove_file(path);
             }
-            Place::Public(registry) => {
+            ConnectPoint::Public(registry) => {
                 let _ = fs::remove_file(registry.capture_socket());
                 // Removes the files that other processes left while the capturer kept the
                 // directory. It is not empty while a process lives.

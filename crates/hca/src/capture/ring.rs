@@ -111,18 +111,18 @@ mod tests {
         let other = other.unwrap();
         let (mut producer, mut consumer) = (Producer::default(), Consumer::default());
         let frame = [7u8; 4200];
-        let mut told = 0;
+        let mut pushed = 0;
         loop {
             // SAFETY: the ring gives room for the frame's length.
             let fill = |to: *mut u8| unsafe { to.copy_from(frame.as_ptr(), frame.len()) };
-            match producer.push(&ring, emit(Seen::Received, told), frame.len(), fill) {
-                Some(_) => told += 1,
+            match producer.push(&ring, emit(Seen::Received, pushed), frame.len(), fill) {
+                Some(_) => pushed += 1,
                 None => break,
             }
         }
         ring.lost().fetch_add(1, Ordering::Relaxed);
-        assert!(told > 3000, "{told}");
-        for expected in 0..told {
+        assert!(pushed > 3000, "{pushed}");
+        for expected in 0..pushed {
             let record = consumer.peek(&other).unwrap().unwrap();
             assert_eq!(parse(&record.header), Some((Seen::Received, expected)));
             assert_eq!(usize::from(record.header.length), frame.len());

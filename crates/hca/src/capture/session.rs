@@ -97,7 +97,7 @@ impl Capture {
         Some(self.descriptor.load(Ordering::Acquire)).filter(|fd| *fd != NONE)
     }
 
-    pub(super) fn tell(&self, seen: Seen, time: u64, route: &Route, data: &[u8]) {
+    pub(super) fn record_packet(&self, seen: Seen, time: u64, route: &Route, data: &[u8]) {
         let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(Session { ring, producer, .. }) = &mut *session {
             let mut headers = [0; MOST_HEADERS];

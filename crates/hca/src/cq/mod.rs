@@ -107,7 +107,7 @@ pub struct Cq {
     /// Number by which timers identify the queue; set on creation.
     number: OnceLock<u32>,
     /// The queue's share of the device's limit, until the queue is destroyed.
-    place: Mutex<Option<quota::Place>>,
+    place: Mutex<Option<quota::QuotaShare>>,
 }
 
 /// State of the producer side.
@@ -466,7 +466,7 @@ impl Cq {
         let capacity = filling.capacity;
         drop(filling);
         if is_first {
-            refusal::tell(format_args!(
+            refusal::report(format_args!(
                 "completion queue: IBV_EVENT_CQ_ERR: a completion found no room among {capacity} (cqe of ibv_create_cq) that \
                  nobody has polled, and the queue pairs that complete there fail: poll, or make the queue larger"
             ));

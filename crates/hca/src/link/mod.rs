@@ -45,7 +45,7 @@ pub enum Link {
 
 /// Port and index of a GID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct GidLocation {
     /// The port.
     pub port: u8,
     /// Its index in the port's table.
@@ -188,21 +188,21 @@ pub fn port_of(number: u32) -> Option<u8> {
 
 /// Returns port and index of a GID that is an address of the ports' interfaces. A link-local
 /// address that several have is taken for the first one's.
-pub fn place_of(gid: ibv_gid) -> Option<Place> {
+pub fn locate_gid(gid: ibv_gid) -> Option<GidLocation> {
     interfaces().find_map(|(port, interface)| {
         let index = interface.index_of(gid)? as u8;
-        Some(Place { port, index })
+        Some(GidLocation { port, index })
     })
 }
 
-/// As [`place_of`], for a GID that may belong to another host: a link-local address is looked up
+/// As [`locate_gid`], for a GID that may belong to another host: a link-local address is looked up
 /// only at `port`, because other links may have the same address.
-pub fn place_seen_from(port: u8, gid: ibv_gid) -> Option<Place> {
+pub fn locate_gid_from(port: u8, gid: ibv_gid) -> Option<GidLocation> {
     if !is_link_local(&Ipv6Addr::from(gid.bytes())) {
-        return place_of(gid);
+        return locate_gid(gid);
     }
     let index = interface(port)?.index_of(gid)? as u8;
-    Some(Place { port, index })
+    Some(GidLocation { port, index })
 }
 
 #[inline]

@@ -11,7 +11,7 @@ use crate::memory::arena::Arena;
 use crate::memory::pins::HoldId;
 use crate::memory::quarantine::Release;
 use crate::memory::quiet::Quiet;
-use crate::memory::restore::{Place, places};
+use crate::memory::restore::{MappedPart, places};
 use crate::process::{Channels, Process};
 use crate::shm::section::WordUnderWay;
 use crate::shm::tombstone;
@@ -110,7 +110,7 @@ fn move_range(
                 Some(place) if place.offset <= at => {
                     let on = at - place.offset;
                     let length = (place.length - on).min(PIECE);
-                    let piece = Place {
+                    let piece = MappedPart {
                         at: place.at + on,
                         length,
                         offset: at,
@@ -133,7 +133,7 @@ fn move_piece(
     arena: &Arena,
     quiet: &Quiet<'_>,
     from: Range<u64>,
-    shown: Option<Place>,
+    shown: Option<MappedPart>,
     words: &[WordUnderWay<'_>],
     release: &Release,
 ) -> Result<()> {
@@ -157,7 +157,7 @@ fn move_held(
     from: u64,
     to: u64,
     length: u64,
-    shown: Option<Place>,
+    shown: Option<MappedPart>,
     words: &mut Words<'_>,
 ) -> Result<()> {
     let held = match shown {

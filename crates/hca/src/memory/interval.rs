@@ -145,14 +145,14 @@ mod tests {
 
     /// Counts users of addresses that continue.
     #[derive(Clone, Debug, PartialEq)]
-    struct Place {
+    struct Counted {
         address: u64,
         users: u32,
     }
 
-    impl Advance for Place {
-        fn advanced(&self, by: u64) -> Place {
-            Place {
+    impl Advance for Counted {
+        fn advanced(&self, by: u64) -> Counted {
+            Counted {
                 address: self.address + by,
                 users: self.users,
             }
@@ -182,11 +182,11 @@ mod tests {
         #[test]
         fn the_map_is_what_a_table_of_every_number_is(steps in proptest::collection::vec(step(), 1..60)) {
             let mut map = IntervalMap::default();
-            let mut table: Vec<Option<Place>> = vec![None; 64];
+            let mut table: Vec<Option<Counted>> = vec![None; 64];
             for step in steps {
                 match step {
                     Step::Insert(range, base) => {
-                        let first = Place { address: base + range.start, users: 1 };
+                        let first = Counted { address: base + range.start, users: 1 };
                         for at in range.clone() {
                             table[at as usize] = Some(first.advanced(at - range.start));
                         }
@@ -205,7 +205,7 @@ mod tests {
                         for at in range.clone() {
                             expected.extend(table[at as usize].take().map(|place| (at, place)));
                         }
-                        let taken: Vec<(u64, Place)> = map
+                        let taken: Vec<(u64, Counted)> = map
                             .remove(range)
                             .into_iter()
                             .flat_map(|(range, first)| {
@@ -220,7 +220,7 @@ mod tests {
                     let seen = map.overlapping(at..at + 1).last().map(|(_, place)| place);
                     prop_assert_eq!(seen, table[at as usize].clone());
                 }
-                let ranges: Vec<(Range<u64>, Place)> =
+                let ranges: Vec<(Range<u64>, Counted)> =
                     map.iter().map(|(range, place)| (range, place.clone())).collect();
                 for pair in ranges.windows(2) {
                     let (first, second) = (&pair[0], &pair[1]);

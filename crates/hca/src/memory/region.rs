@@ -6,9 +6,9 @@ use crate::memory::adopt;
 use crate::memory::device::DeviceMemory;
 use crate::memory::dmabuf::DmaBuf;
 use crate::memory::explain::access_names;
-use crate::memory::key::{KeyEntry, Kind};
+use crate::memory::key::{KeyEntry, KeyKind};
 use crate::memory::pins::{HoldId, Segment};
-use crate::memory::place::{ACCESS_NULL, ACCESS_OWN_MAPPING};
+use crate::memory::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING};
 use crate::memory::{Stopped, fence, restore};
 use crate::process::Process;
 use crate::refused;
@@ -111,7 +111,7 @@ impl Region {
         access: u32,
     ) -> Result<Region> {
         check_access(access)?;
-        let key = pd.process().keys.allocate(Kind::Region)?;
+        let key = pd.process().keys.allocate(KeyKind::Region)?;
         let range = Range {
             address,
             length,
@@ -121,7 +121,7 @@ impl Region {
         match describe(pd, range) {
             Ok(entry) => Ok(Region::publish(pd, key, entry, Backing::Application)),
             Err(error) => {
-                pd.process().keys.release(key, Kind::Region);
+                pd.process().keys.release(key, KeyKind::Region);
                 Err(error)
             }
         }
@@ -139,7 +139,7 @@ impl Region {
             length: u64::MAX,
             ..KeyEntry::default()
         };
-        let key = pd.process().keys.allocate(Kind::Region)?;
+        let key = pd.process().keys.allocate(KeyKind::Region)?;
         Ok(Region::publish(pd, key, entry, Backing::Application))
     }
 
@@ -185,7 +185,7 @@ impl Region {
             }],
             ..KeyEntry::default()
         };
-        let key = pd.process().keys.allocate(Kind::Region)?;
+        let key = pd.process().keys.allocate(KeyKind::Region)?;
         let backing = Backing::Device {
             _memory: memory.clone(),
         };
@@ -210,7 +210,7 @@ impl Region {
             address: buffer.address(),
             ..KeyEntry::default()
         };
-        let key = pd.process().keys.allocate(Kind::Region)?;
+        let key = pd.process().keys.allocate(KeyKind::Region)?;
         let backing = Backing::DmaBuf { _buffer: buffer };
         Ok(Region::publish(pd, key, entry, backing))
     }
@@ -390,7 +390,7 @@ impl Region {
         let process = pd.process();
         process.keys.revoke(key);
         let stopped = fence(process);
-        process.keys.release(key, Kind::Region);
+        process.keys.release(key, KeyKind::Region);
         depart(process, hold, stopped);
         drop(backing);
         pd.release();

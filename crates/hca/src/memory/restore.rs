@@ -41,7 +41,7 @@ pub fn depart(arena: &Arena, hold: HoldId, release: Option<&Release>) -> bool {
 
 /// A mapped part of the loose pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct MappedPart {
     /// Address in the application.
     pub at: u64,
     /// Length in bytes.
@@ -90,7 +90,7 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) -> bool {
             let length = PIECE
                 .min(place.length - at)
                 .min(there.map_or(PIECE, |shadow| one_mapping(arena, shadow)));
-            let piece = Place {
+            let piece = MappedPart {
                 at: place.at + at,
                 length,
                 offset: place.offset + at,
@@ -135,10 +135,11 @@ fn one_mapping(arena: &Arena, at: u64) -> u64 {
 ///
 /// # Errors
 /// The system's.
-pub fn places(arena: &Arena, offsets: &Range<u64>, address: u64) -> Result<Vec<Place>> {
+pub fn places(arena: &Arena, offsets: &Range<u64>, address: u64) -> Result<Vec<MappedPart>> {
     let length = offsets.end - offsets.start;
     let there = arena.maps().overlapping(address, address + length)?;
-    let at_home = |place: &Place| place.at.wrapping_sub(address) == place.offset - offsets.start;
+    let at_home =
+        |place: &MappedPart| place.at.wrapping_sub(address) == place.offset - offsets.start;
     let mut places = visible(arena, &there, offsets);
     places.retain(at_home);
     let found: u64 = places.iter().map(|place| place.length).sum();
@@ -152,13 +153,13 @@ pub fn places(arena: &Arena, offsets: &Range<u64>, address: u64) -> Result<Vec<P
 }
 
 /// Returns the parts of an arena range that these mappings show.
-fn visible(arena: &Arena, mappings: &[Vma], offsets: &Range<u64>) -> Vec<Place> {
+fn visible(arena: &Arena, mappings: &[Vma], offsets: &Range<u64>) -> Vec<MappedPart> {
     let behind = mappings.iter().filter(|vma| arena.is_behind(vma));
     behind
         .filter_map(|vma| {
             let from = vma.offset.max(offsets.start);
             let to = (vma.offset + (vma.end - vma.start)).min(offsets.end);
-            (from < to).then(|| Place {
+            (from < to).then(|| MappedPart {
                 at: vma.start + (from - vma.offset),
                 length: to - from,
                 offset: from,
@@ -169,14 +170,14 @@ fn visible(arena: &Arena, mappings: &[Vma], offsets: &Range<u64>) -> Vec<Place> 
 }
 
 /// Removes parts that an earlier place shows too. The places are in order of offset.
-fn without_repetition(places: Vec<Place>) -> Vec<Place> {
+fn without_repetition(places: Vec<MappedPart>) -> Vec<MappedPart> {
     let mut done = 0;
     let mut unique = Vec::with_capacity(places.len());
     for place in places {
         let end = place.offset + place.length;
         let from = place.offset.max(done);
         if from < end {
-            unique.push(Place {
+            unique.push(MappedPart {
                 at: place.at + (from - place.offset),
                 length: end - from,
                 offset: from,
@@ -189,7 +190,7 @@ fn without_repetition(places: Vec<Place>) -> Vec<Place> {
 }
 
 /// Copies a piece to its shadow, and moves the shadow over the piece.
-fn restore(arena: &Arena, quiet: &Quiet<'_>, piece: Place, shadow: u64) -> Result<()> {
+fn restore(arena: &Arena, quiet: &Quiet<'_>, piece: MappedPart, shadow: u64) -> Result<()> {
     const OURS: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
     let held = quiet.hold_writes(piece.at, piece.length)?;
     // From here on no device can be given these pages.
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_page_that_two_mappings_show_is_given_back_once() {
-        let place = |at, offset, length| Place {
+        let place = |at, offset, length| MappedPart {
             at,
             length,
             offset,

@@ -1,8 +1,8 @@
 //! Moves bytes between local buffers and a peer's memory.
 
 use crate::errno::{Errno, Result};
-use crate::memory::place::{Claim, Piece, Place, Refusal, grant};
-use crate::path::{Direction, Peer, Way};
+use crate::memory::resolve::{AccessRequest, Piece, Refusal, ResolvedRange, grant};
+use crate::peer::{AccessMethod, Direction, Peer};
 use crate::process::Process;
 use crate::shm::section::Section;
 use crate::sys::{copy, own_memory, process_vm};
@@ -37,27 +37,32 @@ enum Home {
 #[derive(Clone, Copy)]
 pub struct Granted<'a> {
     /// The range.
-    pub place: Place<'a>,
+    pub place: ResolvedRange<'a>,
     direction: Direction,
     /// The access path of the whole range, if it is one piece.
-    way: Option<Way>,
+    access_method: Option<AccessMethod>,
 }
 
 impl<'a> Granted<'a> {
     /// Determines the access path of `place`; None when only the peer itself can access some of it.
     #[inline]
-    pub fn of(peer: &Peer, place: Place<'a>, direction: Direction) -> Option<Granted<'a>> {
-        let way = place.sole().map(|piece| peer.way(piece, direction));
-        let reachable = match way {
-            Some(way) => !matches!(way, Way::Unreachable),
-            None => place
-                .pieces()
-                .all(|piece| !matches!(peer.way(piece, direction), Way::Unreachable)),
+    pub fn of(peer: &Peer, place: ResolvedRange<'a>, direction: Direction) -> Option<Granted<'a>> {
+        let access_method = place
+            .sole()
+            .map(|piece| peer.access_method(piece, direction));
+        let reachable = match access_method {
+            Some(access_method) => !matches!(access_method, AccessMethod::Unreachable),
+            None => place.pieces().all(|piece| {
+                !matches!(
+                    peer.access_method(piece, direction),
+                    AccessMethod::Unreachable
+                )
+            }),
         };
         reachable.then_some(Granted {
             place,
             direction,
-            way,
+            access_method,
         })
     }
 
@@ -66,9 +71,12 @@ impl<'a> Granted<'a> {
     pub fn is_through_kernel(&self, peer: &Peer) -> bool {
         let first = || {
             let piece = self.place.pieces().next()?;
-            Some(peer.way(piece, self.direction))
+            Some(peer.access_method(piece, self.direction))
         };
-        matches!(self.way.or_else(first), Some(Way::Kernel { .. }))
+        matches!(
+            self.access_method.or_else(first),
+            Some(AccessMethod::Kernel { .. })
+        )
     }
 }
 
@@ -117,8 +125,14 @@ impl<'a> Runs<'a> {
                 continue;
             }
             let record = process.keys.record(sge.lkey);
-            let claim = Claim::to_buffer(sge.lkey, pd, access);
-            let place = grant(section, record, claim, sge.addr, u64::from(sge.length))?;
+            let access_request = AccessRequest::to_buffer(sge.lkey, pd, access);
+            let place = grant(
+                section,
+                record,
+                access_request,
+                sge.addr,
+                u64::from(sge.length),
+            )?;
             for piece in place.pieces() {
                 runs.push(run_of(process, piece));
             }
@@ -127,7 +141,11 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the runs of a local range that was granted to a peer.
-    pub fn of(_section: &'a Section<'_>, process: &'a Process, place: Place<'a>) -> Runs<'a> {
+    pub fn of(
+        _section: &'a Section<'_>,
+        process: &'a Process,
+        place: ResolvedRange<'a>,
+    ) -> Runs<'a> {
         let mut runs = Runs::new();
         for piece in place.pieces() {
             runs.push(run_of(process, piece));
@@ -255,7 +273,7 @@ impl<'a> Runs<'a> {
                 match run.home {
                     Home::Null => (),
                     Home::Arena | Home::Mapping | Home::Inline => {
-                        copy::deposit(source, run.pointer, run.length);
+                        copy::ordered_copy(source, run.pointer, run.length);
                     }
                     Home::Application => own_memory::store(run.pointer as u64, source, run.length)?,
                 }
@@ -273,18 +291,18 @@ impl<'a> Runs<'a> {
     /// mapped any more; ESRCH when the peer has ended.
     #[inline]
     pub fn exchange(&self, offset: usize, peer: &Peer, granted: Granted<'_>) -> Result<()> {
-        if let (Some(way), [run]) = (granted.way, self.as_slice())
+        if let (Some(access_method), [run]) = (granted.access_method, self.as_slice())
             && offset == 0
             && run.length as u64 == granted.place.length()
         {
-            return move_run(*run, way, granted.direction);
+            return move_run(*run, access_method, granted.direction);
         }
         let mut at = offset;
         for piece in granted.place.pieces() {
-            let way = peer.way(piece, granted.direction);
+            let access_method = peer.access_method(piece, granted.direction);
             let mut there = 0;
             for run in self.range(at, piece.length()) {
-                move_run(run, advance(way, there), granted.direction)?;
+                move_run(run, advance(access_method, there), granted.direction)?;
                 there += run.length;
             }
             at += piece.length();
@@ -314,55 +332,55 @@ fn run_of(process: &Process, piece: Piece) -> Run {
 }
 
 #[inline]
-fn advance(way: Way, by: usize) -> Way {
-    match way {
-        Way::Pointer(pointer) => Way::Pointer(pointer.wrapping_add(by)),
-        Way::Kernel { pid, address } => Way::Kernel {
+fn advance(access_method: AccessMethod, by: usize) -> AccessMethod {
+    match access_method {
+        AccessMethod::Pointer(pointer) => AccessMethod::Pointer(pointer.wrapping_add(by)),
+        AccessMethod::Kernel { pid, address } => AccessMethod::Kernel {
             pid,
             address: address + by as u64,
         },
-        Way::Own(address) => Way::Own(address + by as u64),
+        AccessMethod::Own(address) => AccessMethod::Own(address + by as u64),
         other => other,
     }
 }
 
 #[inline]
-fn move_run(run: Run, way: Way, direction: Direction) -> Result<()> {
+fn move_run(run: Run, access_method: AccessMethod, direction: Direction) -> Result<()> {
     match direction {
-        Direction::Load => fetch_run(run, way),
-        Direction::Store => store_run(run, way),
+        Direction::Load => fetch_run(run, access_method),
+        Direction::Store => store_run(run, access_method),
     }
 }
 
 #[inline]
-fn fetch_run(run: Run, way: Way) -> Result<()> {
+fn fetch_run(run: Run, access_method: AccessMethod) -> Result<()> {
     let (here, length) = (run.pointer, run.length);
     if run.home == Home::Null {
         return Ok(());
     }
     let through_kernel = run.home == Home::Application;
     // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is the target of
-    // a `Way::Pointer`; the kernel checks all other addresses.
+    // a `AccessMethod::Pointer`; the kernel checks all other addresses.
     unsafe {
-        match way {
-            Way::Unreachable => return Err(Errno::EOPNOTSUPP),
-            Way::Null if through_kernel => {
+        match access_method {
+            AccessMethod::Unreachable => return Err(Errno::EOPNOTSUPP),
+            AccessMethod::Null if through_kernel => {
                 own_memory::store(here as u64, vec![0u8; length].as_ptr(), length)?;
             }
-            Way::Null => here.write_bytes(0, length),
-            Way::Pointer(there) if through_kernel => {
+            AccessMethod::Null => here.write_bytes(0, length),
+            AccessMethod::Pointer(there) if through_kernel => {
                 own_memory::store(here as u64, there, length)?;
             }
-            Way::Pointer(there) => copy::deposit(there, here, length),
-            Way::Kernel { pid, address } => process_vm::read(pid, address, here, length)?,
-            Way::Own(address) => own_memory::load(address, here, length)?,
+            AccessMethod::Pointer(there) => copy::ordered_copy(there, here, length),
+            AccessMethod::Kernel { pid, address } => process_vm::read(pid, address, here, length)?,
+            AccessMethod::Own(address) => own_memory::load(address, here, length)?,
         }
     }
     Ok(())
 }
 
 #[inline]
-fn store_run(run: Run, way: Way) -> Result<()> {
+fn store_run(run: Run, access_method: AccessMethod) -> Result<()> {
     let (here, length) = (run.pointer, run.length);
     let zeros;
     let (here, through_kernel) = match run.home {
@@ -373,17 +391,17 @@ fn store_run(run: Run, way: Way) -> Result<()> {
         home => (here, home == Home::Application),
     };
     // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is the target of
-    // a `Way::Pointer`; the kernel checks all other addresses.
+    // a `AccessMethod::Pointer`; the kernel checks all other addresses.
     unsafe {
-        match way {
-            Way::Unreachable => return Err(Errno::EOPNOTSUPP),
-            Way::Null => (),
-            Way::Pointer(there) if through_kernel => {
+        match access_method {
+            AccessMethod::Unreachable => return Err(Errno::EOPNOTSUPP),
+            AccessMethod::Null => (),
+            AccessMethod::Pointer(there) if through_kernel => {
                 own_memory::load(here as u64, there, length)?;
             }
-            Way::Pointer(there) => copy::deposit(here, there, length),
-            Way::Kernel { pid, address } => process_vm::write(pid, address, here, length)?,
-            Way::Own(address) => own_memory::store(address, here, length)?,
+            AccessMethod::Pointer(there) => copy::ordered_copy(here, there, length),
+            AccessMethod::Kernel { pid, address } => process_vm::write(pid, address, here, length)?,
+            AccessMethod::Own(address) => own_memory::store(address, here, length)?,
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use crate::context::Pd;
 use crate::errno::Result;
 use crate::memory::explain::{access_names, range_name};
-use crate::memory::key::{KeyEntry, Kind, next_tag, with_chosen_tag};
+use crate::memory::key::{KeyEntry, KeyKind, next_tag, with_chosen_tag};
 use crate::memory::region::{Narrow, Region};
 use crate::refused;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -51,7 +51,7 @@ impl Window {
                 "type is {kind}: give IBV_MW_TYPE_1 or IBV_MW_TYPE_2"
             ));
         }
-        let key = pd.process().keys.allocate(Kind::Window)?;
+        let key = pd.process().keys.allocate(KeyKind::Window)?;
         pd.retain();
         let state = State {
             key,
@@ -205,7 +205,7 @@ impl Window {
         let key = state.key;
         drop(state);
         process.windows.remove(key);
-        process.keys.release(key, Kind::Window);
+        process.keys.release(key, KeyKind::Window);
         release(old);
         self.pd.release();
     }

@@ -6,7 +6,7 @@
 //! and left alone.
 
 use crate::errno::{Errno, Result};
-use crate::path::Peer;
+use crate::peer::Peer;
 use crate::process::link::Outbound;
 use crate::process::message::{Kind, Letter, Message, check_user, our_descriptors};
 use crate::process::{Member, Process};

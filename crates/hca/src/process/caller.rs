@@ -3,7 +3,7 @@
 
 use crate::describe;
 use crate::errno::{Errno, Result};
-use crate::path::Peer;
+use crate::peer::Peer;
 use crate::process::Process;
 use crate::process::link::Inbound;
 use crate::process::message::{Kind, Letter, Message, check_user, our_descriptors};

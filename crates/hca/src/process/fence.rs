@@ -12,7 +12,7 @@
 use crate::errno::Errno;
 use crate::memory::evict::evict;
 use crate::memory::quarantine::Release;
-use crate::path::Peer;
+use crate::peer::Peer;
 use crate::process::Process;
 use crate::process::link::Inbound;
 use crate::shm::section::Stuck;

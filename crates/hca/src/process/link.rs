@@ -1,9 +1,9 @@
 //! The two ends of a channel: the private state of the requester and of the responder.
 
 use crate::errno::{Errno, Result};
+use crate::fault_injection::{self, Fault};
 use crate::lock::{Guard, Lock};
-use crate::path::Peer;
-use crate::planted::{self, Fault};
+use crate::peer::Peer;
 use crate::process::flight::Flight;
 use crate::process::next_record::NextRecord;
 use crate::qp::Qp;
@@ -170,7 +170,7 @@ impl Outbound {
         let end = sending.producer.end_of(&requests, length);
         self.flight.announce(end);
         let producer = &mut sending.producer;
-        let pushed = match planted::is(Fault::EarlyStamp) {
+        let pushed = match fault_injection::is(Fault::EarlyStamp) {
             false => producer.try_push(&requests, header, length, fill),
             true => push_early(producer, &requests, header, length, fill),
         };

@@ -20,7 +20,7 @@
 use crate::describe;
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
-use crate::path::Introduction;
+use crate::peer::Introduction;
 use crate::process::{Member, Process};
 use crate::shm::registry::{Identity, SLOTS};
 use crate::sys::socket::{Received, Socket};
@@ -68,7 +68,7 @@ pub(super) struct Message {
     arena_base: u64,
     probe_address: u64,
     probe_value: u64,
-    /// Bits of [`crate::path::Peer::pull_ability`]; in a `ports` message, 1 if the ports are
+    /// Bits of [`crate::peer::Peer::pull_ability`]; in a `ports` message, 1 if the ports are
     /// InfiniBand.
     pub(super) can_pull: u32,
 }

@@ -7,22 +7,22 @@
 //!
 //! Lock order, outermost first: an [`link::Inbound`]'s `serving` or an [`link::Outbound`]'s
 //! `completing`; a queue pair's attributes, its send queue, its receive queue; an outbound's
-//! `sending`; a completion queue; an event queue; the channel requests ([`seek`]). No thread waits
+//! `sending`; a completion queue; an event queue; the channel requests ([`connect`]). No thread waits
 //! for a peer while it holds any of them.
 
 mod attempt;
 mod caller;
+pub mod connect;
 pub mod fence;
 pub mod flight;
 mod handshakes;
+mod idle_policy;
 pub mod link;
-mod lurk;
 pub(crate) mod message;
 mod next_record;
 pub mod numbers;
 pub(crate) mod poller;
 pub mod progress;
-pub mod seek;
 pub mod tables;
 pub mod thread;
 pub mod timers;
@@ -36,7 +36,7 @@ use crate::memory::fork::{self, ForkMutex};
 use crate::memory::key::Keys;
 use crate::memory::pages::Pages;
 use crate::memory::window::Window;
-use crate::path::{Forced, Peer};
+use crate::peer::{Forced, Peer};
 use crate::qp::Qp;
 use crate::qp::backlog::Backlog;
 use crate::qp::multicast::Groups;
@@ -51,12 +51,12 @@ use crate::sys::apart::Apart;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memfd::Memfd;
 use crate::sys::{barrier, clock};
+use connect::ConnectRequests;
 use handshakes::Handshakes;
 use link::{Inbound, Outbound};
 use numbers::Numbers;
 use poller::Poller;
 use progress::Dead;
-use seek::Seekers;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
@@ -144,7 +144,7 @@ pub struct Process {
     /// Changes with `channels`.
     channels_version: AtomicU64,
     outbound: RwLock<HashMap<Identity, Arc<Outbound>>>,
-    pub(crate) seekers: Seekers,
+    pub(crate) connect_requests: ConnectRequests,
     pub(crate) handshakes: Handshakes,
     /// Number of completion queues armed for an event. While it is not 0 the progress thread must
     /// not stay away, unless the program goes on polling.
@@ -260,7 +260,7 @@ impl Process {
             channels: RwLock::default(),
             channels_version: AtomicU64::new(1),
             outbound: RwLock::default(),
-            seekers: Seekers::default(),
+            connect_requests: ConnectRequests::default(),
             handshakes: Handshakes::default(),
             armed_queues: AtomicUsize::new(0),
             armings: AtomicUsize::new(0),

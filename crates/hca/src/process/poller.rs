@@ -6,10 +6,10 @@
 //! later.
 
 use crate::errno::{Errno, Result};
-use crate::path::Peer;
+use crate::peer::Peer;
 use crate::process::attempt::{Attempt, Turn};
 use crate::process::caller::{Caller, Heard};
-use crate::process::seek::Outcome;
+use crate::process::connect::ConnectOutcome;
 use crate::process::{Member, Process};
 use crate::shm::registry::{Identity, SLOTS};
 use crate::sys::clock;
@@ -370,9 +370,9 @@ impl Poller {
 
     /// Does all work that is due. Returns the time of the next, u64::MAX for none.
     fn tend(&mut self, process: &Arc<Process>, member: &Member) -> u64 {
-        for identity in process.seekers.take_new() {
+        for identity in process.connect_requests.take_new() {
             if let Some(channel) = process.outbound_to(identity) {
-                process.end_search(identity, Outcome::Made(&channel));
+                process.end_connection_attempt(identity, ConnectOutcome::Made(&channel));
             } else {
                 self.attempts
                     .entry(identity)
@@ -381,8 +381,8 @@ impl Poller {
         }
         let now = clock::now();
         self.begin_attempts(process, member, now);
-        for identity in process.seekers.impatient(now) {
-            process.end_search(identity, Outcome::NoAnswer);
+        for identity in process.connect_requests.overdue(now) {
+            process.end_connection_attempt(identity, ConnectOutcome::NoAnswer);
         }
         self.drop_silent_callers(process, now);
         if self.deaf_until.is_some_and(|deadline| now >= deadline) {
@@ -401,7 +401,7 @@ impl Poller {
     }
 
     fn deadline(&self, process: &Process) -> u64 {
-        let mut first = process.seekers.deadline();
+        let mut first = process.connect_requests.deadline();
         first = first.min(self.deaf_until.unwrap_or(u64::MAX));
         if !self.unwatched.0.is_empty() {
             first = first.min(self.unwatched.1);
@@ -427,9 +427,9 @@ impl Poller {
             .collect();
         for identity in due {
             // The request for a connection was withdrawn during the backoff.
-            if !process.seekers.is_sought(identity) {
+            if !process.connect_requests.is_requested(identity) {
                 self.attempts.remove(&identity);
-                process.end_search(identity, Outcome::Gone);
+                process.end_connection_attempt(identity, ConnectOutcome::Gone);
                 continue;
             }
             let Some(attempt) = self.attempts.get_mut(&identity) else {
@@ -448,7 +448,7 @@ impl Poller {
             }
             if matches!(turn, Turn::Gone) {
                 self.attempts.remove(&identity);
-                process.end_search(identity, Outcome::Gone);
+                process.end_connection_attempt(identity, ConnectOutcome::Gone);
             }
         }
     }
@@ -584,7 +584,7 @@ impl Poller {
             Turn::More | Turn::Rests => (),
             Turn::Gone => {
                 self.attempts.remove(&identity);
-                process.end_search(identity, Outcome::Gone);
+                process.end_connection_attempt(identity, ConnectOutcome::Gone);
             }
             Turn::Made(channel) => {
                 self.attempts.remove(&identity);
@@ -592,7 +592,7 @@ impl Poller {
                 self.watched
                     .insert(number, Watched::Peer(channel.peer.clone()));
                 process.add_outbound(identity, channel.clone());
-                process.end_search(identity, Outcome::Made(&channel));
+                process.end_connection_attempt(identity, ConnectOutcome::Made(&channel));
             }
         }
     }

@@ -2,7 +2,7 @@
 //! pairs whose deadline has passed.
 
 use crate::lock::Guard;
-use crate::path::Peer;
+use crate::peer::Peer;
 use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
 use crate::process::tables::ModeratedQueues;
 use crate::process::{Channels, Process, SeenChannels};

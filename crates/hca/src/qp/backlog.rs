@@ -2,8 +2,8 @@
 //! while the channel is made, because posting must not wait for a peer that may be stopped.
 
 use crate::process::Process;
+use crate::process::connect::ConnectStatus;
 use crate::process::link::Outbound;
-use crate::process::seek::Search;
 use crate::qp::Qp;
 use crate::qp::message::{Datagram, Route};
 use crate::shm::registry::Identity;
@@ -56,7 +56,7 @@ impl Backlog {
             }
             waiting.insert(identity, VecDeque::from([datagram]));
         }
-        if process.seek(identity, None) != Search::UnderWay {
+        if process.connect(identity, None) != ConnectStatus::UnderWay {
             self.end_wait(identity, None);
         }
     }

@@ -7,6 +7,7 @@
 //!   its lock.
 //! - Completions of one queue are pushed in the order of its work requests.
 
+mod acknowledge;
 pub mod atomic;
 pub mod backlog;
 mod check;
@@ -19,7 +20,6 @@ mod ports;
 mod requester;
 pub mod responder;
 mod send;
-mod settle;
 mod transition;
 
 pub use send::{Bind, Poster, SendRequest};
@@ -29,9 +29,9 @@ use crate::cq::{Completion, Cq};
 use crate::device;
 use crate::errno::Result;
 use crate::event::AsyncEvent;
+use crate::fault_injection::{self, Fault};
 use crate::link;
 use crate::lock::{Guard, Lock};
-use crate::planted::{self, Fault};
 use crate::process::Process;
 use crate::quota;
 use crate::receive::{Receive, ReceiveRing, Srq};
@@ -90,7 +90,7 @@ pub struct Qp {
     established: AtomicBool,
     destroyed: AtomicBool,
     /// The queue pair's share of the device's limit, until it is destroyed.
-    place: Mutex<Option<quota::Place>>,
+    place: Mutex<Option<quota::QuotaShare>>,
     attributes: Mutex<ibv_qp_attr>,
     send: Lock<SendQueue>,
     receive: Lock<ReceiveQueue>,
@@ -221,7 +221,7 @@ impl Qp {
     /// GID that is not an address (any more), and ENETDOWN if the RoCE port could not be opened.
     pub fn modify(self: &Arc<Qp>, new: &ibv_qp_attr, mask: c_int) -> Result<()> {
         if mask & IBV_QP_STATE != 0 {
-            self.settle_before(new.qp_state);
+            self.complete_acknowledged_before(new.qp_state);
         }
         {
             let mut attributes = self.lock_attributes();
@@ -259,7 +259,7 @@ impl Qp {
             self.apply(&attributes, from, to, mask, path);
             let ends = matches!(to, IBV_QPS_RESET | IBV_QPS_ERR);
             let fences = ends && from != IBV_QPS_RESET || revokes;
-            if fences && !planted::is(Fault::ModifyFence) {
+            if fences && !fault_injection::is(Fault::ModifyFence) {
                 self.process.fence();
             }
         }
@@ -267,7 +267,7 @@ impl Qp {
             && mask & IBV_QP_DEST_QPN != 0
             && !self.goes_by_packets()
         {
-            self.seek_peer();
+            self.connect_to_peer();
         }
         Ok(())
     }
@@ -444,7 +444,7 @@ impl Qp {
         while let Some(next) = receive.ring.take() {
             posted.push(next);
         }
-        if planted::is(Fault::FlushOrder) {
+        if fault_injection::is(Fault::FlushOrder) {
             posted.reverse();
         }
         for flushed in posted {

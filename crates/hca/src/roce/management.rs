@@ -13,12 +13,12 @@
 //! The [`Agent`] handles the messages: the connection manager, if the process has one. It is called
 //! by any thread that receives packets and must not block.
 
-use super::path::{Path, gid, residence_of};
+use super::path::{Path, gid, udp_port_of};
 use super::port::Port;
-use super::receive::Arrival;
-use super::residence::Residence;
-use super::train::Train;
+use super::receive::ReceivedPacket;
 use super::tunnel::trial;
+use super::tx_batch::TxBatch;
+use super::udp_port::UdpPort;
 use crate::errno::{Errno, Result};
 use crate::link;
 use crate::process::Process;
@@ -50,7 +50,7 @@ pub struct Letter {
     /// Destination address.
     pub destination: Ipv6Addr,
     /// UDP port at which the peer receives, if it is a Verbena adapter.
-    pub residence: Residence,
+    pub udp_port: UdpPort,
     /// The datagram.
     pub mad: [u8; mad::LENGTH],
 }
@@ -139,17 +139,17 @@ impl Process {
     pub fn send_management(self: &Arc<Process>, letter: &Letter) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
         let path = way(port, letter.interface, letter.source, letter.destination)?
-            .towards(letter.residence, &port.neighbours);
+            .towards(letter.udp_port, &port.neighbours);
         if port.management.is_unanswered(letter.destination) {
-            self.look_for_tunnel(&path, (letter.residence, 0));
+            self.look_for_tunnel(&path, (letter.udp_port, 0));
         }
         let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
         let packet = packet(Psn::new(psn), &letter.mad).ok_or(Errno::EINVAL)?;
-        let mut train = Train::new(&path);
-        if let Ok(length) = packet.emit(train.room()) {
-            train.couple(length);
+        let mut tx_batch = TxBatch::new(&path);
+        if let Ok(length) = packet.emit(tx_batch.room()) {
+            tx_batch.push(length);
         }
-        drop(train);
+        drop(tx_batch);
         self.counters.shard().packets_sent.add(1);
         Ok(())
     }
@@ -164,11 +164,11 @@ impl Process {
         interface: u32,
         source: Ipv6Addr,
         destination: Ipv6Addr,
-        residence: Residence,
+        udp_port: UdpPort,
     ) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
         way(port, interface, source, destination)?
-            .towards_known(residence, &port.neighbours)
+            .towards_known(udp_port, &port.neighbours)
             .send(&[], 0)
     }
 
@@ -177,21 +177,20 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::send_management`].
-    pub fn private_residences(
+    pub fn private_udp_ports(
         &self,
         interface: u32,
         source: Ipv6Addr,
         destination: Ipv6Addr,
-    ) -> Result<Vec<Residence>> {
+    ) -> Result<Vec<UdpPort>> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
         let path = &way(port, interface, source, destination)?;
-        let is_there =
-            |residence: &Residence| path.leads_to_one_of_us(*residence, &port.neighbours);
-        let private = Residence::all().filter(|residence| residence.is_private());
+        let is_there = |udp_port: &UdpPort| path.leads_to_one_of_us(*udp_port, &port.neighbours);
+        let private = UdpPort::all().filter(|udp_port| udp_port.is_private());
         // In parallel: where probes are dropped, each takes its full time.
         Ok(thread::scope(|scope| {
-            let ask = |residence| {
-                let asking = move || Some(residence).filter(is_there);
+            let ask = |udp_port| {
+                let asking = move || Some(udp_port).filter(is_there);
                 thread::Builder::new().spawn_scoped(scope, asking).ok()
             };
             let asked: Vec<_> = private.filter_map(ask).collect();
@@ -226,7 +225,7 @@ impl Process {
             }
             for arrived in (0..count).filter_map(|index| inbox.arrived(index)) {
                 // Only management messages are steered here, and no queue pair answers them.
-                self.sort(&arrived, port.residence().port(), &mut Vec::new());
+                self.sort(&arrived, port.udp_port().port(), &mut Vec::new());
             }
         }
     }
@@ -238,7 +237,7 @@ impl Process {
         }
     }
 
-    pub(super) fn take_management(&self, arrival: &Arrival<'_>) {
+    pub(super) fn take_management(&self, arrival: &ReceivedPacket<'_>) {
         let headers = &arrival.packet.headers;
         let is_right = headers.bth.opcode.service() == Service::Ud
             && headers.bth.opcode.operation() == Operation::SendOnly
@@ -263,7 +262,7 @@ impl Process {
                 interface: link::interface_number(arrival.port),
                 source: arrival.source,
                 destination: arrival.destination,
-                residence: residence_of(arrival.route.source_port),
+                udp_port: udp_port_of(arrival.route.source_port),
                 mad,
             });
         }
@@ -274,7 +273,7 @@ impl Process {
 /// another interface.
 fn way(port: &Port, interface: u32, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Path> {
     let place = link::port_of(interface)
-        .and_then(|port| link::place_seen_from(port, gid(source)))
+        .and_then(|port| link::locate_gid_from(port, gid(source)))
         .ok_or(Errno(libc::EADDRNOTAVAIL))?;
     let vector = ibv_ah_attr {
         grh: ibv_global_route {

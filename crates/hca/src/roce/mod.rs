@@ -7,11 +7,11 @@
 //! before it is checked; a packet that fails a check is dropped without an answer.
 //!
 //! - [`path`]: local and remote addresses of a packet; sending sockets.
-//! - [`train`]: TX batches, packets of one queue pair sent in one call.
+//! - [`tx_batch`]: TX batches, packets of one queue pair sent in one call.
 //! - [`pool`]: port 4791, shared by all processes of a user.
 //! - [`port`]: a process's share of the port.
-//! - [`residence`]: private ports used when 4791 is taken.
-//! - [`inquiry`]: probe for a Verbena adapter at a private port.
+//! - [`udp_port`]: private ports used when 4791 is taken.
+//! - [`port_probe`]: probe for a Verbena adapter at a private port.
 //! - [`receive`]: dispatch of packets to queue pairs.
 //! - [`steering`]: dispatch of packets to the processes that share the port.
 //! - [`group`]: multicast memberships of a process.
@@ -39,14 +39,14 @@
 pub mod allow;
 pub mod group;
 pub mod header;
-pub mod inquiry;
 pub mod management;
 pub mod pace;
 pub mod path;
 pub mod pool;
 pub mod port;
+pub mod port_probe;
 pub mod receive;
-pub mod residence;
 mod steering;
-pub mod train;
 pub mod tunnel;
+pub mod tx_batch;
+pub mod udp_port;

@@ -2,12 +2,12 @@
 //! the sending sockets.
 
 use super::group;
-use super::inquiry::Neighbours;
-use super::receive::Arrival;
-use super::residence::Residence;
+use super::port_probe::ProbeCache;
+use super::receive::ReceivedPacket;
 use super::tunnel::far::Far;
 use super::tunnel::frame::Envelope;
 use super::tunnel::{self, Tunnels};
+use super::udp_port::UdpPort;
 use crate::device::GIDS;
 use crate::errno::{Errno, Result};
 use crate::link::{self, is_link_local};
@@ -27,24 +27,24 @@ const SOURCE_PORTS: u32 = 0x400;
 const BETWEEN: u16 = 16;
 
 /// Number of source ports per UDP port.
-const OF_RESIDENCE: u32 = SOURCE_PORTS / Residence::COUNT;
+const OF_UDP_PORT: u32 = SOURCE_PORTS / UdpPort::COUNT;
 
-/// Returns the source port at an index, for processes that receive at `residence`.
-fn source_port(residence: Residence, place: u32) -> u16 {
-    let place = place % OF_RESIDENCE * Residence::COUNT + residence.index();
+/// Returns the source port at an index, for processes that receive at `udp_port`.
+fn source_port(udp_port: UdpPort, place: u32) -> u16 {
+    let place = place % OF_UDP_PORT * UdpPort::COUNT + udp_port.index();
     FIRST_SOURCE_PORT + place as u16 * BETWEEN
 }
 
 /// Returns the UDP port at which the sender of a packet receives, if it is a Verbena adapter. Other
 /// adapters may use any source port, so a private port is probed before packets are sent to it.
-pub fn residence_of(source_port: u16) -> Residence {
+pub fn udp_port_of(source_port: u16) -> UdpPort {
     if !is_ours(source_port) {
-        return Residence::PUBLIC;
+        return UdpPort::PUBLIC;
     }
     let place = u32::from((source_port - FIRST_SOURCE_PORT) / BETWEEN);
-    let index = place % Residence::COUNT;
-    let found = Residence::all().find(|residence| residence.index() == index);
-    found.unwrap_or(Residence::PUBLIC)
+    let index = place % UdpPort::COUNT;
+    let found = UdpPort::all().find(|udp_port| udp_port.index() == index);
+    found.unwrap_or(UdpPort::PUBLIC)
 }
 
 /// Returns whether a Verbena adapter may have sent a packet from this source port. Another adapter
@@ -70,11 +70,11 @@ pub struct Sender {
 impl Sender {
     /// Binds to an interface's address. The source port differs between processes, so that a
     /// receiver that coalesces by address and port does not mix packets for two of its processes.
-    fn bind(residence: Residence, ip: Ipv6Addr, through: u32) -> Result<Sender> {
+    fn bind(udp_port: UdpPort, ip: Ipv6Addr, through: u32) -> Result<Sender> {
         let scope = scope(ip, through);
         let first = std::process::id().wrapping_mul(0x9e37_79b1) >> 16;
-        for attempt in 0..OF_RESIDENCE {
-            let port = source_port(residence, first.wrapping_add(attempt));
+        for attempt in 0..OF_UDP_PORT {
+            let port = source_port(udp_port, first.wrapping_add(attempt));
             let local = Address { ip, port, scope };
             match Udp::sender(local) {
                 Ok(socket) => {
@@ -132,7 +132,7 @@ fn leave_through(socket: &Udp, local: Address, interface: u32) -> Result<()> {
 #[derive(Debug)]
 pub struct Senders {
     ports: Vec<[Mutex<Option<Arc<Sender>>>; GIDS]>,
-    residence: Residence,
+    udp_port: UdpPort,
     failures: Failures,
     tunnels: Arc<Tunnels>,
 }
@@ -147,21 +147,21 @@ enum Failures {
 }
 
 impl Senders {
-    /// Creates senders that ignore ICMP errors, for a process that receives at `residence`.
-    pub fn that_forget_failures(residence: Residence, tunnels: &Arc<Tunnels>) -> Senders {
-        Senders::with(residence, Failures::Forgotten, tunnels)
+    /// Creates senders that ignore ICMP errors, for a process that receives at `udp_port`.
+    pub fn that_forget_failures(udp_port: UdpPort, tunnels: &Arc<Tunnels>) -> Senders {
+        Senders::with(udp_port, Failures::Forgotten, tunnels)
     }
 
     /// Creates senders that report ICMP errors.
-    pub fn that_keep_failures(residence: Residence, tunnels: &Arc<Tunnels>) -> Senders {
-        Senders::with(residence, Failures::Kept, tunnels)
+    pub fn that_keep_failures(udp_port: UdpPort, tunnels: &Arc<Tunnels>) -> Senders {
+        Senders::with(udp_port, Failures::Kept, tunnels)
     }
 
-    fn with(residence: Residence, failures: Failures, tunnels: &Arc<Tunnels>) -> Senders {
+    fn with(udp_port: UdpPort, failures: Failures, tunnels: &Arc<Tunnels>) -> Senders {
         let ports = 0..link::ports();
         Senders {
             ports: ports.map(|_| Default::default()).collect(),
-            residence,
+            udp_port,
             failures,
             tunnels: tunnels.clone(),
         }
@@ -200,7 +200,7 @@ impl Senders {
         if let Some(sender) = place.as_ref().filter(is_its) {
             return Ok(sender.clone());
         }
-        let sender = Arc::new(Sender::bind(self.residence, ip, through)?);
+        let sender = Arc::new(Sender::bind(self.udp_port, ip, through)?);
         if self.failures == Failures::Kept {
             sender.socket.keep_failures()?;
         }
@@ -244,7 +244,7 @@ pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
 /// Returns the local port that has an address vector's destination, if any.
 fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
     match link::is_ethernet() {
-        true => link::place_seen_from(vector.port_num, vector.grh.dgid).map(|place| place.port),
+        true => link::locate_gid_from(vector.port_num, vector.grh.dgid).map(|place| place.port),
         false => link::infiniband_port(vector),
     }
 }
@@ -303,36 +303,36 @@ impl Path {
     /// Returns the path to the port at which the queue pair is reached. For a number of a private
     /// port, this may have to probe the port first.
     #[inline]
-    pub fn towards_queue_pair(self, number: Qpn, neighbours: &Neighbours) -> Path {
-        self.towards(Residence::of_number(number), neighbours)
+    pub fn towards_queue_pair(self, number: Qpn, neighbours: &ProbeCache) -> Path {
+        self.towards(UdpPort::of_number(number), neighbours)
     }
 
     /// Returns the path to a private port, if a Verbena adapter receives there, which may have to
     /// be probed.
     #[inline]
-    pub fn towards(self, residence: Residence, neighbours: &Neighbours) -> Path {
+    pub fn towards(self, udp_port: UdpPort, neighbours: &ProbeCache) -> Path {
         let is_through_tunnel = |path: &Path| {
             let far = path.far.as_ref();
-            far.is_some_and(|far| far.is_tunnelled() && far.has_line(residence))
+            far.is_some_and(|far| far.is_tunnelled() && far.has_line(udp_port))
         };
-        match residence.is_private()
+        match udp_port.is_private()
             && !self.to.ip.is_multicast()
-            && (is_through_tunnel(&self) || self.leads_to_one_of_us(residence, neighbours))
+            && (is_through_tunnel(&self) || self.leads_to_one_of_us(udp_port, neighbours))
         {
-            true => self.with_port(residence.port()),
+            true => self.with_port(udp_port.port()),
             false => self,
         }
     }
 
     /// Returns whether a Verbena adapter receives at a private port of the peer.
-    pub fn leads_to_one_of_us(&self, residence: Residence, neighbours: &Neighbours) -> bool {
-        neighbours.is_at_home(residence, self.to, || self.sender.asking())
+    pub fn leads_to_one_of_us(&self, udp_port: UdpPort, neighbours: &ProbeCache) -> bool {
+        neighbours.is_at_home(udp_port, self.to, || self.sender.asking())
     }
 
     /// Returns the path to a private port, if a Verbena adapter was found there before.
-    pub fn towards_known(self, residence: Residence, neighbours: &Neighbours) -> Path {
-        match neighbours.was_at_home(residence, self.to) {
-            true => self.with_port(residence.port()),
+    pub fn towards_known(self, udp_port: UdpPort, neighbours: &ProbeCache) -> Path {
+        match neighbours.was_at_home(udp_port, self.to) {
+            true => self.with_port(udp_port.port()),
             false => self,
         }
     }
@@ -388,7 +388,7 @@ impl Path {
 
     /// Returns whether a packet came from this path's peer to this path's local address
     /// (specification 9.6.1.5; Linux' rxe makes the same check).
-    pub fn is_way_of(&self, arrival: &Arrival<'_>) -> bool {
+    pub fn is_way_of(&self, arrival: &ReceivedPacket<'_>) -> bool {
         arrival.source == self.to.ip
             && arrival.destination == self.sender.local.ip
             && arrival.port == self.port
@@ -513,18 +513,18 @@ mod tests {
     #[test]
     fn adapters_like_this_one_are_known_by_their_ports() {
         let mut all = BTreeSet::new();
-        for residence in Residence::all() {
-            for attempt in 0..OF_RESIDENCE {
-                let port = source_port(residence, attempt);
+        for udp_port in UdpPort::all() {
+            for attempt in 0..OF_UDP_PORT {
+                let port = source_port(udp_port, attempt);
                 assert!(is_ours(port) && port >= 0xc000, "{port}");
-                assert_eq!(residence_of(port), residence);
+                assert_eq!(udp_port_of(port), udp_port);
                 all.insert(port);
             }
-            let next = source_port(residence, OF_RESIDENCE);
-            assert_eq!(next, source_port(residence, 0));
+            let next = source_port(udp_port, OF_UDP_PORT);
+            assert_eq!(next, source_port(udp_port, 0));
         }
         assert_eq!(all.len(), SOURCE_PORTS as usize);
-        assert_eq!(residence_of(0xc000), Residence::PUBLIC);
+        assert_eq!(udp_port_of(0xc000), UdpPort::PUBLIC);
         let strangers = (0xc000..=u16::MAX).filter(|port| !is_ours(*port));
         assert_eq!(strangers.count(), 0x4000 / 16 * 15);
         assert!(!is_ours(udp::PORT));

@@ -2,13 +2,13 @@
 //! pending answers.
 
 use super::group::Memberships;
-use super::inquiry::Neighbours;
 use super::management::Interface;
 use super::pace::Pace;
 use super::path::Senders;
 use super::pool::{Pool, SLOTS};
-use super::residence::Residence;
+use super::port_probe::ProbeCache;
 use super::tunnel::{self, Tunnels};
+use super::udp_port::UdpPort;
 use crate::errno::Result;
 use crate::lock::Lock;
 use crate::process::Member;
@@ -30,8 +30,8 @@ pub struct Port {
     /// Decides when polls check the sockets.
     pub(super) pace: Pace,
     /// Queue pairs with pending answers.
-    talkative: Mutex<Vec<u32>>,
-    /// Length of `talkative`, readable without the lock.
+    pending_acks: Mutex<Vec<u32>>,
+    /// Length of `pending_acks`, readable without the lock.
     talking: AtomicU32,
     /// Sending sockets.
     pub senders: Senders,
@@ -39,7 +39,7 @@ pub struct Port {
     pub(super) management_senders: Senders,
     pub(super) management: Interface,
     /// Results of port probes.
-    pub neighbours: Neighbours,
+    pub neighbours: ProbeCache,
     /// Multicast groups that this process has joined.
     pub groups: Memberships,
     /// TCP fallback.
@@ -54,18 +54,18 @@ impl Port {
     pub fn open() -> Result<Port> {
         let tunnels = Arc::new(Tunnels::new()?);
         let pool = Pool::join()?;
-        let residence = pool.residence();
+        let udp_port = pool.udp_port();
         Ok(Port {
             pool,
             slot: OnceLock::new(),
             inbox: Lock::default(),
             pace: Pace::default(),
-            talkative: Mutex::default(),
+            pending_acks: Mutex::default(),
             talking: AtomicU32::new(0),
-            senders: Senders::that_forget_failures(residence, &tunnels),
-            management_senders: Senders::that_keep_failures(residence, &tunnels),
+            senders: Senders::that_forget_failures(udp_port, &tunnels),
+            management_senders: Senders::that_keep_failures(udp_port, &tunnels),
             management: Interface::default(),
-            neighbours: Neighbours::default(),
+            neighbours: ProbeCache::default(),
             groups: Memberships::new()?,
             tunnels,
         })
@@ -79,24 +79,24 @@ impl Port {
     pub fn allocate_block(&self, member: &Member) -> Result<u32> {
         let (registry, identity) = (&member.registry, member.identity);
         if let Some(slot) = self.slot.get() {
-            let blocks = self.residence().blocks();
+            let blocks = self.udp_port().blocks();
             let more = (blocks.start + slot + SLOTS..blocks.end).step_by(SLOTS as usize);
             return registry.allocate_block_of(identity, more);
         }
         // The first block is for management, and its slot belongs to no process. A block among the
         // next 63 comes with its slot.
-        let start = self.residence().blocks().start;
+        let start = self.udp_port().blocks().start;
         let first = registry
             .allocate_block_of(identity, start + 1..start + SLOTS)
             .inspect_err(|_| {
                 eprintln!(
                     "verbena: {} processes share UDP port {} already, as many as can",
                     SLOTS - 1,
-                    self.residence().port()
+                    self.udp_port().port()
                 );
             })?;
         let slot = first / BLOCK - start;
-        self.tunnels.take_slot(self.residence(), slot);
+        self.tunnels.take_slot(self.udp_port(), slot);
         let _ = self.slot.set(slot);
         self.forget_old_packets();
         Ok(first)
@@ -118,8 +118,8 @@ impl Port {
     }
 
     /// Returns the UDP port at which this process receives.
-    pub fn residence(&self) -> Residence {
-        self.pool.residence()
+    pub fn udp_port(&self) -> UdpPort {
+        self.pool.udp_port()
     }
 
     /// Returns the socket of this process's slot, if it has one.
@@ -185,26 +185,26 @@ impl Port {
     }
 
     /// Notes queue pairs with pending answers.
-    pub(super) fn note_talkative(&self, numbers: impl IntoIterator<Item = u32>) {
+    pub(super) fn note_pending_acks(&self, numbers: impl IntoIterator<Item = u32>) {
         let mut numbers = numbers.into_iter().peekable();
         if numbers.peek().is_none() {
             return;
         }
-        let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
-        talkative.extend(numbers);
+        let mut pending_acks = self.pending_acks.lock().unwrap_or_else(|e| e.into_inner());
+        pending_acks.extend(numbers);
         self.talking
-            .store(talkative.len() as u32, Ordering::Release);
+            .store(pending_acks.len() as u32, Ordering::Release);
     }
 
     /// Takes the queue pairs with pending answers, each once, however many packets it received.
-    pub(super) fn take_talkative(&self) -> Vec<u32> {
+    pub(super) fn take_pending_acks(&self) -> Vec<u32> {
         if self.talking.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
         let mut numbers = {
-            let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
+            let mut pending_acks = self.pending_acks.lock().unwrap_or_else(|e| e.into_inner());
             self.talking.store(0, Ordering::Release);
-            std::mem::take(&mut *talkative)
+            std::mem::take(&mut *pending_acks)
         };
         numbers.sort_unstable();
         numbers.dedup();

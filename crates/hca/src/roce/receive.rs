@@ -2,7 +2,7 @@
 
 use super::path::{gid, route, with_identification};
 use super::port::Port;
-use super::{allow, group, inquiry};
+use super::{allow, group, port_probe};
 use crate::capture::{self, Seen};
 use crate::link::{self, Interface, is_link_local};
 use crate::process::Process;
@@ -20,7 +20,7 @@ use verbena_wire::{Qpn, udp};
 const BATCHES: usize = 8;
 
 /// A packet that passed the ICRC check, and its headers.
-pub struct Arrival<'a> {
+pub struct ReceivedPacket<'a> {
     /// The packet.
     pub packet: Packet<'a>,
     /// Headers around it.
@@ -36,7 +36,7 @@ pub struct Arrival<'a> {
 /// Traffic class bits with which a switch reports congestion (RFC 3168: CE).
 const CONGESTION: u8 = 0b11;
 
-impl Arrival<'_> {
+impl ReceivedPacket<'_> {
     fn is_marked(&self) -> bool {
         let class = match self.route.network {
             Network::V4(network) => network.tos,
@@ -52,7 +52,7 @@ impl Arrival<'_> {
 
 /// Captures a received datagram; `checked` says how its ICRC matched, if it did.
 #[cold]
-fn tell(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
+fn capture_received(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
     let (seen, route) = match checked {
         None => (Seen::Damaged, *route),
         Some(Checked::Exactly) => (Seen::Received, *route),
@@ -60,7 +60,7 @@ fn tell(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
             (Seen::Received, with_identification(route, identification))
         }
     };
-    capture::tell(seen, clock::wall(), &route, datagram);
+    capture::record_packet(seen, clock::wall(), &route, datagram);
 }
 
 impl Process {
@@ -107,8 +107,8 @@ impl Process {
             return false;
         };
         let mut answering: Vec<Arc<Qp>> = Vec::new();
-        let at = port.residence().port();
-        let mut worked = self.answer(port, port.take_talkative());
+        let at = port.udp_port().port();
+        let mut worked = self.answer(port, port.take_pending_acks());
         for _ in 0..BATCHES {
             let count = inbox.receive(socket);
             worked |= count > 0;
@@ -117,13 +117,13 @@ impl Process {
                     self.sort(&arrived, at, &mut answering);
                 }
             }
-            port.note_talkative(answering.drain(..).map(|queue_pair| queue_pair.number()));
+            port.note_pending_acks(answering.drain(..).map(|queue_pair| queue_pair.number()));
             if count < BUFFERS {
                 break;
             }
             // Once per batch rather than per packet, so that one acknowledgement covers many
             // packets.
-            self.answer(port, port.take_talkative());
+            self.answer(port, port.take_pending_acks());
         }
         worked | self.receive_from_groups(port, inbox)
     }
@@ -154,17 +154,17 @@ impl Process {
     /// Acknowledges received requests before the process ends.
     pub(crate) fn answer_last_packets(&self) {
         if let Some(port) = self.roce.get() {
-            self.answer(port, port.take_talkative());
+            self.answer(port, port.take_pending_acks());
         }
     }
 
-    fn answer(&self, port: &Port, talkative: Vec<u32>) -> bool {
-        let any = !talkative.is_empty();
-        for number in talkative {
+    fn answer(&self, port: &Port, pending_acks: Vec<u32>) -> bool {
+        let any = !pending_acks.is_empty();
+        for number in pending_acks {
             if let Some(queue_pair) = self.queue_pairs.find(number)
                 && queue_pair.answer_by_packets()
             {
-                port.note_talkative([number]);
+                port.note_pending_acks([number]);
             }
         }
         any
@@ -219,7 +219,7 @@ impl Process {
     ) {
         let opened = open(route, datagram);
         if capture::is_on() {
-            tell(
+            capture_received(
                 route,
                 opened.as_ref().ok().map(|(_, checked)| *checked),
                 datagram,
@@ -231,7 +231,7 @@ impl Process {
         let Ok(packet) = Packet::parse(bytes) else {
             return;
         };
-        let arrival = Arrival {
+        let arrival = ReceivedPacket {
             packet,
             route,
             source: arrived.source.ip,
@@ -248,7 +248,7 @@ impl Process {
     #[cold]
     fn take_what_is_no_packet(&self, arrived: &Arrived<'_>, route: &Route, datagram: &[u8]) {
         if route.destination_port != udp::PORT
-            && let Some(answer) = inquiry::answer_to(datagram)
+            && let Some(answer) = port_probe::answer_to(datagram)
             && let Some(socket) = self.roce.get().and_then(Port::management_socket)
         {
             // Lost if it cannot be sent now; the peer probes again.
@@ -258,7 +258,7 @@ impl Process {
         self.counters.shard().damaged_packets.add(1);
     }
 
-    fn hand_over(&self, arrival: &Arrival<'_>, answering: &mut Vec<Arc<Qp>>) {
+    fn hand_over(&self, arrival: &ReceivedPacket<'_>, answering: &mut Vec<Arc<Qp>>) {
         let bth = &arrival.packet.headers.bth;
         if bth.destination == Qpn::GSI {
             self.counters.shard().packets_received.add(1);
@@ -293,7 +293,7 @@ impl Process {
     }
 
     /// Delivers a datagram to all queue pairs attached to a group (specification 9.8.3, 10.5).
-    fn take_group_datagram(&self, arrival: &Arrival<'_>) {
+    fn take_group_datagram(&self, arrival: &ReceivedPacket<'_>) {
         let bth = &arrival.packet.headers.bth;
         if bth.destination != Qpn::MULTICAST || bth.opcode.service() != Service::Ud {
             return;

@@ -116,24 +116,24 @@ mod tests {
 
     #[test]
     fn a_thread_runs_its_body_under_its_name() {
-        let (told, hear) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         start(c"some-name", 64 << 10, move || {
             let name = std::fs::read_to_string("/proc/thread-self/comm");
-            told.send(name.unwrap()).unwrap();
+            sender.send(name.unwrap()).unwrap();
         })
         .unwrap();
-        assert_eq!(hear.recv().unwrap(), "some-name\n");
+        assert_eq!(receiver.recv().unwrap(), "some-name\n");
     }
 
     #[test]
     fn a_thread_that_panics_takes_nobody_with_it() {
-        let (told, hear) = mpsc::channel::<()>();
+        let (sender, receiver) = mpsc::channel::<()>();
         start(c"panics", 256 << 10, move || {
-            let _told = told;
+            let _sender = sender;
             panic!("a test's");
         })
         .unwrap();
-        assert!(hear.recv().is_err());
+        assert!(receiver.recv().is_err());
     }
 
     #[test]

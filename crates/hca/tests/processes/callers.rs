@@ -73,7 +73,7 @@ fn host() {
     // Callers that send nothing are too many, and the first of them are dropped.
     let silent: Vec<Socket> = (0..SILENT).map(|_| call(&path)).collect();
     let (mut guest, queue_pair) = invite(&adapter);
-    guest.tell(&queue_pair.number().to_string());
+    guest.write_line(&queue_pair.number().to_string());
     adapter.complete(1);
     guest.wait();
     hung_up_on(&silent[0]);
@@ -82,7 +82,7 @@ fn host() {
     // No descriptor is left when the guest connects; it gets through when there is one again.
     let (mut guest, queue_pair) = invite(&adapter);
     let taken: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-    guest.tell(&queue_pair.number().to_string());
+    guest.write_line(&queue_pair.number().to_string());
     // Time for a vain attempt to connect; nothing depends on it.
     std::thread::sleep(Duration::from_millis(100));
     drop(taken);

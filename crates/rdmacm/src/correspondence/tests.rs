@@ -242,7 +242,7 @@ fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
         interface: 0,
         source: letter.destination,
         destination: letter.source,
-        residence: Residence::PUBLIC,
+        udp_port: UdpPort::PUBLIC,
         mad: envelope
             .rejection(INVALID_MTU as u16, &[good], &[])
             .unwrap(),
@@ -348,7 +348,7 @@ enum Reception {
 /// Outcome of a request.
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    Connected(Residence),
+    Connected(UdpPort),
     Rejected(u32),
     GivenUp(Errno),
 }
@@ -356,7 +356,7 @@ enum Outcome {
 /// A host, with the reactions of its public port and of its private ports.
 struct Called {
     public: Reception,
-    private: Vec<(Residence, Reception)>,
+    private: Vec<(UdpPort, Reception)>,
     /// Time until the private ports are found, in nanoseconds.
     found_after: u64,
 }
@@ -369,14 +369,14 @@ enum Happening {
 }
 
 impl Called {
-    fn reception(&self, residence: Residence) -> Reception {
+    fn reception(&self, residence: UdpPort) -> Reception {
         let private = self.private.iter().find(|(at, _)| *at == residence);
         private.map_or(self.public, |(_, reception)| *reception)
     }
 
     /// Returns the event that a request causes, and its delay.
     fn take(&self, letter: &Letter) -> Option<(u64, Happening)> {
-        let reception = self.reception(letter.residence);
+        let reception = self.reception(letter.udp_port);
         let (transaction, read) = mad::read(&letter.mad).unwrap();
         let request = mad::request(transaction, &read).unwrap();
         let reason = match reception {
@@ -385,7 +385,7 @@ impl Called {
             Reception::Grants => {
                 let mut granting = Correspondence::of(0x2_0042, &request, SERVICE, back());
                 let mut reply = message(Kind::Rep);
-                let blocks = letter.residence.blocks();
+                let blocks = letter.udp_port.blocks();
                 reply.queue_pair = (blocks.start + 1) * verbena_hca::shm::registry::BLOCK;
                 let answer = granting.say(&reply, 0).unwrap();
                 return Some((1, Happening::Arrives(answer.into())));
@@ -410,7 +410,7 @@ impl Called {
         let answer = Letter {
             source: letter.destination,
             destination: letter.source,
-            residence: Residence::PUBLIC,
+            udp_port: UdpPort::PUBLIC,
             mad,
             ..letter.clone()
         };
@@ -424,7 +424,7 @@ impl Called {
     /// Returns the expected outcome: the listener at the public port gets the request, else the
     /// first one at a private port; without a listener, the answer of the public port counts.
     fn outcome(&self) -> Outcome {
-        let doors = std::iter::once((Residence::PUBLIC, self.public)).chain(self.private.clone());
+        let doors = std::iter::once((UdpPort::PUBLIC, self.public)).chain(self.private.clone());
         let listening = doors.filter_map(|(residence, reception)| match reception {
             Reception::Grants => Some(Outcome::Connected(residence)),
             Reception::Rejects => Some(Outcome::Rejected(crate::message::CONSUMER_DEFINED)),
@@ -502,13 +502,13 @@ fn receptions() -> impl Strategy<Value = Reception> {
     ])
 }
 
-fn private() -> impl Strategy<Value = Vec<(Residence, Reception)>> {
+fn private() -> impl Strategy<Value = Vec<(UdpPort, Reception)>> {
     use Reception::*;
     // A port that was found does answer.
     let one = proptest::sample::select(vec![None, Some(Grants), Some(Rejects), Some(Declines)]);
     let three = proptest::collection::vec(one, 3);
     three.prop_map(|all| {
-        let residences = Residence::all().skip(1).zip(all);
+        let residences = UdpPort::all().skip(1).zip(all);
         let present = residences.filter_map(|(at, reception)| Some((at, reception?)));
         present.collect()
     })

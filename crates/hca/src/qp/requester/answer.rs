@@ -44,7 +44,7 @@ impl Qp {
 
     fn refused(self: &Arc<Qp>, send: &mut SendQueue, psn: u32, nak: Nak) {
         if capture::is_on() {
-            self.tell_refused(send, psn, nak);
+            self.capture_refused(send, psn, nak);
         }
         match nak {
             Nak::ReceiverNotReady(timer) => self.not_ready(send, psn, timer),

@@ -2,8 +2,8 @@
 
 use super::direct::{Direct, Right, Span};
 use super::{Job, Outcome};
-use crate::memory::place::Piece;
-use crate::path::{Direction, Peer, Way};
+use crate::memory::resolve::Piece;
+use crate::peer::{AccessMethod, Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::message::Request;
@@ -148,8 +148,10 @@ fn whole_word(peer: &Peer, piece: Piece) -> Option<(*mut u8, u64)> {
     let Piece::Arena { offset, length: 8 } = piece else {
         return None;
     };
-    match peer.way(piece, Direction::Store) {
-        Way::Pointer(pointer) if (pointer as usize).is_multiple_of(8) => Some((pointer, offset)),
+    match peer.access_method(piece, Direction::Store) {
+        AccessMethod::Pointer(pointer) if (pointer as usize).is_multiple_of(8) => {
+            Some((pointer, offset))
+        }
         _ => None,
     }
 }

@@ -116,7 +116,7 @@ impl Qp {
             let member = self.process.member.get();
             let owner = member.and_then(|member| member.registry.owner(number));
             return if owner.is_some() {
-                Outcome::Seek(number)
+                Outcome::Connect(number)
             } else {
                 Outcome::Done
             };

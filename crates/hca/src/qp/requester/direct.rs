@@ -2,9 +2,9 @@
 
 use super::Job;
 use crate::errno::Errno;
-use crate::memory::place::{Claim, Place, Refusal, grant};
+use crate::memory::resolve::{AccessRequest, Refusal, ResolvedRange, grant};
 use crate::memory::transfer::Granted;
-use crate::path::{Direction, Peer};
+use crate::peer::{Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::send::{SendQueue, SendRequest};
 use crate::shm::channel::MAX_PAYLOAD;
@@ -61,7 +61,7 @@ pub(super) struct Right<'a> {
     record: &'a QpRecord,
     incarnation: u32,
     access: u32,
-    place: Option<Place<'a>>,
+    place: Option<ResolvedRange<'a>>,
 }
 
 impl Qp {
@@ -254,13 +254,19 @@ pub(super) fn remote_place<'a>(
     pd: u32,
     access: u32,
     length: u64,
-) -> Result<Place<'a>, Refusal> {
-    let claim = Claim {
+) -> Result<ResolvedRange<'a>, Refusal> {
+    let access_request = AccessRequest {
         key: job.request.rkey,
         pd,
         queue_pair: send.destination,
         access,
     };
     let record = job.channel.peer.contexts.key(job.request.rkey);
-    grant(section, record, claim, job.request.remote_address, length)
+    grant(
+        section,
+        record,
+        access_request,
+        job.request.remote_address,
+        length,
+    )
 }

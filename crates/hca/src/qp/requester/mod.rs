@@ -22,7 +22,7 @@ mod write;
 
 use crate::capture;
 use crate::memory::transfer::Runs;
-use crate::path::Peer;
+use crate::peer::Peer;
 use crate::process::link::{Acknowledge, Outbound, Pushed};
 use crate::qp::Qp;
 use crate::qp::message::{Endpoint, Remote, Request, Route};
@@ -46,7 +46,7 @@ pub enum Outcome {
     /// The channel is full; the queue pair is woken when there is room.
     NoRoom,
     /// No channel to the owner of this number yet.
-    Seek(u32),
+    Connect(u32),
     /// The peer does not answer.
     Lost,
     /// Failed with this status.
@@ -72,7 +72,7 @@ impl Qp {
         advance: &mut Advance,
     ) -> Outcome {
         if capture::is_on() {
-            return self.execute_and_tell(send, request, index, psn, advance);
+            return self.execute_and_capture(send, request, index, psn, advance);
         }
         self.execute_request(send, request, index, psn, advance)
     }
@@ -118,7 +118,7 @@ impl Qp {
         }
         // Taken rather than cloned: reference counting costs as much as checking a key.
         let Some(channel) = send.channel.take() else {
-            return self.unless_unreadable(request, Outcome::Seek(send.destination));
+            return self.unless_unreadable(request, Outcome::Connect(send.destination));
         };
         let job = Job {
             channel: &channel,

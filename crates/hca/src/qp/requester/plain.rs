@@ -5,7 +5,7 @@
 //! for the general path ([`super::send`]).
 
 use crate::capture;
-use crate::memory::place::{Claim, Piece, grant};
+use crate::memory::resolve::{AccessRequest, Piece, grant};
 use crate::process::link::{Acknowledge, Pushed};
 use crate::qp::Qp;
 use crate::qp::message::Plain;
@@ -84,9 +84,9 @@ impl Qp {
         } else {
             let arena = self.process.arena.as_ref()?;
             let section = via.section(0);
-            let claim = Claim::to_buffer(buffer.lkey, self.pd_number(), 0);
+            let access_request = AccessRequest::to_buffer(buffer.lkey, self.pd_number(), 0);
             let key = self.process.keys.record(buffer.lkey);
-            let place = grant(&section, key, claim, buffer.addr, length.into()).ok()?;
+            let place = grant(&section, key, access_request, buffer.addr, length.into()).ok()?;
             let Some(Piece::Arena { offset, .. }) = place.sole() else {
                 return None;
             };

@@ -2,7 +2,7 @@
 
 use super::direct::Direct;
 use super::{Job, Outcome};
-use crate::path::Direction;
+use crate::peer::Direction;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
 use crate::qp::message::{Remote, Request};

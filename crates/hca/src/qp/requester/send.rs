@@ -3,7 +3,7 @@
 
 use super::{Job, Outcome};
 use crate::memory::transfer::Runs;
-use crate::path::{PULL_ANY, PULL_ARENA};
+use crate::peer::{PULL_ANY, PULL_ARENA};
 use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
 use crate::qp::message::{Body, Extra, Message, Part, Request, SharedQueue, Source};
@@ -88,7 +88,7 @@ impl Qp {
         let owner = match self.process.outbound_to_number(number) {
             Some(owner) => owner,
             None if self.process.is_owned(number) => {
-                return Err(self.unless_unreadable(job.request, Outcome::Seek(number)));
+                return Err(self.unless_unreadable(job.request, Outcome::Connect(number)));
             }
             // No such queue exists: the responder refuses the message.
             None => job.channel.clone(),

@@ -3,7 +3,7 @@
 use super::direct::{Direct, Span};
 use super::send::Receiver;
 use super::{Job, Outcome};
-use crate::path::Direction;
+use crate::peer::Direction;
 use crate::qp::Qp;
 use crate::qp::message::{Body, Extra, Message, Part, Request, Write};
 use crate::qp::send::{Advance, SendQueue};

@@ -4,7 +4,7 @@ use super::Call;
 use super::failure::Failure;
 use super::why;
 use crate::errno::Errno;
-use crate::memory::place::{Piece, Place};
+use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::process::Process;
 use crate::process::link::Serving;
 use crate::qp::Qp;
@@ -73,7 +73,7 @@ impl Call<'_> {
 pub(super) fn perform(
     process: &Process,
     operation: Atomic,
-    place: Place<'_>,
+    place: ResolvedRange<'_>,
 ) -> Result<u64, Errno> {
     let piece = place.pieces().next().ok_or(Errno::EFAULT)?;
     let target = match (piece, &process.arena) {

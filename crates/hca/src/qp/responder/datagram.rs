@@ -82,7 +82,7 @@ impl Call<'_> {
         let status = self.place_datagram(&receive, pd, route, data);
         if status != IBV_WC_SUCCESS {
             let failure = Failure::unanswered(receive.wr_id, status);
-            self.tell_refused(&failure, true);
+            self.report_refused(&failure, true);
         }
         let mut wc = ibv_wc {
             wr_id: receive.wr_id,

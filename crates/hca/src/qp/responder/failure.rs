@@ -94,7 +94,7 @@ impl Call<'_> {
     ) {
         let is_reliable = queue_pair.is_none_or(|queue_pair| queue_pair.is_reliable());
         let ends = is_reliable || failure.receive.is_some();
-        self.tell_refused(&failure, ends);
+        self.report_refused(&failure, ends);
         let own = || queue_pair.and_then(|queue_pair| queue_pair.recv_cq.as_ref());
         let mut is_completed = false;
         if let Some((wr_id, status)) = failure.receive

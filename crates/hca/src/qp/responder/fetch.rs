@@ -2,9 +2,9 @@
 
 use super::Call;
 use crate::errno::Errno;
-use crate::memory::place::{Claim, grant};
+use crate::memory::resolve::{AccessRequest, grant};
 use crate::memory::transfer::{Granted, Runs};
-use crate::path::Direction;
+use crate::peer::Direction;
 use crate::qp::message::Source;
 use crate::shm::context_table::QpRecord;
 use crate::shm::section::Section;
@@ -65,15 +65,21 @@ impl Call<'_> {
     ) -> Result<(), NotFetched> {
         let peer = &self.inbound.peer;
         let pd = self.requester().pd.load(Ordering::Relaxed);
-        let claim = Claim::to_buffer(source.key, pd, 0);
+        let access_request = AccessRequest::to_buffer(source.key, pd, 0);
         let record = peer.contexts.key(source.key);
         let address = source.address.wrapping_add(part.start);
         for _ in 0..MOVES {
             if !self.is_still_asked() {
                 return Err(NotFetched::Ended);
             }
-            let place = grant(section, record, claim, address, part.end - part.start)
-                .map_err(|_| self.unless_ended(NotFetched::Source))?;
+            let place = grant(
+                section,
+                record,
+                access_request,
+                address,
+                part.end - part.start,
+            )
+            .map_err(|_| self.unless_ended(NotFetched::Source))?;
             // Pages that are being moved can only be reached by their address, which not every
             // process can use.
             let granted = Granted::of(peer, place, Direction::Load).ok_or(NotFetched::Moving)?;

@@ -24,9 +24,9 @@ mod write;
 pub use arrival::{Arrival, XrcArrivals};
 
 use crate::cq::{Completion, Cq};
+use crate::fault_injection::{self, Fault};
 use crate::lock::Guard;
-use crate::memory::place::{Claim, Place, grant, grant_whole};
-use crate::planted::{self, Fault};
+use crate::memory::resolve::{AccessRequest, ResolvedRange, grant, grant_whole};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
 use crate::qp::flush::Flush;
@@ -210,7 +210,7 @@ impl<'a> Call<'a> {
         state & QpRecord::PRESENT != 0
             && state & 0xff != IBV_QPS_ERR
             && (record.incarnation.load(Ordering::Relaxed) == self.route.source.incarnation
-                || planted::is(Fault::Incarnation))
+                || fault_injection::is(Fault::Incarnation))
     }
 
     /// Returns the published record of the requester's queue pair.
@@ -267,16 +267,16 @@ impl<'a> Call<'a> {
         remote: &Remote,
         right: u32,
         length: u64,
-    ) -> Result<Place<'s>, Failure> {
-        let claim = Claim {
+    ) -> Result<ResolvedRange<'s>, Failure> {
+        let access_request = AccessRequest {
             key: remote.key,
             pd: self.check_right(queue_pair, remote, right)?,
             queue_pair: queue_pair.number,
             access: right,
         };
         let key = self.process.keys.named_record(remote.key);
-        grant(section, key, claim, remote.address, length).map_err(|_| {
-            why::note_claim(key, claim, remote.address, length);
+        grant(section, key, access_request, remote.address, length).map_err(|_| {
+            why::note_access_request(key, access_request, remote.address, length);
             Failure::fatal(Nak::RemoteAccess)
         })
     }
@@ -292,7 +292,7 @@ impl<'a> Call<'a> {
 
     fn serve_flush(&self, queue_pair: &Qp, remote: &Remote, flush: Flush) -> Result<(), Failure> {
         let section = self.inbound.section(0);
-        let claim = Claim {
+        let access_request = AccessRequest {
             key: remote.key,
             pd: self.domain_of(queue_pair, remote)?,
             queue_pair: queue_pair.number,
@@ -300,8 +300,14 @@ impl<'a> Call<'a> {
         };
         let key = self.process.keys.named_record(remote.key);
         match flush.region {
-            true => grant_whole(&section, key, claim),
-            false => grant(&section, key, claim, remote.address, remote.length.into()),
+            true => grant_whole(&section, key, access_request),
+            false => grant(
+                &section,
+                key,
+                access_request,
+                remote.address,
+                remote.length.into(),
+            ),
         }
         .map(drop)
         .map_err(|_| {
@@ -309,7 +315,7 @@ impl<'a> Call<'a> {
                 true => (key.iova.load(Ordering::Relaxed), 0),
                 false => (remote.address, remote.length.into()),
             };
-            why::note_claim(key, claim, address, length);
+            why::note_access_request(key, access_request, address, length);
             Failure::fatal(Nak::RemoteAccess)
         })
     }
@@ -343,7 +349,7 @@ impl Qp {
         let record = self.process.contexts.queue_pair(self.number);
         self.receives()
             && (self.incarnation() == route.destination.incarnation
-                || planted::is(Fault::Incarnation))
+                || fault_injection::is(Fault::Incarnation))
             && record.destination.load(Ordering::Relaxed) == route.source.number
             && matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_RECV)
     }

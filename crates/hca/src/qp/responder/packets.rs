@@ -9,11 +9,11 @@
 use super::why::{self, event_name};
 use crate::cq::{Completion, Cq};
 use crate::device::active_mtu;
-use crate::memory::place::{Claim, Place, grant, grant_whole};
+use crate::memory::resolve::{AccessRequest, ResolvedRange, grant, grant_whole};
 use crate::memory::transfer::Runs;
 use crate::process::Process;
 use crate::qp::atomic::Atomic;
-use crate::qp::congestion::Told;
+use crate::qp::congestion::NotificationTimer;
 use crate::qp::flush::Flush;
 use crate::qp::responder::atomic::perform;
 use crate::qp::send::packets::{WINDOW, mtu_of, status_of};
@@ -22,8 +22,8 @@ use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
 use crate::refusal;
 use crate::roce::path::{self, Path};
-use crate::roce::receive::Arrival;
-use crate::roce::train::Train;
+use crate::roce::receive::ReceivedPacket;
+use crate::roce::tx_batch::TxBatch;
 use crate::shm::section::Section;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,7 +53,7 @@ const ACKNOWLEDGEMENT: usize = bth::LENGTH + aeth::LENGTH;
 pub(in crate::qp) struct Packets {
     machine: Machine,
     hand: Hand,
-    told: Told,
+    notification_timer: NotificationTimer,
     /// Whether the peer seems to process acknowledgements before the requests that precede them in
     /// a batch ([`path::is_ours`]).
     peer_is_like_us: bool,
@@ -137,17 +137,19 @@ impl Packets {
         Packets {
             machine,
             hand,
-            told: Told::default(),
+            notification_timer: NotificationTimer::default(),
             peer_is_like_us: false,
         }
     }
 
     /// Returns a connection's path, peer and congestion notification state.
-    pub(in crate::qp) fn connection(&mut self) -> Option<(&Path, Qpn, &mut Told)> {
+    pub(in crate::qp) fn connection(&mut self) -> Option<(&Path, Qpn, &mut NotificationTimer)> {
         match &self.machine {
-            Machine::Reliable(path, _) | Machine::Connected(path, _) => {
-                Some((path, Qpn::new(self.hand.source), &mut self.told))
-            }
+            Machine::Reliable(path, _) | Machine::Connected(path, _) => Some((
+                path,
+                Qpn::new(self.hand.source),
+                &mut self.notification_timer,
+            )),
             Machine::Datagram(_) => None,
         }
     }
@@ -183,7 +185,7 @@ fn rnr_timer(attributes: &ibv_qp_attr) -> RnrTimer {
 }
 
 impl Qp {
-    pub(crate) fn serve_packet(&self, arrival: &Arrival<'_>) {
+    pub(crate) fn serve_packet(&self, arrival: &ReceivedPacket<'_>) {
         let mut guard = self.lock_receive();
         if !self.receives() {
             return;
@@ -229,7 +231,7 @@ impl Qp {
         if consequence.next == Next::SameState {
             return;
         }
-        self.tell_fault(
+        self.report_fault(
             consequence
                 .event
                 .map_or("fails", |event| event_name(code_of(event))),
@@ -248,10 +250,10 @@ impl Qp {
 
     /// Reports a refused request, before the program can see the consequences.
     #[cold]
-    fn tell_fault(&self, outcome: &str) {
+    fn report_fault(&self, outcome: &str) {
         let why = refusal::noted();
         let why = why.unwrap_or_else(|| "the packets break a rule of their transport".to_owned());
-        refusal::tell(format_args!(
+        refusal::report(format_args!(
             "queue pair {:#x}: request by packets: {outcome}: {why}",
             self.number
         ));
@@ -276,9 +278,9 @@ impl Qp {
     /// costs neither end a call. It goes behind because only the last packet of a batch may be
     /// shorter; the receiver processes it first ([`crate::roce::receive`]). If it does not fit, it
     /// is sent before the batch.
-    pub(in crate::qp) fn answer_behind(&self, train: &mut Train<'_>) {
-        match train.takes(ACKNOWLEDGEMENT) {
-            true => self.answer_in(&mut self.lock_receive(), train),
+    pub(in crate::qp) fn answer_behind(&self, tx_batch: &mut TxBatch<'_>) {
+        match tx_batch.takes(ACKNOWLEDGEMENT) {
+            true => self.answer_in(&mut self.lock_receive(), tx_batch),
             false => self.answer(&mut self.lock_receive()),
         };
     }
@@ -297,7 +299,7 @@ impl Qp {
         drop(guard);
         if has_failed {
             // The right to read was revoked during the response.
-            self.tell_fault(event_name(IBV_EVENT_QP_ACCESS_ERR));
+            self.report_fault(event_name(IBV_EVENT_QP_ACCESS_ERR));
             self.fail_as_responder(Some(IBV_EVENT_QP_ACCESS_ERR));
         }
         more
@@ -311,11 +313,11 @@ impl Qp {
             }) => path.clone(),
             _ => return false,
         };
-        self.answer_in(receive, &mut Train::new(&path))
+        self.answer_in(receive, &mut TxBatch::new(&path))
     }
 
     /// As [`Qp::answer`], adding to a TX batch.
-    fn answer_in(&self, receive: &mut ReceiveQueue, train: &mut Train<'_>) -> bool {
+    fn answer_in(&self, receive: &mut ReceiveQueue, tx_batch: &mut TxBatch<'_>) -> bool {
         let ReceiveQueue { ring, packets, .. } = receive;
         let Some(Packets {
             machine: Machine::Reliable(_, responder),
@@ -333,16 +335,16 @@ impl Qp {
         };
         let mut made = 0;
         while made < BATCH
-            && let Ok(Some(length)) = responder.poll_transmit(&mut access, train.room())
+            && let Ok(Some(length)) = responder.poll_transmit(&mut access, tx_batch.room())
         {
-            train.couple(length);
+            tx_batch.push(length);
             made += 1;
         }
         self.process.counters.shard().packets_sent.add(made as u64);
         made == BATCH
     }
 
-    pub(crate) fn take_datagram_packet(&self, arrival: &Arrival<'_>) {
+    pub(crate) fn take_datagram_packet(&self, arrival: &ReceivedPacket<'_>) {
         let mut guard = self.lock_receive();
         if self.kind != IBV_QPT_UD || !self.receives() || guard.port != arrival.port {
             return;
@@ -462,12 +464,12 @@ impl Memory<'_> {
         section: &'s Section<'_>,
         region: Region,
         right: u32,
-    ) -> Result<Place<'s>, AccessError> {
+    ) -> Result<ResolvedRange<'s>, AccessError> {
         let record = self.process().contexts.queue_pair(self.queue_pair.number);
         if record.access.load(Ordering::Relaxed) & right == 0 {
             return Err(AccessError);
         }
-        let claim = Claim {
+        let access_request = AccessRequest {
             key: region.key.0,
             pd: self.domain().ok_or(AccessError)?,
             queue_pair: self.queue_pair.number,
@@ -475,8 +477,8 @@ impl Memory<'_> {
         };
         let key = self.process().keys.named_record(region.key.0);
         let (address, length) = (region.address, region.length.into());
-        grant(section, key, claim, address, length).map_err(|_| {
-            why::note_claim(key, claim, address, length);
+        grant(section, key, access_request, address, length).map_err(|_| {
+            why::note_access_request(key, access_request, address, length);
             AccessError
         })
     }
@@ -566,7 +568,7 @@ impl ResponderAccess for Memory<'_> {
     fn flush(&mut self, region: Region, feth: Feth) -> Result<(), AccessError> {
         let section = self.process().own_marks.enter(region.key.0);
         let flush = Flush::from(feth);
-        let claim = Claim {
+        let access_request = AccessRequest {
             key: region.key.0,
             pd: self.domain().ok_or(AccessError)?,
             queue_pair: self.queue_pair.number,
@@ -574,8 +576,14 @@ impl ResponderAccess for Memory<'_> {
         };
         let key = self.process().keys.named_record(region.key.0);
         match flush.region {
-            true => grant_whole(&section, key, claim),
-            false => grant(&section, key, claim, region.address, region.length.into()),
+            true => grant_whole(&section, key, access_request),
+            false => grant(
+                &section,
+                key,
+                access_request,
+                region.address,
+                region.length.into(),
+            ),
         }
         .map(drop)
         .map_err(|_| {
@@ -583,7 +591,7 @@ impl ResponderAccess for Memory<'_> {
                 true => (key.iova.load(Ordering::Relaxed), 0),
                 false => (region.address, region.length.into()),
             };
-            why::note_claim(key, claim, address, length);
+            why::note_access_request(key, access_request, address, length);
             AccessError
         })
     }

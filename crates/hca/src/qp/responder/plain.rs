@@ -7,7 +7,7 @@
 //! for the general path.
 
 use super::{Call, Completing, Delivered, Order};
-use crate::memory::place::{Claim, Piece, grant};
+use crate::memory::resolve::{AccessRequest, Piece, grant};
 use crate::qp::message::Plain;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::sys::copy;
@@ -43,7 +43,7 @@ impl<'a> Call<'a> {
         let [buffer] = receive.sges.as_slice() else {
             return None;
         };
-        if message.total > buffer.length || !self.deposit(queue_pair, buffer, message) {
+        if message.total > buffer.length || !self.ordered_copy(queue_pair, buffer, message) {
             return None;
         }
         let wc = ibv_wc {
@@ -71,24 +71,31 @@ impl<'a> Call<'a> {
     /// Stores the bytes at the beginning of the buffer, with the checks of any receive buffer.
     /// Returns false, without effect, if the buffer is not usable here.
     #[inline]
-    fn deposit(&self, queue_pair: &Qp, buffer: &ibv_sge, message: Plain) -> bool {
+    fn ordered_copy(&self, queue_pair: &Qp, buffer: &ibv_sge, message: Plain) -> bool {
         if message.total == 0 {
             return true;
         }
         let Some(arena) = &self.process.arena else {
             return false;
         };
-        let claim = Claim::to_buffer(buffer.lkey, queue_pair.pd_number(), IBV_ACCESS_LOCAL_WRITE);
+        let access_request =
+            AccessRequest::to_buffer(buffer.lkey, queue_pair.pd_number(), IBV_ACCESS_LOCAL_WRITE);
         let section = self.inbound.section(0);
         let record = self.process.keys.record(buffer.lkey);
-        let granted = grant(&section, record, claim, buffer.addr, buffer.length.into());
+        let granted = grant(
+            &section,
+            record,
+            access_request,
+            buffer.addr,
+            buffer.length.into(),
+        );
         let place = granted.ok().map(|all| all.part(0, message.total.into()));
         let Some(Piece::Arena { offset, length }) = place.and_then(|place| place.sole()) else {
             return false;
         };
         // SAFETY: the record holds as many bytes of payload, checked by the ring; a piece lies
         // inside the arena.
-        unsafe { copy::deposit(self.record.payload, arena.pointer(offset), length) };
+        unsafe { copy::ordered_copy(self.record.payload, arena.pointer(offset), length) };
         true
     }
 }

@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::why;
 use super::{Call, Progress};
 use crate::errno::Errno;
-use crate::memory::place::{Piece, Place};
+use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::message::{Answer, Nak, Remote};
@@ -69,7 +69,7 @@ impl<'a> Call<'a> {
     }
 
     /// Copies from local memory, the counterpart of storing a write.
-    fn load(&self, place: Place<'_>, target: *mut u8) -> Result<(), Errno> {
+    fn load(&self, place: ResolvedRange<'_>, target: *mut u8) -> Result<(), Errno> {
         let mut to = target;
         for piece in place.pieces() {
             let length = piece.length();

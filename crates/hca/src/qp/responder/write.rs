@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::why;
 use super::{Call, Delivered};
 use crate::errno::Errno;
-use crate::memory::place::{Piece, Place};
+use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::qp::Qp;
 use crate::qp::message::{Body, Extra, Message, Part, Write};
 use crate::sys::{copy, own_memory};
@@ -86,7 +86,7 @@ impl<'a> Call<'a> {
 
     /// Stores into local memory. Memory outside the arena is written through the kernel, because
     /// the application may have unmapped it.
-    fn store(&self, place: Place<'_>) -> Result<(), Errno> {
+    fn store(&self, place: ResolvedRange<'_>) -> Result<(), Errno> {
         let mut from = self.record.payload;
         for piece in place.pieces() {
             let length = piece.length();
@@ -96,11 +96,11 @@ impl<'a> Call<'a> {
                 match (piece, &self.process.arena) {
                     (Piece::Null { .. }, _) => (),
                     (Piece::Arena { offset, .. }, Some(arena)) => {
-                        copy::deposit(from, arena.pointer(offset), length);
+                        copy::ordered_copy(from, arena.pointer(offset), length);
                     }
                     (Piece::Arena { .. }, None) => return Err(Errno::EIO),
                     (Piece::Mapping { address, .. }, _) => {
-                        copy::deposit(from, address as *mut u8, length);
+                        copy::ordered_copy(from, address as *mut u8, length);
                     }
                     (Piece::Address { address, .. }, _) => {
                         own_memory::store(address, from, length)?;

@@ -3,7 +3,7 @@
 use super::request::Unfinished;
 use super::{Pause, SendQueue, Stage, is_answered};
 use crate::capture;
-use crate::planted::{self, Fault};
+use crate::fault_injection::{self, Fault};
 use crate::qp::Qp;
 use crate::qp::message::rnr_nanoseconds;
 use crate::sys::clock;
@@ -19,7 +19,7 @@ impl Qp {
         };
         send.rnr_left = send.rnr_retry;
         if capture::is_on() {
-            self.tell_acknowledged(&send, place);
+            self.capture_acknowledged(&send, place);
         }
         if place == 0 && self.complete_oldest(&mut send) {
             return;
@@ -93,7 +93,7 @@ impl Qp {
             return;
         };
         self.process.counters.shard().rnr_retries.add(1);
-        if send.rnr_retry != 7 && !planted::is(Fault::RnrCount) {
+        if send.rnr_retry != 7 && !fault_injection::is(Fault::RnrCount) {
             if send.rnr_left == 0 {
                 self.fail(send, place, IBV_WC_RNR_RETRY_EXC_ERR);
                 return;
@@ -141,7 +141,7 @@ impl Qp {
             return;
         };
         if capture::is_on() {
-            self.tell_answered(send, psn);
+            self.capture_answered(send, psn);
         }
         send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
         self.finish(send);

@@ -67,7 +67,7 @@ impl Qp {
         };
         self.set_state(send, after);
         if let Some(one) = send.unfinished.front() {
-            self.tell_failed(send, one, status);
+            self.report_failed(send, one, status);
             self.complete_send(send, one, status);
         }
         send.unfinished.remove_front();

@@ -10,7 +10,7 @@ use crate::qp::Qp;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
 use crate::roce::path::Path;
-use crate::roce::train::Train;
+use crate::roce::tx_batch::TxBatch;
 use verbena_abi::*;
 use verbena_transport::completion::{SendCompletion, Status};
 use verbena_transport::request::{
@@ -85,11 +85,11 @@ impl Qp {
             runs,
             status: Status::LocalProtection,
         };
-        let mut train = Train::new(&path);
-        if let Ok(Some(made)) = datagrams.0.poll_transmit(&mut access, train.room()) {
-            train.couple(made.length);
+        let mut tx_batch = TxBatch::new(&path);
+        if let Ok(Some(made)) = datagrams.0.poll_transmit(&mut access, tx_batch.room()) {
+            tx_batch.push(made.length);
         }
-        drop(train);
+        drop(tx_batch);
         if access.status != Status::Success {
             // The queue pair enters the send queue error state; the requester is created anew
             // afterwards.

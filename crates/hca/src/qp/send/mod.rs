@@ -49,7 +49,7 @@ enum Pause {
     /// Backoff until this time, because the peer does not answer.
     Lost(u64),
     /// Until there is a channel, or connecting has failed for now.
-    Sought,
+    Connecting,
 }
 
 /// A previous connection: the responder, and the PSN that it expects next from us unless it was
@@ -103,7 +103,7 @@ pub struct SendQueue {
     pause: Pause,
     lost_since: Option<u64>,
     /// Number whose owner is being connected to.
-    seeking: Option<u32>,
+    connecting: Option<u32>,
     /// The responder must be woken for records in the channel: once for a list of requests, at the
     /// end of posting.
     pub(super) owes_wake: bool,
@@ -144,7 +144,7 @@ impl SendQueue {
             rnr_left: 0,
             pause: Pause::None,
             lost_since: None,
-            seeking: None,
+            connecting: None,
             owes_wake: false,
             packets: None,
             path: None,
@@ -231,7 +231,7 @@ impl SendQueue {
             (Some(Stage::Waiting), Pause::None) => "turn",
             (Some(Stage::Waiting), Pause::NotReady(_)) => "receiver",
             (Some(Stage::Waiting), Pause::Lost(_)) => "peer",
-            (Some(Stage::Waiting), Pause::Sought) => "channel",
+            (Some(Stage::Waiting), Pause::Connecting) => "channel",
         };
         (self.unfinished.len(), reason)
     }

@@ -12,9 +12,9 @@ use crate::qp::flush::Flush;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
 use crate::roce::path::Path;
-use crate::roce::receive::Arrival;
-use crate::roce::train::Train;
+use crate::roce::receive::ReceivedPacket;
 use crate::roce::tunnel::far::berth_of_queue_pair;
+use crate::roce::tx_batch::TxBatch;
 use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -120,7 +120,7 @@ impl Packets {
     }
 
     /// Handles a congestion notification. Only a reliable connection knows its packets in flight.
-    pub(in crate::qp) fn congested(&mut self, arrival: &Arrival<'_>) {
+    pub(in crate::qp) fn congested(&mut self, arrival: &ReceivedPacket<'_>) {
         let is_of_peer = self.path.is_way_of(arrival);
         if let (Machine::Reliable(requester), true) = (&mut self.machine, is_of_peer) {
             requester.congested();
@@ -284,12 +284,12 @@ impl Qp {
         let mut made = 0;
         {
             let path = packets.path.clone();
-            let mut train = Train::new(&path);
-            while let Ok(Some(length)) = packets.make(now(), &mut access, train.room()) {
-                train.couple(length);
+            let mut tx_batch = TxBatch::new(&path);
+            while let Ok(Some(length)) = packets.make(now(), &mut access, tx_batch.room()) {
+                tx_batch.push(length);
                 made += 1;
                 if made == 1 && answers_behind {
-                    self.answer_behind(&mut train);
+                    self.answer_behind(&mut tx_batch);
                 }
             }
         }
@@ -315,7 +315,7 @@ impl Qp {
         }
     }
 
-    pub(crate) fn take_response(self: &Arc<Qp>, arrival: &Arrival<'_>) {
+    pub(crate) fn take_response(self: &Arc<Qp>, arrival: &ReceivedPacket<'_>) {
         let mut send = self.lock_send();
         let Some(mut packets) = send.packets.take() else {
             return;

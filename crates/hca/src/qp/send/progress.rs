@@ -2,7 +2,7 @@
 
 use super::request::Unfinished;
 use super::{Pause, SendQueue, Stage};
-use crate::process::seek::Search;
+use crate::process::connect::ConnectStatus;
 use crate::qp::Qp;
 use crate::qp::message::timeout_nanoseconds;
 use crate::qp::requester::Outcome;
@@ -64,10 +64,10 @@ impl Qp {
             Outcome::Sent => Stage::Sent,
             Outcome::Failed(status) => Stage::Finished(status),
             Outcome::Order | Outcome::NoRoom => return false,
-            Outcome::Seek(number) => match (self.seek(send, number), self.kind) {
+            Outcome::Connect(number) => match (self.connect(send, number), self.kind) {
                 // A missing channel does not count as loss: packets would not need one.
-                (Search::UnderWay, _) => {
-                    send.pause = Pause::Sought;
+                (ConnectStatus::UnderWay, _) => {
+                    send.pause = Pause::Connecting;
                     return false;
                 }
                 (_, IBV_QPT_UC | IBV_QPT_UD) => {
@@ -132,28 +132,28 @@ impl Qp {
 
     /// Starts connecting to the peer, so that the channel exists when the first request is posted.
     /// Does not wait.
-    pub(in crate::qp) fn seek_peer(self: &Arc<Qp>) {
+    pub(in crate::qp) fn connect_to_peer(self: &Arc<Qp>) {
         let destination = self.destination();
         if self.process.outbound_to_number(destination).is_none() {
-            self.process.seek_number(destination, None);
+            self.process.connect_to_owner(destination, None);
         }
     }
 
-    /// Starts connecting to the owner of `number`; [`Qp::sought`] is called at the end.
-    fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> Search {
-        if send.seeking == Some(number) {
-            return Search::UnderWay;
+    /// Starts connecting to the owner of `number`; [`Qp::connection_attempt_ended`] is called at the end.
+    fn connect(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> ConnectStatus {
+        if send.connecting == Some(number) {
+            return ConnectStatus::UnderWay;
         }
-        let search = self.process.seek_number(number, Some(self.clone()));
-        send.seeking = (search == Search::UnderWay).then_some(number);
-        search
+        let status = self.process.connect_to_owner(number, Some(self.clone()));
+        send.connecting = (status == ConnectStatus::UnderWay).then_some(number);
+        status
     }
 
     /// Continues after connecting has succeeded or failed.
-    pub(crate) fn sought(self: &Arc<Qp>) {
+    pub(crate) fn connection_attempt_ended(self: &Arc<Qp>) {
         let mut send = self.lock_send();
-        send.seeking = None;
-        if matches!(send.pause, Pause::Sought | Pause::Lost(_)) {
+        send.connecting = None;
+        if matches!(send.pause, Pause::Connecting | Pause::Lost(_)) {
             send.pause = Pause::None;
         }
         self.transmit(&mut send);

@@ -5,7 +5,7 @@ use super::SendQueue;
 use super::request::{SendRequest, Unfinished};
 use crate::device;
 use crate::memory::explain::{access_names, explain, range_name};
-use crate::memory::place::Claim;
+use crate::memory::resolve::AccessRequest;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
 use crate::refusal;
@@ -16,8 +16,8 @@ use verbena_abi::*;
 impl Qp {
     /// Reports a failed request, before the program can see its completion.
     #[cold]
-    pub(super) fn tell_failed(&self, send: &SendQueue, one: &Unfinished, status: ibv_wc_status) {
-        if !refusal::is_told() {
+    pub(super) fn report_failed(&self, send: &SendQueue, one: &Unfinished, status: ibv_wc_status) {
+        if !refusal::is_reported() {
             return;
         }
         let request = one.request();
@@ -42,7 +42,7 @@ impl Qp {
             }
             _ => "see ibv_poll_cq(3)".to_owned(),
         };
-        refusal::tell(format_args!(
+        refusal::report(format_args!(
             "queue pair {:#x}: {} wr_id {:#x}: {}: {why}",
             self.number,
             opcode_name(request.opcode),
@@ -77,10 +77,10 @@ impl Qp {
             _ => 0,
         };
         let found = request.sges.iter().enumerate().find_map(|(place, sge)| {
-            let claim = Claim::to_buffer(sge.lkey, self.pd_number(), access);
+            let access_request = AccessRequest::to_buffer(sge.lkey, self.pd_number(), access);
             let record = self.process.keys.record(sge.lkey);
             (sge.length > 0)
-                .then(|| explain("lkey", record, claim, sge.addr, sge.length.into()))
+                .then(|| explain("lkey", record, access_request, sge.addr, sge.length.into()))
                 .flatten()
                 .map(|why| format!("sg_list[{place}]: {why}"))
         });
@@ -146,7 +146,7 @@ impl Qp {
         if word_of(request.opcode) && !request.remote_address.is_multiple_of(8) {
             return format!("{asked}: the address of an atomic is a multiple of 8");
         }
-        let claim = Claim {
+        let access_request = AccessRequest {
             key,
             pd: responder.pd.load(Relaxed),
             queue_pair: send.destination,
@@ -155,7 +155,7 @@ impl Qp {
         let found = explain(
             "rkey",
             contexts.key(key),
-            claim,
+            access_request,
             request.remote_address,
             length,
         );

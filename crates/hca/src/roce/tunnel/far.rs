@@ -6,9 +6,9 @@ use super::trial::Verdict;
 use super::{Order, Orders};
 use crate::errno::{Errno, Result};
 use crate::roce::path::Sender;
-use crate::roce::residence::Residence;
 use crate::roce::steering::slot_of;
 use crate::roce::tunnel::frame::Envelope;
+use crate::roce::udp_port::UdpPort;
 use crate::sys::clock;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -32,7 +32,7 @@ const UNTIL_FOUND: Duration = Duration::from_millis(50);
 const UNTIL_TRIED: Duration = Duration::from_millis(400);
 
 /// A process of a host as packets address it: UDP port and slot; slot 0 stands for any process.
-pub type Berth = (Residence, u32);
+pub type Berth = (UdpPort, u32);
 
 /// How packets reach the remote address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,8 +217,8 @@ impl Far {
     }
 
     /// Returns whether a connection to a process at this UDP port is open.
-    pub fn has_line(&self, residence: Residence) -> bool {
-        self.lock().line((residence, 0)).is_some()
+    pub fn has_line(&self, udp_port: UdpPort) -> bool {
+        self.lock().line((udp_port, 0)).is_some()
     }
 
     /// Returns whether packets go by UDP, and are known to pass.
@@ -272,14 +272,14 @@ impl Far {
 }
 
 impl State {
-    fn line(&self, (residence, slot): Berth) -> Option<Arc<Line>> {
+    fn line(&self, (udp_port, slot): Berth) -> Option<Arc<Line>> {
         let found = match slot {
             // Any process.
             0 => {
-                let of_residence = (residence, 0)..=(residence, u32::MAX);
-                self.lines.range(of_residence).next().map(|(_, line)| line)
+                let at_udp_port = (udp_port, 0)..=(udp_port, u32::MAX);
+                self.lines.range(at_udp_port).next().map(|(_, line)| line)
             }
-            _ => self.lines.get(&(residence, slot)),
+            _ => self.lines.get(&(udp_port, slot)),
         };
         found.cloned()
     }
@@ -292,18 +292,18 @@ fn berth_of(packets: &[u8], port: u16) -> Berth {
         .get(5..8)
         .map_or(0, |b| u32::from_be_bytes([0, b[0], b[1], b[2]]));
     let number = Qpn::new(number);
-    let residence = match number {
-        Qpn::GSI => Residence::of_port(port).unwrap_or(Residence::PUBLIC),
-        number => Residence::of_number(number),
+    let udp_port = match number {
+        Qpn::GSI => UdpPort::of_port(port).unwrap_or(UdpPort::PUBLIC),
+        number => UdpPort::of_number(number),
     };
-    (residence, slot_of(packets))
+    (udp_port, slot_of(packets))
 }
 
 /// Returns the process that has a queue pair.
 pub fn berth_of_queue_pair(number: Qpn) -> Berth {
-    let residence = Residence::of_number(number);
+    let udp_port = UdpPort::of_number(number);
     (
-        residence,
+        udp_port,
         (number.value() >> 8) & crate::roce::steering::SLOT_BITS,
     )
 }

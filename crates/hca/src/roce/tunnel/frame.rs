@@ -18,7 +18,7 @@
 //!
 //! Any other frame closes the connection; there is no recovery from malformed input.
 
-use crate::roce::residence::Residence;
+use crate::roce::udp_port::UdpPort;
 use std::net::Ipv6Addr;
 
 /// Bytes of a frame's length and kind.
@@ -61,7 +61,7 @@ pub struct Greeting {
     /// Slot of the sender.
     pub own: u8,
     /// UDP port at which the sender's queue pairs are reached.
-    pub residence: Residence,
+    pub udp_port: UdpPort,
     /// Token of probes to the sender.
     pub token: Token,
     /// Sender's address, as in its packets.
@@ -158,7 +158,7 @@ impl<'a> Frame<'a> {
                 head[4] = 1;
                 head.extend(MAGIC);
                 head.extend([VERSION, greeting.wanted, greeting.own, 0]);
-                head.extend(greeting.residence.port().to_be_bytes());
+                head.extend(greeting.udp_port.port().to_be_bytes());
                 head.extend(greeting.token);
                 head.extend(greeting.source.octets());
                 head.extend(greeting.destination.octets());
@@ -190,7 +190,7 @@ fn greeting(rest: &mut Rest<'_>) -> Result<Greeting, Malformed> {
     Ok(Greeting {
         wanted,
         own,
-        residence: Residence::of_port(rest.short()?).ok_or(Malformed)?,
+        udp_port: UdpPort::of_port(rest.short()?).ok_or(Malformed)?,
         token: rest.take()?,
         source: rest.address()?,
         destination: rest.address()?,
@@ -253,7 +253,7 @@ mod tests {
                 let greeting = Greeting {
                     wanted,
                     own,
-                    residence: Residence::all().nth(usize::from(which % 4)).unwrap(),
+                    udp_port: UdpPort::all().nth(usize::from(which % 4)).unwrap(),
                     token,
                     source,
                     destination,
@@ -334,7 +334,7 @@ mod tests {
         let greeting = Frame::Greeting(Greeting {
             wanted: 0,
             own: 1,
-            residence: Residence::PUBLIC,
+            udp_port: UdpPort::PUBLIC,
             token: [7; 8],
             source: Ipv6Addr::LOCALHOST,
             destination: Ipv6Addr::LOCALHOST,

@@ -39,7 +39,7 @@ use self::frame::{Frame, Token};
 use self::line::Line;
 use super::path::{Path, Sender};
 use super::pool::{SLOTS, user};
-use super::residence::Residence;
+use super::udp_port::UdpPort;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::sys::doorbell::Doorbell;
@@ -153,9 +153,9 @@ impl Tunnels {
     }
 
     /// Starts accepting connections that other processes pass us for a slot.
-    pub(super) fn take_slot(&self, residence: Residence, slot: u32) {
+    pub(super) fn take_slot(&self, udp_port: UdpPort, slot: u32) {
         if chosen() == Ok(true)
-            && let Ok(socket) = Socket::listen_abstract(&name(residence, slot))
+            && let Ok(socket) = Socket::listen_abstract(&name(udp_port, slot))
         {
             let _ = self.handed.set(socket);
             // The thread may be waiting already, on descriptors that do not include this one.
@@ -229,15 +229,15 @@ impl Process {
 }
 
 /// Returns the abstract socket name at which the process with a slot is passed connections.
-fn name(residence: Residence, slot: u32) -> Vec<u8> {
-    format!("verbena-roce-{}-{}-tunnel-{slot}", user(), residence.port()).into_bytes()
+fn name(udp_port: UdpPort, slot: u32) -> Vec<u8> {
+    format!("verbena-roce-{}-{}-tunnel-{slot}", user(), udp_port.port()).into_bytes()
 }
 
 /// Listens for fallback connections at a port. Returns `None` if the fallback is disabled or the
 /// port is taken.
-pub(super) fn listen(residence: Residence) -> Option<Tcp> {
+pub(super) fn listen(udp_port: UdpPort) -> Option<Tcp> {
     match chosen() {
-        Ok(true) => Tcp::listen(residence.port()).ok(),
+        Ok(true) => Tcp::listen(udp_port.port()).ok(),
         _ => None,
     }
 }

@@ -313,7 +313,7 @@ impl<'a> Thread<'a> {
         Some(Greeting {
             wanted: u8::try_from(wanted).ok()?,
             own: u8::try_from(self.process.management_slot().ok()?).ok()?,
-            residence: self.port.residence(),
+            udp_port: self.port.udp_port(),
             token: line.own_token,
             source: far.local,
             destination: far.remote,
@@ -323,7 +323,7 @@ impl<'a> Thread<'a> {
     /// Handles the handshake of a peer that we connected to.
     fn welcomed(&mut self, line: Arc<Line>, assembler: Assembler, order: Order, peer: Greeting) {
         let is_right = (peer.source, peer.destination) == (order.far.remote, order.far.local)
-            && peer.residence == order.berth.0
+            && peer.udp_port == order.berth.0
             && [0, u32::from(peer.own)].contains(&order.berth.1);
         match is_right {
             true => {
@@ -342,7 +342,7 @@ impl<'a> Thread<'a> {
         let wanted = u32::from(peer.wanted);
         if wanted != 0 && self.port.slot_number() != Some(wanted) {
             // Whether or not the process exists, this one no longer has the connection.
-            let _ = hand_over(&line, &peer, (self.port.residence(), wanted));
+            let _ = hand_over(&line, &peer, (self.port.udp_port(), wanted));
             return self.forget(&line);
         }
         if let Some((caller, far, sender)) = self.check(&line, &peer)
@@ -361,8 +361,8 @@ impl<'a> Thread<'a> {
     fn check(&self, line: &Line, peer: &Greeting) -> Option<(Ipv6Addr, Arc<Far>, Arc<Sender>)> {
         let caller = line.peer().ok()?.ip;
         let allowed = allow::chosen().ok()?;
-        let place = link::place_of(gid(peer.destination))?;
-        let is_ours = link::place_of(gid(peer.source)).is_some();
+        let place = link::locate_gid(gid(peer.destination))?;
+        let is_ours = link::locate_gid(gid(peer.source)).is_some();
         let is_special = |ip| is_link_local(&ip) || is_nobody(ip);
         let callers = || self.open.iter().filter_map(|one| one.caller);
         if is_ours
@@ -376,7 +376,7 @@ impl<'a> Thread<'a> {
             return None;
         }
         let far = self.orders.far_of(peer.destination, peer.source);
-        let berth = (peer.residence, u32::from(peer.own));
+        let berth = (peer.udp_port, u32::from(peer.own));
         if caller != peer.source && !far.may_be_translated(berth, caller) {
             return None;
         }
@@ -438,7 +438,7 @@ impl Open {
             far,
             sender,
             peer,
-            berth: (peer.residence, u32::from(peer.own)),
+            berth: (peer.udp_port, u32::from(peer.own)),
             caller,
             trial: None,
             again: clock::now() + AGAIN,
@@ -453,9 +453,9 @@ impl Open {
     }
 
     fn is_for(&self, order: &Order) -> bool {
-        let (residence, slot) = order.berth;
+        let (udp_port, slot) = order.berth;
         Arc::ptr_eq(&self.far, &order.far)
-            && self.berth.0 == residence
+            && self.berth.0 == udp_port
             && (slot == 0 || slot == self.berth.1)
     }
 
@@ -583,7 +583,7 @@ fn answer(process: &Process, queue_pairs: &[Arc<Qp>]) {
     if let Some(port) = process.roce.get()
         && !left.is_empty()
     {
-        port.note_talkative(left);
+        port.note_pending_acks(left);
         process.doorbell.ring();
     }
 }
@@ -621,8 +621,8 @@ fn read(line: &Line, assembler: &mut Assembler, buffer: &mut [u8]) -> Result<()>
 ///
 /// # Errors
 /// The system's error if that process does not exist, EPERM if it belongs to another user.
-fn hand_over(line: &Line, greeting: &Greeting, (residence, slot): Berth) -> Result<()> {
-    let socket = Socket::connect_abstract(&name(residence, slot))?;
+fn hand_over(line: &Line, greeting: &Greeting, (udp_port, slot): Berth) -> Result<()> {
+    let socket = Socket::connect_abstract(&name(udp_port, slot))?;
     pool::check_user(&socket)?;
     socket.send(&Frame::Greeting(*greeting).head(), &[line.as_fd()])
 }

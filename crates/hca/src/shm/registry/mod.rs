@@ -23,7 +23,7 @@ use crate::errno::{Errno, Result};
 use crate::sys::socket::Socket;
 use directory::{Directory, FILE};
 use layout::{Life, Table};
-use presence::{Alone, Claim};
+use presence::{Alone, SlotLock};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
@@ -97,7 +97,7 @@ impl Registry {
                 let table = match Table::of(&file) {
                     // A registry of another version is removed if all its processes are dead.
                     Err(Errno::EPROTO)
-                        if layout::is_a_registry(&file) && presence::nobody_lives(&file) =>
+                        if layout::is_a_registry(&file) && presence::is_unused(&file) =>
                     {
                         directory.remove();
                         continue;
@@ -154,7 +154,7 @@ impl Registry {
     /// Takes a slot for this process and listens for its peers. ESTALE when the registry is removed
     /// meanwhile.
     fn join(&self) -> Result<(Identity, Socket)> {
-        let slot = self.claim_slot()?;
+        let slot = self.lock_slot()?;
         let entered = self.occupy(slot);
         if entered.is_err() {
             presence::release(&self.file, slot);
@@ -164,16 +164,16 @@ impl Registry {
 
     /// Locks a slot without a live process: a released one if possible, otherwise that of a dead
     /// process.
-    fn claim_slot(&self) -> Result<u32> {
+    fn lock_slot(&self) -> Result<u32> {
         for only_given_back in [true, false] {
             for slot in self.table.slots_to_try() {
                 if only_given_back && self.table.life(slot).lasts {
                     continue;
                 }
-                match presence::claim(&self.file, slot)? {
-                    Claim::Held => return Ok(slot),
-                    Claim::Taken => (),
-                    Claim::Closing => return Err(Errno::ESTALE),
+                match presence::try_lock(&self.file, slot)? {
+                    SlotLock::Held => return Ok(slot),
+                    SlotLock::Taken => (),
+                    SlotLock::Closing => return Err(Errno::ESTALE),
                 }
             }
         }
@@ -372,7 +372,7 @@ impl Registry {
     /// Removes the registry if no process lives. The exclusive lock is taken without waiting, and
     /// only when no process lives: so only entering processes can meet it.
     fn remove_if_empty(&self) {
-        let Some(_alone) = Alone::claim(&self.file) else {
+        let Some(_alone) = Alone::try_lock(&self.file) else {
             return;
         };
         if self.file.metadata().is_ok_and(|file| file.nlink() > 0) {

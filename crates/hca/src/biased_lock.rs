@@ -9,7 +9,7 @@
 //! - All other threads, and the home while it is not at home, take the slow path: they exchange
 //!   `taken`; then, if the home is at home, they revoke the bias; then they wait for `held` to be
 //!   clear. Only the owner of `taken` writes any word but `held`, and only the home sets `held`.
-//! - SYNC POINT claim: to revoke the bias, a thread clears `at_home`, runs a barrier that makes
+//! - SYNC POINT biased lock: to revoke the bias, a thread clears `at_home`, runs a barrier that makes
 //!   every thread of the process pass a full fence ([`heavy_barrier`]), then reads `held`. The home
 //!   stores `held`, passes a compiler barrier ([`light_barrier`]), and reads `at_home`. The fence
 //!   falls between these two, before or after them: so either the home sees the revocation, or the
@@ -35,7 +35,7 @@ const MOST: u32 = 1 << 20;
 
 /// The words of a lock. Threads are named by numbers other than 0.
 #[derive(Debug)]
-pub struct Claim {
+pub struct BiasedLock {
     /// The home, while it is at home; else 0.
     at_home: AtomicU32,
     held: AtomicBool,
@@ -49,11 +49,11 @@ pub struct Claim {
     habit: AtomicU32,
 }
 
-impl Claim {
+impl BiasedLock {
     /// Returns a free lock that makes a thread its home after `habit` acquisitions in a row.
     #[inline]
-    pub fn new(habit: u32) -> Claim {
-        Claim {
+    pub fn new(habit: u32) -> BiasedLock {
+        BiasedLock {
             at_home: AtomicU32::new(0),
             held: AtomicBool::new(false),
             taken: AtomicBool::new(false),
@@ -91,7 +91,7 @@ impl Claim {
         }
         model_barrier();
         self.held.store(true, Ordering::Relaxed);
-        // SYNC POINT claim.
+        // SYNC POINT biased lock.
         light_barrier();
         if self.at_home.load(Ordering::Relaxed) == thread {
             return true;
@@ -134,7 +134,7 @@ impl Claim {
     fn show_out(&self) {
         if self.at_home.load(Ordering::Relaxed) != 0 {
             self.at_home.store(0, Ordering::Relaxed);
-            // SYNC POINT claim.
+            // SYNC POINT biased lock.
             heavy_barrier();
             let habit = self.habit.load(Ordering::Relaxed);
             self.habit

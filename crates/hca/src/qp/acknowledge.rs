@@ -29,20 +29,20 @@ static RESTS_UNTIL: AtomicU64 = AtomicU64::new(0);
 impl Qp {
     /// Completes acknowledged requests before entering state `to`. The caller holds none of the
     /// queue pair's locks.
-    pub(super) fn settle_before(self: &Arc<Qp>, to: ibv_qp_state) {
+    pub(super) fn complete_acknowledged_before(self: &Arc<Qp>, to: ibv_qp_state) {
         let sends = matches!(self.state(), IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE);
         if to != IBV_QPS_ERR || !sends || self.sends_waiting().0 == 0 {
             return;
         }
         self.process.complete_acknowledged();
         if link::is_ethernet() {
-            self.settle_packets();
+            self.await_sent_packets();
         }
     }
 
     /// Waits for the acknowledgement of the packets sent so far, but not of packets sent from now
     /// on.
-    fn settle_packets(&self) {
+    fn await_sent_packets(&self) {
         let sent_until = |send: &SendQueue| send.packets.as_ref()?.sent_until();
         let Some(until) = sent_until(&self.lock_send()) else {
             return;

@@ -69,7 +69,7 @@ const TOO_OFTEN: u8 = 5;
 const NEARLY: u8 = TOO_OFTEN - LEFT + 3;
 
 /// State of the idle policy: the results of the last looks.
-pub(super) struct Lurker {
+pub(super) struct IdlePolicy {
     /// Whether a packet waited at the last look.
     waits: bool,
     /// Time to the next look if no packet waits.
@@ -96,10 +96,10 @@ pub(super) struct Lurker {
     quiet: u8,
 }
 
-impl Lurker {
+impl IdlePolicy {
     /// Returns the state of a thread that starts.
-    pub(super) fn new() -> Lurker {
-        Lurker {
+    pub(super) fn new() -> IdlePolicy {
+        IdlePolicy {
             waits: false,
             seldom: SHORTEST,
             needed: 0,
@@ -240,22 +240,22 @@ mod tests {
 
     /// A thread that looks every [`LOOK`].
     struct Looking {
-        lurker: Lurker,
+        policy: IdlePolicy,
         now: u64,
     }
 
     impl Looking {
         fn new() -> Looking {
             Looking {
-                lurker: Lurker::new(),
+                policy: IdlePolicy::new(),
                 now: 1 << 40,
             }
         }
 
-        fn saw(&mut self, is_polled: bool, armings: usize, demand: Demand) -> &mut Lurker {
+        fn saw(&mut self, is_polled: bool, armings: usize, demand: Demand) -> &mut IdlePolicy {
             self.now += LOOK;
-            self.lurker.saw(self.now, is_polled, armings, demand);
-            &mut self.lurker
+            self.policy.saw(self.now, is_polled, armings, demand);
+            &mut self.policy
         }
     }
 
@@ -263,23 +263,23 @@ mod tests {
     /// for it whenever it has taken the last. Returns the time at which the thread, looking at the
     /// intervals that it chooses, takes over the work.
     fn until_needed(polls: u64, pauses: u64, limit: u64) -> Option<u64> {
-        let mut lurker = Lurker::new();
+        let mut policy = IdlePolicy::new();
         let (start, period) = (1 << 40, polls + pauses);
         // The number of the last poll.
         let polled = |at: u64| (at / period) * polls + (at % period).min(polls);
         let (mut before, mut seen_at) = (0, None);
         let mut now = 0;
         while now < limit {
-            now += lurker.pause().as_nanos() as u64;
+            now += policy.pause().as_nanos() as u64;
             let is_polled = polled(now) != polled(before);
-            lurker.saw(start + now, is_polled, 0, UnderWay);
+            policy.saw(start + now, is_polled, 0, UnderWay);
             // The work is new, or was already there at the last look.
             let is_left = seen_at.is_some_and(|seen| polled(seen) == polled(now));
-            if is_left && lurker.left_to() {
+            if is_left && policy.left_to() {
                 return Some(now);
             }
             seen_at = (!is_left).then_some(now);
-            lurker.looked(false);
+            policy.looked(false);
             before = now;
         }
         None
@@ -287,21 +287,21 @@ mod tests {
 
     #[test]
     fn who_waits_for_the_thread_is_soon_rung_for() {
-        let mut lurker = Lurker::new();
+        let mut policy = IdlePolicy::new();
         let mut now = 1 << 40;
         let began = now;
         let mut is_served = true;
         loop {
             // Once served, the application polls; then the peer has new data, for which it watches
             // its memory.
-            lurker.saw(now, is_served, 0, UnderWay);
+            policy.saw(now, is_served, 0, UnderWay);
             let is_left = !is_served;
-            if is_left && lurker.left_to() {
+            if is_left && policy.left_to() {
                 break;
             }
             is_served = is_left;
-            lurker.looked(false);
-            now += lurker.pause().as_nanos() as u64;
+            policy.looked(false);
+            now += policy.pause().as_nanos() as u64;
         }
         assert!(now - began < 2_000_000, "{} ns", now - began);
     }
@@ -325,10 +325,10 @@ mod tests {
     #[test]
     fn who_comes_in_vain_too_often_leaves_the_work_to_the_application() {
         let mut looking = Looking::new();
-        assert!(!looking.lurker.is_needed());
-        looking.lurker.came(true);
-        let lurker = &looking.lurker;
-        assert!(!lurker.is_needed(), "the application had left nothing");
+        assert!(!looking.policy.is_needed());
+        looking.policy.came(true);
+        let policy = &looking.policy;
+        assert!(!policy.is_needed(), "the application had left nothing");
         // It polls, leaves the next work, and so on.
         for times in 1..=4 {
             looking.saw(true, 0, UnderWay);
@@ -336,19 +336,19 @@ mod tests {
         }
         // Every second wake-up finds work.
         for _ in 0..10 {
-            looking.lurker.came(false);
-            looking.lurker.came(true);
-            assert!(looking.lurker.is_needed());
+            looking.policy.came(false);
+            looking.policy.came(true);
+            assert!(looking.policy.is_needed());
         }
         for left in (0..PATIENCE).rev() {
-            looking.lurker.came(false);
-            assert_eq!(looking.lurker.is_needed(), left > 0);
+            looking.policy.came(false);
+            assert_eq!(looking.policy.is_needed(), left > 0);
         }
         // Soon after that, one leftover is enough; later it is not.
         looking.saw(true, 0, UnderWay);
         assert!(looking.saw(false, 0, UnderWay).left_to());
         for _ in 0..PATIENCE {
-            looking.lurker.came(false);
+            looking.policy.came(false);
         }
         for _ in 0..4 {
             looking.saw(true, 0, UnderWay);
@@ -362,16 +362,16 @@ mod tests {
         looking.saw(true, 0, UnderWay);
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
             assert!(!looking.saw(false, 0, UnderWay).left_to());
-            assert!(!looking.lurker.is_needed());
+            assert!(!looking.policy.is_needed());
         }
         // In bulk it is served at once, again and again.
-        looking.lurker.looked(false);
-        assert_eq!(looking.lurker.pause(), 2 * SHORTEST);
+        looking.policy.looked(false);
+        assert_eq!(looking.policy.pause(), 2 * SHORTEST);
         for follows in [true, false] {
-            looking.lurker.served(follows);
-            looking.lurker.looked(false);
+            looking.policy.served(follows);
+            looking.policy.looked(false);
         }
-        assert_eq!(looking.lurker.pause(), 4 * SHORTEST);
+        assert_eq!(looking.policy.pause(), 4 * SHORTEST);
     }
 
     #[test]
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn who_has_polled_is_expected_back_for_a_while() {
         let mut looking = Looking::new();
-        assert!(!looking.lurker.expects_polls(), "nobody has ever polled");
+        assert!(!looking.policy.expects_polls(), "nobody has ever polled");
         assert!(!looking.saw(false, 0, UnderWay).expects_polls());
         assert!(looking.saw(true, 0, UnderWay).expects_polls());
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
@@ -395,11 +395,11 @@ mod tests {
         for _ in 0..300 {
             assert!(!looking.saw(false, 0, UnderWay).expects_polls());
         }
-        let lurker = looking.saw(true, 0, UnderWay);
-        assert!(lurker.expects_polls());
-        lurker.looked(true);
-        assert!(!lurker.expects_polls(), "a packet was seen to wait");
-        lurker.looked(false);
+        let policy = looking.saw(true, 0, UnderWay);
+        assert!(policy.expects_polls());
+        policy.looked(true);
+        assert!(!policy.expects_polls(), "a packet was seen to wait");
+        policy.looked(false);
         let pressed = looking.saw(false, 0, Pressing).expects_polls();
         assert!(!pressed, "something cannot wait");
     }
@@ -421,40 +421,40 @@ mod tests {
         for _ in 0..2 {
             looking.saw(true, 0, UnderWay);
             for _ in 0..QUIET {
-                assert!(looking.lurker.expects_polls());
+                assert!(looking.policy.expects_polls());
                 looking.saw(true, 0, Nothing);
             }
-            assert!(!looking.lurker.expects_polls());
+            assert!(!looking.policy.expects_polls());
         }
-        looking.lurker.came(true);
-        assert!(looking.lurker.expects_polls(), "something came after all");
+        looking.policy.came(true);
+        assert!(looking.policy.expects_polls(), "something came after all");
     }
 
     #[test]
     fn events_are_left_to_who_polls_on_after_arming() {
         let mut looking = Looking::new();
-        let lurker = looking.saw(true, 1, UnderWay);
-        assert!(lurker.heeds_events(1), "it polled, and may sleep now");
+        let policy = looking.saw(true, 1, UnderWay);
+        assert!(policy.heeds_events(1), "it polled, and may sleep now");
         for _ in 0..PATIENCE {
-            assert!(looking.lurker.heeds_events(1));
+            assert!(looking.policy.heeds_events(1));
             looking.saw(true, 1, UnderWay);
         }
-        assert!(!looking.lurker.heeds_events(1));
-        assert!(looking.lurker.heeds_events(2), "armed since the look");
+        assert!(!looking.policy.heeds_events(1));
+        assert!(looking.policy.heeds_events(2), "armed since the look");
         assert!(looking.saw(true, 2, UnderWay).heeds_events(2));
         // It computes, too.
         for _ in 0..PATIENCE {
             assert!(looking.saw(false, 2, UnderWay).heeds_events(2));
             looking.saw(true, 2, UnderWay);
         }
-        assert!(!looking.lurker.heeds_events(2));
+        assert!(!looking.policy.heeds_events(2));
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
             assert!(!looking.saw(false, 2, UnderWay).heeds_events(2));
         }
-        let lurker = looking.saw(false, 2, UnderWay);
-        assert!(lurker.heeds_events(2), "it polls no more");
-        let lurker = looking.saw(true, 2, UnderWay);
-        assert!(!lurker.heeds_events(2), "it is back");
+        let policy = looking.saw(false, 2, UnderWay);
+        assert!(policy.heeds_events(2), "it polls no more");
+        let policy = looking.saw(true, 2, UnderWay);
+        assert!(!policy.heeds_events(2), "it is back");
     }
 
     #[test]
@@ -470,44 +470,44 @@ mod tests {
         let mut looking = Looking::new();
         let mut pauses = Vec::new();
         while pauses.last() != Some(&LONGEST) {
-            let lurker = looking.saw(true, 0, Nothing);
-            lurker.looked(false);
-            pauses.push(lurker.pause());
+            let policy = looking.saw(true, 0, Nothing);
+            policy.looked(false);
+            pauses.push(policy.pause());
         }
         assert!(
             pauses.is_sorted() && pauses[0] <= 2 * SHORTEST,
             "{pauses:?}"
         );
-        let lurker = &mut looking.lurker;
-        lurker.looked(true);
-        assert_eq!(lurker.pause(), SHORTEST);
+        let policy = &mut looking.policy;
+        policy.looked(true);
+        assert_eq!(policy.pause(), SHORTEST);
         // The application took it.
-        lurker.looked(false);
-        assert_eq!(lurker.pause(), LONGEST);
+        policy.looked(false);
+        assert_eq!(policy.pause(), LONGEST);
         for demand in [UnderWay, Pressing] {
-            let lurker = looking.saw(true, 0, demand);
-            lurker.looked(false);
-            assert_eq!(lurker.pause(), LONGEST / 2, "{demand:?}");
+            let policy = looking.saw(true, 0, demand);
+            policy.looked(false);
+            assert_eq!(policy.pause(), LONGEST / 2, "{demand:?}");
         }
         // The longer it is away, the longer the pause.
         for away in [1, 2, 3, 4, 4] {
-            let lurker = looking.saw(false, 0, Nothing);
-            lurker.looked(false);
-            assert_eq!(lurker.pause(), Duration::from_nanos(away * LOOK));
+            let policy = looking.saw(false, 0, Nothing);
+            policy.looked(false);
+            assert_eq!(policy.pause(), Duration::from_nanos(away * LOOK));
         }
         // It did not.
         looking.saw(true, 0, UnderWay).came(true);
-        looking.lurker.looked(false);
-        assert_eq!(looking.lurker.pause(), 2 * SHORTEST);
-        assert!(!looking.lurker.is_needed());
+        looking.policy.looked(false);
+        assert_eq!(looking.policy.pause(), 2 * SHORTEST);
+        assert!(!looking.policy.is_needed());
         // It left a packet that was seen to wait: packets wake the thread until it wakes in vain.
-        let lurker = &mut looking.lurker;
-        lurker.looked(true);
-        lurker.came(true);
-        assert!(lurker.is_needed());
+        let policy = &mut looking.policy;
+        policy.looked(true);
+        policy.came(true);
+        assert!(policy.is_needed());
         for _ in 0..PATIENCE {
-            lurker.came(false);
+            policy.came(false);
         }
-        assert!(!lurker.is_needed());
+        assert!(!policy.is_needed());
     }
 }

@@ -1,5 +1,5 @@
 //! Port probe: checks whether a Verbena adapter receives at a private port of another host
-//! ([`super::residence`]).
+//! ([`super::udp_port`]).
 //!
 //! | bytes | probe | answer |
 //! |---|---|---|
@@ -17,7 +17,7 @@
 //! Answers are cached, so that not every datagram needs a probe; a negative result is cached for
 //! less time, because an adapter may start.
 
-use super::residence::Residence;
+use super::udp_port::UdpPort;
 use crate::errno::Errno;
 use crate::sys::clock;
 use crate::sys::udp::{Address, Udp};
@@ -40,26 +40,26 @@ const NOBODY: u64 = 1_000_000_000;
 const PATIENCE_MS: [u64; 4] = [100, 200, 400, 800];
 
 /// Address, scope (of a link-local address: its interface) and private port.
-type Home = (Ipv6Addr, u32, Residence);
+type Home = (Ipv6Addr, u32, UdpPort);
 
 /// Cached results of port probes, each with the time at which it expires.
 #[derive(Debug, Default)]
-pub struct Neighbours {
+pub struct ProbeCache {
     known: Mutex<HashMap<Home, (bool, u64)>>,
     /// Ports at which an adapter was ever found.
     met: Mutex<HashSet<Home>>,
 }
 
-impl Neighbours {
+impl ProbeCache {
     /// Returns whether a Verbena adapter receives at a private port of `to`, probing if needed.
     /// `socket` creates the socket to probe from.
     pub fn is_at_home(
         &self,
-        residence: Residence,
+        udp_port: UdpPort,
         to: Address,
         socket: impl FnOnce() -> Result<Udp, Errno>,
     ) -> bool {
-        let home = (to.ip, to.scope, residence);
+        let home = (to.ip, to.scope, udp_port);
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock::now();
         if let Some((answer, until)) = lock().get(&home)
@@ -68,7 +68,7 @@ impl Neighbours {
             return *answer;
         }
         // The probe runs without the lock, so that other threads need not wait for it.
-        let port = residence.port();
+        let port = udp_port.port();
         let answer = socket().is_ok_and(|socket| ask(&socket, Address { port, ..to }));
         let believed = if answer { AT_HOME } else { NOBODY };
         let now = clock::now();
@@ -84,9 +84,9 @@ impl Neighbours {
 
     /// Returns whether a Verbena adapter was ever found at the port: if it has stopped since,
     /// errors are reported for that port and no other.
-    pub fn was_at_home(&self, residence: Residence, to: Address) -> bool {
+    pub fn was_at_home(&self, udp_port: UdpPort, to: Address) -> bool {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        met.contains(&(to.ip, to.scope, residence))
+        met.contains(&(to.ip, to.scope, udp_port))
     }
 }
 
@@ -204,11 +204,11 @@ mod tests {
 
     #[test]
     fn what_is_known_is_not_asked_again() {
-        let residence = Residence::all().nth(1).unwrap();
-        let neighbours = Neighbours::default();
+        let udp_port = UdpPort::all().nth(1).unwrap();
+        let neighbours = ProbeCache::default();
         let asked = Cell::new(0);
         let is_at_home = || {
-            neighbours.is_at_home(residence, here(0), || {
+            neighbours.is_at_home(udp_port, here(0), || {
                 asked.set(asked.get() + 1);
                 Err(Errno(libc::EADDRNOTAVAIL))
             })
