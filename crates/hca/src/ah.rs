@@ -74,7 +74,7 @@ fn meet(pd: &Pd, attributes: &ibv_ah_attr) {
     if let Some(port) = process.roce.get()
         && let Ok(path) = Path::of(&port.senders, attributes)
     {
-        process.acquaint(&path, Qpn::GSI);
+        process.learn_reachability(&path, Qpn::GSI);
     }
 }
 

@@ -4,7 +4,7 @@ use super::Seen;
 use super::ring::{self, Ring};
 use crate::describe;
 use crate::errno::{Errno, Result};
-use crate::process::message;
+use crate::process::socket_message;
 use crate::shm::registry::{self, Registry};
 use crate::shm::ring::{Consumer, Corrupt};
 use crate::sys::socket::{Rings, Socket};
@@ -93,7 +93,7 @@ impl Collector {
         // asked as well; it answers only one of the two.
         let ask = |identity| {
             let socket = registry.connect(identity)?;
-            message::ask_for_ring(&socket).map(|()| socket)
+            socket_message::ask_for_ring(&socket).map(|()| socket)
         };
         let processes = registry.processes();
         let promised = processes
@@ -138,7 +138,7 @@ impl Collector {
         let calls = std::iter::from_fn(|| self.listener.accept().ok());
         self.promised.extend(calls.take(BATCH));
         for socket in std::mem::take(&mut self.promised) {
-            match message::take_ring(&socket) {
+            match socket_message::take_ring(&socket) {
                 Err(Errno::EAGAIN | Errno(libc::EINTR)) => self.promised.push(socket),
                 Ok(Some(file)) => self.sources.extend(Source::begin(socket, file)),
                 // Captured by another capturer, ended, or not a Verbena process of this user.

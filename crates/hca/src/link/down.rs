@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Change, is_ethernet, ports};
 use crate::device::{Device, FIRST_PORT};
 use crate::errno::Result;
-use crate::process::message;
+use crate::process::socket_message;
 use crate::shm::registry::Registry;
 
 /// A bit for each port, the first in the lowest, as this process has last read it.
@@ -73,7 +73,7 @@ pub fn set(directory: &Path, device: Device, is_down: bool) -> Result<Vec<(u32, 
     let ask = |(identity, pid)| {
         let asked = registry
             .connect(identity)
-            .and_then(|socket| message::ask_to_look_at_ports(&socket));
+            .and_then(|socket| socket_message::ask_to_look_at_ports(&socket));
         // A process that has ended meanwhile needs no port.
         (asked.is_ok() || registry.is_alive(identity)).then_some((pid, asked))
     };

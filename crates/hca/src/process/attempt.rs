@@ -8,7 +8,9 @@
 use crate::errno::{Errno, Result};
 use crate::peer::Peer;
 use crate::process::link::Outbound;
-use crate::process::message::{Kind, Letter, Message, check_user, our_descriptors};
+use crate::process::socket_message::{
+    ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
+};
 use crate::process::{Member, Process};
 use crate::shm::channel::Channel;
 use crate::shm::registry::Identity;
@@ -93,21 +95,21 @@ impl Attempt {
         let stage = std::mem::replace(&mut self.stage, Stage::Resting(0));
         let turn = match stage {
             Stage::Resting(_) => Ok(None),
-            Stage::Greeted(socket) => match Letter::receive(&socket) {
+            Stage::Greeted(socket) => match ReceivedMessage::receive(&socket) {
                 Err(Errno::EAGAIN | Errno(libc::EINTR)) => {
                     self.stage = Stage::Greeted(socket);
                     return Turn::More;
                 }
-                Ok(Some(letter)) => self.welcomed(process, member, socket, letter),
+                Ok(Some(received)) => self.welcomed(process, member, socket, received),
                 Ok(None) => Ok(None),
                 Err(error) => Err(error),
             },
-            Stage::Introduced(peer, channel) => match peer.socket().map(Letter::receive) {
+            Stage::Introduced(peer, channel) => match peer.socket().map(ReceivedMessage::receive) {
                 Some(Err(Errno::EAGAIN | Errno(libc::EINTR))) => {
                     self.stage = Stage::Introduced(peer, channel);
                     return Turn::More;
                 }
-                Some(Ok(Some(letter))) => self.ready(&letter.message).map(|can_pull| {
+                Some(Ok(Some(received))) => self.ready(&received.message).map(|can_pull| {
                     Some(Turn::Made(Arc::new(Outbound::new(peer, channel, can_pull))))
                 }),
                 _ => Ok(None),
@@ -135,28 +137,29 @@ impl Attempt {
         process: &Arc<Process>,
         member: &Member,
         socket: Socket,
-        mut letter: Letter,
+        mut received: ReceivedMessage,
     ) -> Result<Option<Turn>> {
-        self.check(&letter.message, Kind::Welcome)?;
+        self.check(&received.message, SocketMessageKind::Welcome)?;
         let (pid, _) = socket.peer()?;
-        let contexts = letter.descriptor()?;
-        let arena = letter.optional_descriptor();
-        let introduction = letter.message.introduce(contexts, arena)?;
+        let contexts = received.descriptor()?;
+        let arena = received.optional_descriptor();
+        let introduction = received.message.introduce(contexts, arena)?;
         let (channel, file) = Channel::create()?;
         let peer = Arc::new(Peer::meet(introduction, socket, pid, process.forced)?);
         let socket = peer.socket().ok_or(Errno::EIO)?;
         let descriptors = our_descriptors(process, Some(file.as_fd()));
-        Message::about(process, member, Kind::Introduction).send(socket, &descriptors)?;
+        SocketMessage::about(process, member, SocketMessageKind::Introduction)
+            .send(socket, &descriptors)?;
         self.stage = Stage::Introduced(peer, channel);
         Ok(Some(Turn::More))
     }
 
-    fn ready(&self, message: &Message) -> Result<u32> {
-        self.check(message, Kind::Ready)?;
+    fn ready(&self, message: &SocketMessage) -> Result<u32> {
+        self.check(message, SocketMessageKind::Ready)?;
         Ok(message.can_pull)
     }
 
-    fn check(&self, message: &Message, kind: Kind) -> Result<()> {
+    fn check(&self, message: &SocketMessage, kind: SocketMessageKind) -> Result<()> {
         if message.kind == kind && message.identity == self.identity {
             Ok(())
         } else {
@@ -169,6 +172,6 @@ fn call(member: &Member, identity: Identity) -> Result<Socket> {
     let socket = member.registry.connect(identity)?;
     let (_, user) = socket.peer()?;
     check_user(user)?;
-    Message::bare(Kind::Hello, member.identity).send(&socket, &[])?;
+    SocketMessage::bare(SocketMessageKind::Hello, member.identity).send(&socket, &[])?;
     Ok(socket)
 }

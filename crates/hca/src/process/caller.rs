@@ -6,7 +6,9 @@ use crate::errno::{Errno, Result};
 use crate::peer::Peer;
 use crate::process::Process;
 use crate::process::link::Inbound;
-use crate::process::message::{Kind, Letter, Message, check_user, our_descriptors};
+use crate::process::socket_message::{
+    ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
+};
 use crate::shm::channel::Channel;
 use crate::shm::registry::Identity;
 use crate::sys::clock;
@@ -52,35 +54,37 @@ impl Caller {
 
     /// Handles its next message. Never blocks.
     pub(super) fn hear(self, process: &Arc<Process>) -> Heard {
-        match Letter::receive(&self.socket) {
+        match ReceivedMessage::receive(&self.socket) {
             Err(Errno::EAGAIN | Errno(libc::EINTR)) => Heard::More(self),
-            Ok(Some(letter)) => self.answer(process, letter).unwrap_or(Heard::Done),
+            Ok(Some(received)) => self.answer(process, received).unwrap_or(Heard::Done),
             Ok(None) | Err(_) => Heard::Done,
         }
     }
 
-    fn answer(self, process: &Arc<Process>, letter: Letter) -> Result<Heard> {
+    fn answer(self, process: &Arc<Process>, received: ReceivedMessage) -> Result<Heard> {
         let (pid, user) = self.socket.peer()?;
         check_user(user)?;
-        match (letter.message.kind, self.welcomed) {
-            (Kind::Describe, None) => {
+        match (received.message.kind, self.welcomed) {
+            (SocketMessageKind::Describe, None) => {
                 self.socket
                     .send(describe::process(process).as_bytes(), &[])?;
                 Ok(Heard::Done)
             }
-            (Kind::Capture, None) => {
+            (SocketMessageKind::Capture, None) => {
                 let member = process.member.get().ok_or(Errno::EIO)?;
                 process.capture.begin(self.socket, member.identity)?;
                 Ok(Heard::Capturer)
             }
-            (Kind::Ports, None) => {
+            (SocketMessageKind::Ports, None) => {
                 process.look_at_ports();
-                Message::ports(!crate::link::is_ethernet()).send(&self.socket, &[])?;
+                SocketMessage::ports(!crate::link::is_ethernet()).send(&self.socket, &[])?;
                 Ok(Heard::Done)
             }
-            (Kind::Hello, None) => self.welcome(process, letter.message.identity),
-            (Kind::Introduction, Some(identity)) if letter.message.identity == identity => {
-                self.introduced(process, letter, pid).map(Heard::Peer)
+            (SocketMessageKind::Hello, None) => self.welcome(process, received.message.identity),
+            (SocketMessageKind::Introduction, Some(identity))
+                if received.message.identity == identity =>
+            {
+                self.introduced(process, received, pid).map(Heard::Peer)
             }
             _ => Err(Errno::EPROTO),
         }
@@ -91,22 +95,27 @@ impl Caller {
         if identity == member.identity || !member.registry.is_alive(identity) {
             return Err(Errno::EPROTO);
         }
-        Message::about(process, member, Kind::Welcome)
+        SocketMessage::about(process, member, SocketMessageKind::Welcome)
             .send(&self.socket, &our_descriptors(process, None))?;
         self.welcomed = Some(identity);
         Ok(Heard::More(self))
     }
 
-    fn introduced(self, process: &Arc<Process>, mut letter: Letter, pid: i32) -> Result<Arc<Peer>> {
+    fn introduced(
+        self,
+        process: &Arc<Process>,
+        mut received: ReceivedMessage,
+        pid: i32,
+    ) -> Result<Arc<Peer>> {
         let member = process.member.get().ok_or(Errno::EIO)?;
-        let (contexts, channel) = (letter.descriptor()?, letter.descriptor()?);
-        let arena = letter.optional_descriptor();
-        let introduction = letter.message.introduce(contexts, arena)?;
+        let (contexts, channel) = (received.descriptor()?, received.descriptor()?);
+        let arena = received.optional_descriptor();
+        let introduction = received.message.introduce(contexts, arena)?;
         let channel = Channel::of_peer(channel)?;
         let peer = Arc::new(Peer::meet(introduction, self.socket, pid, process.forced)?);
         // Before the peer learns that it may begin: from then on its accesses are waited for.
         process.add_inbound(Arc::new(Inbound::new(peer.clone(), channel)));
-        let ready = Message::ready(member.identity, peer.pull_ability());
+        let ready = SocketMessage::ready(member.identity, peer.pull_ability());
         let socket = peer.socket().ok_or(Errno::EIO)?;
         if let Err(error) = ready.send(socket, &[]) {
             peer.declare_dead();

@@ -7,7 +7,7 @@ use crate::peer::Peer;
 use crate::process::flight::Flight;
 use crate::process::next_record::NextRecord;
 use crate::qp::Qp;
-use crate::qp::responder::Known;
+use crate::qp::responder::QpCache;
 use crate::shm::channel::{Channel, MAX_PAYLOAD, Requests};
 use crate::shm::ring::{self, Consumer, Corrupt, Header, Producer, Store};
 use crate::shm::section::{OwnMarks, Section};
@@ -108,7 +108,7 @@ pub(crate) struct Completing {
     /// Position in the answers.
     pub answers: Consumer,
     /// The queue pair whose request was acknowledged last.
-    pub known: Known,
+    pub qp_cache: QpCache,
     /// Buffer for acknowledged requests, kept to avoid an allocation each time.
     pub done: Vec<InFlight>,
     /// Queue pairs that were waiting for room in the ring.
@@ -343,7 +343,7 @@ pub struct Serving {
     /// Bytes already answered of the read request at the head.
     pub read_progress: u64,
     /// The queue pair that was served last.
-    pub known: Known,
+    pub qp_cache: QpCache,
 }
 
 impl Inbound {

@@ -18,11 +18,11 @@ pub mod flight;
 mod handshakes;
 mod idle_policy;
 pub mod link;
-pub(crate) mod message;
 mod next_record;
 pub mod numbers;
 pub(crate) mod poller;
 pub mod progress;
+pub(crate) mod socket_message;
 pub mod tables;
 pub mod thread;
 pub mod timers;
@@ -40,7 +40,7 @@ use crate::peer::{Forced, Peer};
 use crate::qp::Qp;
 use crate::qp::backlog::Backlog;
 use crate::qp::multicast::Groups;
-use crate::qp::responder::XrcArrivals;
+use crate::qp::responder::XrcMessageStates;
 use crate::receive::Srq;
 use crate::roce::port::Port;
 use crate::shm::context_table::ContextTable;
@@ -129,7 +129,7 @@ pub struct Process {
     /// Multicast datagrams that wait for a channel.
     pub backlog: Backlog,
     /// Progress of messages to XRC shared receive queues, by the sending queue pair.
-    pub(crate) xrc_arrivals: Mutex<XrcArrivals>,
+    pub(crate) xrc_message_states: Mutex<XrcMessageStates>,
     pub(crate) moderated: ModeratedQueues,
     /// Deadlines.
     pub timers: Timers,
@@ -225,7 +225,7 @@ impl Process {
         let pages = Pages::from_environment()?;
         crate::link::chosen()?;
         crate::roce::allow::chosen()?;
-        crate::roce::tunnel::chosen()?;
+        crate::roce::fallback::chosen()?;
         let (contexts, contexts_file) = ContextTable::create()?;
         let contexts = Arc::new(contexts);
         let doorbell = Doorbell::new()?;
@@ -249,7 +249,7 @@ impl Process {
             srqs: Directory::default(),
             groups: Groups::default(),
             backlog: Backlog::default(),
-            xrc_arrivals: Mutex::default(),
+            xrc_message_states: Mutex::default(),
             moderated: ModeratedQueues::default(),
             timers: Timers::default(),
             counters: Counters::of_process(),

@@ -47,7 +47,7 @@ const PORT_CALLERS: u64 = 3;
 const PORT_MANAGEMENT: u64 = 4;
 const PORT_GROUPS: u64 = 5;
 const CAPTURER: u64 = 6;
-const PORT_TUNNELS: u64 = 7;
+const PORT_FALLBACK: u64 = 7;
 const FIRST: u64 = 8;
 
 /// The epoll set that the progress thread sleeps on.
@@ -147,10 +147,10 @@ impl Poller {
                 let once = libc::EPOLLIN | libc::EPOLLEXCLUSIVE;
                 let _ = self.add_for(once, socket.as_fd().as_raw_fd(), PORT_MANAGEMENT);
             }
-            if !port.tunnels.has_thread() {
+            if !port.fallback.has_thread() {
                 // If either fails, peers cannot begin TCP fallback connections to this process.
-                for fd in port.tunnel_callers() {
-                    let _ = self.add(fd, PORT_TUNNELS);
+                for fd in port.fallback_descriptors() {
+                    let _ = self.add(fd, PORT_FALLBACK);
                 }
             }
         }
@@ -158,15 +158,15 @@ impl Poller {
 
     /// Hands the TCP fallback's listeners over to a thread of their own, after a peer has
     /// connected.
-    fn leave_tunnels(&self, process: &Arc<Process>) {
+    fn serve_fallback(&self, process: &Arc<Process>) {
         if let Some(port) = process.roce.get() {
-            process.take_tunnel_callers();
-            if !port.tunnels.has_thread() {
+            process.serve_fallback_callers();
+            if !port.fallback.has_thread() {
                 // The thread could not be started. The connections wait, and so does this thread,
                 // or they would keep a processor busy.
                 return std::thread::sleep(Duration::from_nanos(RESPITE));
             }
-            for fd in port.tunnel_callers() {
+            for fd in port.fallback_descriptors() {
                 self.remove(fd);
             }
         }
@@ -204,10 +204,10 @@ impl Poller {
             unsafe { libc::epoll_ctl(epoll, operation, fd, &mut event) == 0 }
         };
         if self.port == Heed::None
-            && !port.tunnels.has_thread()
-            && let Some(handed) = port.tunnels.handed()
+            && !port.fallback.has_thread()
+            && let Some(passed) = port.fallback.passed()
         {
-            let _ = self.add(handed.as_fd().as_raw_fd(), PORT_TUNNELS);
+            let _ = self.add(passed.as_fd().as_raw_fd(), PORT_FALLBACK);
         }
         // If this fails, datagrams to multicast groups wait for the next look.
         change(port.groups.as_fd(), PORT_GROUPS);
@@ -303,7 +303,7 @@ impl Poller {
                         port.serve_callers();
                     }
                 }
-                PORT_TUNNELS => self.leave_tunnels(process),
+                PORT_FALLBACK => self.serve_fallback(process),
                 PORT_MANAGEMENT => {
                     if let Some(port) = process.roce.get() {
                         process.receive_management(port);

@@ -5,7 +5,7 @@ use crate::process::Process;
 use crate::process::connect::ConnectStatus;
 use crate::process::link::Outbound;
 use crate::qp::Qp;
-use crate::qp::message::{Datagram, Route};
+use crate::qp::ring_message::{Datagram, Route};
 use crate::shm::registry::Identity;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

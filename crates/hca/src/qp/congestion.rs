@@ -42,18 +42,18 @@ impl NotificationTimer {
 impl Qp {
     /// Handles a received packet that a switch has marked: notifies the peer.
     #[cold]
-    pub(crate) fn note_congestion(&self, arrival: &ReceivedPacket<'_>) {
+    pub(crate) fn note_congestion(&self, received: &ReceivedPacket<'_>) {
         let counters = self.process.counters.shard();
         counters.marked_packets.add(1);
         let mut guard = self.lock_receive();
         let ReceiveQueue { packets, .. } = &mut *guard;
         let Some((path, peer, notification_timer)) = packets
             .as_deref_mut()
-            .and_then(responder::packets::Packets::connection)
+            .and_then(responder::packet_responder::PacketResponder::connection)
         else {
             return;
         };
-        if path.is_way_of(arrival) && notification_timer.try_restart(clock::now()) {
+        if path.is_path_of(received) && notification_timer.try_restart(clock::now()) {
             notify(&path.clone().with_traffic_class(CLASS), peer);
             counters.congestion_notifications_sent.add(1);
             counters.packets_sent.add(1);
@@ -62,11 +62,11 @@ impl Qp {
 
     /// Handles the peer's notification that packets of this queue pair met congestion.
     #[cold]
-    pub(crate) fn take_congestion_notification(self: &Arc<Qp>, arrival: &ReceivedPacket<'_>) {
+    pub(crate) fn take_congestion_notification(self: &Arc<Qp>, received: &ReceivedPacket<'_>) {
         let counters = self.process.counters.shard();
         counters.congestion_notifications_received.add(1);
         if let Some(packets) = &mut self.lock_send().packets {
-            packets.congested(arrival);
+            packets.congested(received);
         }
     }
 }

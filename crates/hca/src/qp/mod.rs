@@ -13,12 +13,12 @@ pub mod backlog;
 mod check;
 mod congestion;
 pub mod flush;
-pub mod message;
 pub mod multicast;
-mod packets;
+mod packet_setup;
 mod ports;
 mod requester;
 pub mod responder;
+pub mod ring_message;
 mod send;
 mod transition;
 
@@ -40,7 +40,7 @@ use crate::roce::path::{Path, interface_towards};
 use crate::shm::context_table::{Interfaces, QpRecord};
 use crate::xrcd::Xrcd;
 use multicast::Loopback;
-use responder::Arrival;
+use responder::MessageState;
 use send::SendQueue;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -99,12 +99,12 @@ pub struct Qp {
 /// Responder state.
 pub(crate) struct ReceiveQueue {
     ring: ReceiveRing,
-    arrival: Arrival,
+    message_state: MessageState,
     qkey: u32,
     port: u8,
     rnr_timer: u8,
     /// Responder of requests that arrive as packets.
-    packets: Option<Box<responder::packets::Packets>>,
+    packets: Option<Box<responder::packet_responder::PacketResponder>>,
 }
 
 impl Qp {
@@ -144,7 +144,7 @@ impl Qp {
             send: Lock::new(SendQueue::new(cap.max_send_wr)),
             receive: Lock::new(ReceiveQueue {
                 ring: ReceiveRing::new(cap.max_recv_wr, cap.max_recv_sge),
-                arrival: Arrival::default(),
+                message_state: MessageState::default(),
                 qkey: 0,
                 port: 0,
                 rnr_timer: 0,
@@ -401,7 +401,7 @@ impl Qp {
         {
             let mut receive = self.lock_receive();
             receive.ring.clear();
-            receive.arrival = Arrival::default();
+            receive.message_state = MessageState::default();
             receive.packets = None;
         }
         self.established.store(false, Ordering::Relaxed);
@@ -418,7 +418,7 @@ impl Qp {
         let was_in_error = before == IBV_QPS_ERR;
         self.set_state(send, IBV_QPS_ERR);
         send.packets = None;
-        for flushed in send.take_unfinished() {
+        for flushed in send.take_pending() {
             self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
         }
         self.flush_receives();
@@ -434,13 +434,13 @@ impl Qp {
 
     fn flush_receives_of(&self, receive: &mut ReceiveQueue) {
         let begun = receive
-            .arrival
+            .message_state
             .current
             .take()
             .map(|current| current.receive);
         let packets = receive.packets.take();
-        let in_hand = packets.and_then(|packets| packets.into_receive());
-        let mut posted: Vec<Receive> = begun.into_iter().chain(in_hand).collect();
+        let taken = packets.and_then(|packets| packets.into_receive());
+        let mut posted: Vec<Receive> = begun.into_iter().chain(taken).collect();
         while let Some(next) = receive.ring.take() {
             posted.push(next);
         }

@@ -13,10 +13,10 @@
 //! The [`Agent`] handles the messages: the connection manager, if the process has one. It is called
 //! by any thread that receives packets and must not block.
 
+use super::fallback::udp_probe;
 use super::path::{Path, gid, udp_port_of};
 use super::port::Port;
 use super::receive::ReceivedPacket;
-use super::tunnel::trial;
 use super::tx_batch::TxBatch;
 use super::udp_port::UdpPort;
 use crate::errno::{Errno, Result};
@@ -141,7 +141,7 @@ impl Process {
         let path = way(port, letter.interface, letter.source, letter.destination)?
             .towards(letter.udp_port, &port.neighbours);
         if port.management.is_unanswered(letter.destination) {
-            self.look_for_tunnel(&path, (letter.udp_port, 0));
+            self.examine_udp(&path, (letter.udp_port, 0));
         }
         let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
         let packet = packet(Psn::new(psn), &letter.mad).ok_or(Errno::EINVAL)?;
@@ -225,7 +225,7 @@ impl Process {
             }
             for arrived in (0..count).filter_map(|index| inbox.arrived(index)) {
                 // Only management messages are steered here, and no queue pair answers them.
-                self.sort(&arrived, port.udp_port().port(), &mut Vec::new());
+                self.dispatch(&arrived, port.udp_port().port(), &mut Vec::new());
             }
         }
     }
@@ -237,8 +237,8 @@ impl Process {
         }
     }
 
-    pub(super) fn take_management(&self, arrival: &ReceivedPacket<'_>) {
-        let headers = &arrival.packet.headers;
+    pub(super) fn take_management(&self, received: &ReceivedPacket<'_>) {
+        let headers = &received.packet.headers;
         let is_right = headers.bth.opcode.service() == Service::Ud
             && headers.bth.opcode.operation() == Operation::SendOnly
             && headers.bth.partition_key.admits(PKey::DEFAULT)
@@ -246,23 +246,23 @@ impl Process {
                 .extensions
                 .deth
                 .is_some_and(|deth| deth.queue_key == QKey::GSI);
-        if let Ok(mad) = arrival.packet.payload.try_into()
+        if let Ok(mad) = received.packet.payload.try_into()
             && is_right
         {
             if let Some(port) = self.roce.get() {
-                port.management.heard(arrival.source);
-                if let Some(token) = trial::token_of(&mad) {
-                    return port.tunnels.asked(token);
+                port.management.heard(received.source);
+                if let Some(token) = udp_probe::token_of(&mad) {
+                    return port.fallback.asked(token);
                 }
             }
             let Some(agent) = AGENT.get() else {
                 return;
             };
             (agent.letter)(Letter {
-                interface: link::interface_number(arrival.port),
-                source: arrival.source,
-                destination: arrival.destination,
-                udp_port: udp_port_of(arrival.route.source_port),
+                interface: link::interface_number(received.port),
+                source: received.source,
+                destination: received.destination,
+                udp_port: udp_port_of(received.route.source_port),
                 mad,
             });
         }

@@ -18,7 +18,7 @@
 //! - [`management`]: queue pair 1, shared by the host.
 //! - [`allow`]: filter on source networks.
 //! - [`header`]: the 40 bytes before a received datagram.
-//! - [`tunnel`]: TCP fallback, where UDP does not pass.
+//! - [`fallback`]: TCP fallback, where UDP does not pass.
 //!
 //! A connection whose destination GID belongs to a local port leads to this host and uses shared
 //! memory; any other uses packets. For a datagram the address handle decides in the same way. Both
@@ -37,6 +37,7 @@
 //! - The inbox lock is taken before any queue pair lock, never while one is held.
 
 pub mod allow;
+pub mod fallback;
 pub mod group;
 pub mod header;
 pub mod management;
@@ -47,6 +48,5 @@ pub mod port;
 pub mod port_probe;
 pub mod receive;
 mod steering;
-pub mod tunnel;
 pub mod tx_batch;
 pub mod udp_port;

@@ -1,12 +1,12 @@
 //! Local and remote address of a packet: an address vector's meaning over RoCE (annex A17.4.4), and
 //! the sending sockets.
 
+use super::fallback::frame::Envelope;
+use super::fallback::reachability::Reachability;
+use super::fallback::{self, Fallback};
 use super::group;
 use super::port_probe::ProbeCache;
 use super::receive::ReceivedPacket;
-use super::tunnel::far::Far;
-use super::tunnel::frame::Envelope;
-use super::tunnel::{self, Tunnels};
 use super::udp_port::UdpPort;
 use crate::device::GIDS;
 use crate::errno::{Errno, Result};
@@ -134,7 +134,7 @@ pub struct Senders {
     ports: Vec<[Mutex<Option<Arc<Sender>>>; GIDS]>,
     udp_port: UdpPort,
     failures: Failures,
-    tunnels: Arc<Tunnels>,
+    fallback: Arc<Fallback>,
 }
 
 /// Treatment of ICMP errors.
@@ -148,22 +148,22 @@ enum Failures {
 
 impl Senders {
     /// Creates senders that ignore ICMP errors, for a process that receives at `udp_port`.
-    pub fn that_forget_failures(udp_port: UdpPort, tunnels: &Arc<Tunnels>) -> Senders {
-        Senders::with(udp_port, Failures::Forgotten, tunnels)
+    pub fn that_forget_failures(udp_port: UdpPort, fallback: &Arc<Fallback>) -> Senders {
+        Senders::with(udp_port, Failures::Forgotten, fallback)
     }
 
     /// Creates senders that report ICMP errors.
-    pub fn that_keep_failures(udp_port: UdpPort, tunnels: &Arc<Tunnels>) -> Senders {
-        Senders::with(udp_port, Failures::Kept, tunnels)
+    pub fn that_keep_failures(udp_port: UdpPort, fallback: &Arc<Fallback>) -> Senders {
+        Senders::with(udp_port, Failures::Kept, fallback)
     }
 
-    fn with(udp_port: UdpPort, failures: Failures, tunnels: &Arc<Tunnels>) -> Senders {
+    fn with(udp_port: UdpPort, failures: Failures, fallback: &Arc<Fallback>) -> Senders {
         let ports = 0..link::ports();
         Senders {
             ports: ports.map(|_| Default::default()).collect(),
             udp_port,
             failures,
-            tunnels: tunnels.clone(),
+            fallback: fallback.clone(),
         }
     }
 
@@ -228,7 +228,7 @@ pub struct Path {
     traffic_class: u8,
     route: Route,
     /// Reachability of the address; none where the TCP fallback does not apply.
-    far: Option<Arc<Far>>,
+    reachability: Option<Arc<Reachability>>,
 }
 
 /// Bits of a traffic class with which a sender declares that it reacts to congestion: ECT(0) (RFC
@@ -289,11 +289,11 @@ impl Path {
             port: udp::PORT,
             scope: scope(ip, sender.through),
         };
-        let may_be_tunnelled = to.scope == 0 && !ip.is_multicast() && tunnel::chosen() == Ok(true);
+        let may_fall_back = to.scope == 0 && !ip.is_multicast() && fallback::chosen() == Ok(true);
         Ok(Path {
             port: vector.port_num,
             route: route(sender.local, to, 0, 0),
-            far: may_be_tunnelled.then(|| senders.tunnels.far(sender.local.ip, ip)),
+            reachability: may_fall_back.then(|| senders.fallback.reachability(sender.local.ip, ip)),
             sender,
             to,
             traffic_class: vector.grh.traffic_class,
@@ -311,13 +311,15 @@ impl Path {
     /// be probed.
     #[inline]
     pub fn towards(self, udp_port: UdpPort, neighbours: &ProbeCache) -> Path {
-        let is_through_tunnel = |path: &Path| {
-            let far = path.far.as_ref();
-            far.is_some_and(|far| far.is_tunnelled() && far.has_line(udp_port))
+        let is_over_tcp = |path: &Path| {
+            let reachability = path.reachability.as_ref();
+            reachability.is_some_and(|reachability| {
+                reachability.is_over_tcp() && reachability.has_connection(udp_port)
+            })
         };
         match udp_port.is_private()
             && !self.to.ip.is_multicast()
-            && (is_through_tunnel(&self) || self.leads_to_one_of_us(udp_port, neighbours))
+            && (is_over_tcp(&self) || self.leads_to_one_of_us(udp_port, neighbours))
         {
             true => self.with_port(udp_port.port()),
             false => self,
@@ -372,14 +374,14 @@ impl Path {
 
     /// Notes that an answer arrived on this path.
     pub fn answered(&self) {
-        if let Some(far) = &self.far {
-            far.heard();
+        if let Some(reachability) = &self.reachability {
+            reachability.heard();
         }
     }
 
     /// Returns the reachability of the address, where the TCP fallback applies.
-    pub(super) fn far(&self) -> Option<&Arc<Far>> {
-        self.far.as_ref()
+    pub(super) fn reachability(&self) -> Option<&Arc<Reachability>> {
+        self.reachability.as_ref()
     }
 
     pub(super) fn sender(&self) -> &Arc<Sender> {
@@ -388,10 +390,10 @@ impl Path {
 
     /// Returns whether a packet came from this path's peer to this path's local address
     /// (specification 9.6.1.5; Linux' rxe makes the same check).
-    pub fn is_way_of(&self, arrival: &ReceivedPacket<'_>) -> bool {
-        arrival.source == self.to.ip
-            && arrival.destination == self.sender.local.ip
-            && arrival.port == self.port
+    pub fn is_path_of(&self, received: &ReceivedPacket<'_>) -> bool {
+        received.source == self.to.ip
+            && received.destination == self.sender.local.ip
+            && received.port == self.port
     }
 
     /// Returns whether several packets can be sent in one call.
@@ -408,8 +410,12 @@ impl Path {
         /// Attempts while the kernel has no room, and milliseconds to wait after each.
         const ATTEMPTS: u32 = 3;
         const PATIENCE_MS: i32 = 1;
-        if let Some(far) = self.far.as_ref().filter(|far| far.is_tunnelled()) {
-            return self.send_through_tunnel(far, bytes, segment);
+        if let Some(reachability) = self
+            .reachability
+            .as_ref()
+            .filter(|reachability| reachability.is_over_tcp())
+        {
+            return self.send_over_tcp(reachability, bytes, segment);
         }
         for _ in 0..ATTEMPTS {
             let sent = self
@@ -436,7 +442,12 @@ impl Path {
     }
 
     #[cold]
-    fn send_through_tunnel(&self, far: &Far, bytes: &[u8], segment: usize) -> Result<()> {
+    fn send_over_tcp(
+        &self,
+        reachability: &Reachability,
+        bytes: &[u8],
+        segment: usize,
+    ) -> Result<()> {
         let Ok(segment @ 1..) = u16::try_from(segment) else {
             // An empty datagram, which only serves to provoke an ICMP error, is not sent over TCP.
             return Ok(());
@@ -447,7 +458,7 @@ impl Path {
             traffic_class: self.traffic_class,
             segment,
         };
-        far.send(&self.sender, envelope, bytes)
+        reachability.send(&self.sender, envelope, bytes)
     }
 }
 

@@ -14,8 +14,8 @@
 //! listener may still find slots, and waits until they are closed, too, because new slots beside
 //! old ones would be in another order.
 
+use super::fallback;
 use super::steering;
-use super::tunnel;
 use super::udp_port::UdpPort;
 use crate::errno::{Errno, Result};
 use crate::shm::registry;
@@ -39,7 +39,7 @@ pub struct Pool {
     udp_port: UdpPort,
     slots: Vec<Udp>,
     listener: Socket,
-    tunnels: Option<Tcp>,
+    fallback: Option<Tcp>,
 }
 
 impl Pool {
@@ -81,7 +81,7 @@ impl Pool {
         for _ in 0..ATTEMPTS {
             let answer = match Socket::listen_abstract(&name) {
                 Ok(listener) => {
-                    make(udp_port.port()).map(|slots| (listener, slots, tunnel::listen(udp_port)))
+                    make(udp_port.port()).map(|slots| (listener, slots, fallback::listen(udp_port)))
                 }
                 Err(Errno(libc::EADDRINUSE)) => {
                     Socket::connect_abstract(&name).and_then(|socket| receive(&socket))
@@ -97,14 +97,14 @@ impl Pool {
                     Errno(libc::ETIMEDOUT)
                 }
                 Err(error) => return Err(error),
-                Ok((listener, slots, tunnels)) => {
+                Ok((listener, slots, fallback)) => {
                     // The process that created the slots may have disabled the TCP fallback.
-                    let tunnels = tunnels.or_else(|| tunnel::listen(udp_port));
+                    let fallback = fallback.or_else(|| fallback::listen(udp_port));
                     return Ok(Pool {
                         udp_port,
                         slots,
                         listener,
-                        tunnels,
+                        fallback,
                     });
                 }
             };
@@ -144,17 +144,17 @@ impl Pool {
     }
 
     /// Returns the listener for fallback connections, if there is one.
-    pub fn tunnels(&self) -> Option<&Tcp> {
-        self.tunnels.as_ref()
+    pub fn fallback(&self) -> Option<&Tcp> {
+        self.fallback.as_ref()
     }
 
     /// Returns the listener, the slots, and the listener for fallback connections.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let slots = self.slots.iter().map(Udp::as_fd);
-        let tunnels = self.tunnels.iter().map(Tcp::as_fd);
+        let fallback = self.fallback.iter().map(Tcp::as_fd);
         std::iter::once(self.listener.as_fd())
             .chain(slots)
-            .chain(tunnels)
+            .chain(fallback)
     }
 }
 

@@ -1,13 +1,13 @@
 //! A process's share of its UDP port, 4791 or a private one: its slot, descriptors to wait on, and
 //! pending answers.
 
+use super::fallback::{self, Fallback};
 use super::group::Memberships;
 use super::management::Interface;
 use super::pace::Pace;
 use super::path::Senders;
 use super::pool::{Pool, SLOTS};
 use super::port_probe::ProbeCache;
-use super::tunnel::{self, Tunnels};
 use super::udp_port::UdpPort;
 use crate::errno::Result;
 use crate::lock::Lock;
@@ -43,16 +43,16 @@ pub struct Port {
     /// Multicast groups that this process has joined.
     pub groups: Memberships,
     /// TCP fallback.
-    pub tunnels: Arc<Tunnels>,
+    pub fallback: Arc<Fallback>,
 }
 
 impl Port {
     /// Opens the port.
     ///
     /// # Errors
-    /// As [`Pool::join`], [`Memberships::new`] and [`Tunnels::new`].
+    /// As [`Pool::join`], [`Memberships::new`] and [`Fallback::new`].
     pub fn open() -> Result<Port> {
-        let tunnels = Arc::new(Tunnels::new()?);
+        let fallback = Arc::new(Fallback::new()?);
         let pool = Pool::join()?;
         let udp_port = pool.udp_port();
         Ok(Port {
@@ -62,12 +62,12 @@ impl Port {
             pace: Pace::default(),
             pending_acks: Mutex::default(),
             talking: AtomicU32::new(0),
-            senders: Senders::that_forget_failures(udp_port, &tunnels),
-            management_senders: Senders::that_keep_failures(udp_port, &tunnels),
+            senders: Senders::that_forget_failures(udp_port, &fallback),
+            management_senders: Senders::that_keep_failures(udp_port, &fallback),
             management: Interface::default(),
             neighbours: ProbeCache::default(),
             groups: Memberships::new()?,
-            tunnels,
+            fallback,
         })
     }
 
@@ -96,7 +96,7 @@ impl Port {
                 );
             })?;
         let slot = first / BLOCK - start;
-        self.tunnels.take_slot(self.udp_port(), slot);
+        self.fallback.take_slot(self.udp_port(), slot);
         let _ = self.slot.set(slot);
         self.forget_old_packets();
         Ok(first)
@@ -166,21 +166,23 @@ impl Port {
     pub fn descriptors(&self) -> Vec<RawFd> {
         let pool = self.pool.descriptors().map(|fd| fd.as_raw_fd());
         pool.chain(self.groups.descriptors())
-            .chain(self.tunnels.descriptors())
+            .chain(self.fallback.descriptors())
             .collect()
     }
 
     /// Returns the listener for fallback connections, if they are enabled.
-    pub(super) fn tunnel_listener(&self) -> Option<&Tcp> {
-        self.pool.tunnels().filter(|_| tunnel::chosen() == Ok(true))
+    pub(super) fn fallback_listener(&self) -> Option<&Tcp> {
+        self.pool
+            .fallback()
+            .filter(|_| fallback::chosen() == Ok(true))
     }
 
     /// Returns the descriptors that become readable when a fallback connection arrives or is passed
     /// to this process.
-    pub fn tunnel_callers(&self) -> Vec<RawFd> {
-        let listener = self.tunnel_listener().map(Tcp::as_fd);
-        let handed = self.tunnels.handed().map(Socket::as_fd);
-        let both = listener.into_iter().chain(handed);
+    pub fn fallback_descriptors(&self) -> Vec<RawFd> {
+        let listener = self.fallback_listener().map(Tcp::as_fd);
+        let passed = self.fallback.passed().map(Socket::as_fd);
+        let both = listener.into_iter().chain(passed);
         both.map(|fd| fd.as_raw_fd()).collect()
     }
 

@@ -114,7 +114,7 @@ impl Process {
             worked |= count > 0;
             for index in 0..count {
                 if let Some(arrived) = inbox.arrived(index) {
-                    self.sort(&arrived, at, &mut answering);
+                    self.dispatch(&arrived, at, &mut answering);
                 }
             }
             port.note_pending_acks(answering.drain(..).map(|queue_pair| queue_pair.number()));
@@ -134,7 +134,7 @@ impl Process {
         for socket in &ready {
             for index in 0..inbox.receive(socket) {
                 if let Some(arrived) = inbox.arrived(index) {
-                    self.sort(&arrived, udp::PORT, &mut Vec::new());
+                    self.dispatch(&arrived, udp::PORT, &mut Vec::new());
                 }
             }
         }
@@ -145,7 +145,7 @@ impl Process {
     /// network.
     pub fn take_datagrams(&self, arrived: &Arrived<'_>) {
         let mut answering = Vec::new();
-        self.sort(arrived, udp::PORT, &mut answering);
+        self.dispatch(arrived, udp::PORT, &mut answering);
         for queue_pair in answering {
             while queue_pair.answer_by_packets() {}
         }
@@ -172,7 +172,7 @@ impl Process {
 
     /// Dispatches packets that came to UDP port `at` to their queue pairs, and adds those queue
     /// pairs to `answering`: they may have answers to send.
-    pub(super) fn sort(&self, arrived: &Arrived<'_>, at: u16, answering: &mut Vec<Arc<Qp>>) {
+    pub(super) fn dispatch(&self, arrived: &Arrived<'_>, at: u16, answering: &mut Vec<Arc<Qp>>) {
         if !allow::chosen().is_ok_and(|allowed| allowed.includes(arrived.source.ip)) {
             let datagrams = arrived.bytes.len().div_ceil(arrived.segment) as u64;
             self.counters.shard().foreign_packets.add(datagrams);
@@ -226,12 +226,12 @@ impl Process {
             );
         }
         let Ok((bytes, _)) = opened else {
-            return self.take_what_is_no_packet(arrived, route, datagram);
+            return self.take_non_packet(arrived, route, datagram);
         };
         let Ok(packet) = Packet::parse(bytes) else {
             return;
         };
-        let arrival = ReceivedPacket {
+        let received = ReceivedPacket {
             packet,
             route,
             source: arrived.source.ip,
@@ -241,12 +241,12 @@ impl Process {
         if route.destination_port != udp::PORT {
             self.counters.shard().private_port_packets.add(1);
         }
-        self.hand_over(&arrival, answering);
+        self.deliver(&received, answering);
     }
 
     /// Handles a datagram that is not an intact packet: a port probe or a damaged packet.
     #[cold]
-    fn take_what_is_no_packet(&self, arrived: &Arrived<'_>, route: &Route, datagram: &[u8]) {
+    fn take_non_packet(&self, arrived: &Arrived<'_>, route: &Route, datagram: &[u8]) {
         if route.destination_port != udp::PORT
             && let Some(answer) = port_probe::answer_to(datagram)
             && let Some(socket) = self.roce.get().and_then(Port::management_socket)
@@ -258,14 +258,14 @@ impl Process {
         self.counters.shard().damaged_packets.add(1);
     }
 
-    fn hand_over(&self, arrival: &ReceivedPacket<'_>, answering: &mut Vec<Arc<Qp>>) {
-        let bth = &arrival.packet.headers.bth;
+    fn deliver(&self, received: &ReceivedPacket<'_>, answering: &mut Vec<Arc<Qp>>) {
+        let bth = &received.packet.headers.bth;
         if bth.destination == Qpn::GSI {
             self.counters.shard().packets_received.add(1);
-            return self.take_management(arrival);
+            return self.take_management(received);
         }
-        if arrival.destination_is_group() {
-            return self.take_group_datagram(arrival);
+        if received.destination_is_group() {
+            return self.take_group_datagram(received);
         }
         let number = bth.destination.value();
         // Consecutive packets are mostly for the same queue pair.
@@ -279,31 +279,31 @@ impl Process {
             return;
         };
         self.counters.shard().packets_received.add(1);
-        if arrival.is_marked() && bth.opcode.service() != Service::Congestion {
-            queue_pair.note_congestion(arrival);
+        if received.is_marked() && bth.opcode.service() != Service::Congestion {
+            queue_pair.note_congestion(received);
         }
         match bth.opcode.service() {
-            Service::Ud => queue_pair.take_datagram_packet(arrival),
-            Service::Congestion => queue_pair.take_congestion_notification(arrival),
+            Service::Ud => queue_pair.take_datagram_packet(received),
+            Service::Congestion => queue_pair.take_congestion_notification(received),
             Service::Rc | Service::Xrc | Service::Uc if bth.opcode.operation().is_request() => {
-                queue_pair.serve_packet(arrival);
+                queue_pair.serve_packet(received);
             }
-            Service::Rc | Service::Xrc | Service::Uc => queue_pair.take_response(arrival),
+            Service::Rc | Service::Xrc | Service::Uc => queue_pair.take_response(received),
         }
     }
 
     /// Delivers a datagram to all queue pairs attached to a group (specification 9.8.3, 10.5).
-    fn take_group_datagram(&self, arrival: &ReceivedPacket<'_>) {
-        let bth = &arrival.packet.headers.bth;
+    fn take_group_datagram(&self, received: &ReceivedPacket<'_>) {
+        let bth = &received.packet.headers.bth;
         if bth.destination != Qpn::MULTICAST || bth.opcode.service() != Service::Ud {
             return;
         }
         self.counters.shard().packets_received.add(1);
         for queue_pair in self
             .groups
-            .members(arrival.port, &arrival.destination.octets())
+            .members(received.port, &received.destination.octets())
         {
-            queue_pair.take_datagram_packet(arrival);
+            queue_pair.take_datagram_packet(received);
         }
     }
 }

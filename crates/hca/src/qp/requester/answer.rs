@@ -3,7 +3,7 @@
 use crate::capture;
 use crate::process::link::Outbound;
 use crate::qp::Qp;
-use crate::qp::message::{Answer, Nak, Route};
+use crate::qp::ring_message::{Answer, Nak, Route};
 use crate::qp::send::SendQueue;
 use crate::shm::ring::Record;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Qp {
         };
         // Not trusted: an answer that does not continue the previous one, or is too long, is
         // ignored.
-        if offset != one.advance.bytes && is_read {
+        if offset != one.progress.bytes && is_read {
             return;
         }
         if offset.checked_add(length).is_none_or(|end| end > total) {
@@ -99,13 +99,13 @@ impl Qp {
         let Some(one) = Qp::awaiting(send, psn) else {
             return;
         };
-        one.advance.bytes = offset + length;
+        one.progress.bytes = offset + length;
         if is_read {
             let counters = self.process.counters.shard();
             counters.operation_bytes.add(length);
             counters.ring_path_bytes.add(length);
         }
-        if one.advance.bytes == total {
+        if one.progress.bytes == total {
             self.answer_is_whole(send, psn);
         }
     }

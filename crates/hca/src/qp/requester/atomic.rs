@@ -6,7 +6,7 @@ use crate::memory::resolve::Piece;
 use crate::peer::{AccessMethod, Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
-use crate::qp::message::Request;
+use crate::qp::ring_message::Request;
 use crate::qp::send::SendQueue;
 use crate::shm::section::Section;
 use std::sync::Arc;

@@ -25,8 +25,8 @@ use crate::memory::transfer::Runs;
 use crate::peer::Peer;
 use crate::process::link::{Acknowledge, Outbound, Pushed};
 use crate::qp::Qp;
-use crate::qp::message::{Endpoint, Remote, Request, Route};
-use crate::qp::send::{Advance, SendQueue, SendRequest};
+use crate::qp::ring_message::{Endpoint, Remote, Request, Route};
+use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
 use crate::refusal;
 use crate::shm::context_table::QpRecord;
 use crate::shm::section::Section;
@@ -69,12 +69,12 @@ impl Qp {
         request: &SendRequest<'_>,
         index: u64,
         psn: u32,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
     ) -> Outcome {
         if capture::is_on() {
-            return self.execute_and_capture(send, request, index, psn, advance);
+            return self.execute_and_capture(send, request, index, psn, progress);
         }
-        self.execute_request(send, request, index, psn, advance)
+        self.execute_request(send, request, index, psn, progress)
     }
 
     #[inline]
@@ -84,7 +84,7 @@ impl Qp {
         request: &SendRequest<'_>,
         index: u64,
         psn: u32,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
     ) -> Outcome {
         if request.flags & IBV_SEND_FENCE != 0 && send.reads_in_flight > 0 {
             return Outcome::Order;
@@ -128,9 +128,9 @@ impl Qp {
         };
         let outcome = match request.opcode {
             IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV => {
-                self.send_message(send, &job, advance)
+                self.send_message(send, &job, progress)
             }
-            IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => self.write(send, &job, advance),
+            IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => self.write(send, &job, progress),
             IBV_WR_RDMA_READ => self.read(send, &job),
             IBV_WR_FLUSH => self.flush(send, &job),
             _ => self.atomic(send, &job),

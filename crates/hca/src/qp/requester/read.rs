@@ -5,7 +5,7 @@ use super::{Job, Outcome};
 use crate::peer::Direction;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
-use crate::qp::message::{Remote, Request};
+use crate::qp::ring_message::{Remote, Request};
 use crate::qp::send::SendQueue;
 use std::sync::Arc;
 use verbena_abi::*;

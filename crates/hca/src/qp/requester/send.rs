@@ -6,8 +6,8 @@ use crate::memory::transfer::Runs;
 use crate::peer::{PULL_ANY, PULL_ARENA};
 use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
-use crate::qp::message::{Body, Extra, Message, Part, Request, SharedQueue, Source};
-use crate::qp::send::{Advance, SendQueue, SendRequest};
+use crate::qp::ring_message::{Body, Extra, Message, Part, Request, SharedQueue, Source};
+use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
 use crate::shm::channel::MAX_PAYLOAD;
 use crate::shm::context_table::QpRecord;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Qp {
         self: &Arc<Qp>,
         send: &mut SendQueue,
         job: &Job<'_>,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
     ) -> Outcome {
         job.channel.prefetch();
         let request = job.request;
@@ -42,7 +42,7 @@ impl Qp {
             }
             Err(outcome) => return outcome,
         };
-        if advance.bytes == 0 {
+        if progress.bytes == 0 {
             self.process.counters.shard().send_operations.add(1);
         }
         let message = Message {
@@ -57,7 +57,7 @@ impl Qp {
             solicited: request.is_solicited(),
             shared: self.shared_queue(request, responder),
         };
-        if advance.bytes == 0 && might_be_fetched(via, request) {
+        if progress.bytes == 0 && might_be_fetched(via, request) {
             let section = via.section(0);
             let runs = match self.runs(&section, request, 0) {
                 Ok(runs) => runs,
@@ -67,7 +67,7 @@ impl Qp {
                 return self.send_sources(send, job, via, message);
             }
         }
-        self.send_parts(send, job, via, advance, |part, _| {
+        self.send_parts(send, job, via, progress, |part, _| {
             Request::Message(Message { part, ..message })
         })
     }

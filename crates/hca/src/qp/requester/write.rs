@@ -5,8 +5,8 @@ use super::send::Receiver;
 use super::{Job, Outcome};
 use crate::peer::Direction;
 use crate::qp::Qp;
-use crate::qp::message::{Body, Extra, Message, Part, Request, Write};
-use crate::qp::send::{Advance, SendQueue};
+use crate::qp::ring_message::{Body, Extra, Message, Part, Request, Write};
+use crate::qp::send::{RequestProgress, SendQueue};
 use std::sync::Arc;
 use verbena_abi::*;
 
@@ -15,24 +15,24 @@ impl Qp {
         self: &Arc<Qp>,
         send: &mut SendQueue,
         job: &Job<'_>,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
     ) -> Outcome {
-        if advance.is_placed && self.may_still_write(send, job) {
+        if progress.is_placed && self.may_still_write(send, job) {
             return self.notice(send, job);
         }
-        advance.is_placed = false;
-        let ordered = send.has_outstanding() || advance.bytes > 0;
-        if ordered && advance.bytes == 0 && self.write_waits(send, job) {
+        progress.is_placed = false;
+        let ordered = send.has_outstanding() || progress.bytes > 0;
+        if ordered && progress.bytes == 0 && self.write_waits(send, job) {
             return Outcome::Order;
         }
-        if advance.bytes == 0 {
+        if progress.bytes == 0 {
             self.process.counters.shard().write_operations.add(1);
         }
         let notifies = job.request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
         if !ordered {
             match self.transfer(send, job, IBV_ACCESS_REMOTE_WRITE, Direction::Store) {
                 Direct::Done if notifies => {
-                    advance.is_placed = true;
+                    progress.is_placed = true;
                     return self.notice(send, job);
                 }
                 Direct::Done => return Outcome::Done,
@@ -50,7 +50,7 @@ impl Qp {
         // are in place.
         let immediate = (notifies && self.kind != IBV_QPT_XRC_SEND).then_some(request.immediate);
         let total = request.length();
-        self.send_parts(send, job, job.channel, advance, |part, offset| {
+        self.send_parts(send, job, job.channel, progress, |part, offset| {
             Request::Write(Write {
                 part,
                 remote: self.remote(request, offset, total),

@@ -9,7 +9,7 @@ use crate::process::Process;
 use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
-use crate::qp::message::{Answer, Nak, Remote};
+use crate::qp::ring_message::{Answer, Nak, Remote};
 use crate::refusal;
 use crate::sys::own_memory;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::cq::Completion;
 use crate::link;
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
-use crate::qp::message::Datagram;
+use crate::qp::ring_message::Datagram;
 use crate::receive::Receive;
 use crate::roce::header::destination;
 use verbena_abi::*;

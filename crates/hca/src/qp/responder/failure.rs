@@ -4,7 +4,7 @@ use super::Call;
 use crate::cq::Cq;
 use crate::process::link::Serving;
 use crate::qp::Qp;
-use crate::qp::message::{Answer, Nak};
+use crate::qp::ring_message::{Answer, Nak};
 use std::sync::Arc;
 use verbena_abi::*;
 

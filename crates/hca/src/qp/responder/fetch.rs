@@ -5,7 +5,7 @@ use crate::errno::Errno;
 use crate::memory::resolve::{AccessRequest, grant};
 use crate::memory::transfer::{Granted, Runs};
 use crate::peer::Direction;
-use crate::qp::message::Source;
+use crate::qp::ring_message::Source;
 use crate::shm::context_table::QpRecord;
 use crate::shm::section::Section;
 use std::ops::Range;

@@ -9,19 +9,19 @@
 //! answer ring before the position passes the record (SYNC POINT answers in
 //! [`crate::process::progress`]), so a record is only processed if there is room for an answer.
 
-mod arrival;
 mod atomic;
 mod datagram;
 mod failure;
 mod fetch;
-mod message;
-pub(super) mod packets;
+mod inbound_message;
+mod message_state;
+pub(super) mod packet_responder;
 mod plain;
 mod read;
 mod why;
 mod write;
 
-pub use arrival::{Arrival, XrcArrivals};
+pub use message_state::{MessageState, XrcMessageStates};
 
 use crate::cq::{Completion, Cq};
 use crate::fault_injection::{self, Fault};
@@ -30,7 +30,7 @@ use crate::memory::resolve::{AccessRequest, ResolvedRange, grant, grant_whole};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
 use crate::qp::flush::Flush;
-use crate::qp::message::{Answer, Nak, Plain, Remote, Request, Route};
+use crate::qp::ring_message::{Answer, Nak, Plain, Remote, Request, Route};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
 use crate::refusal;
@@ -72,7 +72,7 @@ enum Completing<'a> {
 /// Lock that is held until the completion is pushed.
 enum Order<'a> {
     QueuePair(#[expect(dead_code, reason = "held")] Guard<'a, ReceiveQueue>),
-    Shared(#[expect(dead_code, reason = "held")] MutexGuard<'a, XrcArrivals>),
+    Shared(#[expect(dead_code, reason = "held")] MutexGuard<'a, XrcMessageStates>),
 }
 
 impl Delivered<'_> {
@@ -90,13 +90,13 @@ impl Delivered<'_> {
 /// Cache of the queue pair that the last record was for. The next record is likely for the same
 /// one, and a lookup with reference counting takes longer than checking a message.
 #[derive(Default)]
-pub struct Known(Option<Arc<Qp>>);
+pub struct QpCache(Option<Arc<Qp>>);
 
-impl Known {
+impl QpCache {
     /// Returns the queue pair with a number.
     #[inline]
     pub fn find(&mut self, process: &Process, number: u32) -> Option<&Arc<Qp>> {
-        let is_it = |known: &Arc<Qp>| known.number == number && !known.is_destroyed();
+        let is_it = |qp_cache: &Arc<Qp>| qp_cache.number == number && !qp_cache.is_destroyed();
         if !self.0.as_ref().is_some_and(is_it) {
             self.0 = process.queue_pairs.find(number);
         }
@@ -109,7 +109,7 @@ pub fn serve<'a>(
     process: &'a Process,
     inbound: &'a Arc<Inbound>,
     serving: &mut Serving,
-    known: &'a mut Known,
+    qp_cache: &'a mut QpCache,
     record: &'a Record,
 ) -> Progress<'a> {
     if !serving.answers.has_room(&inbound.channel.answers(), 0) {
@@ -121,7 +121,7 @@ pub fn serve<'a>(
         record,
         route: Route::of(&record.header),
     };
-    let queue_pair = known.find(process, call.route.destination.number);
+    let queue_pair = qp_cache.find(process, call.route.destination.number);
     if let (Some(message), Some(queue_pair)) = (Plain::parse(&record.header), queue_pair)
         && let Some(delivered) = call.serve_plain(queue_pair, message)
     {
@@ -286,7 +286,7 @@ impl<'a> Call<'a> {
     fn is_dropped(&self, queue_pair: &Qp) -> bool {
         queue_pair
             .lock_receive()
-            .arrival
+            .message_state
             .drops(self.route.source.incarnation)
     }
 

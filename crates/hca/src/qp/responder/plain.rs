@@ -8,7 +8,7 @@
 
 use super::{Call, Completing, Delivered, Order};
 use crate::memory::resolve::{AccessRequest, Piece, grant};
-use crate::qp::message::Plain;
+use crate::qp::ring_message::Plain;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::sys::copy;
 use std::sync::Arc;
@@ -35,8 +35,12 @@ impl<'a> Call<'a> {
         if !queue_pair.is_connected_to(&self.route) {
             return None;
         }
-        let ReceiveQueue { ring, arrival, .. } = &mut *guard;
-        if !arrival.is_plain(self.route.source.incarnation) {
+        let ReceiveQueue {
+            ring,
+            message_state,
+            ..
+        } = &mut *guard;
+        if !message_state.is_plain(self.route.source.incarnation) {
             return None;
         }
         let receive = ring.front()?;

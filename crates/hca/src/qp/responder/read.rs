@@ -7,7 +7,7 @@ use crate::errno::Errno;
 use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::process::link::Serving;
 use crate::qp::Qp;
-use crate::qp::message::{Answer, Nak, Remote};
+use crate::qp::ring_message::{Answer, Nak, Remote};
 use crate::refusal;
 use crate::shm::channel::MAX_PAYLOAD;
 use crate::sys::{copy, own_memory};

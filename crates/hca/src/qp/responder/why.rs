@@ -6,7 +6,7 @@ use super::failure::Failure;
 use crate::memory::explain::{access_names, explain};
 use crate::memory::resolve::AccessRequest;
 use crate::process::Process;
-use crate::qp::message::Nak;
+use crate::qp::ring_message::Nak;
 use crate::qp::send::status_name;
 use crate::refusal;
 use crate::shm::context_table::KeyRecord;

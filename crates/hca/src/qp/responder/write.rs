@@ -6,7 +6,7 @@ use super::{Call, Delivered};
 use crate::errno::Errno;
 use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::qp::Qp;
-use crate::qp::message::{Body, Extra, Message, Part, Write};
+use crate::qp::ring_message::{Body, Extra, Message, Part, Write};
 use crate::sys::{copy, own_memory};
 use std::sync::Arc;
 use verbena_abi::*;
@@ -48,7 +48,7 @@ impl<'a> Call<'a> {
     fn is_dropped_write(&self, queue_pair: &Qp) -> bool {
         queue_pair
             .lock_receive()
-            .arrival
+            .message_state
             .drops_write(self.route.source.incarnation, self.route.psn)
     }
 

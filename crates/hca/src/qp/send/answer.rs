@@ -1,11 +1,11 @@
 //! Handling of answers: acknowledgement, RNR NAK, failure, or no answer.
 
-use super::request::Unfinished;
-use super::{Pause, SendQueue, Stage, is_answered};
+use super::request::PendingRequest;
+use super::{Backoff, SendQueue, Stage, is_answered};
 use crate::capture;
 use crate::fault_injection::{self, Fault};
 use crate::qp::Qp;
-use crate::qp::message::rnr_nanoseconds;
+use crate::qp::ring_message::rnr_nanoseconds;
 use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -24,7 +24,7 @@ impl Qp {
         if place == 0 && self.complete_oldest(&mut send) {
             return;
         }
-        let Some(one) = send.unfinished.get_mut(place) else {
+        let Some(one) = send.pending.get_mut(place) else {
             return;
         };
         if is_answered(one.opcode) && one.opcode != IBV_WR_FLUSH {
@@ -35,10 +35,10 @@ impl Qp {
         }
         if self.kind == IBV_QPT_XRC_SEND
             && one.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
-            && !one.advance.is_placed
+            && !one.progress.is_placed
         {
             // The bytes are in place; now the owner of the receive is notified.
-            one.advance.is_placed = true;
+            one.progress.is_placed = true;
             send.set_stage(place, Stage::Waiting);
             send.begun = send.begun.min(place);
             self.transmit(&mut send);
@@ -46,7 +46,7 @@ impl Qp {
         }
         send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
         self.finish(&mut send);
-        if send.begun < send.unfinished.len() {
+        if send.begun < send.pending.len() {
             self.transmit(&mut send);
         }
     }
@@ -102,7 +102,7 @@ impl Qp {
         }
         send.go_back(place);
         let until = clock::now() + rnr_nanoseconds(timer);
-        send.pause = Pause::NotReady(until);
+        send.backoff = Backoff::NotReady(until);
         self.set_timer(until);
     }
 
@@ -128,9 +128,9 @@ impl Qp {
     }
 
     /// Returns the request with this PSN that awaits an answer with data.
-    pub(in crate::qp) fn awaiting(send: &mut SendQueue, psn: u32) -> Option<&mut Unfinished> {
+    pub(in crate::qp) fn awaiting(send: &mut SendQueue, psn: u32) -> Option<&mut PendingRequest> {
         let place = send.find_by_psn(psn)?;
-        send.unfinished
+        send.pending
             .get_mut(place)
             .filter(|one| is_answered(one.opcode))
     }

@@ -10,7 +10,7 @@
 //! - An unanswered request appears once, where a device repeats it after each timeout.
 //! - No packet is lost or duplicated, except repetitions after an RNR NAK.
 
-use super::packets::operation;
+use super::packet_requester::operation;
 use super::{SendQueue, is_answered};
 use crate::ah::AddressHandle;
 use crate::capture::{self, Seen};
@@ -18,9 +18,9 @@ use crate::device;
 use crate::link;
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
-use crate::qp::message::Nak;
 use crate::qp::requester::Outcome;
-use crate::qp::send::{Advance, SendRequest};
+use crate::qp::ring_message::Nak;
+use crate::qp::send::{RequestProgress, SendRequest};
 use crate::roce::path::{leads_elsewhere, route};
 use crate::roce::tx_batch::PACKET;
 use crate::sys::clock;
@@ -55,14 +55,14 @@ impl Qp {
         request: &SendRequest<'_>,
         index: u64,
         psn: u32,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
     ) -> Outcome {
         let time = clock::wall();
-        let is_tried_first = send.lost_since.is_none();
+        let is_tried_first = send.unanswered_since.is_none();
         // The bytes of an XRC write are at the responder; the record that follows only notifies a
         // third process.
-        let is_notice = advance.is_placed && self.kind == IBV_QPT_XRC_SEND;
-        let outcome = self.execute_request(send, request, index, psn, advance);
+        let is_notice = progress.is_placed && self.kind == IBV_QPT_XRC_SEND;
+        let outcome = self.execute_request(send, request, index, psn, progress);
         let is_local = matches!(request.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW);
         if is_local || is_notice || is_on_the_wire(send, request) {
             return outcome;
@@ -83,13 +83,13 @@ impl Qp {
     /// notification must follow.
     #[cold]
     pub(super) fn capture_acknowledged(&self, send: &SendQueue, place: usize) {
-        let Some(one) = send.unfinished.get(place) else {
+        let Some(one) = send.pending.get(place) else {
             return;
         };
         let is_answered = is_answered(one.opcode) && one.opcode != IBV_WR_FLUSH;
         let awaits_notice = self.kind == IBV_QPT_XRC_SEND
             && one.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
-            && !one.advance.is_placed;
+            && !one.progress.is_placed;
         if !is_answered && !awaits_notice {
             self.capture_answer(send, &one.request(), one.index, one.psn);
         }
@@ -99,7 +99,7 @@ impl Qp {
     #[cold]
     pub(super) fn capture_answered(&self, send: &mut SendQueue, psn: u32) {
         if let Some(place) = send.find_by_psn(psn)
-            && let Some(one) = send.unfinished.get(place)
+            && let Some(one) = send.pending.get(place)
         {
             self.capture_answer(send, &one.request(), one.index, psn);
         }
@@ -120,7 +120,7 @@ impl Qp {
         let (Some(syndrome), Some(place)) = (syndrome, send.find_by_psn(psn)) else {
             return;
         };
-        if let Some(one) = send.unfinished.get(place)
+        if let Some(one) = send.pending.get(place)
             && let Some(answers) = Answers::of(self, send, &one.request(), one.index)
         {
             // Earlier messages are done.

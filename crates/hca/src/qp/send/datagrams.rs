@@ -2,7 +2,7 @@
 //! one packet and completes when that is made.
 
 use super::SendQueue;
-use super::packets::status_of;
+use super::packet_requester::status_of;
 use crate::ah::AddressHandle;
 use crate::device;
 use crate::memory::transfer::Runs;

@@ -1,11 +1,11 @@
 //! Sending pending requests in order, and waiting for the receiver, an answer or a channel.
 
-use super::request::Unfinished;
-use super::{Pause, SendQueue, Stage};
+use super::request::PendingRequest;
+use super::{Backoff, SendQueue, Stage};
 use crate::process::connect::ConnectStatus;
 use crate::qp::Qp;
-use crate::qp::message::timeout_nanoseconds;
 use crate::qp::requester::Outcome;
+use crate::qp::ring_message::timeout_nanoseconds;
 use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -16,28 +16,28 @@ const DATAGRAM_PATIENCE: u64 = 2_000_000_000;
 impl Qp {
     /// Sends pending requests, as far as possible.
     pub(in crate::qp) fn transmit(self: &Arc<Qp>, send: &mut SendQueue) {
-        while send.begun < send.unfinished.len() && send.pause == Pause::None {
+        while send.begun < send.pending.len() && send.backoff == Backoff::None {
             let place = send.begun;
             let state = self.state();
-            let is_started = send.unfinished.get(place).is_some_and(|one| one.is_started);
+            let is_started = send.pending.get(place).is_some_and(|one| one.is_started);
             // While the send queue drains, begun requests finish and no others begin.
             if state != IBV_QPS_RTS && !(state == IBV_QPS_SQD && is_started) {
                 break;
             }
             // A failed request blocks all later ones, until it is completed below and flushes them.
-            let failed = |one: &Unfinished| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
-            if place > 0 && send.unfinished.get(place - 1).is_some_and(failed) {
+            let failed = |one: &PendingRequest| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
+            if place > 0 && send.pending.get(place - 1).is_some_and(failed) {
                 break;
             }
             // Taken out temporarily, because executing needs the queue.
-            let Some(one) = send.unfinished.get_mut(place).map(std::mem::take) else {
+            let Some(one) = send.pending.get_mut(place).map(std::mem::take) else {
                 break;
             };
-            let mut advance = one.advance;
-            let outcome = self.execute(send, &one.request(), one.index, one.psn, &mut advance);
-            if let Some(slot) = send.unfinished.get_mut(place) {
+            let mut progress = one.progress;
+            let outcome = self.execute(send, &one.request(), one.index, one.psn, &mut progress);
+            if let Some(slot) = send.pending.get_mut(place) {
                 *slot = one;
-                slot.advance = advance;
+                slot.progress = progress;
             }
             if !self.note(send, place, outcome) {
                 break;
@@ -54,10 +54,10 @@ impl Qp {
         outcome: Outcome,
     ) -> bool {
         let epoch = send.epoch;
-        if let Some(one) = send.unfinished.get_mut(place) {
+        if let Some(one) = send.pending.get_mut(place) {
             one.epoch = epoch;
             one.is_started |=
-                outcome == Outcome::Sent || one.advance.bytes > 0 || one.advance.is_placed;
+                outcome == Outcome::Sent || one.progress.bytes > 0 || one.progress.is_placed;
         }
         let stage = match outcome {
             Outcome::Done => Stage::Finished(IBV_WC_SUCCESS),
@@ -67,7 +67,7 @@ impl Qp {
             Outcome::Connect(number) => match (self.connect(send, number), self.kind) {
                 // A missing channel does not count as loss: packets would not need one.
                 (ConnectStatus::UnderWay, _) => {
-                    send.pause = Pause::Connecting;
+                    send.backoff = Backoff::Connecting;
                     return false;
                 }
                 (_, IBV_QPT_UC | IBV_QPT_UD) => {
@@ -79,7 +79,7 @@ impl Qp {
         };
         send.set_stage(place, stage);
         send.begun = send.begun.max(place + 1);
-        send.lost_since = None;
+        send.unanswered_since = None;
         true
     }
 
@@ -88,7 +88,7 @@ impl Qp {
     /// Returns whether it gave up.
     pub(super) fn wait_for_answer(&self, send: &mut SendQueue, place: usize) -> bool {
         let now = clock::now();
-        let since = *send.lost_since.get_or_insert(now);
+        let since = *send.unanswered_since.get_or_insert(now);
         self.process.counters.shard().lost_retries.add(1);
         if self.kind == IBV_QPT_UD && now - since > DATAGRAM_PATIENCE {
             return self.give_up(send, place, IBV_WC_SUCCESS);
@@ -102,7 +102,7 @@ impl Qp {
         }
         // The peer may be about to become ready: check soon, then less often.
         let wait = ((now - since) / 4).clamp(200_000, 20_000_000);
-        send.pause = Pause::Lost(now + wait);
+        send.backoff = Backoff::Lost(now + wait);
         self.set_timer(now + wait);
         false
     }
@@ -110,7 +110,7 @@ impl Qp {
     fn give_up(&self, send: &mut SendQueue, place: usize, status: ibv_wc_status) -> bool {
         send.set_stage(place, Stage::Finished(status));
         send.begun = send.begun.max(place + 1);
-        send.lost_since = None;
+        send.unanswered_since = None;
         true
     }
 
@@ -123,9 +123,9 @@ impl Qp {
     /// Continues after a deadline, or when there is room or a connection.
     pub(crate) fn wake(self: &Arc<Qp>) {
         let mut send = self.lock_send();
-        match send.pause {
-            Pause::NotReady(until) | Pause::Lost(until) if clock::now() < until => return,
-            _ => send.pause = Pause::None,
+        match send.backoff {
+            Backoff::NotReady(until) | Backoff::Lost(until) if clock::now() < until => return,
+            _ => send.backoff = Backoff::None,
         }
         self.transmit(&mut send);
     }
@@ -153,8 +153,8 @@ impl Qp {
     pub(crate) fn connection_attempt_ended(self: &Arc<Qp>) {
         let mut send = self.lock_send();
         send.connecting = None;
-        if matches!(send.pause, Pause::Connecting | Pause::Lost(_)) {
-            send.pause = Pause::None;
+        if matches!(send.backoff, Backoff::Connecting | Backoff::Lost(_)) {
+            send.backoff = Backoff::None;
         }
         self.transmit(&mut send);
     }

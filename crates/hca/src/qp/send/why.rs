@@ -2,7 +2,7 @@
 //! ([`crate::refusal`]).
 
 use super::SendQueue;
-use super::request::{SendRequest, Unfinished};
+use super::request::{PendingRequest, SendRequest};
 use crate::device;
 use crate::memory::explain::{access_names, explain, range_name};
 use crate::memory::resolve::AccessRequest;
@@ -16,7 +16,12 @@ use verbena_abi::*;
 impl Qp {
     /// Reports a failed request, before the program can see its completion.
     #[cold]
-    pub(super) fn report_failed(&self, send: &SendQueue, one: &Unfinished, status: ibv_wc_status) {
+    pub(super) fn report_failed(
+        &self,
+        send: &SendQueue,
+        one: &PendingRequest,
+        status: ibv_wc_status,
+    ) {
         if !refusal::is_reported() {
             return;
         }

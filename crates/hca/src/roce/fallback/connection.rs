@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A fallback connection to a process of another host.
 #[derive(Debug)]
-pub struct Line {
+pub struct Connection {
     tcp: Tcp,
     /// Token by which probes to us name this connection.
     pub own_token: Token,
@@ -24,10 +24,10 @@ pub struct Line {
     doorbell: Arc<Doorbell>,
 }
 
-impl Line {
+impl Connection {
     /// Creates the state of a connection.
-    pub fn new(tcp: Tcp, own_token: Token, doorbell: Arc<Doorbell>) -> Line {
-        Line {
+    pub fn new(tcp: Tcp, own_token: Token, doorbell: Arc<Doorbell>) -> Connection {
+        Connection {
             tcp,
             own_token,
             rest: Mutex::default(),
@@ -59,7 +59,7 @@ impl Line {
     /// Sends a frame without waiting.
     ///
     /// # Errors
-    /// As [`Line::send_packets`].
+    /// As [`Connection::send_packets`].
     pub fn send(&self, frame: &Frame<'_>) -> Result<()> {
         let mut rest = self.lock();
         self.write_rest(&mut rest)?;
@@ -151,7 +151,7 @@ impl Line {
     }
 }
 
-impl AsFd for Line {
+impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.tcp.as_fd()
     }
@@ -163,11 +163,11 @@ mod tests {
     use super::*;
     use std::os::fd::OwnedFd;
 
-    fn pair() -> (Line, Line) {
+    fn pair() -> (Connection, Connection) {
         let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
         let doorbell = Arc::new(Doorbell::new().unwrap());
-        let line = |fd: OwnedFd| Line::new(Tcp::of(fd), [0; 8], doorbell.clone());
-        (line(a.into()), line(b.into()))
+        let connection = |fd: OwnedFd| Connection::new(Tcp::of(fd), [0; 8], doorbell.clone());
+        (connection(a.into()), connection(b.into()))
     }
 
     fn envelope(number: u16) -> Envelope {
@@ -242,8 +242,8 @@ mod tests {
         let calling = Tcp::connect(here.ip, here).unwrap();
         let taken = std::iter::repeat_with(|| listener.accept()).find_map(Result::ok);
         let doorbell = Arc::new(Doorbell::new().unwrap());
-        let line = |tcp| Line::new(tcp, [0; 8], doorbell.clone());
-        let (ours, theirs) = (line(calling), line(taken.unwrap()));
+        let connection = |tcp| Connection::new(tcp, [0; 8], doorbell.clone());
+        let (ours, theirs) = (connection(calling), connection(taken.unwrap()));
         ours.send_packets(envelope(1), b"unread").unwrap();
         theirs.send_packets(envelope(2), b"the last word").unwrap();
         drop(theirs);

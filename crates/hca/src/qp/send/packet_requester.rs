@@ -11,9 +11,9 @@ use crate::qp::Qp;
 use crate::qp::flush::Flush;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
+use crate::roce::fallback::reachability::slot_address_of_queue_pair;
 use crate::roce::path::Path;
 use crate::roce::receive::ReceivedPacket;
-use crate::roce::tunnel::far::berth_of_queue_pair;
 use crate::roce::tx_batch::TxBatch;
 use crate::sys::clock;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use verbena_wire::{AckTimeout, EmitError, Mtu, PKey, Psn, Qpn, RKey, SrqNumber};
 pub(in crate::qp) const WINDOW: u32 = 128;
 
 /// Requester state of a queue pair whose peer is on another host.
-pub(in crate::qp) struct Packets {
+pub(in crate::qp) struct PacketRequester {
     path: Path,
     machine: Machine,
     /// Expiry of the timer that is set.
@@ -47,14 +47,14 @@ enum Machine {
     Unreliable(unreliable::Requester),
 }
 
-impl Packets {
+impl PacketRequester {
     /// Creates the requester of a connected queue pair that becomes ready to send. None for a type
     /// without one.
     pub(in crate::qp) fn connect(
         kind: ibv_qp_type,
         attributes: &ibv_qp_attr,
         path: Path,
-    ) -> Option<Packets> {
+    ) -> Option<PacketRequester> {
         let destination = Qpn::new(attributes.dest_qp_num);
         let mtu = mtu_of(attributes);
         let initial_psn = Psn::new(attributes.sq_psn);
@@ -70,7 +70,7 @@ impl Packets {
                     initial_psn,
                     capacity,
                 });
-                return Some(Packets {
+                return Some(PacketRequester {
                     path,
                     machine: Machine::Unreliable(machine),
                     alarm: None,
@@ -93,7 +93,7 @@ impl Packets {
             window: WINDOW,
             capacity,
         });
-        Some(Packets {
+        Some(PacketRequester {
             path,
             machine: Machine::Reliable(Box::new(machine)),
             alarm: None,
@@ -120,8 +120,8 @@ impl Packets {
     }
 
     /// Handles a congestion notification. Only a reliable connection knows its packets in flight.
-    pub(in crate::qp) fn congested(&mut self, arrival: &ReceivedPacket<'_>) {
-        let is_of_peer = self.path.is_way_of(arrival);
+    pub(in crate::qp) fn congested(&mut self, received: &ReceivedPacket<'_>) {
+        let is_of_peer = self.path.is_path_of(received);
         if let (Machine::Reliable(requester), true) = (&mut self.machine, is_of_peer) {
             requester.congested();
         }
@@ -269,8 +269,8 @@ impl Qp {
             return;
         };
         if packets.is_unanswered() {
-            let berth = berth_of_queue_pair(Qpn::new(self.destination()));
-            self.process.look_for_tunnel(&packets.path, berth);
+            let slot_address = slot_address_of_queue_pair(Qpn::new(self.destination()));
+            self.process.examine_udp(&packets.path, slot_address);
         }
         let answers_behind = self.answers_behind();
         if !answers_behind {
@@ -303,7 +303,7 @@ impl Qp {
     }
 
     /// Keeps one timer, the earliest: the next one is set when it expires.
-    fn set_alarm(&self, packets: &mut Packets) {
+    fn set_alarm(&self, packets: &mut PacketRequester) {
         if packets.alarm.is_some_and(|alarm| alarm <= clock::now()) {
             packets.alarm = None;
         }
@@ -315,12 +315,12 @@ impl Qp {
         }
     }
 
-    pub(crate) fn take_response(self: &Arc<Qp>, arrival: &ReceivedPacket<'_>) {
+    pub(crate) fn take_response(self: &Arc<Qp>, received: &ReceivedPacket<'_>) {
         let mut send = self.lock_send();
         let Some(mut packets) = send.packets.take() else {
             return;
         };
-        let is_of_peer = packets.path.is_way_of(arrival);
+        let is_of_peer = packets.path.is_path_of(received);
         if is_of_peer && !packets.is_heard {
             packets.is_heard = true;
             packets.path.answered();
@@ -332,7 +332,7 @@ impl Qp {
         };
         let disposition = match &mut packets.machine {
             Machine::Reliable(requester) if is_of_peer => {
-                requester.handle(&arrival.packet, now(), &mut access)
+                requester.handle(&received.packet, now(), &mut access)
             }
             _ => Disposition::Duplicate,
         };
@@ -356,7 +356,7 @@ struct Access<'a> {
 
 impl Access<'_> {
     fn place(&self, id: WorkId) -> Option<usize> {
-        let first = self.send.unfinished.front()?.index;
+        let first = self.send.pending.front()?.index;
         usize::try_from(id.0.checked_sub(first)?).ok()
     }
 
@@ -368,7 +368,7 @@ impl Access<'_> {
         action: impl FnOnce(&Runs<'_>) -> crate::errno::Result<()>,
     ) -> Result<(), LocalError> {
         let place = self.place(id).ok_or(LocalError)?;
-        let one = self.send.unfinished.get(place).ok_or(LocalError)?;
+        let one = self.send.pending.get(place).ok_or(LocalError)?;
         let section = self.queue_pair.process.own_marks.enter(0);
         let request = one.request();
         let runs = self

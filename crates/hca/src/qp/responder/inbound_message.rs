@@ -1,13 +1,13 @@
 //! Messages that consume a receive: sends, and notifications of writes with immediate data.
 
-use super::arrival::{Arrival, Arriving};
 use super::failure::Failure;
 use super::fetch::NotFetched;
+use super::message_state::{MessageState, PartialMessage};
 use super::why;
 use super::{Call, Completing, Delivered, Order};
 use crate::cq::Cq;
 use crate::memory::transfer::Runs;
-use crate::qp::message::{Body, Extra, Message, Nak, SharedQueue};
+use crate::qp::ring_message::{Body, Extra, Message, Nak, SharedQueue};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{Receive, ReceiveRing, Srq};
 use crate::refusal;
@@ -74,7 +74,7 @@ impl<'a> Call<'a> {
         }
         let ReceiveQueue {
             ring,
-            arrival,
+            message_state,
             rnr_timer,
             ..
         } = &mut *guard;
@@ -91,10 +91,10 @@ impl<'a> Call<'a> {
                 None => Receives::Own(ring),
             },
         };
-        if let Some(left) = arrival.meet(self.route.source.incarnation) {
+        if let Some(left) = message_state.meet(self.route.source.incarnation) {
             receiver.receives.put_back(left);
         }
-        let wc = self.deliver(&mut receiver, arrival, message)?;
+        let wc = self.deliver(&mut receiver, message_state, message)?;
         Ok(wc
             .zip(queue_pair.recv_cq.as_deref())
             .map(|(wc, cq)| Delivered {
@@ -135,11 +135,11 @@ impl<'a> Call<'a> {
         }
         let mut arrivals = self
             .process
-            .xrc_arrivals
+            .xrc_message_states
             .lock()
             .unwrap_or_else(|e| e.into_inner());
         let (process, source) = (self.inbound.peer.identity, self.route.source);
-        let arrival = arrivals.of(process, source.number, source.incarnation);
+        let message_state = arrivals.of(process, source.number, source.incarnation);
         let mut receiver = Receiver {
             number: self.route.destination.number,
             pd: srq.pd(),
@@ -147,7 +147,7 @@ impl<'a> Call<'a> {
             is_reliable: true,
             receives: Receives::Shared(&srq),
         };
-        let delivered = self.deliver(&mut receiver, arrival, message);
+        let delivered = self.deliver(&mut receiver, message_state, message);
         arrivals.tidy(process, source.number);
         let cq: Arc<Cq> = cq.clone();
         let delivered = delivered.map_err(|failure| failure.in_queue(&cq))?;
@@ -164,13 +164,13 @@ impl<'a> Call<'a> {
     fn deliver(
         &self,
         receiver: &mut Receiver<'_>,
-        arrival: &mut Arrival,
+        message_state: &mut MessageState,
         message: &Message,
     ) -> Result<Option<ibv_wc>, Failure> {
-        if arrival.drops_message(self.route.psn, message.part.is_first) {
+        if message_state.drops_message(self.route.psn, message.part.is_first) {
             return Ok(None);
         }
-        let Some(mut current) = self.receive_for(receiver, arrival, message)? else {
+        let Some(mut current) = self.receive_for(receiver, message_state, message)? else {
             return Ok(None);
         };
         let wr_id = current.receive.wr_id;
@@ -187,7 +187,7 @@ impl<'a> Call<'a> {
             Err(NotPlaced::Moving) => {
                 receiver.receives.put_back(current.receive);
                 if receiver.is_reliable {
-                    arrival.await_again(self.route.psn);
+                    message_state.await_again(self.route.psn);
                 }
                 return Err(Failure::lost());
             }
@@ -197,7 +197,7 @@ impl<'a> Call<'a> {
             }
         }
         if !message.part.is_last {
-            arrival.current = Some(current);
+            message_state.current = Some(current);
             return Ok(None);
         }
         receiver.receives.note_used();
@@ -226,16 +226,16 @@ impl<'a> Call<'a> {
     fn receive_for(
         &self,
         receiver: &mut Receiver<'_>,
-        arrival: &mut Arrival,
+        message_state: &mut MessageState,
         message: &Message,
-    ) -> Result<Option<Arriving>, Failure> {
+    ) -> Result<Option<PartialMessage>, Failure> {
         if !message.part.is_first {
             // If the first part was dropped, the others are dropped, too.
-            return Ok(arrival.current.take());
+            return Ok(message_state.current.take());
         }
-        if let Some(unfinished) = arrival.current.take() {
+        if let Some(incomplete) = message_state.current.take() {
             // The rest of that message was lost; the message begins again.
-            receiver.receives.put_back(unfinished.receive);
+            receiver.receives.put_back(incomplete.receive);
         }
         let next = receiver.receives.next_length();
         let takes_bytes = message.body != Body::InPlace;
@@ -248,7 +248,7 @@ impl<'a> Call<'a> {
             return Ok(None);
         }
         let Some(receive) = receiver.receives.take() else {
-            arrival.await_again(self.route.psn);
+            message_state.await_again(self.route.psn);
             return Err(Failure::answered(Nak::ReceiverNotReady(receiver.rnr_timer)));
         };
         if takes_bytes && u64::from(message.total) > receive.sges.length() {
@@ -261,14 +261,14 @@ impl<'a> Call<'a> {
                 status,
             ));
         }
-        Ok(Some(Arriving { receive, offset: 0 }))
+        Ok(Some(PartialMessage { receive, offset: 0 }))
     }
 
     /// Stores the bytes of a part in the receive's buffers.
     fn place(
         &self,
         receiver: &Receiver<'_>,
-        current: &mut Arriving,
+        current: &mut PartialMessage,
         message: &Message,
     ) -> Result<(), NotPlaced> {
         let length = u64::from(self.record.header.length);

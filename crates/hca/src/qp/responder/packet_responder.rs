@@ -16,7 +16,7 @@ use crate::qp::atomic::Atomic;
 use crate::qp::congestion::NotificationTimer;
 use crate::qp::flush::Flush;
 use crate::qp::responder::atomic::perform;
-use crate::qp::send::packets::{WINDOW, mtu_of, status_of};
+use crate::qp::send::packet_requester::{WINDOW, mtu_of, status_of};
 use crate::qp::send::status_name;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
@@ -50,9 +50,9 @@ const BATCH: usize = 256;
 const ACKNOWLEDGEMENT: usize = bth::LENGTH + aeth::LENGTH;
 
 /// Responder state of a queue pair that uses packets.
-pub(in crate::qp) struct Packets {
+pub(in crate::qp) struct PacketResponder {
     machine: Machine,
-    hand: Hand,
+    taken: TakenReceive,
     notification_timer: NotificationTimer,
     /// Whether the peer seems to process acknowledgements before the requests that precede them in
     /// a batch ([`path::is_ours`]).
@@ -67,7 +67,7 @@ enum Machine {
 
 /// The receive taken for the current message.
 #[derive(Default)]
-struct Hand {
+struct TakenReceive {
     receive: Option<receive::Receive>,
     /// Shared receive queue that an XRC request names.
     shared: Option<Arc<Srq>>,
@@ -75,14 +75,14 @@ struct Hand {
     source: u32,
 }
 
-impl Packets {
+impl PacketResponder {
     /// Creates the responder of a connected queue pair that becomes ready to receive. None for a
     /// type without one.
     pub(in crate::qp) fn connect(
         queue_pair: &Qp,
         attributes: &ibv_qp_attr,
         path: Path,
-    ) -> Option<Packets> {
+    ) -> Option<PacketResponder> {
         let mtu = mtu_of(attributes);
         let initial_psn = Psn::new(attributes.rq_psn);
         let partition_key = PKey::DEFAULT;
@@ -100,7 +100,7 @@ impl Packets {
                     },
                 });
                 let machine = Machine::Connected(path, machine);
-                return Some(Packets::new(machine, attributes.dest_qp_num));
+                return Some(PacketResponder::new(machine, attributes.dest_qp_num));
             }
             _ => return None,
         };
@@ -115,28 +115,28 @@ impl Packets {
             early: WINDOW,
         });
         let machine = Machine::Reliable(path, machine);
-        Some(Packets::new(machine, attributes.dest_qp_num))
+        Some(PacketResponder::new(machine, attributes.dest_qp_num))
     }
 
     /// Creates the responder of a datagram queue pair.
-    pub(in crate::qp) fn datagram(attributes: &ibv_qp_attr) -> Packets {
+    pub(in crate::qp) fn datagram(attributes: &ibv_qp_attr) -> PacketResponder {
         let machine = DatagramResponder::new(DatagramConfiguration {
             partition_key: PKey::DEFAULT,
             queue_key: QKey(attributes.qkey),
             mtu: Mtu::from_code(active_mtu(attributes.port_num) as u8).unwrap_or(Mtu::B1024),
         });
         // Each datagram names its source.
-        Packets::new(Machine::Datagram(machine), 0)
+        PacketResponder::new(Machine::Datagram(machine), 0)
     }
 
-    fn new(machine: Machine, source: u32) -> Packets {
-        let hand = Hand {
+    fn new(machine: Machine, source: u32) -> PacketResponder {
+        let taken = TakenReceive {
             source,
-            ..Hand::default()
+            ..TakenReceive::default()
         };
-        Packets {
+        PacketResponder {
             machine,
-            hand,
+            taken,
             notification_timer: NotificationTimer::default(),
             peer_is_like_us: false,
         }
@@ -147,7 +147,7 @@ impl Packets {
         match &self.machine {
             Machine::Reliable(path, _) | Machine::Connected(path, _) => Some((
                 path,
-                Qpn::new(self.hand.source),
+                Qpn::new(self.taken.source),
                 &mut self.notification_timer,
             )),
             Machine::Datagram(_) => None,
@@ -166,13 +166,13 @@ impl Packets {
         match &mut self.machine {
             Machine::Reliable(_, responder) => responder.set_min_rnr_timer(rnr_timer(attributes)),
             Machine::Connected(..) => (),
-            Machine::Datagram(_) => *self = Packets::datagram(attributes),
+            Machine::Datagram(_) => *self = PacketResponder::datagram(attributes),
         }
     }
 
     /// Ends the responder. Returns the receive of an incomplete message.
     pub(in crate::qp) fn into_receive(self) -> Option<receive::Receive> {
-        self.hand.receive
+        self.taken.receive
     }
 }
 
@@ -185,15 +185,15 @@ fn rnr_timer(attributes: &ibv_qp_attr) -> RnrTimer {
 }
 
 impl Qp {
-    pub(crate) fn serve_packet(&self, arrival: &ReceivedPacket<'_>) {
+    pub(crate) fn serve_packet(&self, received: &ReceivedPacket<'_>) {
         let mut guard = self.lock_receive();
         if !self.receives() {
             return;
         }
         let ReceiveQueue { ring, packets, .. } = &mut *guard;
-        let Some(Packets {
+        let Some(PacketResponder {
             machine,
-            hand,
+            taken,
             peer_is_like_us,
             ..
         }) = packets.as_deref_mut()
@@ -204,19 +204,19 @@ impl Qp {
             Machine::Reliable(path, _) | Machine::Connected(path, _) => path,
             Machine::Datagram(_) => return,
         };
-        if !path.is_way_of(arrival) {
+        if !path.is_path_of(received) {
             return;
         }
-        *peer_is_like_us = path::is_ours(arrival.route.source_port);
+        *peer_is_like_us = path::is_ours(received.route.source_port);
         let mut memory = Memory {
             queue_pair: self,
             ring,
-            hand,
+            taken,
             header: None,
         };
         let disposition = match machine {
-            Machine::Reliable(_, responder) => serve(responder, &arrival.packet, &mut memory),
-            Machine::Connected(_, responder) => responder.handle(&arrival.packet, &mut memory),
+            Machine::Reliable(_, responder) => serve(responder, &received.packet, &mut memory),
+            Machine::Connected(_, responder) => responder.handle(&received.packet, &mut memory),
             Machine::Datagram(_) => return,
         };
         match disposition {
@@ -290,7 +290,7 @@ impl Qp {
         let mut guard = self.lock_receive();
         let more = self.answer(&mut guard);
         let has_failed = match guard.packets.as_deref() {
-            Some(Packets {
+            Some(PacketResponder {
                 machine: Machine::Reliable(_, responder),
                 ..
             }) => responder.has_failed(),
@@ -307,7 +307,7 @@ impl Qp {
 
     fn answer(&self, receive: &mut ReceiveQueue) -> bool {
         let path = match receive.packets.as_deref() {
-            Some(Packets {
+            Some(PacketResponder {
                 machine: Machine::Reliable(path, _),
                 ..
             }) => path.clone(),
@@ -319,9 +319,9 @@ impl Qp {
     /// As [`Qp::answer`], adding to a TX batch.
     fn answer_in(&self, receive: &mut ReceiveQueue, tx_batch: &mut TxBatch<'_>) -> bool {
         let ReceiveQueue { ring, packets, .. } = receive;
-        let Some(Packets {
+        let Some(PacketResponder {
             machine: Machine::Reliable(_, responder),
-            hand,
+            taken,
             ..
         }) = packets.as_deref_mut()
         else {
@@ -330,7 +330,7 @@ impl Qp {
         let mut access = Memory {
             queue_pair: self,
             ring,
-            hand,
+            taken,
             header: None,
         };
         let mut made = 0;
@@ -344,12 +344,12 @@ impl Qp {
         made == BATCH
     }
 
-    pub(crate) fn take_datagram_packet(&self, arrival: &ReceivedPacket<'_>) {
+    pub(crate) fn take_datagram_packet(&self, received: &ReceivedPacket<'_>) {
         let mut guard = self.lock_receive();
-        if self.kind != IBV_QPT_UD || !self.receives() || guard.port != arrival.port {
+        if self.kind != IBV_QPT_UD || !self.receives() || guard.port != received.port {
             return;
         }
-        let needed = (grh::LENGTH + arrival.packet.payload.len()) as u64;
+        let needed = (grh::LENGTH + received.packet.payload.len()) as u64;
         // Class D: a datagram that does not fit is dropped silently and consumes no receive.
         let length = match &self.srq {
             Some(srq) => srq.next_length(),
@@ -359,9 +359,9 @@ impl Qp {
             return;
         }
         let ReceiveQueue { ring, packets, .. } = &mut *guard;
-        let Some(Packets {
+        let Some(PacketResponder {
             machine: Machine::Datagram(responder),
-            hand,
+            taken,
             ..
         }) = packets.as_deref_mut()
         else {
@@ -370,11 +370,11 @@ impl Qp {
         let mut access = Memory {
             queue_pair: self,
             ring,
-            hand,
-            header: Some(crate::roce::header::kind(arrival.destination)),
+            taken,
+            header: Some(crate::roce::header::kind(received.destination)),
         };
-        let route = crate::roce::header::of(arrival.route, &arrival.packet);
-        let disposition = responder.handle(&arrival.packet, &route, &mut access);
+        let route = crate::roce::header::of(received.route, &received.packet);
+        let disposition = responder.handle(&received.packet, &route, &mut access);
         if let Disposition::Refused(consequence) = disposition {
             self.carry_out(guard, consequence);
         }
@@ -412,7 +412,7 @@ fn serve(responder: &mut Responder, packet: &Packet<'_>, memory: &mut Memory<'_>
 struct Memory<'a> {
     queue_pair: &'a Qp,
     ring: &'a mut ReceiveRing,
-    hand: &'a mut Hand,
+    taken: &'a mut TakenReceive,
     /// Header type that completions report, if receives begin with a header.
     header: Option<u8>,
 }
@@ -427,14 +427,14 @@ fn right_to(access: Access) -> u32 {
 }
 
 /// Identifier of the taken receive; there is never more than one.
-const IN_HAND: WorkId = WorkId(0);
+const TAKEN_RECEIVE: WorkId = WorkId(0);
 
 impl Memory<'_> {
     /// Looks up the shared receive queue that an XRC request names. Not in the middle of a message,
     /// which stays with the queue that its receive was taken from.
     fn find_shared_queue(&mut self, packet: &Packet<'_>) {
-        if let (Some(header), None) = (packet.headers.extensions.xrceth, &self.hand.receive) {
-            self.hand.shared = self.queue_pair.queue_of_domain(header.srq);
+        if let (Some(header), None) = (packet.headers.extensions.xrceth, &self.taken.receive) {
+            self.taken.shared = self.queue_pair.queue_of_domain(header.srq);
         }
     }
 
@@ -448,13 +448,13 @@ impl Memory<'_> {
     fn domain(&self) -> Option<u32> {
         match &self.queue_pair.xrcd {
             None => Some(self.queue_pair.pd_number()),
-            Some(_) => self.hand.shared.as_ref().map(|srq| srq.pd()),
+            Some(_) => self.taken.shared.as_ref().map(|srq| srq.pd()),
         }
     }
 
     /// Returns the protection domain that a receive's buffers must belong to.
     fn receive_domain(&self) -> u32 {
-        let shared = self.hand.shared.as_ref().or(self.queue_pair.srq.as_ref());
+        let shared = self.taken.shared.as_ref().or(self.queue_pair.srq.as_ref());
         shared.map_or(self.queue_pair.pd_number(), |srq| srq.pd())
     }
 
@@ -493,14 +493,14 @@ impl Memory<'_> {
 
     /// Returns the completion queue of the taken receive.
     fn completion_queue(&self) -> Option<&Cq> {
-        match self.hand.shared.as_ref().and_then(|srq| srq.xrc()) {
+        match self.taken.shared.as_ref().and_then(|srq| srq.xrc()) {
             Some((_, cq)) => Some(cq),
             None => self.queue_pair.recv_cq.as_deref(),
         }
     }
 
     fn note_used(&self) {
-        let shared = self.hand.shared.as_ref().or(self.queue_pair.srq.as_ref());
+        let shared = self.taken.shared.as_ref().or(self.queue_pair.srq.as_ref());
         if let Some(srq) = shared {
             srq.note_used();
         }
@@ -598,7 +598,7 @@ impl ResponderAccess for Memory<'_> {
 
     fn take_receive(&mut self, shared: Option<SrqNumber>) -> Taken {
         let is_xrc = self.queue_pair.kind == IBV_QPT_XRC_RECV;
-        let taken = match (shared, &self.hand.shared, &self.queue_pair.srq) {
+        let taken = match (shared, &self.taken.shared, &self.queue_pair.srq) {
             (Some(_), Some(srq), _) if is_xrc => srq.take(),
             _ if is_xrc => return Taken::NoSuchQueue,
             (_, _, Some(srq)) => srq.take(),
@@ -608,15 +608,15 @@ impl ResponderAccess for Memory<'_> {
             return Taken::NotReady;
         };
         let length = u32::try_from(receive.sges.length()).unwrap_or(u32::MAX);
-        self.hand.receive = Some(receive);
+        self.taken.receive = Some(receive);
         Taken::Receive(Receive {
-            id: IN_HAND,
+            id: TAKEN_RECEIVE,
             length,
         })
     }
 
     fn fill(&mut self, _: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
-        let receive = self.hand.receive.as_ref().ok_or(LocalError)?;
+        let receive = self.taken.receive.as_ref().ok_or(LocalError)?;
         let section = self.process().own_marks.enter(0);
         let (domain, sges) = (self.receive_domain(), receive.sges.as_slice());
         let unusable = || {
@@ -640,7 +640,7 @@ impl ResponderAccess for Memory<'_> {
     }
 
     fn complete(&mut self, completion: ReceiveCompletion) {
-        let Some(receive) = self.hand.receive.take() else {
+        let Some(receive) = self.taken.receive.take() else {
             return;
         };
         self.note_used();
@@ -661,7 +661,7 @@ impl ResponderAccess for Memory<'_> {
             opcode: IBV_WC_RECV,
             byte_len: completion.length,
             qp_num: self.queue_pair.number,
-            src_qp: self.hand.source,
+            src_qp: self.taken.source,
             vendor_err: match completion.status {
                 Status::Success => 0,
                 _ => 0x80 | status,

@@ -32,7 +32,7 @@ const PATIENCE: [u64; 5] = [20_000_000, 40_000_000, 80_000_000, 160_000_000, 300
 
 /// Result of probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum UdpVerdict {
     /// Packets pass.
     Passes,
     /// Packets do not pass.
@@ -41,7 +41,7 @@ pub enum Verdict {
 
 /// Next action of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum NextAction {
     /// Send the probe.
     Ask,
     /// Call again at this time.
@@ -52,28 +52,28 @@ pub enum Step {
 
 /// A trial in progress.
 #[derive(Clone, Copy, Debug)]
-pub struct Trial {
+pub struct UdpProbe {
     due: u64,
     asked: usize,
 }
 
-impl Trial {
+impl UdpProbe {
     /// Starts a trial.
-    pub fn new(now: u64) -> Trial {
-        Trial { due: now, asked: 0 }
+    pub fn new(now: u64) -> UdpProbe {
+        UdpProbe { due: now, asked: 0 }
     }
 
     /// Returns the next action.
-    pub fn step(&mut self, now: u64) -> Step {
+    pub fn step(&mut self, now: u64) -> NextAction {
         if now < self.due {
-            return Step::Wait(self.due);
+            return NextAction::Wait(self.due);
         }
         let Some(patience) = PATIENCE.get(self.asked) else {
-            return Step::GiveUp;
+            return NextAction::GiveUp;
         };
         self.asked += 1;
         self.due = now + patience;
-        Step::Ask
+        NextAction::Ask
     }
 }
 
@@ -118,34 +118,34 @@ mod tests {
 
     #[test]
     fn it_asks_a_few_times_and_gives_up() {
-        let mut trial = Trial::new(1000);
+        let mut udp_probe = UdpProbe::new(1000);
         let mut now = 1000;
         let mut questions = 0;
         loop {
-            match trial.step(now) {
-                Step::Ask => questions += 1,
-                Step::Wait(until) => {
+            match udp_probe.step(now) {
+                NextAction::Ask => questions += 1,
+                NextAction::Wait(until) => {
                     assert!(until > now);
                     now = until;
                 }
-                Step::GiveUp => break,
+                NextAction::GiveUp => break,
             }
         }
         assert_eq!(questions, PATIENCE.len());
         assert_eq!(now, 1000 + PATIENCE.iter().sum::<u64>());
-        assert_eq!(trial.step(now), Step::GiveUp);
+        assert_eq!(udp_probe.step(now), NextAction::GiveUp);
     }
 
     #[test]
     fn who_comes_late_to_ask_waits_as_long_for_answers() {
         let late = 10_000_000_000;
-        let mut trial = Trial::new(0);
+        let mut udp_probe = UdpProbe::new(0);
         for patience in PATIENCE {
-            assert_eq!(trial.step(late), Step::Ask);
-            assert_eq!(trial.step(late), Step::Wait(late + patience));
-            trial.due = late;
+            assert_eq!(udp_probe.step(late), NextAction::Ask);
+            assert_eq!(udp_probe.step(late), NextAction::Wait(late + patience));
+            udp_probe.due = late;
         }
-        assert_eq!(trial.step(late), Step::GiveUp);
+        assert_eq!(udp_probe.step(late), NextAction::GiveUp);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //!   token, 8 bytes; sender's address, receiver's address, 16 bytes each.
 //! - 2, packets: UDP ports of sender and receiver, 2 bytes each; traffic class, 1 byte; 0; bytes of
 //!   each packet but the last, 2 bytes; packets, from the BTH to the ICRC.
-//! - 3, seen: a probe arrived by UDP, intact ([`super::trial`]). Empty.
+//! - 3, seen: a probe arrived by UDP, intact ([`super::udp_probe`]). Empty.
 //! - 4, content: packets of this frame's sender arrive by UDP. Empty.
 //! - 5, discontent: they no longer do. Empty.
 //!

@@ -6,23 +6,23 @@ use std::collections::HashMap;
 
 /// State of one requester's messages, in one of its incarnations.
 #[derive(Default)]
-pub struct Arrival {
+pub struct MessageState {
     source: u32,
     /// PSN of a refused packet: everything is dropped until it is repeated.
     drop_until: Option<u32>,
     /// A partly received message.
-    pub(in crate::qp) current: Option<Arriving>,
+    pub(in crate::qp) current: Option<PartialMessage>,
 }
 
 /// A partly received message.
-pub struct Arriving {
+pub struct PartialMessage {
     /// Its receive.
     pub receive: Receive,
     /// Bytes received so far.
     pub(super) offset: u64,
 }
 
-impl Arrival {
+impl MessageState {
     /// Begins a new state if the requester has a new incarnation. Returns the receive of a message
     /// that the previous one left incomplete.
     pub(super) fn meet(&mut self, source: u32) -> Option<Receive> {
@@ -31,7 +31,7 @@ impl Arrival {
         }
         let left = std::mem::take(self).current;
         self.source = source;
-        left.map(|arriving| arriving.receive)
+        left.map(|partial| partial.receive)
     }
 
     /// Returns whether this incarnation of the requester has no incomplete or refused message.
@@ -76,21 +76,25 @@ impl Arrival {
 
 /// States of messages for XRC shared receive queues of this process, by sending queue pair.
 #[derive(Default)]
-pub struct XrcArrivals(HashMap<(Identity, u32), Arrival>);
+pub struct XrcMessageStates(HashMap<(Identity, u32), MessageState>);
 
-impl XrcArrivals {
+impl XrcMessageStates {
     /// Returns the state of a queue pair, in this incarnation.
-    pub(super) fn of(&mut self, process: Identity, number: u32, source: u32) -> &mut Arrival {
-        let arrival = self.0.entry((process, number)).or_default();
+    pub(super) fn of(&mut self, process: Identity, number: u32, source: u32) -> &mut MessageState {
+        let message_state = self.0.entry((process, number)).or_default();
         // The receive of an incomplete message is lost with its connection, because others share
         // the queue.
-        arrival.meet(source);
-        arrival
+        message_state.meet(source);
+        message_state
     }
 
     /// Removes a queue pair's state if nothing is incomplete.
     pub(super) fn tidy(&mut self, process: Identity, number: u32) {
-        if self.0.get(&(process, number)).is_some_and(Arrival::is_idle) {
+        if self
+            .0
+            .get(&(process, number))
+            .is_some_and(MessageState::is_idle)
+        {
             self.0.remove(&(process, number));
         }
     }
@@ -107,24 +111,24 @@ mod tests {
 
     #[test]
     fn a_new_life_of_the_requester_is_not_held_to_the_old_one() {
-        let mut arrival = Arrival::default();
-        arrival.meet(7);
-        arrival.await_again(100);
-        assert!(arrival.drops(7));
-        assert!(arrival.drops_message(101, true));
-        assert!(arrival.drops_message(100, false));
-        arrival.meet(8);
-        assert!(!arrival.drops(8));
-        assert!(!arrival.drops_message(5, true));
+        let mut message_state = MessageState::default();
+        message_state.meet(7);
+        message_state.await_again(100);
+        assert!(message_state.drops(7));
+        assert!(message_state.drops_message(101, true));
+        assert!(message_state.drops_message(100, false));
+        message_state.meet(8);
+        assert!(!message_state.drops(8));
+        assert!(!message_state.drops_message(5, true));
     }
 
     #[test]
     fn the_message_that_found_no_receive_ends_the_dropping() {
-        let mut arrival = Arrival::default();
-        arrival.meet(1);
-        arrival.await_again(9);
-        assert!(!arrival.drops_message(9, true));
-        assert!(!arrival.drops_message(10, true));
+        let mut message_state = MessageState::default();
+        message_state.meet(1);
+        message_state.await_again(9);
+        assert!(!message_state.drops_message(9, true));
+        assert!(!message_state.drops_message(10, true));
     }
 
     #[test]
@@ -133,7 +137,7 @@ mod tests {
             slot: 1,
             generation: 1,
         };
-        let mut arrivals = XrcArrivals::default();
+        let mut arrivals = XrcMessageStates::default();
         arrivals.of(process, 5, 1).await_again(3);
         arrivals.tidy(process, 5);
         assert_eq!(arrivals.0.len(), 1);
