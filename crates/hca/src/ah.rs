@@ -18,7 +18,7 @@ use verbena_wire::Qpn;
 pub struct AddressHandle {
     pd: Arc<Pd>,
     attributes: ibv_ah_attr,
-    place: Mutex<Option<QuotaShare>>,
+    quota_share: Mutex<Option<QuotaShare>>,
 }
 
 impl AddressHandle {
@@ -32,13 +32,13 @@ impl AddressHandle {
         let device = pd.context().device;
         attributes.port_num = device.port("ah_attr.port_num", attributes.port_num)?;
         check(&attributes)?;
-        let place = quota::ADDRESS_HANDLES.take()?;
+        let quota_share = quota::ADDRESS_HANDLES.take()?;
         pd.retain();
         meet(pd, &attributes);
         Ok(Arc::new(AddressHandle {
             pd: pd.clone(),
             attributes,
-            place: Mutex::new(Some(place)),
+            quota_share: Mutex::new(Some(quota_share)),
         }))
     }
 
@@ -58,8 +58,11 @@ impl AddressHandle {
 
     /// Ends the handle's life for the application. Work requests may still refer to it.
     pub fn destroy(&self) {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        if place.take().is_some() {
+        let mut quota_share = self
+            .quota_share
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if quota_share.take().is_some() {
             self.pd.release();
         }
     }

@@ -1,5 +1,5 @@
-//! Fault injection, with the feature `fault_injection` only: that the executable specification finds these
-//! faults shows that it is effective (`tests/oracle/fault_injection`). VERBENA_PLANTED names the fault to
+//! Fault injection, with the feature `planted` only: that the executable specification finds these
+//! faults shows that it is effective (`tests/oracle/planted`). VERBENA_PLANTED names the fault to
 //! turn on.
 
 /// A fault.

@@ -197,7 +197,7 @@ pub struct Srq {
     cookie: AtomicUsize,
     users: AtomicUsize,
     /// Its share of the device's quota, until it is destroyed.
-    place: Mutex<Option<quota::QuotaShare>>,
+    quota_share: Mutex<Option<quota::QuotaShare>>,
     state: Mutex<SrqState>,
 }
 
@@ -231,7 +231,7 @@ impl Srq {
                  and at most {MAX_SGE} (max_srq_sge) are allowed"
             ));
         }
-        let place = quota::SHARED_RECEIVE_QUEUES.take()?;
+        let quota_share = quota::SHARED_RECEIVE_QUEUES.take()?;
         let process = pd.process();
         let number = if xrc.is_some() {
             process.allocate_number()?
@@ -250,7 +250,7 @@ impl Srq {
             xrc,
             cookie: AtomicUsize::new(0),
             users: AtomicUsize::new(0),
-            place: Mutex::new(Some(place)),
+            quota_share: Mutex::new(Some(quota_share)),
             state: Mutex::new(SrqState {
                 ring: ReceiveRing::new(max_wr, max_sge.max(1)),
                 limit: 0,
@@ -413,7 +413,7 @@ impl Srq {
             matches!(event.kind, IBV_EVENT_SRQ_LIMIT_REACHED | IBV_EVENT_SRQ_ERR)
                 && event.element == cookie
         });
-        *self.place.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        *self.quota_share.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }
 

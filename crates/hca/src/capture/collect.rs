@@ -55,7 +55,7 @@ pub struct Packet {
 /// A packet capturer.
 pub struct Collector {
     listener: Socket,
-    place: ConnectPoint,
+    connect_point: ConnectPoint,
     /// Connections of processes that have not handed over their ring yet.
     promised: Vec<Socket>,
     sources: Vec<Source>,
@@ -105,10 +105,10 @@ impl Collector {
         Ok(collector)
     }
 
-    fn new(listener: Socket, place: ConnectPoint) -> Collector {
+    fn new(listener: Socket, connect_point: ConnectPoint) -> Collector {
         Collector {
             listener,
-            place,
+            connect_point,
             promised: Vec::new(),
             sources: Vec::new(),
         }
@@ -150,7 +150,7 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        match &self.place {
+        match &self.connect_point {
             ConnectPoint::Private(path) => {
                 let _ = fs::remove_file(path);
             }

@@ -107,7 +107,7 @@ pub struct Cq {
     /// Number by which timers identify the queue; set on creation.
     number: OnceLock<u32>,
     /// The queue's share of the device's limit, until the queue is destroyed.
-    place: Mutex<Option<quota::QuotaShare>>,
+    quota_share: Mutex<Option<quota::QuotaShare>>,
 }
 
 /// State of the producer side.
@@ -176,7 +176,7 @@ impl Cq {
                 "cqe is {capacity}: 1 to {MAX_ENTRIES} (max_cqe of ibv_query_device) are allowed"
             ));
         }
-        let place = quota::COMPLETION_QUEUES.take()?;
+        let quota_share = quota::COMPLETION_QUEUES.take()?;
         let timestamps = init.timestamps == Timestamps::On;
         let entries = Arc::new(Entries::new(capacity, timestamps));
         let cq = Arc::new(Cq {
@@ -201,7 +201,7 @@ impl Cq {
             on_overrun: init.on_overrun,
             failing: AtomicBool::new(false),
             number: OnceLock::new(),
-            place: Mutex::new(Some(place)),
+            quota_share: Mutex::new(Some(quota_share)),
         });
         cq.number.get_or_init(|| context.process.moderated.add(&cq));
         Ok(cq)
@@ -565,7 +565,7 @@ impl Cq {
         self.context
             .events
             .forget(|event| event.kind == IBV_EVENT_CQ_ERR && event.element == cookie);
-        *self.place.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        *self.quota_share.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }
 }

@@ -46,8 +46,8 @@ impl Pd {
         let access_request = AccessRequest::to_buffer(range.lkey, self.number(), 0);
         let length = u64::from(range.length);
         let section = self.process().own_marks.enter(range.lkey);
-        let place = match grant(&section, record, access_request, range.addr, length) {
-            Ok(place) => place,
+        let resolved = match grant(&section, record, access_request, range.addr, length) {
+            Ok(resolved) => resolved,
             Err(refusal) => {
                 let is_foreign = refusal == Refusal::Key
                     && range.lkey != 0
@@ -82,6 +82,6 @@ impl Pd {
                 range.lkey
             ));
         }
-        Ok(place.address())
+        Ok(resolved.address())
     }
 }

@@ -194,16 +194,16 @@ mod tests {
                     }
                     Step::Update(range) => {
                         for at in range.clone() {
-                            if let Some(place) = &mut table[at as usize] {
-                                place.users += 1;
+                            if let Some(counted) = &mut table[at as usize] {
+                                counted.users += 1;
                             }
                         }
-                        map.update(range, |place| place.users += 1);
+                        map.update(range, |counted| counted.users += 1);
                     }
                     Step::Remove(range) => {
                         let mut expected = Vec::new();
                         for at in range.clone() {
-                            expected.extend(table[at as usize].take().map(|place| (at, place)));
+                            expected.extend(table[at as usize].take().map(|counted| (at, counted)));
                         }
                         let taken: Vec<(u64, Counted)> = map
                             .remove(range)
@@ -217,11 +217,11 @@ mod tests {
                     }
                 }
                 for at in 0..64u64 {
-                    let seen = map.overlapping(at..at + 1).last().map(|(_, place)| place);
+                    let seen = map.overlapping(at..at + 1).last().map(|(_, counted)| counted);
                     prop_assert_eq!(seen, table[at as usize].clone());
                 }
                 let ranges: Vec<(Range<u64>, Counted)> =
-                    map.iter().map(|(range, place)| (range, place.clone())).collect();
+                    map.iter().map(|(range, counted)| (range, counted.clone())).collect();
                 for pair in ranges.windows(2) {
                     let (first, second) = (&pair[0], &pair[1]);
                     prop_assert!(first.0.start < first.0.end && first.0.end <= second.0.start);

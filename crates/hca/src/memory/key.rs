@@ -180,16 +180,16 @@ impl Keys {
 
     /// Removes the arena segments from the keys of some registrations. The keys stay valid, and
     /// only the owner can access their memory, by its address. [`Keys::relocate`] ends this.
-    pub(super) fn hide_places(&self, holds: &[HoldId]) {
-        self.move_places(holds, |_| Vec::new());
+    pub(super) fn hide_segments(&self, holds: &[HoldId]) {
+        self.move_segments(holds, |_| Vec::new());
     }
 
     /// Sets the segments of some registrations' keys to the present offsets of their pages.
     pub(super) fn relocate(&self, holds: &[HoldId], pins: &Pins) {
-        self.move_places(holds, |hold| pins.segments(hold).to_vec());
+        self.move_segments(holds, |hold| pins.segments(hold).to_vec());
     }
 
-    fn move_places(&self, holds: &[HoldId], segments: impl Fn(HoldId) -> Vec<Segment>) {
+    fn move_segments(&self, holds: &[HoldId], segments: impl Fn(HoldId) -> Vec<Segment>) {
         for (key, entry) in lock(&self.published).iter_mut() {
             if let Some(hold) = entry.hold.filter(|hold| holds.contains(hold)) {
                 entry.segments = segments(hold);

@@ -77,7 +77,7 @@ struct Range {
 enum Stage {
     Registered,
     /// Still registered, but reserved by a thread that is about to change it.
-    Claimed,
+    Reserved,
     /// Waiting for peers before the key gets this meaning.
     Changing(KeyEntry),
     /// Deregistered, or being deregistered.
@@ -251,7 +251,7 @@ impl Region {
     pub(crate) fn reserve(&self, narrow: &Narrow) -> Result<()> {
         let mut inner = self.lock();
         match &inner.stage {
-            Stage::Registered | Stage::Claimed => {
+            Stage::Registered | Stage::Reserved => {
                 let entry = inner.pd.process().keys.entry(inner.key);
                 narrow(&entry.ok_or_else(gone)?)?
             }
@@ -271,7 +271,7 @@ impl Region {
     pub(crate) fn publish_window(&self, key: u32, narrow: &Narrow) -> Result<()> {
         let mut inner = self.lock();
         match inner.stage {
-            Stage::Registered | Stage::Claimed => {
+            Stage::Registered | Stage::Reserved => {
                 let keys = &inner.pd.process().keys;
                 keys.derive(key, inner.key, |entry| narrow(entry))
             }
@@ -320,7 +320,7 @@ impl Region {
                 ));
             }
             inner.check_unused()?;
-            inner.stage = Stage::Claimed;
+            inner.stage = Stage::Reserved;
             (inner.key, inner.range, inner.pd.clone())
         };
         let pd = change.pd.unwrap_or_else(|| old_pd.clone());
@@ -407,7 +407,7 @@ impl Inner {
     fn check_unused(&self) -> Result<()> {
         match self.stage {
             Stage::Gone => Err(gone()),
-            Stage::Claimed | Stage::Changing(_) => Err(refused!(
+            Stage::Reserved | Stage::Changing(_) => Err(refused!(
                 EBUSY,
                 "another thread is changing the region with ibv_rereg_mr: wait for it"
             )),

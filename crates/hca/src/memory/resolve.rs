@@ -266,7 +266,7 @@ impl<'a> ResolvedRange<'a> {
     #[inline]
     pub fn pieces(self) -> Pieces<'a> {
         Pieces {
-            place: self,
+            range: self,
             segment: 0,
         }
     }
@@ -274,7 +274,7 @@ impl<'a> ResolvedRange<'a> {
 
 /// Iterator over the pieces of a [`ResolvedRange`].
 pub struct Pieces<'a> {
-    place: ResolvedRange<'a>,
+    range: ResolvedRange<'a>,
     segment: usize,
 }
 
@@ -283,17 +283,17 @@ impl Iterator for Pieces<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Piece> {
-        let place = &mut self.place;
-        if place.length == 0 {
+        let range = &mut self.range;
+        if range.length == 0 {
             return None;
         }
-        if place.null {
-            let length = std::mem::take(&mut place.length) as usize;
+        if range.null {
+            let length = std::mem::take(&mut range.length) as usize;
             return Some(Piece::Null { length });
         }
-        let at = place.address;
-        let end = at.saturating_add(place.length);
-        while let Some(segment) = place.record.segments.get(self.segment) {
+        let at = range.address;
+        let end = at.saturating_add(range.length);
+        while let Some(segment) = range.record.segments.get(self.segment) {
             let (first, last, offset) = load(segment);
             if last <= at {
                 self.segment += 1;
@@ -308,8 +308,8 @@ impl Iterator for Pieces<'_> {
                 (first, false)
             };
             let length = stop - at;
-            place.address = stop;
-            place.length -= length;
+            range.address = stop;
+            range.length -= length;
             let length = length as usize;
             return Some(if arena {
                 Piece::Arena {
@@ -323,9 +323,9 @@ impl Iterator for Pieces<'_> {
                 }
             });
         }
-        self.segment = place.record.segments.len();
-        let length = std::mem::take(&mut place.length) as usize;
-        Some(place.outside(at, length))
+        self.segment = range.record.segments.len();
+        let length = std::mem::take(&mut range.length) as usize;
+        Some(range.outside(at, length))
     }
 }
 
@@ -422,8 +422,8 @@ mod tests {
             segment(0x7000_2000, 0x7000_3000, 0x20_0000),
             none(),
         ]);
-        let place = resolve(&record, CLAIM, 0x10_0000, 0x3000).unwrap();
-        let pieces: Vec<Piece> = place.pieces().collect();
+        let range = resolve(&record, CLAIM, 0x10_0000, 0x3000).unwrap();
+        let pieces: Vec<Piece> = range.pieces().collect();
         assert_eq!(
             pieces,
             [
@@ -445,7 +445,7 @@ mod tests {
                 },
             ]
         );
-        assert_eq!(place.sole(), None);
+        assert_eq!(range.sole(), None);
         let across = resolve(&record, CLAIM, 0x10_1efc, 8).unwrap();
         assert_eq!(across.sole(), None);
         let inside = resolve(&record, CLAIM, 0x10_0f10, 8).unwrap();
@@ -465,13 +465,13 @@ mod tests {
     fn a_mapping_of_the_adapter_is_one_piece() {
         let record = record([none(), none(), none()]);
         record.access.store(3 | ACCESS_OWN_MAPPING, Relaxed);
-        let place = resolve(&record, CLAIM, 0x10_0010, 0x20).unwrap();
+        let range = resolve(&record, CLAIM, 0x10_0010, 0x20).unwrap();
         let piece = Piece::Mapping {
             address: 0x7000_0110,
             length: 0x20,
         };
-        assert_eq!(place.sole(), Some(piece));
-        assert_eq!(place.pieces().collect::<Vec<_>>(), [piece]);
+        assert_eq!(range.sole(), Some(piece));
+        assert_eq!(range.pieces().collect::<Vec<_>>(), [piece]);
     }
 
     #[test]

@@ -53,11 +53,11 @@ pub struct MappedPart {
 }
 
 fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) -> bool {
-    let Ok(places) = places(arena, &loose.offsets, loose.address) else {
+    let Ok(mapped_parts) = mapped_parts(arena, &loose.offsets, loose.address) else {
         arena.pins().keep_stuck(loose);
         return false;
     };
-    let quiet = match places.is_empty() || !arena.might_move() {
+    let quiet = match mapped_parts.is_empty() || !arena.might_move() {
         true => None,
         false => Quiet::begin(arena).ok(),
     };
@@ -79,22 +79,22 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) -> bool {
         arena.retire(offsets, release.cloned());
     };
     let mut done = first;
-    for place in places {
-        if place.offset > done {
-            discard(done..place.offset);
-            over(done..place.offset);
+    for part in mapped_parts {
+        if part.offset > done {
+            discard(done..part.offset);
+            over(done..part.offset);
         }
         let mut at = 0;
-        while at < place.length {
-            let there = shadow_of(place.offset + at);
+        while at < part.length {
+            let there = shadow_of(part.offset + at);
             let length = PIECE
-                .min(place.length - at)
+                .min(part.length - at)
                 .min(there.map_or(PIECE, |shadow| one_mapping(arena, shadow)));
             let piece = MappedPart {
-                at: place.at + at,
+                at: part.at + at,
                 length,
-                offset: place.offset + at,
-                ..place
+                offset: part.offset + at,
+                ..part
             };
             let offsets = piece.offset..piece.offset + length;
             let means = quiet.as_ref().zip(shadow_of(piece.offset));
@@ -113,7 +113,7 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) -> bool {
             }
             at += length;
         }
-        done = place.offset + place.length;
+        done = part.offset + part.length;
     }
     if done < loose.offsets.end {
         discard(done..loose.offsets.end);
@@ -135,21 +135,20 @@ fn one_mapping(arena: &Arena, at: u64) -> u64 {
 ///
 /// # Errors
 /// The system's.
-pub fn places(arena: &Arena, offsets: &Range<u64>, address: u64) -> Result<Vec<MappedPart>> {
+pub fn mapped_parts(arena: &Arena, offsets: &Range<u64>, address: u64) -> Result<Vec<MappedPart>> {
     let length = offsets.end - offsets.start;
     let there = arena.maps().overlapping(address, address + length)?;
-    let at_home =
-        |place: &MappedPart| place.at.wrapping_sub(address) == place.offset - offsets.start;
-    let mut places = visible(arena, &there, offsets);
-    places.retain(at_home);
-    let found: u64 = places.iter().map(|place| place.length).sum();
+    let at_home = |part: &MappedPart| part.at.wrapping_sub(address) == part.offset - offsets.start;
+    let mut mapped_parts = visible(arena, &there, offsets);
+    mapped_parts.retain(at_home);
+    let found: u64 = mapped_parts.iter().map(|part| part.length).sum();
     if found < length {
         let mut elsewhere = visible(arena, &arena.maps().shared_files()?, offsets);
-        elsewhere.retain(|place| !at_home(place));
-        places.extend(elsewhere);
+        elsewhere.retain(|part| !at_home(part));
+        mapped_parts.extend(elsewhere);
     }
-    places.sort_by_key(|place| place.offset);
-    Ok(without_repetition(places))
+    mapped_parts.sort_by_key(|part| part.offset);
+    Ok(without_repetition(mapped_parts))
 }
 
 /// Returns the parts of an arena range that these mappings show.
@@ -170,18 +169,18 @@ fn visible(arena: &Arena, mappings: &[Vma], offsets: &Range<u64>) -> Vec<MappedP
 }
 
 /// Removes parts that an earlier place shows too. The places are in order of offset.
-fn without_repetition(places: Vec<MappedPart>) -> Vec<MappedPart> {
+fn without_repetition(mapped_parts: Vec<MappedPart>) -> Vec<MappedPart> {
     let mut done = 0;
-    let mut unique = Vec::with_capacity(places.len());
-    for place in places {
-        let end = place.offset + place.length;
-        let from = place.offset.max(done);
+    let mut unique = Vec::with_capacity(mapped_parts.len());
+    for part in mapped_parts {
+        let end = part.offset + part.length;
+        let from = part.offset.max(done);
         if from < end {
             unique.push(MappedPart {
-                at: place.at + (from - place.offset),
+                at: part.at + (from - part.offset),
                 length: end - from,
                 offset: from,
-                ..place
+                ..part
             });
             done = end;
         }
@@ -225,20 +224,20 @@ mod tests {
 
     #[test]
     fn a_page_that_two_mappings_show_is_given_back_once() {
-        let place = |at, offset, length| MappedPart {
+        let part = |at, offset, length| MappedPart {
             at,
             length,
             offset,
             protection: 0,
         };
         let unique = without_repetition(vec![
-            place(0x1000, 0, 0x3000),
-            place(0x9000, 0x1000, 0x1000),
-            place(0xa000, 0x2000, 0x2000),
+            part(0x1000, 0, 0x3000),
+            part(0x9000, 0x1000, 0x1000),
+            part(0xa000, 0x2000, 0x2000),
         ]);
         assert_eq!(
             unique,
-            [place(0x1000, 0, 0x3000), place(0xb000, 0x3000, 0x1000)]
+            [part(0x1000, 0, 0x3000), part(0xb000, 0x3000, 0x1000)]
         );
     }
 }

@@ -37,22 +37,22 @@ enum Home {
 #[derive(Clone, Copy)]
 pub struct Granted<'a> {
     /// The range.
-    pub place: ResolvedRange<'a>,
+    pub range: ResolvedRange<'a>,
     direction: Direction,
     /// The access path of the whole range, if it is one piece.
     access_method: Option<AccessMethod>,
 }
 
 impl<'a> Granted<'a> {
-    /// Determines the access path of `place`; None when only the peer itself can access some of it.
+    /// Determines the access path of `range`; None when only the peer itself can access some of it.
     #[inline]
-    pub fn of(peer: &Peer, place: ResolvedRange<'a>, direction: Direction) -> Option<Granted<'a>> {
-        let access_method = place
+    pub fn of(peer: &Peer, range: ResolvedRange<'a>, direction: Direction) -> Option<Granted<'a>> {
+        let access_method = range
             .sole()
             .map(|piece| peer.access_method(piece, direction));
         let reachable = match access_method {
             Some(access_method) => !matches!(access_method, AccessMethod::Unreachable),
-            None => place.pieces().all(|piece| {
+            None => range.pieces().all(|piece| {
                 !matches!(
                     peer.access_method(piece, direction),
                     AccessMethod::Unreachable
@@ -60,7 +60,7 @@ impl<'a> Granted<'a> {
             }),
         };
         reachable.then_some(Granted {
-            place,
+            range,
             direction,
             access_method,
         })
@@ -70,7 +70,7 @@ impl<'a> Granted<'a> {
     #[inline]
     pub fn is_through_kernel(&self, peer: &Peer) -> bool {
         let first = || {
-            let piece = self.place.pieces().next()?;
+            let piece = self.range.pieces().next()?;
             Some(peer.access_method(piece, self.direction))
         };
         matches!(
@@ -126,14 +126,14 @@ impl<'a> Runs<'a> {
             }
             let record = process.keys.record(sge.lkey);
             let access_request = AccessRequest::to_buffer(sge.lkey, pd, access);
-            let place = grant(
+            let range = grant(
                 section,
                 record,
                 access_request,
                 sge.addr,
                 u64::from(sge.length),
             )?;
-            for piece in place.pieces() {
+            for piece in range.pieces() {
                 runs.push(run_of(process, piece));
             }
         }
@@ -144,10 +144,10 @@ impl<'a> Runs<'a> {
     pub fn of(
         _section: &'a Section<'_>,
         process: &'a Process,
-        place: ResolvedRange<'a>,
+        range: ResolvedRange<'a>,
     ) -> Runs<'a> {
         let mut runs = Runs::new();
-        for piece in place.pieces() {
+        for piece in range.pieces() {
             runs.push(run_of(process, piece));
         }
         runs
@@ -169,8 +169,8 @@ impl<'a> Runs<'a> {
     fn push(&mut self, run: Run) {
         self.total += run.length as u64;
         if self.many.is_empty() {
-            if let Some(place) = self.few.get_mut(self.count) {
-                *place = run;
+            if let Some(slot) = self.few.get_mut(self.count) {
+                *slot = run;
                 self.count += 1;
                 return;
             }
@@ -293,12 +293,12 @@ impl<'a> Runs<'a> {
     pub fn exchange(&self, offset: usize, peer: &Peer, granted: Granted<'_>) -> Result<()> {
         if let (Some(access_method), [run]) = (granted.access_method, self.as_slice())
             && offset == 0
-            && run.length as u64 == granted.place.length()
+            && run.length as u64 == granted.range.length()
         {
             return move_run(*run, access_method, granted.direction);
         }
         let mut at = offset;
-        for piece in granted.place.pieces() {
+        for piece in granted.range.pieces() {
             let access_method = peer.access_method(piece, granted.direction);
             let mut there = 0;
             for run in self.range(at, piece.length()) {

@@ -90,7 +90,7 @@ pub struct Qp {
     established: AtomicBool,
     destroyed: AtomicBool,
     /// The queue pair's share of the device's limit, until it is destroyed.
-    place: Mutex<Option<quota::QuotaShare>>,
+    quota_share: Mutex<Option<quota::QuotaShare>>,
     attributes: Mutex<ibv_qp_attr>,
     send: Lock<SendQueue>,
     receive: Lock<ReceiveQueue>,
@@ -115,7 +115,7 @@ impl Qp {
     /// types that the device lacks; ENOMEM beyond the device's number of queue pairs.
     pub fn create(context: &Arc<Context>, init: QpInit) -> Result<Arc<Qp>> {
         let cap = check::init(&init)?;
-        let place = quota::QUEUE_PAIRS.take()?;
+        let quota_share = quota::QUEUE_PAIRS.take()?;
         let process = context.process.clone();
         let number = process.allocate_number()?;
         let queue_pair = Arc::new(Qp {
@@ -136,7 +136,7 @@ impl Qp {
             cookie: AtomicUsize::new(0),
             established: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
-            place: Mutex::new(Some(place)),
+            quota_share: Mutex::new(Some(quota_share)),
             attributes: Mutex::new(ibv_qp_attr {
                 cap,
                 ..ibv_qp_attr::default()
@@ -658,7 +658,7 @@ impl Qp {
                 )
         });
         self.process.release_number(self.number);
-        *self.place.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        *self.quota_share.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }
 

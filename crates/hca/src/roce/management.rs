@@ -272,18 +272,18 @@ impl Process {
 /// Returns the path from a local address. An address that is not link-local may have moved to
 /// another interface.
 fn way(port: &Port, interface: u32, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Path> {
-    let place = link::port_of(interface)
+    let location = link::port_of(interface)
         .and_then(|port| link::locate_gid_from(port, gid(source)))
         .ok_or(Errno(libc::EADDRNOTAVAIL))?;
     let vector = ibv_ah_attr {
         grh: ibv_global_route {
             dgid: gid(destination),
-            sgid_index: place.index,
+            sgid_index: location.index,
             hop_limit: HOP_LIMIT,
             ..Default::default()
         },
         is_global: 1,
-        port_num: place.port,
+        port_num: location.port,
         ..Default::default()
     };
     Path::of(&port.management_senders, &vector)

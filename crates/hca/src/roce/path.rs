@@ -30,9 +30,9 @@ const BETWEEN: u16 = 16;
 const OF_UDP_PORT: u32 = SOURCE_PORTS / UdpPort::COUNT;
 
 /// Returns the source port at an index, for processes that receive at `udp_port`.
-fn source_port(udp_port: UdpPort, place: u32) -> u16 {
-    let place = place % OF_UDP_PORT * UdpPort::COUNT + udp_port.index();
-    FIRST_SOURCE_PORT + place as u16 * BETWEEN
+fn source_port(udp_port: UdpPort, ordinal: u32) -> u16 {
+    let ordinal = ordinal % OF_UDP_PORT * UdpPort::COUNT + udp_port.index();
+    FIRST_SOURCE_PORT + ordinal as u16 * BETWEEN
 }
 
 /// Returns the UDP port at which the sender of a packet receives, if it is a Verbena adapter. Other
@@ -41,8 +41,8 @@ pub fn udp_port_of(source_port: u16) -> UdpPort {
     if !is_ours(source_port) {
         return UdpPort::PUBLIC;
     }
-    let place = u32::from((source_port - FIRST_SOURCE_PORT) / BETWEEN);
-    let index = place % UdpPort::COUNT;
+    let ordinal = u32::from((source_port - FIRST_SOURCE_PORT) / BETWEEN);
+    let index = ordinal % UdpPort::COUNT;
     let found = UdpPort::all().find(|udp_port| udp_port.index() == index);
     found.unwrap_or(UdpPort::PUBLIC)
 }
@@ -171,9 +171,9 @@ impl Senders {
     /// errors have arrived.
     pub fn take_failures(&self) -> Vec<(Address, Errno)> {
         let mut failures = Vec::new();
-        for place in self.ports.iter().flatten() {
-            let place = place.lock().unwrap_or_else(|e| e.into_inner());
-            let take = || place.as_ref()?.socket.take_failure();
+        for slot in self.ports.iter().flatten() {
+            let slot = slot.lock().unwrap_or_else(|e| e.into_inner());
+            let take = || slot.as_ref()?.socket.take_failure();
             failures.extend(std::iter::from_fn(take));
         }
         failures
@@ -185,11 +185,11 @@ impl Senders {
         if !entry.is_address {
             return Err(Errno(libc::EADDRNOTAVAIL));
         }
-        let places = port
+        let slots = port
             .checked_sub(1)
             .and_then(|at| self.ports.get(usize::from(at)));
-        let place = places.and_then(|places| places.get(index));
-        let mut place = place
+        let slot = slots.and_then(|slots| slots.get(index));
+        let mut slot = slot
             .ok_or(Errno::EINVAL)?
             .lock()
             .unwrap_or_else(|e| e.into_inner());
@@ -197,14 +197,14 @@ impl Senders {
         let through = interface.index;
         // The GID may have had another address before, and a recreated interface has another index.
         let is_its = |sender: &&Arc<Sender>| sender.local.ip == ip && sender.through == through;
-        if let Some(sender) = place.as_ref().filter(is_its) {
+        if let Some(sender) = slot.as_ref().filter(is_its) {
             return Ok(sender.clone());
         }
         let sender = Arc::new(Sender::bind(self.udp_port, ip, through)?);
         if self.failures == Failures::Kept {
             sender.socket.keep_failures()?;
         }
-        *place = Some(sender.clone());
+        *slot = Some(sender.clone());
         Ok(sender)
     }
 }
@@ -244,7 +244,9 @@ pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
 /// Returns the local port that has an address vector's destination, if any.
 fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
     match link::is_ethernet() {
-        true => link::locate_gid_from(vector.port_num, vector.grh.dgid).map(|place| place.port),
+        true => {
+            link::locate_gid_from(vector.port_num, vector.grh.dgid).map(|location| location.port)
+        }
         false => link::infiniband_port(vector),
     }
 }

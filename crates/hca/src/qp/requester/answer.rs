@@ -48,7 +48,7 @@ impl Qp {
         }
         match nak {
             Nak::ReceiverNotReady(timer) => self.not_ready(send, psn, timer),
-            Nak::Lost => self.unanswered(send, psn),
+            Nak::NoAnswer => self.unanswered(send, psn),
             Nak::InvalidRequest => self.failed(send, psn, IBV_WC_REM_INV_REQ_ERR),
             Nak::RemoteAccess => self.failed(send, psn, IBV_WC_REM_ACCESS_ERR),
             Nak::RemoteOperation => self.failed(send, psn, IBV_WC_REM_OP_ERR),

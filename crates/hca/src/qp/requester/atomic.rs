@@ -30,13 +30,13 @@ impl Qp {
         if !send.has_outstanding() && is_aligned && self.fetch_allowed(send, job) {
             match self.perform(send, job, &operation) {
                 Direct::Done => return Outcome::Done,
-                Direct::Lost => return Outcome::Lost,
+                Direct::NoAnswer => return Outcome::NoAnswer,
                 Direct::Failed(status) => return Outcome::Failed(status),
                 Direct::ThroughChannel => (),
             }
         }
         if self.responder(send, &job.channel.peer, job.psn).is_none() {
-            return Outcome::Lost;
+            return Outcome::NoAnswer;
         }
         send.lane = 0;
         let remote = self.remote(request, 0, 8);
@@ -86,7 +86,7 @@ impl Qp {
         let peer = &job.channel.peer;
         let piece = right
             .granted
-            .and_then(|granted| granted.place.pieces().next());
+            .and_then(|granted| granted.range.pieces().next());
         let Some((target, offset)) = piece.and_then(|piece| whole_word(peer, piece)) else {
             return Direct::ThroughChannel;
         };

@@ -48,7 +48,7 @@ pub enum Outcome {
     /// No channel to the owner of this number yet.
     Connect(u32),
     /// The peer does not answer.
-    Lost,
+    NoAnswer,
     /// Failed with this status.
     Failed(ibv_wc_status),
 }
@@ -98,7 +98,7 @@ impl Qp {
             return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
         }
         if send.is_cut {
-            return self.unless_unreadable(request, self.lost());
+            return self.unless_unreadable(request, self.no_answer());
         }
         if self.kind == IBV_QPT_UD {
             return self.send_datagram(send, request, psn);
@@ -112,7 +112,7 @@ impl Qp {
             // programs exit while peers still have unanswered requests, and rely on an adapter's
             // retries.
             if send.channel.is_some() && self.kind != IBV_QPT_UC {
-                return self.unless_unreadable(request, Outcome::Lost);
+                return self.unless_unreadable(request, Outcome::NoAnswer);
             }
             send.channel = self.process.outbound_to_number(send.destination);
         }
@@ -282,11 +282,11 @@ impl Qp {
     }
 
     /// Returns the outcome of a request that the peer does not answer.
-    fn lost(&self) -> Outcome {
+    fn no_answer(&self) -> Outcome {
         match self.kind {
             // Unreliable: the requester is not informed.
             IBV_QPT_UC | IBV_QPT_UD => Outcome::Done,
-            _ => Outcome::Lost,
+            _ => Outcome::NoAnswer,
         }
     }
 
@@ -354,7 +354,7 @@ impl Qp {
             }
             Pushed::Unreadable => Outcome::Failed(IBV_WC_LOC_PROT_ERR),
             // The peer has died since the check.
-            Pushed::Closed => self.lost(),
+            Pushed::Closed => self.no_answer(),
         }
     }
 }

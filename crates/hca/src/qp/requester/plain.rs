@@ -86,8 +86,8 @@ impl Qp {
             let section = via.section(0);
             let access_request = AccessRequest::to_buffer(buffer.lkey, self.pd_number(), 0);
             let key = self.process.keys.record(buffer.lkey);
-            let place = grant(&section, key, access_request, buffer.addr, length.into()).ok()?;
-            let Some(Piece::Arena { offset, .. }) = place.sole() else {
+            let range = grant(&section, key, access_request, buffer.addr, length.into()).ok()?;
+            let Some(Piece::Arena { offset, .. }) = range.sole() else {
                 return None;
             };
             // A granted piece lies inside the arena, as long as the section is open.

@@ -31,7 +31,7 @@ impl Qp {
         job.channel.prefetch();
         let request = job.request;
         let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
-            return self.unless_unreadable(request, self.lost());
+            return self.unless_unreadable(request, self.no_answer());
         };
         let shared;
         let via = match self.receiver(send, job) {
@@ -131,18 +131,18 @@ impl Qp {
         };
         let header = request.emit(&self.route(send, job.psn));
         let pushed = via.push(self, header, length, Some(acknowledge), |target| {
-            for (place, sge) in sges.iter().enumerate() {
+            for (index, sge) in sges.iter().enumerate() {
                 let source = Source {
                     address: sge.addr,
                     length: sge.length,
                     key: sge.lkey,
                 };
                 let bytes = source.emit();
-                // SAFETY: the ring provides room for `length` bytes, and `place` is below the
+                // SAFETY: the ring provides room for `length` bytes, and `index` is below the
                 // number of buffers.
                 unsafe {
                     target
-                        .add(place * Source::LENGTH)
+                        .add(index * Source::LENGTH)
                         .copy_from_nonoverlapping(bytes.as_ptr(), Source::LENGTH);
                 }
             }

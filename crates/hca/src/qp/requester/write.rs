@@ -36,13 +36,13 @@ impl Qp {
                     return self.notice(send, job);
                 }
                 Direct::Done => return Outcome::Done,
-                Direct::Lost => return self.lost(),
+                Direct::NoAnswer => return self.no_answer(),
                 Direct::Failed(status) => return Outcome::Failed(status),
                 Direct::ThroughChannel => (),
             }
         }
         if self.responder(send, &job.channel.peer, job.psn).is_none() {
-            return self.unless_unreadable(job.request, self.lost());
+            return self.unless_unreadable(job.request, self.no_answer());
         }
         send.lane = 0;
         let request = job.request;
@@ -83,7 +83,7 @@ impl Qp {
     /// Notifies the receive queue that the bytes of a write with immediate data are in place.
     fn notice(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
         let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
-            return self.lost();
+            return self.no_answer();
         };
         let shared;
         let via = match self.receiver(send, job) {

@@ -20,8 +20,8 @@ pub(super) struct Failure {
 
 impl Failure {
     /// The request is not answered, as if the packet were lost.
-    pub(super) fn lost() -> Failure {
-        Failure::answered(Nak::Lost)
+    pub(super) fn no_answer() -> Failure {
+        Failure::answered(Nak::NoAnswer)
     }
 
     /// The request is answered with a NAK; the queue pair stays in its state.
@@ -61,7 +61,7 @@ impl Failure {
         Failure {
             receive: Some((wr_id, status)),
             event: Some(IBV_EVENT_QP_REQ_ERR),
-            ..Failure::answered(Nak::Lost)
+            ..Failure::answered(Nak::NoAnswer)
         }
     }
 
@@ -109,7 +109,7 @@ impl Call<'_> {
             && !queue_pair.fail_as_responder((!is_completed).then_some(event))
         {
             // The queue pair failed for another reason in between, or was reset: no NAK is due.
-            nak = nak.map(|_| Nak::Lost);
+            nak = nak.map(|_| Nak::NoAnswer);
         }
         if let Some(nak) = nak.filter(|_| is_reliable) {
             self.answer(serving, Answer::Nak(nak));

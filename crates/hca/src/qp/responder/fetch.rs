@@ -72,7 +72,7 @@ impl Call<'_> {
             if !self.is_still_asked() {
                 return Err(NotFetched::Ended);
             }
-            let place = grant(
+            let range = grant(
                 section,
                 record,
                 access_request,
@@ -82,13 +82,13 @@ impl Call<'_> {
             .map_err(|_| self.unless_ended(NotFetched::Source))?;
             // Pages that are being moved can only be reached by their address, which not every
             // process can use.
-            let granted = Granted::of(peer, place, Direction::Load).ok_or(NotFetched::Moving)?;
+            let granted = Granted::of(peer, range, Direction::Load).ok_or(NotFetched::Moving)?;
             let copied = runs.exchange(offset as usize, peer, granted);
             if copied == Err(Errno(libc::ESRCH)) || !self.is_still_asked() {
                 return Err(NotFetched::Ended);
             }
             match copied {
-                _ if !place.has_held() => (),
+                _ if !range.has_held() => (),
                 Ok(()) => return Ok(()),
                 // The kernel does not report on which side the page was missing.
                 Err(_) if runs.are_adapters_own() => return Err(NotFetched::Source),
@@ -100,11 +100,11 @@ impl Call<'_> {
 
     fn sources(&self) -> impl Iterator<Item = Source> + '_ {
         let count = usize::from(self.record.header.length) / Source::LENGTH;
-        (0..count).map(|place| {
+        (0..count).map(|index| {
             let mut bytes = [0; Source::LENGTH];
             // SAFETY: the record holds `length` bytes of payload, checked by the ring.
             unsafe {
-                let from = self.record.payload.add(place * Source::LENGTH);
+                let from = self.record.payload.add(index * Source::LENGTH);
                 bytes
                     .as_mut_ptr()
                     .copy_from_nonoverlapping(from, Source::LENGTH);

@@ -70,7 +70,7 @@ impl<'a> Call<'a> {
         let mut guard = queue_pair.lock_receive();
         // Checked under the lock that a reset holds while it empties the queue.
         if !queue_pair.is_connected_to(&self.route) {
-            return Err(Failure::lost());
+            return Err(Failure::no_answer());
         }
         let ReceiveQueue {
             ring,
@@ -116,7 +116,7 @@ impl<'a> Call<'a> {
         let mut rnr_timer = 0;
         if let Some(queue_pair) = queue_pair {
             if !queue_pair.is_connected_to(&self.route) {
-                return Err(Failure::lost());
+                return Err(Failure::no_answer());
             }
             queue_pair.establish();
             rnr_timer = queue_pair.lock_receive().rnr_timer;
@@ -174,24 +174,24 @@ impl<'a> Call<'a> {
             return Ok(None);
         };
         let wr_id = current.receive.wr_id;
-        match self.place(receiver, &mut current, message) {
+        match self.store_part(receiver, &mut current, message) {
             Ok(()) => (),
-            Err(NotPlaced::Failed(nak, status)) => {
+            Err(NotStored::Failed(nak, status)) => {
                 receiver.receives.note_used();
                 return Err(Failure::of_receive(nak, wr_id, status));
             }
-            Err(NotPlaced::Ended) => {
+            Err(NotStored::Ended) => {
                 receiver.receives.put_back(current.receive);
                 return Ok(None);
             }
-            Err(NotPlaced::Moving) => {
+            Err(NotStored::Moving) => {
                 receiver.receives.put_back(current.receive);
                 if receiver.is_reliable {
                     message_state.await_again(self.route.psn);
                 }
-                return Err(Failure::lost());
+                return Err(Failure::no_answer());
             }
-            Err(NotPlaced::Source) => {
+            Err(NotStored::Source) => {
                 receiver.receives.put_back(current.receive);
                 return Err(Failure::answered(Nak::SourceProtection));
             }
@@ -265,12 +265,12 @@ impl<'a> Call<'a> {
     }
 
     /// Stores the bytes of a part in the receive's buffers.
-    fn place(
+    fn store_part(
         &self,
         receiver: &Receiver<'_>,
         current: &mut PartialMessage,
         message: &Message,
-    ) -> Result<(), NotPlaced> {
+    ) -> Result<(), NotStored> {
         let length = u64::from(self.record.header.length);
         if message.body == Body::InPlace || message.total == 0 {
             return Ok(());
@@ -278,7 +278,7 @@ impl<'a> Call<'a> {
         let sges = current.receive.sges.as_slice();
         let failed = || {
             why::note_buffers(self.process, receiver.pd, sges);
-            NotPlaced::Failed(Nak::RemoteOperation, IBV_WC_LOC_PROT_ERR)
+            NotStored::Failed(Nak::RemoteOperation, IBV_WC_LOC_PROT_ERR)
         };
         let section = self.inbound.section(0);
         let runs = Runs::resolve(
@@ -291,15 +291,15 @@ impl<'a> Call<'a> {
         .map_err(|_| failed())?;
         if message.body == Body::AtRequester {
             return self.fetch(&section, &runs).map_err(|reason| match reason {
-                NotFetched::Ended => NotPlaced::Ended,
-                NotFetched::Moving => NotPlaced::Moving,
-                NotFetched::Source => NotPlaced::Source,
+                NotFetched::Ended => NotStored::Ended,
+                NotFetched::Moving => NotStored::Moving,
+                NotFetched::Source => NotStored::Source,
                 NotFetched::Target => failed(),
             });
         }
         if current.offset + length > u64::from(message.total) {
             why::note_length(current.offset + length, message.total.into());
-            return Err(NotPlaced::Failed(Nak::InvalidRequest, IBV_WC_LOC_LEN_ERR));
+            return Err(NotStored::Failed(Nak::InvalidRequest, IBV_WC_LOC_LEN_ERR));
         }
         // SAFETY: the record holds `length` bytes of payload, checked by the ring.
         unsafe {
@@ -344,7 +344,7 @@ impl<'a> Call<'a> {
 
 /// Reason why the bytes of a message were not stored.
 #[derive(Clone, Copy)]
-enum NotPlaced {
+enum NotStored {
     /// The receive fails with this status, and the requester gets a NAK.
     Failed(Nak, ibv_wc_status),
     /// The requester ended the request, which is then ignored.

@@ -184,7 +184,7 @@ impl<'a> Call<'a> {
         }
         let queue_pair = queue_pair
             .filter(|queue_pair| queue_pair.is_connected_to(&self.route))
-            .ok_or_else(Failure::lost)?;
+            .ok_or_else(Failure::no_answer)?;
         queue_pair.establish();
         match request {
             Request::Message(message) => self.serve_message(queue_pair, &message),

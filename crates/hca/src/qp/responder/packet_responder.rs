@@ -485,10 +485,10 @@ impl Memory<'_> {
 
     fn perform(&self, region: Region, right: u32, operation: Atomic) -> Result<u64, AtomicError> {
         let section = self.process().own_marks.enter(region.key.0);
-        let place = self
+        let range = self
             .grant(&section, region, right)
             .map_err(|_| AtomicError::Access)?;
-        perform(self.process(), operation, place).map_err(|_| AtomicError::Operation)
+        perform(self.process(), operation, range).map_err(|_| AtomicError::Operation)
     }
 
     /// Returns the completion queue of the taken receive.
@@ -525,16 +525,16 @@ impl ResponderAccess for Memory<'_> {
 
     fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), AccessError> {
         let section = self.process().own_marks.enter(region.key.0);
-        let place = self.grant(&section, region, IBV_ACCESS_REMOTE_WRITE)?;
-        let runs = Runs::of(&section, self.process(), place);
+        let range = self.grant(&section, region, IBV_ACCESS_REMOTE_WRITE)?;
+        let runs = Runs::of(&section, self.process(), range);
         // SAFETY: `bytes` is readable for its length, which equals the range's.
         unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| AccessError)
     }
 
     fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), AccessError> {
         let section = self.process().own_marks.enter(region.key.0);
-        let place = self.grant(&section, region, IBV_ACCESS_REMOTE_READ)?;
-        let runs = Runs::of(&section, self.process(), place);
+        let range = self.grant(&section, region, IBV_ACCESS_REMOTE_READ)?;
+        let runs = Runs::of(&section, self.process(), range);
         // SAFETY: `into` is writable for its length, which equals the range's.
         unsafe { runs.gather(0, into.as_mut_ptr(), into.len()) }.map_err(|_| AccessError)
     }

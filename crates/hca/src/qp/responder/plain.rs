@@ -93,8 +93,8 @@ impl<'a> Call<'a> {
             buffer.addr,
             buffer.length.into(),
         );
-        let place = granted.ok().map(|all| all.part(0, message.total.into()));
-        let Some(Piece::Arena { offset, length }) = place.and_then(|place| place.sole()) else {
+        let range = granted.ok().map(|all| all.part(0, message.total.into()));
+        let Some(Piece::Arena { offset, length }) = range.and_then(|range| range.sole()) else {
             return false;
         };
         // SAFETY: the record holds as many bytes of payload, checked by the ring; a piece lies

@@ -40,9 +40,9 @@ impl<'a> Call<'a> {
                 serving.answers.push(&answers, header, 0, |_| ());
             } else {
                 let section = self.inbound.section(remote.key);
-                let place =
+                let range =
                     self.grant(&section, queue_pair, remote, IBV_ACCESS_REMOTE_READ, total)?;
-                let load = |target| self.load(place.part(offset, length), target);
+                let load = |target| self.load(range.part(offset, length), target);
                 serving
                     .answers
                     .try_push(&answers, header, length as usize, load)
@@ -69,9 +69,9 @@ impl<'a> Call<'a> {
     }
 
     /// Copies from local memory, the counterpart of storing a write.
-    fn load(&self, place: ResolvedRange<'_>, target: *mut u8) -> Result<(), Errno> {
+    fn load(&self, range: ResolvedRange<'_>, target: *mut u8) -> Result<(), Errno> {
         let mut to = target;
-        for piece in place.pieces() {
+        for piece in range.pieces() {
             let length = piece.length();
             // SAFETY: the pieces add up to the room at `target`; arena offsets come from our own
             // key table.

@@ -42,11 +42,11 @@ pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
     if !refusal::is_reported() {
         return;
     }
-    let found = sges.iter().enumerate().find_map(|(place, sge)| {
+    let found = sges.iter().enumerate().find_map(|(index, sge)| {
         let access_request = AccessRequest::to_buffer(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
         let record = process.keys.record(sge.lkey);
         let why = explain("lkey", record, access_request, sge.addr, sge.length.into())?;
-        (sge.length > 0).then(|| format!("sg_list[{place}] of the receive: {why}"))
+        (sge.length > 0).then(|| format!("sg_list[{index}] of the receive: {why}"))
     });
     let unmapped = || {
         "each lkey of the receive allows it, and the memory of a buffer is not mapped any more: deregister before munmap"

@@ -74,21 +74,21 @@ impl<'a> Call<'a> {
         let section = self.inbound.section(write.remote.key);
         // A write is allowed as a whole or not at all: with the first part, the whole range is
         // checked.
-        let claimed = if write.part.is_first {
+        let checked_length = if write.part.is_first {
             u64::from(write.remote.length).max(length)
         } else {
             length
         };
-        let place = self.grant(&section, queue_pair, &write.remote, right, claimed)?;
-        self.store(place.part(0, length))
+        let range = self.grant(&section, queue_pair, &write.remote, right, checked_length)?;
+        self.store(range.part(0, length))
             .map_err(|_| why::unmapped())
     }
 
     /// Stores into local memory. Memory outside the arena is written through the kernel, because
     /// the application may have unmapped it.
-    fn store(&self, place: ResolvedRange<'_>) -> Result<(), Errno> {
+    fn store(&self, range: ResolvedRange<'_>) -> Result<(), Errno> {
         let mut from = self.record.payload;
-        for piece in place.pieces() {
+        for piece in range.pieces() {
             let length = piece.length();
             // SAFETY: the pieces add up to the payload's length; arena offsets come from our own
             // key table.

@@ -80,7 +80,7 @@ fn flush() -> impl Strategy<Value = Flush> {
 
 fn answer() -> impl Strategy<Value = Answer> {
     let naks = vec![
-        Nak::Lost,
+        Nak::NoAnswer,
         Nak::InvalidRequest,
         Nak::RemoteAccess,
         Nak::RemoteOperation,

@@ -69,7 +69,7 @@ impl Qp {
         }
         match outcome {
             Outcome::Sent => self.capture_request(send, request, psn, time),
-            Outcome::Lost if is_tried_first => self.capture_request(send, request, psn, time),
+            Outcome::NoAnswer if is_tried_first => self.capture_request(send, request, psn, time),
             Outcome::Done => {
                 self.capture_request(send, request, psn, time);
                 self.capture_answer(send, request, index, psn);
@@ -79,11 +79,11 @@ impl Qp {
         outcome
     }
 
-    /// Captures the acknowledgement of the request at `place`, unless its answer says more, or a
+    /// Captures the acknowledgement of the request at `position`, unless its answer says more, or a
     /// notification must follow.
     #[cold]
-    pub(super) fn capture_acknowledged(&self, send: &SendQueue, place: usize) {
-        let Some(one) = send.pending.get(place) else {
+    pub(super) fn capture_acknowledged(&self, send: &SendQueue, position: usize) {
+        let Some(one) = send.pending.get(position) else {
             return;
         };
         let is_answered = is_answered(one.opcode) && one.opcode != IBV_WR_FLUSH;
@@ -98,8 +98,8 @@ impl Qp {
     /// Captures the answer to the request with this PSN, whose bytes are in its buffers.
     #[cold]
     pub(super) fn capture_answered(&self, send: &mut SendQueue, psn: u32) {
-        if let Some(place) = send.find_by_psn(psn)
-            && let Some(one) = send.pending.get(place)
+        if let Some(position) = send.find_by_psn(psn)
+            && let Some(one) = send.pending.get(position)
         {
             self.capture_answer(send, &one.request(), one.index, psn);
         }
@@ -115,12 +115,12 @@ impl Qp {
             Nak::RemoteOperation => Some(Syndrome::Nak(NakCode::RemoteOperationalError)),
             // Without an answer on the wire; and a request with unreadable buffers would not have
             // been sent.
-            Nak::Lost | Nak::SourceProtection => None,
+            Nak::NoAnswer | Nak::SourceProtection => None,
         };
-        let (Some(syndrome), Some(place)) = (syndrome, send.find_by_psn(psn)) else {
+        let (Some(syndrome), Some(position)) = (syndrome, send.find_by_psn(psn)) else {
             return;
         };
-        if let Some(one) = send.pending.get(place)
+        if let Some(one) = send.pending.get(position)
             && let Some(answers) = Answers::of(self, send, &one.request(), one.index)
         {
             // Earlier messages are done.

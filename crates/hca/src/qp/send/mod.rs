@@ -47,7 +47,7 @@ enum Backoff {
     /// Backoff until this time, because the receiver was not ready.
     NotReady(u64),
     /// Backoff until this time, because the peer does not answer.
-    Lost(u64),
+    NoAnswer(u64),
     /// Until there is a channel, or connecting has failed for now.
     Connecting,
 }
@@ -231,7 +231,7 @@ impl SendQueue {
             (Some(Stage::Finished(_)), _) => "completion",
             (Some(Stage::Waiting), Backoff::None) => "turn",
             (Some(Stage::Waiting), Backoff::NotReady(_)) => "receiver",
-            (Some(Stage::Waiting), Backoff::Lost(_)) => "peer",
+            (Some(Stage::Waiting), Backoff::NoAnswer(_)) => "peer",
             (Some(Stage::Waiting), Backoff::Connecting) => "channel",
         };
         (self.pending.len(), reason)
@@ -273,8 +273,8 @@ impl SendQueue {
     }
 
     /// Changes a request's stage; apart from [`SendQueue::note_sent`], no other code does.
-    fn set_stage(&mut self, place: usize, stage: Stage) {
-        let Some(one) = self.pending.get_mut(place) else {
+    fn set_stage(&mut self, position: usize, stage: Stage) {
+        let Some(one) = self.pending.get_mut(position) else {
             return;
         };
         let before = std::mem::replace(&mut one.stage, stage);
@@ -289,8 +289,8 @@ impl SendQueue {
         }
     }
 
-    fn stage(&self, place: usize) -> Option<Stage> {
-        self.pending.get(place).map(|one| one.stage)
+    fn stage(&self, position: usize) -> Option<Stage> {
+        self.pending.get(position).map(|one| one.stage)
     }
 
     /// Returns the request with this PSN that is in flight or partly sent.
@@ -306,15 +306,15 @@ impl SendQueue {
     /// sent again since.
     fn find_sent(&self, index: u64, epoch: u32) -> Option<usize> {
         let first = self.pending.front()?.index;
-        let place = usize::try_from(index.checked_sub(first)?).ok()?;
-        let one = self.pending.get(place)?;
-        (one.stage == Stage::Sent && one.epoch == epoch).then_some(place)
+        let position = usize::try_from(index.checked_sub(first)?).ok()?;
+        let one = self.pending.get(position)?;
+        (one.stage == Stage::Sent && one.epoch == epoch).then_some(position)
     }
 
-    /// Marks all requests from `place` on for sending again.
-    fn go_back(&mut self, place: usize) {
+    /// Marks all requests from `position` on for sending again.
+    fn go_back(&mut self, position: usize) {
         self.epoch = self.epoch.wrapping_add(1);
-        for later in place..self.pending.len() {
+        for later in position..self.pending.len() {
             if self.stage(later) == Some(Stage::Sent) {
                 self.set_stage(later, Stage::Waiting);
             }
@@ -322,7 +322,7 @@ impl SendQueue {
                 one.progress.bytes = 0;
             }
         }
-        self.begun = self.begun.min(place);
+        self.begun = self.begun.min(position);
     }
 
     /// Returns the number of packets of a request, each with its own PSN; local operations have

@@ -206,7 +206,7 @@ impl Qp {
         index: u64,
     ) -> Outcome {
         let Some(packets) = &mut send.packets else {
-            return Outcome::Lost;
+            return Outcome::NoAnswer;
         };
         let Some(operation) = operation(request) else {
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
@@ -355,7 +355,7 @@ struct Access<'a> {
 }
 
 impl Access<'_> {
-    fn place(&self, id: WorkId) -> Option<usize> {
+    fn position(&self, id: WorkId) -> Option<usize> {
         let first = self.send.pending.front()?.index;
         usize::try_from(id.0.checked_sub(first)?).ok()
     }
@@ -367,8 +367,8 @@ impl Access<'_> {
         access: u32,
         action: impl FnOnce(&Runs<'_>) -> crate::errno::Result<()>,
     ) -> Result<(), LocalError> {
-        let place = self.place(id).ok_or(LocalError)?;
-        let one = self.send.pending.get(place).ok_or(LocalError)?;
+        let position = self.position(id).ok_or(LocalError)?;
+        let one = self.send.pending.get(position).ok_or(LocalError)?;
         let section = self.queue_pair.process.own_marks.enter(0);
         let request = one.request();
         let runs = self
@@ -398,9 +398,9 @@ impl RequesterAccess for Access<'_> {
     }
 
     fn complete(&mut self, completion: SendCompletion) {
-        if let Some(place) = self.place(completion.id) {
+        if let Some(position) = self.position(completion.id) {
             self.send
-                .set_stage(place, Stage::Finished(status_of(completion.status)));
+                .set_stage(position, Stage::Finished(status_of(completion.status)));
             self.ended = true;
         }
     }

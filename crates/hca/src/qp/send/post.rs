@@ -151,8 +151,8 @@ impl Qp {
         if outcome == Outcome::Sent {
             send.note_sent();
         } else {
-            let place = send.begun;
-            self.note(send, place, outcome);
+            let position = send.begun;
+            self.note(send, position, outcome);
             self.finish(send);
         }
         Some(Ok(()))

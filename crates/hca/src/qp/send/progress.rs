@@ -17,44 +17,44 @@ impl Qp {
     /// Sends pending requests, as far as possible.
     pub(in crate::qp) fn transmit(self: &Arc<Qp>, send: &mut SendQueue) {
         while send.begun < send.pending.len() && send.backoff == Backoff::None {
-            let place = send.begun;
+            let position = send.begun;
             let state = self.state();
-            let is_started = send.pending.get(place).is_some_and(|one| one.is_started);
+            let is_started = send.pending.get(position).is_some_and(|one| one.is_started);
             // While the send queue drains, begun requests finish and no others begin.
             if state != IBV_QPS_RTS && !(state == IBV_QPS_SQD && is_started) {
                 break;
             }
             // A failed request blocks all later ones, until it is completed below and flushes them.
             let failed = |one: &PendingRequest| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
-            if place > 0 && send.pending.get(place - 1).is_some_and(failed) {
+            if position > 0 && send.pending.get(position - 1).is_some_and(failed) {
                 break;
             }
             // Taken out temporarily, because executing needs the queue.
-            let Some(one) = send.pending.get_mut(place).map(std::mem::take) else {
+            let Some(one) = send.pending.get_mut(position).map(std::mem::take) else {
                 break;
             };
             let mut progress = one.progress;
             let outcome = self.execute(send, &one.request(), one.index, one.psn, &mut progress);
-            if let Some(slot) = send.pending.get_mut(place) {
+            if let Some(slot) = send.pending.get_mut(position) {
                 *slot = one;
                 slot.progress = progress;
             }
-            if !self.note(send, place, outcome) {
+            if !self.note(send, position, outcome) {
                 break;
             }
         }
         self.finish(send);
     }
 
-    /// Records the outcome of the request at `place`. Returns whether the next one may be sent.
+    /// Records the outcome of the request at `position`. Returns whether the next one may be sent.
     pub(super) fn note(
         self: &Arc<Qp>,
         send: &mut SendQueue,
-        place: usize,
+        position: usize,
         outcome: Outcome,
     ) -> bool {
         let epoch = send.epoch;
-        if let Some(one) = send.pending.get_mut(place) {
+        if let Some(one) = send.pending.get_mut(position) {
             one.epoch = epoch;
             one.is_started |=
                 outcome == Outcome::Sent || one.progress.bytes > 0 || one.progress.is_placed;
@@ -71,14 +71,14 @@ impl Qp {
                     return false;
                 }
                 (_, IBV_QPT_UC | IBV_QPT_UD) => {
-                    return self.give_up(send, place, IBV_WC_SUCCESS);
+                    return self.give_up(send, position, IBV_WC_SUCCESS);
                 }
-                _ => return self.wait_for_answer(send, place),
+                _ => return self.wait_for_answer(send, position),
             },
-            Outcome::Lost => return self.wait_for_answer(send, place),
+            Outcome::NoAnswer => return self.wait_for_answer(send, position),
         };
-        send.set_stage(place, stage);
-        send.begun = send.begun.max(place + 1);
+        send.set_stage(position, stage);
+        send.begun = send.begun.max(position + 1);
         send.unanswered_since = None;
         true
     }
@@ -86,30 +86,30 @@ impl Qp {
     /// Schedules another attempt for a request that the peer does not answer, possibly ever, and
     /// gives up after the ACK timeout and all retries (architecture specification, 9.7.6.1.3).
     /// Returns whether it gave up.
-    pub(super) fn wait_for_answer(&self, send: &mut SendQueue, place: usize) -> bool {
+    pub(super) fn wait_for_answer(&self, send: &mut SendQueue, position: usize) -> bool {
         let now = clock::now();
         let since = *send.unanswered_since.get_or_insert(now);
         self.process.counters.shard().lost_retries.add(1);
         if self.kind == IBV_QPT_UD && now - since > DATAGRAM_PATIENCE {
-            return self.give_up(send, place, IBV_WC_SUCCESS);
+            return self.give_up(send, position, IBV_WC_SUCCESS);
         }
         if let Some(timeout) = timeout_nanoseconds(send.timeout).filter(|_| self.kind != IBV_QPT_UD)
         {
             let patience = timeout.saturating_mul(u64::from(send.retry_count) + 1);
             if now - since >= patience {
-                return self.give_up(send, place, IBV_WC_RETRY_EXC_ERR);
+                return self.give_up(send, position, IBV_WC_RETRY_EXC_ERR);
             }
         }
         // The peer may be about to become ready: check soon, then less often.
         let wait = ((now - since) / 4).clamp(200_000, 20_000_000);
-        send.backoff = Backoff::Lost(now + wait);
+        send.backoff = Backoff::NoAnswer(now + wait);
         self.set_timer(now + wait);
         false
     }
 
-    fn give_up(&self, send: &mut SendQueue, place: usize, status: ibv_wc_status) -> bool {
-        send.set_stage(place, Stage::Finished(status));
-        send.begun = send.begun.max(place + 1);
+    fn give_up(&self, send: &mut SendQueue, position: usize, status: ibv_wc_status) -> bool {
+        send.set_stage(position, Stage::Finished(status));
+        send.begun = send.begun.max(position + 1);
         send.unanswered_since = None;
         true
     }
@@ -124,7 +124,7 @@ impl Qp {
     pub(crate) fn wake(self: &Arc<Qp>) {
         let mut send = self.lock_send();
         match send.backoff {
-            Backoff::NotReady(until) | Backoff::Lost(until) if clock::now() < until => return,
+            Backoff::NotReady(until) | Backoff::NoAnswer(until) if clock::now() < until => return,
             _ => send.backoff = Backoff::None,
         }
         self.transmit(&mut send);
@@ -153,7 +153,7 @@ impl Qp {
     pub(crate) fn connection_attempt_ended(self: &Arc<Qp>) {
         let mut send = self.lock_send();
         send.connecting = None;
-        if matches!(send.backoff, Backoff::Connecting | Backoff::Lost(_)) {
+        if matches!(send.backoff, Backoff::Connecting | Backoff::NoAnswer(_)) {
             send.backoff = Backoff::None;
         }
         self.transmit(&mut send);

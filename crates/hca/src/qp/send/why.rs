@@ -81,13 +81,13 @@ impl Qp {
             }
             _ => 0,
         };
-        let found = request.sges.iter().enumerate().find_map(|(place, sge)| {
+        let found = request.sges.iter().enumerate().find_map(|(index, sge)| {
             let access_request = AccessRequest::to_buffer(sge.lkey, self.pd_number(), access);
             let record = self.process.keys.record(sge.lkey);
             (sge.length > 0)
                 .then(|| explain("lkey", record, access_request, sge.addr, sge.length.into()))
                 .flatten()
-                .map(|why| format!("sg_list[{place}]: {why}"))
+                .map(|why| format!("sg_list[{index}]: {why}"))
         });
         found.unwrap_or_else(|| {
             "each lkey of sg_list allows it, and the memory of a buffer is not mapped any more: deregister before munmap"

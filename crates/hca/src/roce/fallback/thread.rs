@@ -399,7 +399,7 @@ impl<'a> Thread<'a> {
     ) -> Option<(Ipv6Addr, Arc<Reachability>, Arc<Sender>)> {
         let caller = connection.peer().ok()?.ip;
         let allowed = allow::chosen().ok()?;
-        let place = link::locate_gid(gid(peer.destination))?;
+        let location = link::locate_gid(gid(peer.destination))?;
         let is_ours = link::locate_gid(gid(peer.source)).is_some();
         let is_special = |ip| is_link_local(&ip) || is_no_host(ip);
         let callers = || self.open.iter().filter_map(|one| one.caller);
@@ -418,7 +418,11 @@ impl<'a> Thread<'a> {
         if caller != peer.source && !reachability.may_be_translated(slot_address, caller) {
             return None;
         }
-        let sender = self.port.senders.of(place.port, place.index.into()).ok()?;
+        let sender = self
+            .port
+            .senders
+            .of(location.port, location.index.into())
+            .ok()?;
         Some((caller, reachability, sender))
     }
 
