@@ -87,7 +87,7 @@ fn check(
 
 /// Would find: both in at once, because the home's word or the revocation is seen too late.
 #[test]
-fn the_home_and_a_guest_are_never_both_in() {
+fn home_thread_and_other_thread_exclude_each_other() {
     check(
         |counter| {
             counter.take(HOME);
@@ -103,7 +103,7 @@ fn the_home_and_a_guest_are_never_both_in() {
 
 /// Would find: a guest that only tries and leaves the lock open to two when it gives up.
 #[test]
-fn a_guest_that_only_tries_is_alone_or_not_in() {
+fn try_lock_beside_the_home_thread_is_exclusive_or_fails() {
     check(
         |counter| {
             counter.take(HOME);

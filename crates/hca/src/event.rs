@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_descriptor_is_readable_exactly_while_events_wait() {
+    fn descriptor_is_readable_exactly_while_events_wait() {
         let queue = EventQueue::<usize>::new().unwrap();
         assert!(!is_readable(&queue));
         queue.push(1);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn more_events_than_packets_fit_are_all_there_in_order() {
+    fn events_beyond_pipe_capacity_stay_in_order() {
         const MANY: usize = 5000;
         let queue = EventQueue::<usize>::new().unwrap();
         for event in 0..MANY {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_descriptor_raises_no_signal() {
+    fn event_on_closed_descriptor_raises_no_signal() {
         let queue = EventQueue::<usize>::new().unwrap();
         let EventQueue { fd, writer, .. } = queue;
         drop(fd);

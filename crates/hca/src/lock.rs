@@ -118,7 +118,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn additions_of_several_threads_are_all_there() {
+    fn lock_protects_additions_of_several_threads() {
         const THREADS: usize = 4;
         const ROUNDS: usize = 20_000;
         let sum = Lock::new(0usize);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_always_comes_is_still_alone_when_another_does() {
+    fn biased_thread_excludes_an_occasional_thread() {
         const OFTEN: usize = 300_000;
         const SELDOM: usize = 300;
         barrier::prepare();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_at_home_cannot_try_it_twice() {
+    fn try_lock_by_the_holding_home_thread_fails() {
         let lock = Lock::new(0);
         (0..2 * HABIT).for_each(|_| *lock.lock() += 1);
         let guard = lock.lock();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_cannot_be_tried() {
+    fn try_lock_of_a_held_lock_fails() {
         let lock = Lock::new(5);
         let guard = lock.lock();
         assert!(lock.try_lock().is_none());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_sleeping_holder_gets_it_in_the_end() {
+    fn waiter_gets_the_lock_after_a_sleeping_holder() {
         let lock = Lock::new(0);
         std::thread::scope(|scope| {
             let mut guard = lock.lock();

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_count_or_a_period_nothing_is_held_back() {
+    fn unmoderated_event_is_raised_at_once() {
         for mut moderation in [
             Moderation::default(),
             Moderation::new(1, 1000),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_raises_before_the_time_is_over() {
+    fn moderation_count_raises_before_the_period_ends() {
         let mut moderation = Moderation::new(3, 1000);
         for _ in 0..2 {
             assert_eq!(moderation.gather(|| 50), Verdict::WaitUntil(1050));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_raises_once_for_what_was_gathered() {
+    fn moderation_period_raises_once_for_all_gathered() {
         let mut moderation = Moderation::new(3, 1000);
         assert_eq!(moderation.gather(|| 50), Verdict::WaitUntil(1050));
         assert!(!moderation.expire(1049));

@@ -85,7 +85,7 @@ mod tests {
     use crate::errno::Errno;
 
     #[test]
-    fn no_more_than_the_limit_and_what_is_given_back_is_free() {
+    fn quota_refuses_beyond_the_limit_and_reuses_released_shares() {
         static FEW: Quota = Quota::new("few", 3);
         let mut places: Vec<QuotaShare> = (0..3).map(|_| FEW.take().unwrap()).collect();
         assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_never_exceed_it() {
+    fn concurrent_takers_never_exceed_the_quota() {
         static SHARED: Quota = Quota::new("shared", 8);
         std::thread::scope(|scope| {
             for _ in 0..4 {

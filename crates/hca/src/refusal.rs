@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_levels_and_nothing_else() {
+    fn only_off_and_info_are_levels() {
         assert_eq!(Level::of(""), Ok(Level::Off));
         assert_eq!(Level::of("off"), Ok(Level::Off));
         assert_eq!(Level::of("info"), Ok(Level::Info));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_told_once_and_with_its_own_error() {
+    fn reason_is_taken_once_with_its_own_error() {
         LEVEL.store(INFO, Relaxed);
         let error = refused!(EINVAL, "{} is too many", 9);
         assert_eq!(error, Errno::EINVAL);

@@ -101,7 +101,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn packets_come_out_as_they_went_in_and_a_full_ring_takes_no_more() {
+    fn packets_round_trip_until_the_ring_is_full() {
         let (ring, file) = Ring::create().unwrap();
         let other = Ring::of_captured(
             std::os::fd::AsFd::as_fd(&file)
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_length_is_refused() {
+    fn ring_file_of_wrong_length_is_refused() {
         let file = Memfd::create(c"verbena-capture", CONTROL).unwrap();
         let fd = std::os::fd::AsFd::as_fd(&file)
             .try_clone_to_owned()

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_many_threads_count_is_there() {
+    fn counts_of_many_threads_add_up() {
         const THREADS: u64 = 150;
         const EACH: u64 = 1000;
         let counters = Counters::default();

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_share_entries_a_lap_apart() {
+    fn positions_one_lap_apart_share_an_entry() {
         let entries = Entries::new(3, true);
         // SAFETY: only this thread fills and empties the ring.
         unsafe {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_polled_and_what_was_forgotten_are_both_free() {
+    fn polled_and_forgotten_entries_are_free() {
         let retired = Retired::default();
         retired.poll(5);
         retired.poll(3);

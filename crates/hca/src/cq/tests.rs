@@ -29,7 +29,7 @@ fn polled(cq: &Cq, count: usize) -> Vec<u64> {
 }
 
 #[test]
-fn completions_come_in_order_and_once() {
+fn completions_are_polled_once_in_order() {
     let cq = queue(small(3));
     for round in 0..10 {
         for wr_id in 0..3 {
@@ -45,7 +45,7 @@ fn completions_come_in_order_and_once() {
 }
 
 #[test]
-fn many_threads_fill_and_empty_without_loss() {
+fn concurrent_push_and_poll_lose_nothing() {
     const EACH: u64 = 20_000;
     let cq = queue(small(64));
     let taken = Lock::new(Vec::new());
@@ -97,7 +97,7 @@ fn many_threads_fill_and_empty_without_loss() {
 }
 
 #[test]
-fn an_overrun_is_told_once_and_ends_the_queue() {
+fn overrun_is_reported_once_and_breaks_the_queue() {
     let cq = queue(small(2));
     cq.set_cookie(0x1234);
     assert_eq!(cq.push(completion(1, 1), false), Pushed::Stored);
@@ -113,7 +113,7 @@ fn an_overrun_is_told_once_and_ends_the_queue() {
 }
 
 #[test]
-fn who_ignores_overruns_loses_what_does_not_fit() {
+fn ignored_overrun_drops_excess_completions() {
     let cq = queue(CqInit {
         on_overrun: OnOverrun::Ignore,
         ..small(1)
@@ -128,7 +128,7 @@ fn who_ignores_overruns_loses_what_does_not_fit() {
 }
 
 #[test]
-fn a_queue_pair_that_goes_away_takes_its_completions_with_it() {
+fn destroyed_queue_pair_removes_its_completions() {
     let cq = queue(CqInit {
         timestamps: Timestamps::On,
         ..small(8)
@@ -155,7 +155,7 @@ fn a_queue_pair_that_goes_away_takes_its_completions_with_it() {
 }
 
 #[test]
-fn taking_a_send_frees_the_send_queue() {
+fn polling_a_send_completion_frees_send_queue_space() {
     let cq = queue(small(4));
     let retired = Arc::new(Retired::default());
     let wc = ibv_wc::default();
@@ -175,7 +175,7 @@ fn taking_a_send_frees_the_send_queue() {
 }
 
 #[test]
-fn a_queue_keeps_what_it_holds_when_it_is_resized() {
+fn resize_keeps_completions() {
     for polled_by in [Polled::ByAny, Polled::ByOne] {
         let cq = queue(CqInit {
             polled: polled_by,
@@ -199,7 +199,7 @@ fn a_queue_keeps_what_it_holds_when_it_is_resized() {
 }
 
 #[test]
-fn an_event_is_raised_once_for_what_was_asked() {
+fn armed_event_is_raised_once() {
     let context = Context::open(Device::FIRST).unwrap();
     let channel = Arc::new(CompletionChannel::new().unwrap());
     let init = CqInit {

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_changes_is_reported_once() {
+    fn port_change_is_reported_once() {
         assert_eq!(learn_down(bit(FIRST_PORT)), [(FIRST_PORT, Change::Down)]);
         assert!(is_down(FIRST_PORT));
         assert_eq!(learn_down(bit(FIRST_PORT)), []);

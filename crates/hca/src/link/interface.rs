@@ -250,7 +250,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn link_local_comes_first_then_ipv4_then_the_rest() {
+    fn gids_are_ordered_link_local_ipv4_rest() {
         let eth = description("eth0", &["10.0.0.1", "fd00::1", "fe80::1", "10.0.0.2"]);
         let gids: Vec<String> = table(&eth)
             .iter()
@@ -263,7 +263,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn packets_leave_from_an_address_of_the_destinations_kind() {
+    fn source_gid_has_the_kind_of_the_destination() {
         let eth = description("eth0", &["10.0.0.1", "fd00::1", "fe80::1"]);
         let interface = Interface::of(&eth).unwrap();
         let index = |destination: &str| {
@@ -282,7 +282,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_entry_keeps_its_place_and_a_hole_is_filled() {
+    fn gid_entries_keep_their_index_and_holes_are_filled() {
         let begin = description("eth0", &["10.0.0.1", "10.0.0.2", "fd00::1", "fe80::1"]);
         let mut interface = Interface::of(&begin).unwrap();
         let mut become_one_with = |addresses: &[&str]| {
@@ -312,7 +312,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn without_a_link_local_address_the_hardware_address_makes_the_first_gid() {
+    fn first_gid_without_link_local_address_is_from_hardware_address() {
         let table = table(&description("eth0", &["10.0.0.1"]));
         assert!(!table[0].is_address);
         assert_eq!(
@@ -323,7 +323,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_interface_is_chosen_by_name_by_address_or_for_leading_elsewhere() {
+    fn interface_is_chosen_by_name_by_address_or_off_host() {
         let all = [
             description("lo", &["127.0.0.1"]),
             description("eth0", &["10.0.0.1"]),

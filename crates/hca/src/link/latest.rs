@@ -82,7 +82,7 @@ mod tests {
     use crate::link::interface::tests::description;
 
     #[test]
-    fn changes_are_told_once_and_states_kept_once() {
+    fn change_is_reported_once_and_state_kept_once() {
         let up = description("eth0", &["10.0.0.1", "fe80::1"]);
         let latest = Latest::new(Interface::of(&up).unwrap());
         assert_eq!(latest.learn(std::slice::from_ref(&up)), []);

@@ -322,7 +322,7 @@ mod tests {
     use crate::link::interface::tests::description;
 
     #[test]
-    fn ports_are_the_interfaces_in_the_order_in_which_they_are_named() {
+    fn ports_follow_the_order_of_named_interfaces() {
         let mut all = [
             description("eth0", &["10.0.0.1"]),
             description("eth1", &["10.0.1.1", "fd00::1"]),

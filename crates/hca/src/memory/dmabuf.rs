@@ -200,7 +200,7 @@ mod tests {
     };
 
     #[test]
-    fn ranges_and_flags_are_checked_as_linux_does() {
+    fn dmabuf_ranges_and_flags_are_checked_as_in_linux() {
         let with = |change: fn(&mut Request)| {
             let mut request = REQUEST;
             change(&mut request);

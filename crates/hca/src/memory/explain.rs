@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_have_their_names_and_unknown_ones_their_numbers() {
+    fn known_flags_are_named_and_unknown_ones_numbered() {
         let flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | 1 << 15;
         let names = "IBV_ACCESS_LOCAL_WRITE|IBV_ACCESS_REMOTE_READ|0x8000";
         assert_eq!(access_names(flags).to_string(), names);

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_never_was_is_not_looked_for() {
+    fn never_allocated_key_is_not_looked_up() {
         let (contexts, _file) = ContextTable::create().unwrap();
         let keys = Keys::new(Arc::new(contexts));
         let key = keys.allocate(KeyKind::Region).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_valid_from_publishing_to_revoking() {
+    fn key_is_valid_from_publish_to_revoke() {
         let keys = keys();
         let first = keys.allocate(KeyKind::Region).unwrap();
         assert_eq!(first, 0x100);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_key_does_not_come_back_soon() {
+    fn freed_key_is_not_reused_soon() {
         let keys = keys();
         let mut last_seen: HashMap<u32, usize> = HashMap::new();
         let mut index_seen: HashMap<u32, usize> = HashMap::new();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_s_successor_has_none_of_its_keys() {
+    fn reused_window_index_has_none_of_its_keys() {
         let keys = keys();
         let key = keys.allocate(KeyKind::Window).unwrap();
         assert_eq!(next_tag(with_chosen_tag(key, 0xabcd_efff)), key);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_and_windows_have_limits_of_their_own() {
+    fn regions_and_windows_have_separate_limits() {
         let keys = keys();
         for _ in 0..MAX_WINDOWS {
             keys.allocate(KeyKind::Window).unwrap();

@@ -339,7 +339,7 @@ mod tests {
         /// One run of 32 pages; registrations begin and end; a page is loose exactly when its last
         /// registration ends.
         #[test]
-        fn a_page_is_loose_when_its_last_registration_ends(
+        fn page_is_loose_after_its_last_registration_ends(
             script in proptest::collection::vec((any::<bool>(), 0u64..32, 1u64..32, any::<usize>()), 1..60),
         ) {
             const HOME: u64 = 0x1000_0000;
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn stuck_pages_are_tried_in_turn_and_none_of_them_twice() {
+    fn stuck_pages_are_retried_in_turn_once_each() {
         let mut pins = Pins::default();
         for page in [0, 10, 20] {
             pins.pin(segment(0x10_0000 + page * PAGE, 2, page * PAGE), None);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_follow_pages_that_move() {
+    fn segments_follow_moved_pages() {
         let mut pins = Pins::default();
         pins.pin(segment(0x10_0000, 4, 0), Some(0x50_0000));
         let whole = pins.hold(vec![segment(0x10_0000, 4, 0)]);

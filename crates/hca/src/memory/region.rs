@@ -577,7 +577,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn access_flags_that_contradict_are_refused() {
+    fn contradictory_access_flags_are_refused() {
         assert_eq!(check_access(IBV_ACCESS_REMOTE_READ), Ok(()));
         assert_eq!(check_access(IBV_ACCESS_REMOTE_WRITE), Err(Errno::EINVAL));
         assert_eq!(check_access(IBV_ACCESS_REMOTE_ATOMIC), Err(Errno::EINVAL));
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_with_a_hole_or_without_rights_is_refused() {
+    fn range_with_a_hole_or_without_rights_is_refused() {
         let vma = |start, end, writable| Vma {
             start,
             end,

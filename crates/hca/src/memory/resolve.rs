@@ -380,7 +380,7 @@ mod tests {
     };
 
     #[test]
-    fn every_wrong_claim_is_refused_for_its_own_reason() {
+    fn invalid_access_request_is_refused_with_its_reason() {
         let record = record([none(), none(), none()]);
         let ask =
             |access_request, address, length| check(&record, access_request, address, length).err();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_falls_into_arena_and_address_pieces_in_order() {
+    fn range_splits_into_arena_and_address_pieces_in_order() {
         let record = record([
             segment(0x7000_1000, 0x7000_2000, 0x8000),
             segment(0x7000_2000, 0x7000_3000, 0x20_0000),
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_of_the_adapter_is_one_piece() {
+    fn adapter_mapping_is_one_piece() {
         let record = record([none(), none(), none()]);
         record.access.store(3 | ACCESS_OWN_MAPPING, Relaxed);
         let range = resolve(&record, CLAIM, 0x10_0010, 0x20).unwrap();
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_pieces() {
+    fn empty_range_has_no_pieces() {
         let record = record([none(), none(), none()]);
         assert_eq!(
             resolve(&record, CLAIM, 0x10_3000, 0)

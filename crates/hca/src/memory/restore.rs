@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_that_two_mappings_show_is_given_back_once() {
+    fn page_in_two_mappings_is_restored_once() {
         let part = |at, offset, length| MappedPart {
             at,
             length,

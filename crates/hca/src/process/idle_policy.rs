@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_the_thread_is_soon_rung_for() {
+    fn application_waiting_for_the_thread_soon_gets_rings() {
         let mut policy = IdlePolicy::new();
         let mut now = 1 << 40;
         let began = now;
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn who_computes_between_polls_is_not_rung_for() {
+    fn application_computing_between_polls_gets_no_rings() {
         // As NAS CG and LU do.
         for (polls, pauses) in [
             (1_000_000, 300_000),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_in_vain_too_often_leaves_the_work_to_the_application() {
+    fn thread_leaves_work_to_the_application_after_vain_wake_ups() {
         let mut looking = Looking::new();
         assert!(!looking.policy.is_needed());
         looking.policy.came(true);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_by_who_is_away_is_served_without_rings() {
+    fn work_left_by_a_computing_application_is_served_without_rings() {
         let mut looking = Looking::new();
         looking.saw(true, 0, UnderWay);
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_during_a_long_sleep_may_be_long_ago() {
+    fn poll_during_a_long_sleep_does_not_count_as_recent() {
         let mut looking = Looking::new();
         assert!(looking.saw(true, 0, UnderWay).is_attended());
         looking.now += 1_000_000_000;
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_polled_is_expected_back_for_a_while() {
+    fn polls_are_expected_for_a_grace_period() {
         let mut looking = Looking::new();
         assert!(!looking.policy.expects_polls(), "nobody has ever polled");
         assert!(!looking.saw(false, 0, UnderWay).expects_polls());
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lives_by_events_is_not_expected_to_poll() {
+    fn polls_are_not_expected_of_an_event_driven_application() {
         let mut looking = Looking::new();
         for armings in 1..20 {
             for _ in 0..SETTLED {
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_comes_peers_ring_when_polling_stops() {
+    fn peers_ring_after_quiet_looks_when_polling_stops() {
         let mut looking = Looking::new();
         for _ in 0..2 {
             looking.saw(true, 0, UnderWay);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_left_to_who_polls_on_after_arming() {
+    fn events_are_left_to_an_application_that_keeps_polling() {
         let mut looking = Looking::new();
         let policy = looking.saw(true, 1, UnderWay);
         assert!(policy.heeds_events(1), "it polled, and may sleep now");
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn who_arms_for_each_event_is_never_left_to_its_polling() {
+    fn events_of_a_rearming_application_are_always_served() {
         let mut looking = Looking::new();
         for armings in 1..100 {
             assert!(looking.saw(true, armings, UnderWay).heeds_events(armings));
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_ever_more_seldom_but_soon_where_something_waits_or_was_left() {
+    fn look_interval_grows_and_resets_on_pending_work() {
         let mut looking = Looking::new();
         let mut pauses = Vec::new();
         while pauses.last() != Some(&LONGEST) {

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_rests_before_it_is_used_again() {
+    fn freed_number_is_not_reused_before_its_rest() {
         let mut numbers = Numbers::default();
         assert_eq!(numbers.take(0), None);
         numbers.add(256..258);

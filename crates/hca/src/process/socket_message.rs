@@ -349,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_survives_its_bytes(
+        fn message_round_trips(
             kind in 1u64..=7, slot in 0..SLOTS as u32, generation: u32, words in any::<[u64; 4]>(), can_pull: u32,
         ) {
             let [arena_length, arena_base, probe_address, probe_value] = words;
@@ -362,7 +362,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_from_anybody_are_refused_or_a_message(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_are_refused_or_round_trip(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
             prop_assert!(SocketMessage::parse(&bytes).is_err());
             bytes.resize(SocketMessage::LENGTH, 0);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_cannot_be_is_refused() {
+    fn slot_out_of_range_is_refused() {
         let identity = Identity {
             slot: SLOTS as u32,
             generation: 1,

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_for_what_was_set() {
+    fn number_table_returns_the_stored_value() {
         let table = NumberTable::default();
         assert!(table.find(5).is_none());
         assert!(table.set(5, None::<Arc<u8>>).is_none());

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peer_is_told_once_in_a_while() {
+    fn congestion_notifications_are_rate_limited() {
         let mut notification_timer = NotificationTimer::default();
         let times = [0, 1, INTERVAL - 1, INTERVAL, INTERVAL + 1, 2 * INTERVAL];
         assert_eq!(

@@ -524,7 +524,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn adapters_like_this_one_are_known_by_their_ports() {
+    fn verbena_peers_are_recognized_by_source_port() {
         let mut all = BTreeSet::new();
         for udp_port in UdpPort::all() {
             for attempt in 0..OF_UDP_PORT {

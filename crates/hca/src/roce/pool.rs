@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_not_made_beside_some_that_are_left() {
+    fn pool_is_not_created_beside_remaining_slots() {
         let left = Udp::receiver(0, Sharing::Shared).unwrap();
         let port = left.port().unwrap();
         assert_eq!(make(port).unwrap_err(), Errno(libc::EADDRINUSE));

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_there_answers_and_who_is_not_is_refused() {
+    fn open_port_answers_probe_and_closed_port_refuses() {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         let port = receiver.port().unwrap();
         let answering = std::thread::scope(|scope| {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_repeat_the_question_is_none() {
+    fn answer_with_other_random_bytes_is_ignored() {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         let port = receiver.port().unwrap();
         let believed = std::thread::scope(|scope| {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_has_no_answer() {
+    fn datagram_other_than_a_probe_is_not_answered() {
         let question = letter(QUESTION, [7; 8]);
         assert_eq!(answer_to(&question), Some(letter(ANSWER, [7; 8])));
         for other in [
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_not_asked_again() {
+    fn cached_probe_result_is_not_probed_again() {
         let udp_port = UdpPort::all().nth(1).unwrap();
         let neighbours = ProbeCache::default();
         let asked = Cell::new(0);

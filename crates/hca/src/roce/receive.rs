@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_overtakes_requests_before_it_and_nothing_else() {
+    fn acknowledgement_overtakes_only_preceding_requests() {
         assert!(is_it(&[SEND_ONLY, ACKNOWLEDGE]));
         // The first request is a retransmission, or part of a multi-packet message.
         assert!(is_it(&[SEND_ONLY, ACKNOWLEDGE, SEND_ONLY]));

@@ -93,7 +93,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_number_is_reached_at_one_port() {
+    fn each_queue_pair_number_maps_to_one_udp_port() {
         let mut next = 0;
         for udp_port in UdpPort::all() {
             let blocks = udp_port.blocks();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn management_and_small_numbers_are_public() {
+    fn management_and_small_numbers_use_the_public_port() {
         for number in [Qpn::GSI, Qpn::new(0x100), Qpn::new(0xcf_ffff)] {
             assert_eq!(UdpPort::of_number(number), UdpPort::PUBLIC);
         }

@@ -255,7 +255,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn a_peer_sees_records_and_cannot_map_them_writable() {
+    fn peer_reads_records_and_cannot_map_them_writable() {
         let (own, memfd) = ContextTable::create().unwrap();
         own.queue_pair(0x123456)
             .state
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_context_table_is_refused() {
+    fn invalid_context_table_file_is_refused() {
         let short = Memfd::create(c"x", 4096).unwrap();
         let fd = short.as_fd().try_clone_to_owned().unwrap();
         assert_eq!(ContextTable::of_peer(fd).unwrap_err(), Errno::EPROTO);

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_section_is_waited_for_and_a_stuck_one_reported() {
+    fn wait_covers_open_sections_and_reports_stuck_ones() {
         let marks = OwnMarks::default();
         let sections = marks.sections();
         assert_eq!(sections.wait(Duration::ZERO, || false), []);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_that_begins_later_is_not_waited_for() {
+    fn later_section_is_not_waited_for() {
         let marks = OwnMarks::default();
         let sections = marks.sections();
         let first = marks.enter(1);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_may_be_in_several_sections() {
+    fn thread_may_be_in_several_sections() {
         let marks = OwnMarks::default();
         let sections = marks.sections();
         let first = marks.enter(1);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_nobody_gives_back_are_not_waited_for_for_ever() {
+    fn wait_for_own_marks_times_out() {
         let marks = OwnMarks::default();
         let taken: Vec<Section<'_>> = (0..8).map(|_| marks.enter(1)).collect();
         assert!(marks.sections().enter(1).is_none());

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_and_alignment_arrives_whole() {
+    fn copies_of_every_length_and_alignment_are_whole() {
         let source: Vec<u8> = (0..100).collect();
         for start in 0..16 {
             for length in 0..70 {

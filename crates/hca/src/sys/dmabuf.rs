@@ -76,7 +76,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn files_of_memory_sockets_and_pipes_are_no_dma_bufs() {
+    fn memfds_sockets_and_pipes_are_not_dma_bufs() {
         let memory = Memfd::create(c"no-dma-buf", 4096).unwrap();
         assert_eq!(nature(memory.as_fd().as_raw_fd()), Nature::Other);
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();

@@ -132,7 +132,7 @@ mod tests {
 
     /// Through the loopback interface, which delivers the datagrams sent to it.
     #[test]
-    fn every_member_hears_of_its_group_and_nobody_else() {
+    fn multicast_reaches_only_members_of_the_group() {
         let group = mapped([239, 1, 2, 3]);
         let everything = Udp::receiver(0, Sharing::Shared).unwrap();
         let port = everything.port().unwrap();

@@ -115,7 +115,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn a_thread_runs_its_body_under_its_name() {
+    fn thread_runs_its_body_under_its_name() {
         let (sender, receiver) = mpsc::channel();
         start(c"some-name", 64 << 10, move || {
             let name = std::fs::read_to_string("/proc/thread-self/comm");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_panics_takes_nobody_with_it() {
+    fn panicking_thread_does_not_end_the_process() {
         let (sender, receiver) = mpsc::channel::<()>();
         start(c"panics", 256 << 10, move || {
             let _sender = sender;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_cannot_be_is_an_error() {
+    fn impossible_stack_size_is_an_error() {
         assert!(start(c"none", 1 << 60, || ()).is_err());
     }
 }

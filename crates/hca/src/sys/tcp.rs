@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_both_ways_and_ends_are_seen() {
+    fn tcp_carries_bytes_both_ways_and_reports_the_end() {
         let listener = Tcp::listen(0).unwrap();
         let calling = Tcp::connect(here(0).ip, here(listener.port().unwrap())).unwrap();
         let mut taken = None;
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_not_taken() {
+    fn write_without_room_is_refused() {
         let listener = Tcp::listen(0).unwrap();
         let calling = Tcp::connect(here(0).ip, here(listener.port().unwrap())).unwrap();
         calling.wait_for_room(1000);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_known() {
+    fn connection_to_a_closed_port_is_refused() {
         let port = Tcp::listen(0).unwrap().port().unwrap();
         let refused = Tcp::connect(here(0).ip, here(port)).and_then(|calling| {
             calling.wait_for_room(1000);

@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_tells_whence_and_whither() {
+    fn datagram_carries_source_and_destination() {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         let sender = Udp::sender(at(0)).unwrap();
         sender
@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traffic_class_arrives() {
+    fn traffic_class_is_received() {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         for ip in [HERE, Ipv6Addr::LOCALHOST] {
             let at = |port| Address { ip, port, scope: 0 };
@@ -615,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_arrive_as_datagrams() {
+    fn segments_are_received_as_datagrams() {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         let sender = Udp::sender(at(0)).unwrap();
         let bytes: Vec<u8> = (0..250).collect();
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_of_the_data_chooses_among_those_who_share_a_port() {
+    fn payload_byte_selects_among_sockets_sharing_a_port() {
         let first = Udp::receiver(0, Sharing::Shared).unwrap();
         let port = port_of(&first);
         let second = Udp::receiver(port, Sharing::Shared).unwrap();

@@ -15,7 +15,7 @@ use verbena_hca::sys::socket::Socket;
 const SILENT: usize = SLOTS + 200;
 
 #[test]
-fn who_means_it_gets_through() {
+fn valid_caller_connects_despite_invalid_callers() {
     let directory = scratch("callers");
     Running::start(&directory, "callers::host").wait();
     assert!(!directory.exists(), "the last one out removes the registry");

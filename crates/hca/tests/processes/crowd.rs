@@ -11,7 +11,7 @@ const STOPPED: usize = 13;
 /// Number of short-lived processes meanwhile.
 const SHORT: usize = 200;
 #[test]
-fn one_that_is_stopped_holds_nobody_up() {
+fn stopped_process_does_not_delay_others() {
     let directory = scratch("crowd");
     let mut crowd: Vec<Running> = (0..CROWD)
         .map(|_| Running::start(&directory, "crowd::member"))

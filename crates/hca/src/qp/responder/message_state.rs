@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_life_of_the_requester_is_not_held_to_the_old_one() {
+    fn new_requester_incarnation_resets_dropping() {
         let mut message_state = MessageState::default();
         message_state.meet(7);
         message_state.await_again(100);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_that_found_no_receive_ends_the_dropping() {
+    fn repeated_message_ends_the_dropping() {
         let mut message_state = MessageState::default();
         message_state.meet(1);
         message_state.await_again(9);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_unfinished_is_kept() {
+    fn only_incomplete_message_states_are_kept() {
         let process = Identity {
             slot: 1,
             generation: 1,

@@ -182,7 +182,7 @@ mod tests {
     /// Three threads send while the kernel takes partial writes: every frame that was accepted
     /// arrives whole, in its thread's order.
     #[test]
-    fn frames_of_several_threads_come_whole() {
+    fn frames_of_concurrent_senders_arrive_whole() {
         const EACH: u16 = 400;
         let (sender, receiver) = pair();
         let sender = Arc::new(sender);
@@ -232,7 +232,7 @@ mod tests {
     /// connection, and our next send notices before the frame is read. The frame must still be
     /// readable.
     #[test]
-    fn the_last_word_of_one_that_has_gone_is_heard() {
+    fn last_frame_of_a_closed_peer_is_read() {
         let listener = Tcp::listen(0).unwrap();
         let here = Address {
             ip: std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped(),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_ended_says_so() {
+    fn send_on_an_ended_connection_fails() {
         let (sender, receiver) = pair();
         drop(receiver);
         assert_eq!(

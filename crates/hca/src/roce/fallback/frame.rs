@@ -294,7 +294,7 @@ mod tests {
     proptest! {
         /// Frames survive encoding and parsing, however the stream is divided.
         #[test]
-        fn frames_come_as_they_went(
+        fn frames_round_trip_in_any_split(
             sent in prop::collection::vec(frames(), 0..8),
             pieces in prop::collection::vec(1..2000usize, 1..8),
         ) {
@@ -322,7 +322,7 @@ mod tests {
 
         /// Arbitrary bytes do not panic.
         #[test]
-        fn whatever_comes_is_a_frame_or_the_end(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn arbitrary_bytes_do_not_panic_the_assembler(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut assembler = Assembler::default();
             assembler.room().extend(&bytes);
             while let Ok(Some(_)) = assembler.take() {}
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_ends_the_tunnel() {
+    fn invalid_frame_ends_the_connection() {
         let greeting = Frame::Greeting(Greeting {
             wanted: 0,
             own: 1,

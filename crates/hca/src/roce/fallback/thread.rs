@@ -708,7 +708,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_no_host_are_known_in_both_families() {
+    fn non_host_addresses_are_recognized_in_both_families() {
         for nobody in [
             "::",
             "ff02::1",

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn it_asks_a_few_times_and_gives_up() {
+    fn probing_gives_up_after_a_few_attempts() {
         let mut udp_probe = UdpProbe::new(1000);
         let mut now = 1000;
         let mut questions = 0;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_late_to_ask_waits_as_long_for_answers() {
+    fn late_probe_waits_its_full_timeout() {
         let late = 10_000_000_000;
         let mut udp_probe = UdpProbe::new(0);
         for patience in PATIENCE {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_a_packet_that_finds_who_is_asked() {
+    fn probe_is_steered_to_its_slot_and_fails_after_nat() {
         let from = at(Ipv4Addr::new(10, 9, 0, 1).to_ipv6_mapped(), 50_000);
         let to = at(Ipv4Addr::new(10, 9, 0, 2).to_ipv6_mapped(), 4791);
         for slot in [1, 17, 63] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_name_nobody() {
+    fn other_datagrams_have_no_probe_token() {
         let mut datagram = [0; mad::LENGTH];
         assert_eq!(token_of(&datagram), None);
         datagram[1] = mad::Class::COMMUNICATION.0;

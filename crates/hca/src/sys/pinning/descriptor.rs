@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_descriptor_is_depends_on_its_type_and_device() {
+    fn descriptor_nature_follows_type_and_device() {
         let device = |major, minor| nature(libc::S_IFCHR, (major, minor), false, false);
         assert_eq!(device(1, 3), Nature::Harmless, "/dev/null");
         assert_eq!(device(136, 7), Nature::Harmless, "a terminal");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn only_known_names_are_harmless() {
+    fn only_listed_names_are_harmless() {
         assert!(is_harmless_name(b"anon_inode:[eventpoll]"));
         assert!(is_harmless_name(b"anon_inode:[userfaultfd]"));
         for name in [
@@ -292,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn releases_are_compared_by_number() {
+    fn kernel_releases_are_compared_numerically() {
         assert!(is_at_least("6.1.0-18-amd64", (5, 12)));
         assert!(is_at_least("5.12.0", (5, 12)) && is_at_least("5.15.0-91-generic", (5, 12)));
         assert!(!is_at_least("5.4.0", (5, 12)) && !is_at_least("", (5, 12)));
     }
 
     #[test]
-    fn descriptors_of_this_process_are_told_apart() {
+    fn descriptors_of_this_process_are_classified() {
         let list = std::fs::File::open("/proc/self/fd").unwrap();
         let looks = Looks {
             list: list.as_raw_fd(),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn one_question_settles_what_it_settled_before() {
+    fn question_settles_descriptors_of_the_same_kind() {
         let list = std::fs::File::open("/proc/self/fd").unwrap();
         let looks = Looks {
             list: list.as_raw_fd(),
