@@ -1,5 +1,5 @@
-//! The biased lock of `biased_lock.rs`. The home thread takes it without a fence, and still excludes all
-//! others.
+//! The biased lock of `biased_lock.rs`. The home thread takes it without a fence, and still
+//! excludes all others.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

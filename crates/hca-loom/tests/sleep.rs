@@ -241,7 +241,7 @@ fn last_look_beside_another(last: LastLook) {
 }
 
 #[test]
-fn a_look_before_sleep_does_not_rely_on_another_threads_look() {
+fn last_look_does_not_rely_on_another_threads_look() {
     last_look_beside_another(LastLook::WaitsForTheLock);
 }
 

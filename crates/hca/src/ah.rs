@@ -34,7 +34,7 @@ impl AddressHandle {
         check(&attributes)?;
         let quota_share = quota::ADDRESS_HANDLES.take()?;
         pd.retain();
-        meet(pd, &attributes);
+        probe_path(pd, &attributes);
         Ok(Arc::new(AddressHandle {
             pd: pd.clone(),
             attributes,
@@ -69,7 +69,7 @@ impl AddressHandle {
 }
 
 /// Over RoCE, probes the path to an unknown host: the loss of a datagram is never reported.
-fn meet(pd: &Pd, attributes: &ibv_ah_attr) {
+fn probe_path(pd: &Pd, attributes: &ibv_ah_attr) {
     if !path::leads_elsewhere(attributes) {
         return;
     }

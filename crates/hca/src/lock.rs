@@ -1,6 +1,6 @@
-//! A lock for critical sections of some tens of instructions. [`crate::biased_lock`] holds the owner:
-//! taking the lock costs one locked instruction, or none for the thread that always takes it;
-//! releasing it is a store.
+//! A lock for critical sections of some tens of instructions. [`crate::biased_lock`] holds the
+//! owner: taking the lock costs one locked instruction, or none for the thread that always takes
+//! it; releasing it is a store.
 //!
 //! The standard mutex pays a second locked instruction on release, to learn whether a thread
 //! sleeps. No thread sleeps here: one that finds the lock taken looks again, then yields, then

@@ -147,7 +147,7 @@ impl Peer {
     ///
     /// # Errors
     /// Those of [`ContextTable::of_peer`].
-    pub fn meet(
+    pub fn from_introduction(
         introduction: Introduction,
         socket: Socket,
         pid: i32,

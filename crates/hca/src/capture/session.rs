@@ -84,7 +84,7 @@ impl Capture {
     }
 
     /// Handles an event of the capturer's socket: it sends nothing, so only its end matters.
-    pub(crate) fn hear(&self) {
+    pub(crate) fn receive(&self) {
         let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
         let has_gone = |session: &mut Session| session.socket.take_rings() == Rings::Ended;
         if session.take_if(has_gone).is_some() {

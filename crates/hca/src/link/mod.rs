@@ -155,7 +155,7 @@ pub fn interface_number(port: u8) -> u32 {
 
 /// Returns the ports that receive multicast packets sent from `port`: for InfiniBand all ports, as
 /// they share one subnet.
-pub fn ports_that_hear(port: u8) -> RangeInclusive<u8> {
+pub fn ports_that_receive(port: u8) -> RangeInclusive<u8> {
     match current() {
         Link::InfiniBand => device::FIRST_PORT..=ports(),
         Link::Roce(_) => port..=port,

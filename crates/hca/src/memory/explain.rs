@@ -1,5 +1,6 @@
-//! Explains in words why access to memory is refused: repeats the checks of [`resolve`](super::resolve)
-//! and describes the one that fails. Called only when reasons are logged ([`crate::refusal`]).
+//! Explains in words why access to memory is refused: repeats the checks of
+//! [`resolve`](super::resolve) and describes the one that fails. Called only when reasons are
+//! logged ([`crate::refusal`]).
 
 use crate::memory::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING, ACCESS_REGION, AccessRequest};
 use crate::shm::context_table::KeyRecord;

@@ -31,7 +31,7 @@ pub(super) struct Caller {
 }
 
 /// Result of a message from a caller.
-pub(super) enum Heard {
+pub(super) enum CallerProgress {
     /// The handshake goes on.
     More(Caller),
     /// The caller is a peer now.
@@ -53,44 +53,47 @@ impl Caller {
     }
 
     /// Handles its next message. Never blocks.
-    pub(super) fn hear(self, process: &Arc<Process>) -> Heard {
+    pub(super) fn receive(self, process: &Arc<Process>) -> CallerProgress {
         match ReceivedMessage::receive(&self.socket) {
-            Err(Errno::EAGAIN | Errno(libc::EINTR)) => Heard::More(self),
-            Ok(Some(received)) => self.answer(process, received).unwrap_or(Heard::Done),
-            Ok(None) | Err(_) => Heard::Done,
+            Err(Errno::EAGAIN | Errno(libc::EINTR)) => CallerProgress::More(self),
+            Ok(Some(received)) => self
+                .answer(process, received)
+                .unwrap_or(CallerProgress::Done),
+            Ok(None) | Err(_) => CallerProgress::Done,
         }
     }
 
-    fn answer(self, process: &Arc<Process>, received: ReceivedMessage) -> Result<Heard> {
+    fn answer(self, process: &Arc<Process>, received: ReceivedMessage) -> Result<CallerProgress> {
         let (pid, user) = self.socket.peer()?;
         check_user(user)?;
         match (received.message.kind, self.welcomed) {
             (SocketMessageKind::Describe, None) => {
                 self.socket
                     .send(describe::process(process).as_bytes(), &[])?;
-                Ok(Heard::Done)
+                Ok(CallerProgress::Done)
             }
             (SocketMessageKind::Capture, None) => {
                 let member = process.member.get().ok_or(Errno::EIO)?;
                 process.capture.begin(self.socket, member.identity)?;
-                Ok(Heard::Capturer)
+                Ok(CallerProgress::Capturer)
             }
             (SocketMessageKind::Ports, None) => {
                 process.look_at_ports();
                 SocketMessage::ports(!crate::link::is_ethernet()).send(&self.socket, &[])?;
-                Ok(Heard::Done)
+                Ok(CallerProgress::Done)
             }
             (SocketMessageKind::Hello, None) => self.welcome(process, received.message.identity),
             (SocketMessageKind::Introduction, Some(identity))
                 if received.message.identity == identity =>
             {
-                self.introduced(process, received, pid).map(Heard::Peer)
+                self.introduced(process, received, pid)
+                    .map(CallerProgress::Peer)
             }
             _ => Err(Errno::EPROTO),
         }
     }
 
-    fn welcome(mut self, process: &Process, identity: Identity) -> Result<Heard> {
+    fn welcome(mut self, process: &Process, identity: Identity) -> Result<CallerProgress> {
         let member = process.member.get().ok_or(Errno::EIO)?;
         if identity == member.identity || !member.registry.is_alive(identity) {
             return Err(Errno::EPROTO);
@@ -98,7 +101,7 @@ impl Caller {
         SocketMessage::about(process, member, SocketMessageKind::Welcome)
             .send(&self.socket, &our_descriptors(process, None))?;
         self.welcomed = Some(identity);
-        Ok(Heard::More(self))
+        Ok(CallerProgress::More(self))
     }
 
     fn introduced(
@@ -112,7 +115,12 @@ impl Caller {
         let arena = received.optional_descriptor();
         let introduction = received.message.introduce(contexts, arena)?;
         let channel = Channel::of_peer(channel)?;
-        let peer = Arc::new(Peer::meet(introduction, self.socket, pid, process.forced)?);
+        let peer = Arc::new(Peer::from_introduction(
+            introduction,
+            self.socket,
+            pid,
+            process.forced,
+        )?);
         // Before the peer learns that it may begin: from then on its accesses are waited for.
         process.add_inbound(Arc::new(Inbound::new(peer.clone(), channel)));
         let ready = SocketMessage::ready(member.identity, peer.pull_ability());

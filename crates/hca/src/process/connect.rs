@@ -123,9 +123,9 @@ impl ConnectRequests {
 
 impl Process {
     /// Requests the channel to a process, unless it exists or is being made, and returns at once.
-    /// `waiter` is notified ([`Qp::connection_attempt_ended`]) when there is a channel, when there is none after
-    /// [`PATIENCE`], or when there will be none, unless the return value says otherwise. May be
-    /// called with any lock held.
+    /// `waiter` is notified ([`Qp::connection_attempt_ended`]) when there is a channel, when there
+    /// is none after [`PATIENCE`], or when there will be none, unless the return value says
+    /// otherwise. May be called with any lock held.
     pub fn connect(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> ConnectStatus {
         let (status, is_new) = self.connect_requests.add(identity, waiter);
         if is_new {
@@ -134,8 +134,8 @@ impl Process {
         status
     }
 
-    /// As [`Process::connect`], for the owner of a queue pair number. Finds by memory reads alone that
-    /// there is no owner.
+    /// As [`Process::connect`], for the owner of a queue pair number. Finds by memory reads alone
+    /// that there is no owner.
     pub fn connect_to_owner(&self, number: u32, waiter: Option<Arc<Qp>>) -> ConnectStatus {
         let member = self.member.get();
         match member.and_then(|member| member.registry.owner(number)) {

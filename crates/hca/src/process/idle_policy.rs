@@ -117,7 +117,13 @@ impl IdlePolicy {
 
     /// Records a look at time `now` in nanoseconds: whether the application has polled since the
     /// last look, how often queues have been armed so far, and the demand on the adapter.
-    pub(super) fn saw(&mut self, now: u64, is_polled: bool, armings: usize, demand: Demand) {
+    pub(super) fn record_look(
+        &mut self,
+        now: u64,
+        is_polled: bool,
+        armings: usize,
+        demand: Demand,
+    ) {
         // The time of a poll during a long sleep is unknown.
         let is_polled = is_polled && now.saturating_sub(self.looked_at) <= GRACE.as_nanos() as u64;
         self.looked_at = now;
@@ -142,7 +148,7 @@ impl IdlePolicy {
     }
 
     /// Returns whether the application polls, or is expected to poll again.
-    pub(super) fn is_attended(&self) -> bool {
+    pub(super) fn application_polls(&self) -> bool {
         self.away() == Duration::ZERO || self.expects_polls()
     }
 
@@ -161,18 +167,18 @@ impl IdlePolicy {
 
     /// Returns whether the thread serves the events of armed queues itself, given the number of
     /// armings so far.
-    pub(super) fn heeds_events(&self, armings: usize) -> bool {
+    pub(super) fn serves_events(&self, armings: usize) -> bool {
         armings != self.armings || self.polled < PATIENCE || self.away() > GRACE
     }
 
     /// Returns whether the work is left to the thread although the application polls.
-    pub(super) fn is_needed(&self) -> bool {
+    pub(super) fn serves_left_work(&self) -> bool {
         self.needed > 0
     }
 
     /// Notes that the application has left work. Returns whether the thread takes over the work
     /// from now on; if not, it serves this once.
-    pub(super) fn left_to(&mut self) -> bool {
+    pub(super) fn note_left_work(&mut self) -> bool {
         if self.left_at >= self.polled_at {
             // It has not polled since, so it computes. An application that watches its memory polls
             // once it has been served.
@@ -189,7 +195,7 @@ impl IdlePolicy {
     }
 
     /// Notes that left work was served, and whether more follows.
-    pub(super) fn served(&mut self, follows: bool) {
+    pub(super) fn note_left_work_served(&mut self, follows: bool) {
         if follows {
             self.seldom = SHORTEST;
         }
@@ -197,13 +203,13 @@ impl IdlePolicy {
 
     /// Notes a look that checked only whether packets wait and left all other work to the
     /// application.
-    pub(super) fn looked(&mut self, waits: bool) {
+    pub(super) fn note_packet_check(&mut self, waits: bool) {
         self.waits = waits;
         self.seldom = LONGEST.min(2 * self.seldom);
     }
 
     /// Notes that the thread woke to do all pending work, and whether it found any.
-    pub(super) fn came(&mut self, found: bool) {
+    pub(super) fn note_wake_up(&mut self, found: bool) {
         self.seldom = SHORTEST;
         if found {
             self.quiet = 0;
@@ -220,7 +226,7 @@ impl IdlePolicy {
     }
 
     /// Returns the time to wait before the next look.
-    pub(super) fn pause(&self) -> Duration {
+    pub(super) fn next_interval(&self) -> Duration {
         match (self.waits, self.away(), self.demand) {
             (true, _, _) => SHORTEST,
             (false, Duration::ZERO, Demand::Nothing) => self.seldom,
@@ -239,22 +245,28 @@ mod tests {
     const LOOK: u64 = 1_000_000;
 
     /// A thread that looks every [`LOOK`].
-    struct Looking {
+    struct Simulation {
         policy: IdlePolicy,
         now: u64,
     }
 
-    impl Looking {
-        fn new() -> Looking {
-            Looking {
+    impl Simulation {
+        fn new() -> Simulation {
+            Simulation {
                 policy: IdlePolicy::new(),
                 now: 1 << 40,
             }
         }
 
-        fn saw(&mut self, is_polled: bool, armings: usize, demand: Demand) -> &mut IdlePolicy {
+        fn record_look(
+            &mut self,
+            is_polled: bool,
+            armings: usize,
+            demand: Demand,
+        ) -> &mut IdlePolicy {
             self.now += LOOK;
-            self.policy.saw(self.now, is_polled, armings, demand);
+            self.policy
+                .record_look(self.now, is_polled, armings, demand);
             &mut self.policy
         }
     }
@@ -262,24 +274,24 @@ mod tests {
     /// Simulates an application that alternates between polling and other work; a peer has new data
     /// for it whenever it has taken the last. Returns the time at which the thread, looking at the
     /// intervals that it chooses, takes over the work.
-    fn until_needed(polls: u64, pauses: u64, limit: u64) -> Option<u64> {
+    fn until_needed(polls: u64, computing: u64, limit: u64) -> Option<u64> {
         let mut policy = IdlePolicy::new();
-        let (start, period) = (1 << 40, polls + pauses);
+        let (start, period) = (1 << 40, polls + computing);
         // The number of the last poll.
         let polled = |at: u64| (at / period) * polls + (at % period).min(polls);
         let (mut before, mut seen_at) = (0, None);
         let mut now = 0;
         while now < limit {
-            now += policy.pause().as_nanos() as u64;
+            now += policy.next_interval().as_nanos() as u64;
             let is_polled = polled(now) != polled(before);
-            policy.saw(start + now, is_polled, 0, UnderWay);
+            policy.record_look(start + now, is_polled, 0, UnderWay);
             // The work is new, or was already there at the last look.
             let is_left = seen_at.is_some_and(|seen| polled(seen) == polled(now));
-            if is_left && policy.left_to() {
+            if is_left && policy.note_left_work() {
                 return Some(now);
             }
             seen_at = (!is_left).then_some(now);
-            policy.looked(false);
+            policy.note_packet_check(false);
             before = now;
         }
         None
@@ -294,14 +306,14 @@ mod tests {
         loop {
             // Once served, the application polls; then the peer has new data, for which it watches
             // its memory.
-            policy.saw(now, is_served, 0, UnderWay);
+            policy.record_look(now, is_served, 0, UnderWay);
             let is_left = !is_served;
-            if is_left && policy.left_to() {
+            if is_left && policy.note_left_work() {
                 break;
             }
             is_served = is_left;
-            policy.looked(false);
-            now += policy.pause().as_nanos() as u64;
+            policy.note_packet_check(false);
+            now += policy.next_interval().as_nanos() as u64;
         }
         assert!(now - began < 2_000_000, "{} ns", now - began);
     }
@@ -309,205 +321,234 @@ mod tests {
     #[test]
     fn application_computing_between_polls_gets_no_rings() {
         // As NAS CG and LU do.
-        for (polls, pauses) in [
+        for (polls, computing) in [
             (1_000_000, 300_000),
             (3_000_000, 6_000_000),
             (4_000_000, 20_000_000),
         ] {
             assert_eq!(
-                until_needed(polls, pauses, 2_000_000_000),
+                until_needed(polls, computing, 2_000_000_000),
                 None,
-                "{polls} {pauses}"
+                "{polls} {computing}"
             );
         }
     }
 
     #[test]
     fn thread_leaves_work_to_the_application_after_vain_wake_ups() {
-        let mut looking = Looking::new();
-        assert!(!looking.policy.is_needed());
-        looking.policy.came(true);
-        let policy = &looking.policy;
-        assert!(!policy.is_needed(), "the application had left nothing");
+        let mut simulation = Simulation::new();
+        assert!(!simulation.policy.serves_left_work());
+        simulation.policy.note_wake_up(true);
+        let policy = &simulation.policy;
+        assert!(
+            !policy.serves_left_work(),
+            "the application had left nothing"
+        );
         // It polls, leaves the next work, and so on.
         for times in 1..=4 {
-            looking.saw(true, 0, UnderWay);
-            assert_eq!(looking.saw(false, 0, UnderWay).left_to(), times == 4);
+            simulation.record_look(true, 0, UnderWay);
+            assert_eq!(
+                simulation.record_look(false, 0, UnderWay).note_left_work(),
+                times == 4
+            );
         }
         // Every second wake-up finds work.
         for _ in 0..10 {
-            looking.policy.came(false);
-            looking.policy.came(true);
-            assert!(looking.policy.is_needed());
+            simulation.policy.note_wake_up(false);
+            simulation.policy.note_wake_up(true);
+            assert!(simulation.policy.serves_left_work());
         }
         for left in (0..PATIENCE).rev() {
-            looking.policy.came(false);
-            assert_eq!(looking.policy.is_needed(), left > 0);
+            simulation.policy.note_wake_up(false);
+            assert_eq!(simulation.policy.serves_left_work(), left > 0);
         }
         // Soon after that, one leftover is enough; later it is not.
-        looking.saw(true, 0, UnderWay);
-        assert!(looking.saw(false, 0, UnderWay).left_to());
+        simulation.record_look(true, 0, UnderWay);
+        assert!(simulation.record_look(false, 0, UnderWay).note_left_work());
         for _ in 0..PATIENCE {
-            looking.policy.came(false);
+            simulation.policy.note_wake_up(false);
         }
         for _ in 0..4 {
-            looking.saw(true, 0, UnderWay);
+            simulation.record_look(true, 0, UnderWay);
         }
-        assert!(!looking.saw(false, 0, UnderWay).left_to());
+        assert!(!simulation.record_look(false, 0, UnderWay).note_left_work());
     }
 
     #[test]
     fn work_left_by_a_computing_application_is_served_without_rings() {
-        let mut looking = Looking::new();
-        looking.saw(true, 0, UnderWay);
+        let mut simulation = Simulation::new();
+        simulation.record_look(true, 0, UnderWay);
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
-            assert!(!looking.saw(false, 0, UnderWay).left_to());
-            assert!(!looking.policy.is_needed());
+            assert!(!simulation.record_look(false, 0, UnderWay).note_left_work());
+            assert!(!simulation.policy.serves_left_work());
         }
         // In bulk it is served at once, again and again.
-        looking.policy.looked(false);
-        assert_eq!(looking.policy.pause(), 2 * SHORTEST);
+        simulation.policy.note_packet_check(false);
+        assert_eq!(simulation.policy.next_interval(), 2 * SHORTEST);
         for follows in [true, false] {
-            looking.policy.served(follows);
-            looking.policy.looked(false);
+            simulation.policy.note_left_work_served(follows);
+            simulation.policy.note_packet_check(false);
         }
-        assert_eq!(looking.policy.pause(), 4 * SHORTEST);
+        assert_eq!(simulation.policy.next_interval(), 4 * SHORTEST);
     }
 
     #[test]
     fn poll_during_a_long_sleep_does_not_count_as_recent() {
-        let mut looking = Looking::new();
-        assert!(looking.saw(true, 0, UnderWay).is_attended());
-        looking.now += 1_000_000_000;
-        assert!(!looking.saw(true, 0, UnderWay).is_attended());
-        assert!(looking.saw(true, 0, UnderWay).is_attended());
+        let mut simulation = Simulation::new();
+        assert!(
+            simulation
+                .record_look(true, 0, UnderWay)
+                .application_polls()
+        );
+        simulation.now += 1_000_000_000;
+        assert!(
+            !simulation
+                .record_look(true, 0, UnderWay)
+                .application_polls()
+        );
+        assert!(
+            simulation
+                .record_look(true, 0, UnderWay)
+                .application_polls()
+        );
     }
 
     #[test]
     fn polls_are_expected_for_a_grace_period() {
-        let mut looking = Looking::new();
-        assert!(!looking.policy.expects_polls(), "nobody has ever polled");
-        assert!(!looking.saw(false, 0, UnderWay).expects_polls());
-        assert!(looking.saw(true, 0, UnderWay).expects_polls());
+        let mut simulation = Simulation::new();
+        assert!(!simulation.policy.expects_polls(), "nobody has ever polled");
+        assert!(!simulation.record_look(false, 0, UnderWay).expects_polls());
+        assert!(simulation.record_look(true, 0, UnderWay).expects_polls());
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
-            assert!(looking.saw(false, 0, UnderWay).expects_polls());
+            assert!(simulation.record_look(false, 0, UnderWay).expects_polls());
         }
         for _ in 0..300 {
-            assert!(!looking.saw(false, 0, UnderWay).expects_polls());
+            assert!(!simulation.record_look(false, 0, UnderWay).expects_polls());
         }
-        let policy = looking.saw(true, 0, UnderWay);
+        let policy = simulation.record_look(true, 0, UnderWay);
         assert!(policy.expects_polls());
-        policy.looked(true);
+        policy.note_packet_check(true);
         assert!(!policy.expects_polls(), "a packet was seen to wait");
-        policy.looked(false);
-        let pressed = looking.saw(false, 0, Pressing).expects_polls();
+        policy.note_packet_check(false);
+        let pressed = simulation.record_look(false, 0, Pressing).expects_polls();
         assert!(!pressed, "something cannot wait");
     }
 
     #[test]
     fn polls_are_not_expected_of_an_event_driven_application() {
-        let mut looking = Looking::new();
+        let mut simulation = Simulation::new();
         for armings in 1..20 {
             for _ in 0..SETTLED {
-                assert!(!looking.saw(true, armings, UnderWay).expects_polls());
+                assert!(
+                    !simulation
+                        .record_look(true, armings, UnderWay)
+                        .expects_polls()
+                );
             }
         }
-        assert!(looking.saw(true, 19, UnderWay).expects_polls());
+        assert!(simulation.record_look(true, 19, UnderWay).expects_polls());
     }
 
     #[test]
     fn peers_ring_after_quiet_looks_when_polling_stops() {
-        let mut looking = Looking::new();
+        let mut simulation = Simulation::new();
         for _ in 0..2 {
-            looking.saw(true, 0, UnderWay);
+            simulation.record_look(true, 0, UnderWay);
             for _ in 0..QUIET {
-                assert!(looking.policy.expects_polls());
-                looking.saw(true, 0, Nothing);
+                assert!(simulation.policy.expects_polls());
+                simulation.record_look(true, 0, Nothing);
             }
-            assert!(!looking.policy.expects_polls());
+            assert!(!simulation.policy.expects_polls());
         }
-        looking.policy.came(true);
-        assert!(looking.policy.expects_polls(), "something came after all");
+        simulation.policy.note_wake_up(true);
+        assert!(
+            simulation.policy.expects_polls(),
+            "something came after all"
+        );
     }
 
     #[test]
     fn events_are_left_to_an_application_that_keeps_polling() {
-        let mut looking = Looking::new();
-        let policy = looking.saw(true, 1, UnderWay);
-        assert!(policy.heeds_events(1), "it polled, and may sleep now");
+        let mut simulation = Simulation::new();
+        let policy = simulation.record_look(true, 1, UnderWay);
+        assert!(policy.serves_events(1), "it polled, and may sleep now");
         for _ in 0..PATIENCE {
-            assert!(looking.policy.heeds_events(1));
-            looking.saw(true, 1, UnderWay);
+            assert!(simulation.policy.serves_events(1));
+            simulation.record_look(true, 1, UnderWay);
         }
-        assert!(!looking.policy.heeds_events(1));
-        assert!(looking.policy.heeds_events(2), "armed since the look");
-        assert!(looking.saw(true, 2, UnderWay).heeds_events(2));
+        assert!(!simulation.policy.serves_events(1));
+        assert!(simulation.policy.serves_events(2), "armed since the look");
+        assert!(simulation.record_look(true, 2, UnderWay).serves_events(2));
         // It computes, too.
         for _ in 0..PATIENCE {
-            assert!(looking.saw(false, 2, UnderWay).heeds_events(2));
-            looking.saw(true, 2, UnderWay);
+            assert!(simulation.record_look(false, 2, UnderWay).serves_events(2));
+            simulation.record_look(true, 2, UnderWay);
         }
-        assert!(!looking.policy.heeds_events(2));
+        assert!(!simulation.policy.serves_events(2));
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
-            assert!(!looking.saw(false, 2, UnderWay).heeds_events(2));
+            assert!(!simulation.record_look(false, 2, UnderWay).serves_events(2));
         }
-        let policy = looking.saw(false, 2, UnderWay);
-        assert!(policy.heeds_events(2), "it polls no more");
-        let policy = looking.saw(true, 2, UnderWay);
-        assert!(!policy.heeds_events(2), "it is back");
+        let policy = simulation.record_look(false, 2, UnderWay);
+        assert!(policy.serves_events(2), "it polls no more");
+        let policy = simulation.record_look(true, 2, UnderWay);
+        assert!(!policy.serves_events(2), "it is back");
     }
 
     #[test]
     fn events_of_a_rearming_application_are_always_served() {
-        let mut looking = Looking::new();
+        let mut simulation = Simulation::new();
         for armings in 1..100 {
-            assert!(looking.saw(true, armings, UnderWay).heeds_events(armings));
+            assert!(
+                simulation
+                    .record_look(true, armings, UnderWay)
+                    .serves_events(armings)
+            );
         }
     }
 
     #[test]
     fn look_interval_grows_and_resets_on_pending_work() {
-        let mut looking = Looking::new();
-        let mut pauses = Vec::new();
-        while pauses.last() != Some(&LONGEST) {
-            let policy = looking.saw(true, 0, Nothing);
-            policy.looked(false);
-            pauses.push(policy.pause());
+        let mut simulation = Simulation::new();
+        let mut intervals = Vec::new();
+        while intervals.last() != Some(&LONGEST) {
+            let policy = simulation.record_look(true, 0, Nothing);
+            policy.note_packet_check(false);
+            intervals.push(policy.next_interval());
         }
         assert!(
-            pauses.is_sorted() && pauses[0] <= 2 * SHORTEST,
-            "{pauses:?}"
+            intervals.is_sorted() && intervals[0] <= 2 * SHORTEST,
+            "{intervals:?}"
         );
-        let policy = &mut looking.policy;
-        policy.looked(true);
-        assert_eq!(policy.pause(), SHORTEST);
+        let policy = &mut simulation.policy;
+        policy.note_packet_check(true);
+        assert_eq!(policy.next_interval(), SHORTEST);
         // The application took it.
-        policy.looked(false);
-        assert_eq!(policy.pause(), LONGEST);
+        policy.note_packet_check(false);
+        assert_eq!(policy.next_interval(), LONGEST);
         for demand in [UnderWay, Pressing] {
-            let policy = looking.saw(true, 0, demand);
-            policy.looked(false);
-            assert_eq!(policy.pause(), LONGEST / 2, "{demand:?}");
+            let policy = simulation.record_look(true, 0, demand);
+            policy.note_packet_check(false);
+            assert_eq!(policy.next_interval(), LONGEST / 2, "{demand:?}");
         }
         // The longer it is away, the longer the pause.
         for away in [1, 2, 3, 4, 4] {
-            let policy = looking.saw(false, 0, Nothing);
-            policy.looked(false);
-            assert_eq!(policy.pause(), Duration::from_nanos(away * LOOK));
+            let policy = simulation.record_look(false, 0, Nothing);
+            policy.note_packet_check(false);
+            assert_eq!(policy.next_interval(), Duration::from_nanos(away * LOOK));
         }
         // It did not.
-        looking.saw(true, 0, UnderWay).came(true);
-        looking.policy.looked(false);
-        assert_eq!(looking.policy.pause(), 2 * SHORTEST);
-        assert!(!looking.policy.is_needed());
+        simulation.record_look(true, 0, UnderWay).note_wake_up(true);
+        simulation.policy.note_packet_check(false);
+        assert_eq!(simulation.policy.next_interval(), 2 * SHORTEST);
+        assert!(!simulation.policy.serves_left_work());
         // It left a packet that was seen to wait: packets wake the thread until it wakes in vain.
-        let policy = &mut looking.policy;
-        policy.looked(true);
-        policy.came(true);
-        assert!(policy.is_needed());
+        let policy = &mut simulation.policy;
+        policy.note_packet_check(true);
+        policy.note_wake_up(true);
+        assert!(policy.serves_left_work());
         for _ in 0..PATIENCE {
-            policy.came(false);
+            policy.note_wake_up(false);
         }
-        assert!(!policy.is_needed());
+        assert!(!policy.serves_left_work());
     }
 }

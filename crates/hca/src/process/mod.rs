@@ -7,8 +7,8 @@
 //!
 //! Lock order, outermost first: an [`link::Inbound`]'s `serving` or an [`link::Outbound`]'s
 //! `completing`; a queue pair's attributes, its send queue, its receive queue; an outbound's
-//! `sending`; a completion queue; an event queue; the channel requests ([`connect`]). No thread waits
-//! for a peer while it holds any of them.
+//! `sending`; a completion queue; an event queue; the channel requests ([`connect`]). No thread
+//! waits for a peer while it holds any of them.
 
 mod attempt;
 mod caller;
@@ -307,7 +307,7 @@ impl Process {
         // next call starts from nothing.
         let started = Poller::new(&self.doorbell, &listener)
             .and_then(|poller| thread::start(self, poller))
-            .and_then(|begin| self.meet_self(identity).map(|()| begin));
+            .and_then(|begin| self.connect_to_self(identity).map(|()| begin));
         let begin = started.inspect_err(|_| registry.leave(identity))?;
         let member = self.member.get_or_init(|| Member {
             registry,
@@ -346,7 +346,7 @@ impl Process {
     }
 
     /// Makes the channel to this process itself, which needs no handshake.
-    fn meet_self(&self, identity: Identity) -> Result<()> {
+    fn connect_to_self(&self, identity: Identity) -> Result<()> {
         let doorbell = self.doorbell.share()?;
         let peer = Arc::new(Peer::own(
             identity,
@@ -383,7 +383,7 @@ impl Process {
                 // There may now be a socket to wait on.
                 self.doorbell.ring();
             }
-            Err(error) => return numbers.take_unrested().ok_or(error),
+            Err(error) => return numbers.take_early().ok_or(error),
         }
         numbers.take(clock::now()).ok_or(Errno::ENOMEM)
     }

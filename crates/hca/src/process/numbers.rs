@@ -30,7 +30,7 @@ impl Numbers {
 
     /// Takes the number that has rested longest, though not long enough; for use when there is no
     /// other.
-    pub fn take_unrested(&mut self) -> Option<u32> {
+    pub fn take_early(&mut self) -> Option<u32> {
         self.used.pop_front().map(|(_, number)| number)
     }
 
@@ -62,6 +62,6 @@ mod tests {
         assert_eq!(numbers.take(10 + REST), Some(256));
         numbers.give_back(257, 20);
         numbers.give_back(256, 30);
-        assert_eq!(numbers.take_unrested(), Some(257), "which rests longest");
+        assert_eq!(numbers.take_early(), Some(257), "which rests longest");
     }
 }

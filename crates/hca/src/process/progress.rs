@@ -53,7 +53,7 @@ impl Process {
         if most <= LOOKS || seen.armings != armings {
             seen.armings = armings;
             self.progress_on(&channels.inbound, &channels.outbound);
-            return self.give_way(seen);
+            return self.yield_to_progress_thread(seen);
         }
         // Among many peers, polls take turns: ready work is found after a few of them, as soon as
         // by one long look. The first poll after an arming looks at all: a thread that has armed a
@@ -64,13 +64,13 @@ impl Process {
             some_of(&channels.inbound, turn),
             some_of(&channels.outbound, turn),
         );
-        self.give_way(seen);
+        self.yield_to_progress_thread(seen);
     }
 
     /// Yields to the progress thread now and then: it may hold the work that this thread polls for,
     /// and wait for the processor that the polling takes.
     #[inline]
-    fn give_way(&self, seen: &mut SeenChannels) {
+    fn yield_to_progress_thread(&self, seen: &mut SeenChannels) {
         match self.thread_works.load(Ordering::Relaxed) {
             true => look_again_later(&mut seen.looks),
             false => seen.looks = 0,
@@ -356,7 +356,7 @@ impl Process {
     }
 
     /// Flushes all requests that a dead peer will not complete, and forgets the peer.
-    pub(crate) fn bury_dead(&self) {
+    pub(crate) fn remove_dead_peers(&self) {
         // The set of dead peers is fixed here: a peer that dies later is handled and forgotten the
         // next time.
         let dead = Dead::among(&self.channels());

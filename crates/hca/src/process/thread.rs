@@ -37,7 +37,7 @@ pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
 
 /// Returns whether an event is wanted that is not left to the application's polling.
 fn waits_for_event(process: &Process, policy: &IdlePolicy) -> bool {
-    policy.heeds_events(process.armings.load(Ordering::SeqCst))
+    policy.serves_events(process.armings.load(Ordering::SeqCst))
         && process.armed_queues.load(Ordering::SeqCst) > 0
 }
 
@@ -45,39 +45,40 @@ fn waits_for_event(process: &Process, policy: &IdlePolicy) -> bool {
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     // By this, peers that access this process's memory themselves see when it ends.
     process.contexts.hold();
-    poller.attend_port(process);
-    poller.attend_capturer(process);
+    poller.watch_port(process);
+    poller.watch_capturer(process);
     be_punctual();
     let mut policy = IdlePolicy::new();
     while !process.stopping.load(Ordering::Relaxed) {
         process.thread_works.store(true, Ordering::Relaxed);
-        process.bury_dead();
+        process.remove_dead_peers();
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
         let armings = process.armings.load(Ordering::SeqCst);
-        policy.saw(clock::now(), is_polled, armings, process.demand());
-        let mut is_idle =
-            policy.is_attended() && !waits_for_event(process, &policy) && !policy.is_needed();
+        policy.record_look(clock::now(), is_polled, armings, process.demand());
+        let mut is_idle = policy.application_polls()
+            && !waits_for_event(process, &policy)
+            && !policy.serves_left_work();
         if is_idle && process.has_left_work() {
-            is_idle = !policy.left_to();
+            is_idle = !policy.note_left_work();
             if is_idle {
-                policy.served(process.take_left_work());
+                policy.note_left_work_served(process.take_left_work());
             }
         }
         let may_sleep = if is_idle {
-            policy.looked(process.has_packets());
+            policy.note_packet_check(process.has_packets());
             false
         } else {
-            policy.came(process.progress());
+            policy.note_wake_up(process.progress());
             sleep::before_sleep(process.contexts.armed(), || process.progress_before_sleep())
         };
         process.thread_works.store(false, Ordering::Relaxed);
-        poller.heed_port(process, !is_idle);
+        poller.set_packet_wake_up(process, !is_idle);
         let timeout = match may_sleep {
             true => until(process.timers.next()),
             false => 0,
         };
         if is_idle {
-            poller.rest(policy.pause());
+            poller.sleep(policy.next_interval());
         }
         poller.wait(process, member, timeout);
         sleep::after_sleep(process.contexts.armed(), || {

@@ -38,7 +38,7 @@ impl Qp {
         })?;
         let number = Qpn::new(new.dest_qp_num);
         let path = Path::of(&port.senders, &new.ah_attr)?.that_may_be_marked();
-        let path = path.towards_queue_pair(number, &port.neighbours);
+        let path = path.towards_queue_pair(number, &port.probe_cache);
         if self.kind == IBV_QPT_UC {
             // UC has no acknowledgements that would reveal an unreachable peer.
             self.process.learn_reachability(&path, number);

@@ -97,7 +97,7 @@ impl Interface {
         *sent >= PATIENCE
     }
 
-    fn heard(&self, source: Ipv6Addr) {
+    fn note_answer(&self, source: Ipv6Addr) {
         let mut unanswered = self.unanswered.lock().unwrap_or_else(|e| e.into_inner());
         unanswered.remove(&source);
     }
@@ -139,7 +139,7 @@ impl Process {
     pub fn send_management(self: &Arc<Process>, letter: &Letter) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
         let path = way(port, letter.interface, letter.source, letter.destination)?
-            .towards(letter.udp_port, &port.neighbours);
+            .towards(letter.udp_port, &port.probe_cache);
         if port.management.is_unanswered(letter.destination) {
             self.examine_udp(&path, (letter.udp_port, 0));
         }
@@ -168,7 +168,7 @@ impl Process {
     ) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
         way(port, interface, source, destination)?
-            .towards_known(udp_port, &port.neighbours)
+            .towards_known(udp_port, &port.probe_cache)
             .send(&[], 0)
     }
 
@@ -185,7 +185,7 @@ impl Process {
     ) -> Result<Vec<UdpPort>> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
         let path = &way(port, interface, source, destination)?;
-        let is_there = |udp_port: &UdpPort| path.leads_to_one_of_us(*udp_port, &port.neighbours);
+        let is_there = |udp_port: &UdpPort| path.leads_to_verbena(*udp_port, &port.probe_cache);
         let private = UdpPort::all().filter(|udp_port| udp_port.is_private());
         // In parallel: where probes are dropped, each takes its full time.
         Ok(thread::scope(|scope| {
@@ -250,9 +250,9 @@ impl Process {
             && is_right
         {
             if let Some(port) = self.roce.get() {
-                port.management.heard(received.source);
+                port.management.note_answer(received.source);
                 if let Some(token) = udp_probe::token_of(&mad) {
-                    return port.fallback.asked(token);
+                    return port.fallback.note_probe(token);
                 }
             }
             let Some(agent) = AGENT.get() else {

@@ -99,7 +99,7 @@ impl Sender {
     }
 
     /// Sends a UDP probe of the TCP fallback, the way packets are sent.
-    pub(super) fn ask(&self, to: &Address, question: &[u8]) -> Result<()> {
+    pub(super) fn send_probe(&self, to: &Address, question: &[u8]) -> Result<()> {
         self.socket.send(to, question, question.len(), 0)
     }
 
@@ -305,14 +305,14 @@ impl Path {
     /// Returns the path to the port at which the queue pair is reached. For a number of a private
     /// port, this may have to probe the port first.
     #[inline]
-    pub fn towards_queue_pair(self, number: Qpn, neighbours: &ProbeCache) -> Path {
-        self.towards(UdpPort::of_number(number), neighbours)
+    pub fn towards_queue_pair(self, number: Qpn, probe_cache: &ProbeCache) -> Path {
+        self.towards(UdpPort::of_number(number), probe_cache)
     }
 
     /// Returns the path to a private port, if a Verbena adapter receives there, which may have to
     /// be probed.
     #[inline]
-    pub fn towards(self, udp_port: UdpPort, neighbours: &ProbeCache) -> Path {
+    pub fn towards(self, udp_port: UdpPort, probe_cache: &ProbeCache) -> Path {
         let is_over_tcp = |path: &Path| {
             let reachability = path.reachability.as_ref();
             reachability.is_some_and(|reachability| {
@@ -321,7 +321,7 @@ impl Path {
         };
         match udp_port.is_private()
             && !self.to.ip.is_multicast()
-            && (is_over_tcp(&self) || self.leads_to_one_of_us(udp_port, neighbours))
+            && (is_over_tcp(&self) || self.leads_to_verbena(udp_port, probe_cache))
         {
             true => self.with_port(udp_port.port()),
             false => self,
@@ -329,13 +329,13 @@ impl Path {
     }
 
     /// Returns whether a Verbena adapter receives at a private port of the peer.
-    pub fn leads_to_one_of_us(&self, udp_port: UdpPort, neighbours: &ProbeCache) -> bool {
-        neighbours.is_at_home(udp_port, self.to, || self.sender.asking())
+    pub fn leads_to_verbena(&self, udp_port: UdpPort, probe_cache: &ProbeCache) -> bool {
+        probe_cache.has_adapter(udp_port, self.to, || self.sender.asking())
     }
 
     /// Returns the path to a private port, if a Verbena adapter was found there before.
-    pub fn towards_known(self, udp_port: UdpPort, neighbours: &ProbeCache) -> Path {
-        match neighbours.was_at_home(udp_port, self.to) {
+    pub fn towards_known(self, udp_port: UdpPort, probe_cache: &ProbeCache) -> Path {
+        match probe_cache.had_adapter(udp_port, self.to) {
             true => self.with_port(udp_port.port()),
             false => self,
         }
@@ -377,7 +377,7 @@ impl Path {
     /// Notes that an answer arrived on this path.
     pub fn answered(&self) {
         if let Some(reachability) = &self.reachability {
-            reachability.heard();
+            reachability.note_udp_answer();
         }
     }
 

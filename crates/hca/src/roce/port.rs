@@ -39,7 +39,7 @@ pub struct Port {
     pub(super) management_senders: Senders,
     pub(super) management: Interface,
     /// Results of port probes.
-    pub neighbours: ProbeCache,
+    pub probe_cache: ProbeCache,
     /// Multicast groups that this process has joined.
     pub groups: Memberships,
     /// TCP fallback.
@@ -65,7 +65,7 @@ impl Port {
             senders: Senders::that_forget_failures(udp_port, &fallback),
             management_senders: Senders::that_keep_failures(udp_port, &fallback),
             management: Interface::default(),
-            neighbours: ProbeCache::default(),
+            probe_cache: ProbeCache::default(),
             groups: Memberships::new()?,
             fallback,
         })

@@ -9,8 +9,8 @@
 //! the port.
 //!
 //! Other adapters may use any number. Before packets go to a private port, a probe
-//! ([`super::port_probe`]) checks for a Verbena adapter there; without an answer, port 4791 is used.
-//! Other adapters do not know of the private ports and cannot reach a process there.
+//! ([`super::port_probe`]) checks for a Verbena adapter there; without an answer, port 4791 is
+//! used. Other adapters do not know of the private ports and cannot reach a process there.
 
 use super::steering::SLOT_BITS;
 use crate::shm::registry::{BLOCK, BLOCKS};

@@ -8,9 +8,10 @@
 //! checks the right. The protocol of the mark itself is in [`super::access`], which the model
 //! checker compiles.
 //!
-//! A [`Section`] is also a lifetime proof for the compiler: a [`crate::memory::resolve::ResolvedRange`]
-//! borrows from the section that it was granted in, so no address outlives it. Inside a section a
-//! thread waits only for a channel's producer lock, whose holders never fence.
+//! A [`Section`] is also a lifetime proof for the compiler: a
+//! [`crate::memory::resolve::ResolvedRange`] borrows from the section that it was granted in, so no
+//! address outlives it. Inside a section a thread waits only for a channel's producer lock, whose
+//! holders never fence.
 
 use crate::shm::ring::CELL;
 use crate::shm::{access, tombstone};

@@ -15,7 +15,7 @@ impl Udp {
     /// # Errors
     /// EAGAIN when nothing arrived; ECONNREFUSED when no socket has the port that was asked
     /// ([`Udp::keep_failures`]), and the network's others.
-    pub fn hear(&self, buffer: &mut [u8], patience: Duration) -> Result<usize> {
+    pub fn receive_within(&self, buffer: &mut [u8], patience: Duration) -> Result<usize> {
         let mut wanted = libc::pollfd {
             fd: self.as_fd().as_raw_fd(),
             events: libc::POLLIN,

@@ -139,15 +139,17 @@ impl Qp {
         };
         for identity in member.registry.multicast_members() {
             match self.process.outbound_to(identity) {
-                _ if self.process.backlog.wait_for(identity) => self.greet(identity, packet),
+                _ if self.process.backlog.wait_for(identity) => {
+                    self.queue_until_connected(identity, packet)
+                }
                 Some(channel) if !channel.peer.is_dead() => self.push_multicast(&channel, packet),
                 Some(_) => (),
-                None => self.greet(identity, packet),
+                None => self.queue_until_connected(identity, packet),
             }
         }
     }
 
-    fn greet(self: &Arc<Qp>, identity: Identity, packet: &Packet<'_>) {
+    fn queue_until_connected(self: &Arc<Qp>, identity: Identity, packet: &Packet<'_>) {
         let mut bytes = vec![0u8; packet.runs.total() as usize];
         // SAFETY: `bytes` is as long as the runs.
         if unsafe { packet.runs.gather(0, bytes.as_mut_ptr(), bytes.len()) }.is_err() {

@@ -44,7 +44,7 @@ impl Call<'_> {
                 .copy_from_nonoverlapping(self.record.payload, ROUTE)
         };
         let group = destination(&header).octets();
-        for port in link::ports_that_hear(port) {
+        for port in link::ports_that_receive(port) {
             for queue_pair in self.process.groups.members(port, &group) {
                 self.take_datagram(&queue_pair, port, datagram, route);
             }

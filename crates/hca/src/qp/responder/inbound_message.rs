@@ -91,7 +91,7 @@ impl<'a> Call<'a> {
                 None => Receives::Own(ring),
             },
         };
-        if let Some(left) = message_state.meet(self.route.source.incarnation) {
+        if let Some(left) = message_state.begin_incarnation(self.route.source.incarnation) {
             receiver.receives.put_back(left);
         }
         let wc = self.deliver(&mut receiver, message_state, message)?;
@@ -133,13 +133,13 @@ impl<'a> Call<'a> {
         if xrcd.identity() != shared.domain {
             return Err(invalid());
         }
-        let mut arrivals = self
+        let mut states = self
             .process
             .xrc_message_states
             .lock()
             .unwrap_or_else(|e| e.into_inner());
         let (process, source) = (self.inbound.peer.identity, self.route.source);
-        let message_state = arrivals.of(process, source.number, source.incarnation);
+        let message_state = states.of(process, source.number, source.incarnation);
         let mut receiver = Receiver {
             number: self.route.destination.number,
             pd: srq.pd(),
@@ -148,14 +148,14 @@ impl<'a> Call<'a> {
             receives: Receives::Shared(&srq),
         };
         let delivered = self.deliver(&mut receiver, message_state, message);
-        arrivals.tidy(process, source.number);
+        states.forget_if_complete(process, source.number);
         let cq: Arc<Cq> = cq.clone();
         let delivered = delivered.map_err(|failure| failure.in_queue(&cq))?;
         Ok(delivered.map(|wc| Delivered {
             cq: Completing::Shared(cq),
             wc,
             solicited: message.solicited,
-            _order: Order::Shared(arrivals),
+            _order: Order::Shared(states),
         }))
     }
 

@@ -25,7 +25,7 @@ pub struct PartialMessage {
 impl MessageState {
     /// Begins a new state if the requester has a new incarnation. Returns the receive of a message
     /// that the previous one left incomplete.
-    pub(super) fn meet(&mut self, source: u32) -> Option<Receive> {
+    pub(super) fn begin_incarnation(&mut self, source: u32) -> Option<Receive> {
         if self.source == source {
             return None;
         }
@@ -84,12 +84,12 @@ impl XrcMessageStates {
         let message_state = self.0.entry((process, number)).or_default();
         // The receive of an incomplete message is lost with its connection, because others share
         // the queue.
-        message_state.meet(source);
+        message_state.begin_incarnation(source);
         message_state
     }
 
     /// Removes a queue pair's state if nothing is incomplete.
-    pub(super) fn tidy(&mut self, process: Identity, number: u32) {
+    pub(super) fn forget_if_complete(&mut self, process: Identity, number: u32) {
         if self
             .0
             .get(&(process, number))
@@ -112,12 +112,12 @@ mod tests {
     #[test]
     fn new_requester_incarnation_resets_dropping() {
         let mut message_state = MessageState::default();
-        message_state.meet(7);
+        message_state.begin_incarnation(7);
         message_state.await_again(100);
         assert!(message_state.drops(7));
         assert!(message_state.drops_message(101, true));
         assert!(message_state.drops_message(100, false));
-        message_state.meet(8);
+        message_state.begin_incarnation(8);
         assert!(!message_state.drops(8));
         assert!(!message_state.drops_message(5, true));
     }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn repeated_message_ends_the_dropping() {
         let mut message_state = MessageState::default();
-        message_state.meet(1);
+        message_state.begin_incarnation(1);
         message_state.await_again(9);
         assert!(!message_state.drops_message(9, true));
         assert!(!message_state.drops_message(10, true));
@@ -137,12 +137,12 @@ mod tests {
             slot: 1,
             generation: 1,
         };
-        let mut arrivals = XrcMessageStates::default();
-        arrivals.of(process, 5, 1).await_again(3);
-        arrivals.tidy(process, 5);
-        assert_eq!(arrivals.0.len(), 1);
-        assert!(!arrivals.of(process, 5, 2).drops_message(0, true));
-        arrivals.tidy(process, 5);
-        assert!(arrivals.0.is_empty());
+        let mut states = XrcMessageStates::default();
+        states.of(process, 5, 1).await_again(3);
+        states.forget_if_complete(process, 5);
+        assert_eq!(states.0.len(), 1);
+        assert!(!states.of(process, 5, 2).drops_message(0, true));
+        states.forget_if_complete(process, 5);
+        assert!(states.0.is_empty());
     }
 }

@@ -55,7 +55,7 @@ impl Qp {
         let Ok(path) = Path::of(&port.senders, address.attributes()) else {
             return Outcome::Done;
         };
-        let path = path.towards_queue_pair(Qpn::new(request.remote_qpn), &port.neighbours);
+        let path = path.towards_queue_pair(Qpn::new(request.remote_qpn), &port.probe_cache);
         let source = send.port;
         let datagrams = send
             .datagrams

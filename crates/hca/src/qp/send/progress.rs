@@ -139,7 +139,8 @@ impl Qp {
         }
     }
 
-    /// Starts connecting to the owner of `number`; [`Qp::connection_attempt_ended`] is called at the end.
+    /// Starts connecting to the owner of `number`; [`Qp::connection_attempt_ended`] is called at
+    /// the end.
     fn connect(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> ConnectStatus {
         if send.connecting == Some(number) {
             return ConnectStatus::UnderWay;

@@ -36,7 +36,7 @@ impl Qp {
                     request.immediate
                 )
             }),
-            IBV_WC_RETRY_EXC_ERR => nobody_answers(send),
+            IBV_WC_RETRY_EXC_ERR => no_answer_reason(send),
             IBV_WC_RNR_RETRY_EXC_ERR => format!(
                 "queue pair {:#x} had no receive posted, {} times after the first (rnr_retry): post receives before the \
                  sender sends, or set rnr_retry to 7, for ever",
@@ -183,7 +183,7 @@ impl Qp {
     }
 }
 
-fn nobody_answers(send: &SendQueue) -> String {
+fn no_answer_reason(send: &SendQueue) -> String {
     format!(
         "queue pair {:#x} did not answer: timeout is {} (4.096 us times 2 to that power) and retry_cnt {}; it is not there, \
          its process has ended, it is not in RTR or RTS, or it is connected to another queue pair, port or packet number",

@@ -112,7 +112,7 @@ impl FallbackState {
         }
         if reachabilities.len() >= MOST_DESTINATIONS {
             reachabilities.retain(|_, reachability| {
-                Arc::strong_count(reachability) > 1 || !reachability.is_nothing()
+                Arc::strong_count(reachability) > 1 || !reachability.has_no_connection()
             });
         }
         let reachability = Arc::new(Reachability::new(local, remote, self.clone()));
@@ -180,7 +180,7 @@ impl Fallback {
     }
 
     /// Reports a peer's UDP probe over the connection that its token names.
-    pub(super) fn asked(&self, token: Token) {
+    pub(super) fn note_probe(&self, token: Token) {
         let connections = locked(&self.shared.connections);
         if let Some(connection) = connections
             .iter()

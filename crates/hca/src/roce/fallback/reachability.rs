@@ -39,10 +39,10 @@ pub type SlotAddress = (UdpPort, u32);
 enum Standing {
     /// By UDP; never examined.
     Unknown,
-    /// Being examined: a connection is being made, or is open (`found`). Packets go by UDP until it
-    /// is open, or if a UDP answer was received; otherwise over TCP, because datagrams sent by UDP
-    /// in the meantime would be lost for good.
-    Examined { found: bool, until: u64 },
+    /// Being examined: a connection is being made, or is open (`is_connected`). Packets go by UDP
+    /// until it is open, or if a UDP answer was received; otherwise over TCP, because datagrams
+    /// sent by UDP in the meantime would be lost for good.
+    Examined { is_connected: bool, until: u64 },
     /// By UDP, until the next examination at `until`.
     Direct { until: u64 },
     /// Over TCP.
@@ -53,7 +53,7 @@ enum Standing {
 struct State {
     standing: Standing,
     /// Whether an answer came by UDP, or a probe passed and none has failed since.
-    is_heard: bool,
+    udp_answered: bool,
     connections: BTreeMap<SlotAddress, Arc<Connection>>,
     /// Connections requested, and when each may be requested again.
     requested: BTreeMap<SlotAddress, u64>,
@@ -85,7 +85,7 @@ impl Reachability {
             is_over_tcp: AtomicBool::new(false),
             state: Mutex::new(State {
                 standing: Standing::Unknown,
-                is_heard: false,
+                udp_answered: false,
                 connections: BTreeMap::new(),
                 requested: BTreeMap::new(),
             }),
@@ -100,9 +100,9 @@ impl Reachability {
 
     /// Notes that a queue pair was answered by UDP. Its packets then stay on UDP, so that they are
     /// not reordered. Ignored while a connection is open.
-    pub fn heard(&self) {
+    pub fn note_udp_answer(&self) {
         let mut state = self.lock();
-        state.is_heard |= state.connections.is_empty();
+        state.udp_answered |= state.connections.is_empty();
     }
 
     /// Returns whether packets go over TCP.
@@ -159,9 +159,15 @@ impl Reachability {
                 Standing::Direct { until } | Standing::Examined { until, .. } if until <= now => (),
                 _ => return false,
             }
-            let found = !state.connections.is_empty();
+            let is_connected = !state.connections.is_empty();
             let until = now + SEARCH;
-            self.stands(&mut state, Standing::Examined { found, until });
+            self.set_standing(
+                &mut state,
+                Standing::Examined {
+                    is_connected,
+                    until,
+                },
+            );
             state.requested.remove(&slot_address);
         }
         self.connect(slot_address, sender);
@@ -172,8 +178,8 @@ impl Reachability {
     pub fn wait_until_known(&self) {
         let began = Instant::now();
         let mut state = self.lock();
-        while let Standing::Examined { found, .. } = state.standing {
-            let patience = match found {
+        while let Standing::Examined { is_connected, .. } = state.standing {
+            let patience = match is_connected {
                 false => UNTIL_FOUND,
                 true => UNTIL_TRIED,
             };
@@ -185,11 +191,11 @@ impl Reachability {
         }
     }
 
-    fn stands(&self, state: &mut State, standing: Standing) {
+    fn set_standing(&self, state: &mut State, standing: Standing) {
         state.standing = standing;
         let is_over_tcp = match standing {
             Standing::OverTcp => true,
-            Standing::Examined { found, .. } => found && !state.is_heard,
+            Standing::Examined { is_connected, .. } => is_connected && !state.udp_answered,
             Standing::Unknown | Standing::Direct { .. } => false,
         };
         self.is_over_tcp.store(is_over_tcp, Ordering::Relaxed);
@@ -197,7 +203,11 @@ impl Reachability {
     }
 
     /// Records an open connection. Returns whether UDP must be probed.
-    pub(super) fn found(&self, slot_address: SlotAddress, connection: &Arc<Connection>) -> bool {
+    pub(super) fn connection_opened(
+        &self,
+        slot_address: SlotAddress,
+        connection: &Arc<Connection>,
+    ) -> bool {
         let mut state = self.lock();
         state.connections.insert(slot_address, connection.clone());
         state.requested.remove(&slot_address);
@@ -205,7 +215,13 @@ impl Reachability {
             Standing::OverTcp => false,
             _ => {
                 let until = clock::now() + SEARCH;
-                self.stands(&mut state, Standing::Examined { found: true, until });
+                self.set_standing(
+                    &mut state,
+                    Standing::Examined {
+                        is_connected: true,
+                        until,
+                    },
+                );
                 true
             }
         }
@@ -217,7 +233,7 @@ impl Reachability {
         let state = self.lock();
         let is_same =
             |connection: &Arc<Connection>| connection.peer().is_ok_and(|peer| peer.ip == caller);
-        !state.is_heard
+        !state.udp_answered
             && state
                 .connections
                 .get(&slot_address)
@@ -232,23 +248,26 @@ impl Reachability {
     /// Returns whether packets go by UDP, and are known to pass.
     pub(super) fn is_direct(&self) -> bool {
         let state = self.lock();
-        state.is_heard && matches!(state.standing, Standing::Direct { .. })
+        state.udp_answered && matches!(state.standing, Standing::Direct { .. })
     }
 
     /// Records that no peer accepted the connection.
-    pub(super) fn not_found(&self) {
+    pub(super) fn connection_failed(&self) {
         let mut state = self.lock();
         let believed = match state.standing {
-            Standing::Examined { found: false, .. } => BELIEVED,
+            Standing::Examined {
+                is_connected: false,
+                ..
+            } => BELIEVED,
             Standing::OverTcp if state.connections.is_empty() => DOUBTED,
             _ => return,
         };
         let until = clock::now() + believed;
-        self.stands(&mut state, Standing::Direct { until });
+        self.set_standing(&mut state, Standing::Direct { until });
     }
 
     /// Records the result of a probe. Returns whether it changes anything.
-    pub(super) fn tried(&self, verdict: UdpVerdict) -> bool {
+    pub(super) fn note_verdict(&self, verdict: UdpVerdict) -> bool {
         let mut state = self.lock();
         let standing = match verdict {
             UdpVerdict::Passes => Standing::Direct {
@@ -257,13 +276,13 @@ impl Reachability {
             UdpVerdict::Fails => Standing::OverTcp,
         };
         let is_new = state.standing != standing;
-        state.is_heard = verdict == UdpVerdict::Passes;
-        self.stands(&mut state, standing);
+        state.udp_answered = verdict == UdpVerdict::Passes;
+        self.set_standing(&mut state, standing);
         is_new
     }
 
     /// Records that a connection has closed.
-    pub(super) fn lost(&self, connection: &Arc<Connection>) {
+    pub(super) fn connection_closed(&self, connection: &Arc<Connection>) {
         let mut state = self.lock();
         state
             .connections
@@ -271,19 +290,19 @@ impl Reachability {
         if let Standing::Examined { .. } = state.standing
             && state.connections.is_empty()
         {
-            self.stands(&mut state, Standing::Unknown);
+            self.set_standing(&mut state, Standing::Unknown);
         }
     }
 
     /// Returns whether no connection is open.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(super) fn has_no_connection(&self) -> bool {
         self.lock().connections.is_empty()
     }
 }
 
 impl State {
     fn connection(&self, (udp_port, slot): SlotAddress) -> Option<Arc<Connection>> {
-        let found = match slot {
+        let connection = match slot {
             // Any process.
             0 => {
                 let at_udp_port = (udp_port, 0)..=(udp_port, u32::MAX);
@@ -294,7 +313,7 @@ impl State {
             }
             _ => self.connections.get(&(udp_port, slot)),
         };
-        found.cloned()
+        connection.cloned()
     }
 }
 

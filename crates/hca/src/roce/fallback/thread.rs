@@ -70,7 +70,7 @@ pub(super) fn begin(process: &Arc<Process>, fallback: &Fallback) {
 }
 
 /// A connection before the end of the handshake.
-struct Beginning {
+struct PendingConnection {
     connection: Arc<Connection>,
     assembler: Assembler,
     deadline: u64,
@@ -86,7 +86,7 @@ enum Stage {
 }
 
 /// An open fallback connection.
-struct Open {
+struct OpenConnection {
     connection: Arc<Connection>,
     assembler: Assembler,
     reachability: Arc<Reachability>,
@@ -107,8 +107,8 @@ struct Thread<'a> {
     process: &'a Arc<Process>,
     port: &'a Port,
     shared: Arc<FallbackState>,
-    beginning: Vec<Beginning>,
-    open: Vec<Open>,
+    beginning: Vec<PendingConnection>,
+    open: Vec<OpenConnection>,
     buffer: Vec<u8>,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Thread<'a> {
     fn run(&mut self) {
         be_punctual();
         while !self.process.stopping.load(Ordering::Relaxed) {
-            let next = self.tend(clock::now());
+            let next = self.run_due_work(clock::now());
             let ready = self.wait(next);
             if ready.first() == Some(&true) {
                 self.shared.doorbell.clear();
@@ -142,8 +142,8 @@ impl<'a> Thread<'a> {
             if ready.get(2) == Some(&true) {
                 self.accept_passed();
             }
-            self.hear_beginning();
-            self.hear_open();
+            self.receive_pending();
+            self.receive_open();
         }
     }
 
@@ -168,9 +168,9 @@ impl<'a> Thread<'a> {
     }
 
     /// Handles expired timers. Returns the time of the next one, `u64::MAX` for none.
-    fn tend(&mut self, now: u64) -> u64 {
-        let late = |one: &mut Beginning| one.deadline <= now || one.connection.is_broken();
-        let late: Vec<Beginning> = self.beginning.extract_if(.., late).collect();
+    fn run_due_work(&mut self, now: u64) -> u64 {
+        let late = |one: &mut PendingConnection| one.deadline <= now || one.connection.is_broken();
+        let late: Vec<PendingConnection> = self.beginning.extract_if(.., late).collect();
         for one in late {
             self.give_up(one);
         }
@@ -182,7 +182,7 @@ impl<'a> Thread<'a> {
             if one.connection.has_rest() {
                 one.connection.go_on();
             }
-            next = next.min(one.tend(now));
+            next = next.min(one.run_due_work(now));
         }
         next
     }
@@ -196,17 +196,17 @@ impl<'a> Thread<'a> {
         };
         if let Some(known) = self.open.iter_mut().find(|one| one.is_for(&request)) {
             // Another connection to the same process may have replaced this one, and closed.
-            known.found();
+            known.connection_opened();
             return;
         }
         match Tcp::connect(from, to) {
-            Err(_) => request.reachability.not_found(),
-            Ok(tcp) => self.begin_with(tcp, Stage::Connecting(request)),
+            Err(_) => request.reachability.connection_failed(),
+            Ok(tcp) => self.add_pending(tcp, Stage::Connecting(request)),
         }
     }
 
-    fn begin_with(&mut self, tcp: Tcp, stage: Stage) {
-        let is_taken = |one: &Beginning| matches!(one.stage, Stage::Taken);
+    fn add_pending(&mut self, tcp: Tcp, stage: Stage) {
+        let is_taken = |one: &PendingConnection| matches!(one.stage, Stage::Taken);
         let strangers = self.beginning.iter().filter(|one| is_taken(one)).count();
         if strangers >= MOST_UNGREETED
             && let Some(oldest) = self.beginning.iter().position(is_taken)
@@ -216,7 +216,7 @@ impl<'a> Thread<'a> {
         }
         let connection = Arc::new(Connection::new(tcp, token(), self.shared.doorbell.clone()));
         locked(&self.shared.connections).push(connection.clone());
-        self.beginning.push(Beginning {
+        self.beginning.push(PendingConnection {
             connection,
             assembler: Assembler::default(),
             deadline: clock::now() + PATIENCE,
@@ -230,7 +230,7 @@ impl<'a> Thread<'a> {
         };
         for _ in 0..MOST_UNGREETED {
             match listener.accept() {
-                Ok(tcp) => self.begin_with(tcp, Stage::Taken),
+                Ok(tcp) => self.add_pending(tcp, Stage::Taken),
                 Err(Errno::EAGAIN) => return,
                 // Out of descriptors: the callers stay queued, and we pause before trying again.
                 Err(_) => return std::thread::sleep(HANDOVER_TIMEOUT),
@@ -250,7 +250,7 @@ impl<'a> Thread<'a> {
                 Err(_) => return std::thread::sleep(HANDOVER_TIMEOUT),
             };
             if let Ok((greeting, tcp)) = take_passed(&socket) {
-                self.begin_with(tcp, Stage::Taken);
+                self.add_pending(tcp, Stage::Taken);
                 if let Some(last) = self.beginning.last_mut() {
                     last.assembler.room().extend(greeting);
                 }
@@ -258,14 +258,14 @@ impl<'a> Thread<'a> {
         }
     }
 
-    fn hear_beginning(&mut self) {
+    fn receive_pending(&mut self) {
         for mut one in std::mem::take(&mut self.beginning) {
             if let Stage::Connecting(request) = one.stage {
                 one.stage = match self.connected(&one.connection, request) {
                     Ok(stage) => stage,
                     Err(request) => {
                         self.end(&one.connection);
-                        request.reachability.not_found();
+                        request.reachability.connection_failed();
                         continue;
                     }
                 };
@@ -290,7 +290,7 @@ impl<'a> Thread<'a> {
                 Stage::Greeted(request) => {
                     self.welcomed(one.connection, one.assembler, request, greeting)
                 }
-                _ => self.called(one.connection, one.assembler, greeting),
+                _ => self.accept_greeting(one.connection, one.assembler, greeting),
             }
         }
     }
@@ -347,7 +347,7 @@ impl<'a> Thread<'a> {
             && [0, u32::from(peer.own)].contains(&request.slot_address.1);
         match is_right {
             true => {
-                let open = Open::new(
+                let open = OpenConnection::new(
                     connection,
                     assembler,
                     request.reachability,
@@ -359,13 +359,18 @@ impl<'a> Thread<'a> {
             }
             false => {
                 self.end(&connection);
-                request.reachability.not_found();
+                request.reachability.connection_failed();
             }
         }
     }
 
     /// Handles the handshake of a peer that connected to us.
-    fn called(&mut self, connection: Arc<Connection>, assembler: Assembler, peer: Greeting) {
+    fn accept_greeting(
+        &mut self,
+        connection: Arc<Connection>,
+        assembler: Assembler,
+        peer: Greeting,
+    ) {
         let wanted = u32::from(peer.wanted);
         if wanted != 0 && self.port.slot_number() != Some(wanted) {
             // Whether or not the process exists, this one no longer has the connection.
@@ -376,7 +381,7 @@ impl<'a> Thread<'a> {
             && let Some(greeting) = self.greeting(&connection, &reachability, u32::from(peer.own))
             && connection.send(&Frame::Greeting(greeting)).is_ok()
         {
-            let open = Open::new(
+            let open = OpenConnection::new(
                 connection,
                 assembler,
                 reachability,
@@ -426,23 +431,23 @@ impl<'a> Thread<'a> {
         Some((caller, reachability, sender))
     }
 
-    fn opened(&mut self, mut open: Open) {
-        open.found();
+    fn opened(&mut self, mut open: OpenConnection) {
+        open.connection_opened();
         self.open.push(open);
     }
 
-    fn hear_open(&mut self) {
+    fn receive_open(&mut self) {
         let mut ended = Vec::new();
         for (index, one) in self.open.iter_mut().enumerate() {
             // Also of broken connections: the last acknowledgement of a closed peer may still be
             // unread.
-            if !one.hear(self.process, &mut self.buffer) {
+            if !one.receive(self.process, &mut self.buffer) {
                 ended.push(index);
             }
         }
         for index in ended.into_iter().rev() {
             let one = self.open.swap_remove(index);
-            one.reachability.lost(&one.connection);
+            one.reachability.connection_closed(&one.connection);
             self.end(&one.connection);
         }
     }
@@ -457,15 +462,15 @@ impl<'a> Thread<'a> {
         self.forget(connection);
     }
 
-    fn give_up(&self, one: Beginning) {
+    fn give_up(&self, one: PendingConnection) {
         self.end(&one.connection);
         if let Stage::Connecting(request) | Stage::Greeted(request) = one.stage {
-            request.reachability.not_found();
+            request.reachability.connection_failed();
         }
     }
 }
 
-impl Open {
+impl OpenConnection {
     fn new(
         connection: Arc<Connection>,
         assembler: Assembler,
@@ -473,8 +478,8 @@ impl Open {
         sender: Arc<Sender>,
         peer: Greeting,
         caller: Option<Ipv6Addr>,
-    ) -> Open {
-        Open {
+    ) -> OpenConnection {
+        OpenConnection {
             connection,
             assembler,
             reachability,
@@ -503,35 +508,37 @@ impl Open {
     }
 
     /// Records the connection on the path, and starts a probe if packets may not need it.
-    fn found(&mut self) {
-        let is_to_be_tried = self.reachability.found(self.slot_address, &self.connection);
+    fn connection_opened(&mut self) {
+        let is_to_be_tried = self
+            .reachability
+            .connection_opened(self.slot_address, &self.connection);
         match self.is_translated() {
             // Packets to that address would not reach a peer behind a NAT.
-            true => self.tried(UdpVerdict::Fails),
-            false if is_to_be_tried => self.try_again(clock::now()),
+            true => self.note_verdict(UdpVerdict::Fails),
+            false if is_to_be_tried => self.probe_again(clock::now()),
             false => (),
         }
     }
 
-    fn try_again(&mut self, now: u64) {
+    fn probe_again(&mut self, now: u64) {
         self.udp_probe.get_or_insert_with(|| UdpProbe::new(now));
         self.again = now + AGAIN;
     }
 
     /// Handles expired timers. Returns the time of the next one.
-    fn tend(&mut self, now: u64) -> u64 {
+    fn run_due_work(&mut self, now: u64) -> u64 {
         // If another connection to the host has shown that UDP passes, this one is not needed
         // either.
         let wants_trial = self.reachability.is_over_tcp() || self.reachability.is_direct();
         let is_waiting = wants_trial && !self.is_content && !self.is_translated();
         if is_waiting && self.again <= now {
-            self.try_again(now);
+            self.probe_again(now);
         }
         while let Some(udp_probe) = &mut self.udp_probe {
             match udp_probe.step(now) {
-                NextAction::Ask => self.ask(),
+                NextAction::Ask => self.send_probe(),
                 NextAction::Wait(until) => return until,
-                NextAction::GiveUp => self.tried(UdpVerdict::Fails),
+                NextAction::GiveUp => self.note_verdict(UdpVerdict::Fails),
             }
         }
         match is_waiting && !self.is_content {
@@ -540,7 +547,7 @@ impl Open {
         }
     }
 
-    fn ask(&self) {
+    fn send_probe(&self) {
         let to = Address {
             ip: self.reachability.remote,
             port: self.slot_address.0.port(),
@@ -549,13 +556,13 @@ impl Open {
         let route = route(self.sender.address(), to, 0, 0);
         if let Some(question) = udp_probe::question(self.peer.token, self.peer.own, &route) {
             // A probe that cannot be sent now is repeated later.
-            let _ = self.sender.ask(&to, &question);
+            let _ = self.sender.send_probe(&to, &question);
         }
     }
 
-    fn tried(&mut self, verdict: UdpVerdict) {
+    fn note_verdict(&mut self, verdict: UdpVerdict) {
         self.udp_probe = None;
-        let is_new = self.reachability.tried(verdict);
+        let is_new = self.reachability.note_verdict(verdict);
         match verdict {
             UdpVerdict::Passes if !self.is_content => {
                 self.is_content = true;
@@ -568,12 +575,12 @@ impl Open {
             _ => (),
         }
         if verdict == UdpVerdict::Fails && is_new {
-            say(self.reachability.remote);
+            report_fallback(self.reachability.remote);
         }
     }
 
     /// Receives from the connection. Returns whether it stays open.
-    fn hear(&mut self, process: &Process, buffer: &mut [u8]) -> bool {
+    fn receive(&mut self, process: &Process, buffer: &mut [u8]) -> bool {
         let goes_on = read(&self.connection, &mut self.assembler, buffer).is_ok();
         let mut answering = Vec::new();
         let mut is_seen = false;
@@ -610,7 +617,7 @@ impl Open {
             }
         };
         if is_seen {
-            self.tried(UdpVerdict::Passes);
+            self.note_verdict(UdpVerdict::Passes);
         }
         answer(process, &answering);
         goes_on && is_right && !(self.is_content && self.is_far_content)
@@ -632,7 +639,7 @@ fn answer(process: &Process, queue_pairs: &[Arc<Qp>]) {
 }
 
 /// Reports on standard error that packets go over TCP.
-fn say(remote: Ipv6Addr) {
+fn report_fallback(remote: Ipv6Addr) {
     static SAID: AtomicU32 = AtomicU32::new(0);
     if SAID.fetch_add(1, Ordering::Relaxed) < MOST_WORDS {
         // Standard error may be closed.

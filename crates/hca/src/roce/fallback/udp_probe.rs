@@ -54,13 +54,16 @@ pub enum NextAction {
 #[derive(Clone, Copy, Debug)]
 pub struct UdpProbe {
     due: u64,
-    asked: usize,
+    attempts: usize,
 }
 
 impl UdpProbe {
     /// Starts a trial.
     pub fn new(now: u64) -> UdpProbe {
-        UdpProbe { due: now, asked: 0 }
+        UdpProbe {
+            due: now,
+            attempts: 0,
+        }
     }
 
     /// Returns the next action.
@@ -68,10 +71,10 @@ impl UdpProbe {
         if now < self.due {
             return NextAction::Wait(self.due);
         }
-        let Some(patience) = PATIENCE.get(self.asked) else {
+        let Some(patience) = PATIENCE.get(self.attempts) else {
             return NextAction::GiveUp;
         };
-        self.asked += 1;
+        self.attempts += 1;
         self.due = now + patience;
         NextAction::Ask
     }
