@@ -7,7 +7,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::net::Ipv4Addr;
 use verbena_hca::errno::Errno;
-use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::management::CmMad;
 use verbena_hca::roce::udp_port::UdpPort;
 use verbena_rdmacm::address;
 use verbena_rdmacm::correspondence::{Correspondence, Due, Heard};
@@ -55,12 +55,12 @@ fn message(kind: Kind) -> Message {
 /// Letters on their way, and the two sides.
 struct World {
     sides: [Correspondence; 2],
-    network: Vec<(usize, Letter)>,
+    network: Vec<(usize, CmMad)>,
     now: u64,
 }
 
 impl World {
-    fn hear(&mut self, to: usize, letter: &Letter) {
+    fn hear(&mut self, to: usize, letter: &CmMad) {
         let Some((transaction, read)) = mad::read(&letter.mad) else {
             return;
         };
@@ -149,7 +149,7 @@ fuzz_target!(|input: &[u8]| {
                 let peer: [u8; 16] = world.sides[side].way().destination;
                 let mut letter = match world.network.last() {
                     Some((_, letter)) => letter.clone(),
-                    None => Letter {
+                    None => CmMad {
                         interface: 0,
                         source: peer.into(),
                         destination: world.sides[side].way().source.into(),

@@ -193,7 +193,7 @@ fn without_a_new_value_a_wake_up_is_lost() {
 #[derive(Clone, Copy)]
 enum LastLook {
     WaitsForTheLock,
-    LeavesItToWhoeverHasTheLock,
+    LeavesItToLockHolder,
 }
 
 /// The second condition: the sleeper's last look, while a thread of the application looks too.
@@ -223,7 +223,7 @@ fn last_look_beside_another(last: LastLook) {
         sleep::before_sleep(&bed.armed, || {
             match last {
                 LastLook::WaitsForTheLock => look(&mut served.lock().unwrap(), &published),
-                LastLook::LeavesItToWhoeverHasTheLock => {
+                LastLook::LeavesItToLockHolder => {
                     if let Ok(mut served) = served.try_lock() {
                         look(&mut served, &published);
                     }
@@ -248,5 +248,5 @@ fn last_look_does_not_rely_on_another_threads_look() {
 #[test]
 #[should_panic(expected = "sleep for ever")]
 fn without_waiting_for_the_lock_a_wake_up_is_lost() {
-    last_look_beside_another(LastLook::LeavesItToWhoeverHasTheLock);
+    last_look_beside_another(LastLook::LeavesItToLockHolder);
 }

@@ -87,12 +87,12 @@ mod tests {
     #[test]
     fn quota_refuses_beyond_the_limit_and_reuses_released_shares() {
         static FEW: Quota = Quota::new("few", 3);
-        let mut places: Vec<QuotaShare> = (0..3).map(|_| FEW.take().unwrap()).collect();
+        let mut shares: Vec<QuotaShare> = (0..3).map(|_| FEW.take().unwrap()).collect();
         assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
-        places.pop();
-        places.push(FEW.take().unwrap());
+        shares.pop();
+        shares.push(FEW.take().unwrap());
         assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
-        drop(places);
+        drop(shares);
         assert_eq!(FEW.used(), 0);
     }
 
@@ -103,9 +103,9 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        let places: Vec<_> = (0..3).map_while(|_| SHARED.take().ok()).collect();
+                        let shares: Vec<_> = (0..3).map_while(|_| SHARED.take().ok()).collect();
                         assert!(SHARED.used() <= 8);
-                        drop(places);
+                        drop(shares);
                     }
                 });
             }

@@ -22,7 +22,7 @@ use crate::way::Way;
 use std::net::Ipv6Addr;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
-use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::management::CmMad;
 use verbena_hca::roce::udp_port::UdpPort;
 use verbena_hca::sys::udp::Address;
 use verbena_wire::Mtu;
@@ -135,7 +135,7 @@ pub enum Heard {
     /// A message to be processed by the identifier.
     Message(Box<Message>),
     /// This MAD is to be sent again in reply.
-    Again(Box<Letter>),
+    Again(Box<CmMad>),
     /// The port that the request was sent to has no listener.
     Elsewhere(Box<Due>),
     /// Nothing to do.
@@ -146,14 +146,14 @@ pub enum Heard {
 #[derive(Debug, PartialEq)]
 pub enum Due {
     /// This MAD is to be sent again.
-    Again(Box<Letter>),
+    Again(Box<CmMad>),
     /// All retransmissions of this message stayed unanswered, or the network reports this error.
     GivenUp(Kind, Errno),
     /// The peer of the connection no longer exists.
     Gone,
     /// The host is to be asked for its private ports ([`Correspondence::try_doors`]); meanwhile
     /// this MAD is to be sent again.
-    Seek(Option<Box<Letter>>),
+    Seek(Option<Box<CmMad>>),
     /// There is no listener at any port, and this was the first answer.
     Refused(Box<Message>),
     /// Nothing to do.
@@ -285,7 +285,7 @@ impl Correspondence {
     ///
     /// # Errors
     /// EINVAL for a message that cannot be encoded.
-    pub fn say(&mut self, message: &Message, now: u64) -> Result<Letter> {
+    pub fn say(&mut self, message: &Message, now: u64) -> Result<CmMad> {
         let bytes = self.envelope().write(message).ok_or(Errno::EINVAL)?;
         if matches!(message.kind, Kind::Req | Kind::Rep) {
             self.queue_pair = message.queue_pair;
@@ -494,20 +494,20 @@ impl Correspondence {
 
     /// Ends the exchange before a connection exists. Returns the message that cancels the peer's
     /// state.
-    pub fn break_off(&mut self) -> Option<Letter> {
+    pub fn break_off(&mut self) -> Option<CmMad> {
         let letter = self.breach();
         self.awaiting = None;
         letter
     }
 
     /// Returns the DREQ that would end the connection now.
-    pub fn disconnection(&self) -> Option<Letter> {
+    pub fn disconnection(&self) -> Option<CmMad> {
         let bytes = self.envelope().write(&Message::bare(Kind::Dreq));
         bytes.map(|bytes| self.letter(bytes))
     }
 
     /// Returns the message that would cancel the exchange now, before a connection exists.
-    pub fn breach(&self) -> Option<Letter> {
+    pub fn breach(&self) -> Option<CmMad> {
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         let bytes = match (awaited, self.unanswered) {
             (Some(Kind::Req), _) => {
@@ -627,8 +627,8 @@ impl Correspondence {
         }
     }
 
-    fn letter(&self, mad: Bytes) -> Letter {
-        Letter {
+    fn letter(&self, mad: Bytes) -> CmMad {
+        CmMad {
             interface: link::interface_number(self.way.port),
             source: self.way.source.into(),
             destination: self.address(),

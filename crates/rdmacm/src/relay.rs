@@ -3,7 +3,7 @@
 
 use crate::message::FRAME;
 use std::net::Ipv6Addr;
-use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::management::CmMad;
 use verbena_hca::roce::udp_port::UdpPort;
 use verbena_wire::mad::LENGTH;
 
@@ -16,7 +16,7 @@ const MAD: usize = PORT + 4;
 const _: () = assert!(MAD + LENGTH <= FRAME);
 
 /// Encodes a MAD as a frame.
-pub fn encode(letter: &Letter) -> [u8; FRAME] {
+pub fn encode(letter: &CmMad) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     frame[..INTERFACE].copy_from_slice(&MAGIC);
     frame[INTERFACE..SOURCE].copy_from_slice(&letter.interface.to_ne_bytes());
@@ -28,14 +28,14 @@ pub fn encode(letter: &Letter) -> [u8; FRAME] {
 }
 
 /// Decodes the MAD in a frame; returns `None` if there is none.
-pub fn decode(frame: &[u8; FRAME]) -> Option<Letter> {
+pub fn decode(frame: &[u8; FRAME]) -> Option<CmMad> {
     let (magic, rest) = frame.split_first_chunk()?;
     let (interface, rest) = rest.split_first_chunk()?;
     let (source, rest) = rest.split_first_chunk::<16>()?;
     let (destination, rest) = rest.split_first_chunk::<16>()?;
     let (port, rest) = rest.split_first_chunk()?;
     let port = u32::from_ne_bytes(*port).try_into().ok()?;
-    (*magic == MAGIC).then_some(Letter {
+    (*magic == MAGIC).then_some(CmMad {
         interface: u32::from_ne_bytes(*interface),
         source: Ipv6Addr::from(*source),
         destination: Ipv6Addr::from(*destination),
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_letter_arrives_and_a_message_is_none() {
-        let letter = Letter {
+        let letter = CmMad {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::errno::Result;
 use crate::event::{AsyncEvent, CompletionChannel};
 use crate::lock::{Guard, Lock};
-use crate::moderation::{Moderation, Verdict};
+use crate::moderation::{Moderation, ModerationVerdict};
 use crate::process::SeenChannels;
 use crate::qp::Qp;
 use crate::quota;
@@ -438,11 +438,11 @@ impl Cq {
             return;
         }
         match filling.moderation.gather(clock::now) {
-            Verdict::Raise => self.raise(filling),
+            ModerationVerdict::Raise => self.raise(filling),
             // A failure is not delayed by moderation.
             _ if failed => self.raise(filling),
-            Verdict::WaitUntil(deadline) => self.wake_at(deadline),
-            Verdict::Wait => (),
+            ModerationVerdict::WaitUntil(deadline) => self.wake_at(deadline),
+            ModerationVerdict::Wait => (),
         }
     }
 

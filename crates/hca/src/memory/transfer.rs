@@ -14,12 +14,12 @@ use verbena_abi::ibv_sge;
 struct Run {
     pointer: *mut u8,
     length: usize,
-    home: Home,
+    location: RunLocation,
 }
 
 /// The kind of memory behind a run's pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
+enum RunLocation {
     /// Pages of the local arena, in its own view, which stays mapped when the application unmaps
     /// its range.
     Arena,
@@ -96,7 +96,7 @@ impl<'a> Runs<'a> {
         let none = Run {
             pointer: std::ptr::null_mut(),
             length: 0,
-            home: Home::Null,
+            location: RunLocation::Null,
         };
         Runs {
             count: 0,
@@ -160,7 +160,7 @@ impl<'a> Runs<'a> {
             runs.push(Run {
                 pointer: sge.addr as *mut u8,
                 length: sge.length as usize,
-                home: Home::Inline,
+                location: RunLocation::Inline,
             });
         }
         runs
@@ -189,17 +189,25 @@ impl<'a> Runs<'a> {
     pub fn are_in_arena(&self) -> bool {
         self.as_slice()
             .iter()
-            .all(|run| matches!(run.home, Home::Arena | Home::Null))
+            .all(|run| matches!(run.location, RunLocation::Arena | RunLocation::Null))
     }
 
     /// Returns whether peers can access all of them by themselves or through the kernel.
     pub fn are_within_reach(&self) -> bool {
-        !self.as_slice().iter().any(|run| run.home == Home::Mapping)
+        !self
+            .as_slice()
+            .iter()
+            .any(|run| run.location == RunLocation::Mapping)
     }
 
     /// Returns whether all of them stay mapped regardless of the application.
     pub fn are_adapters_own(&self) -> bool {
-        let is_own = |run: &Run| matches!(run.home, Home::Arena | Home::Mapping | Home::Null);
+        let is_own = |run: &Run| {
+            matches!(
+                run.location,
+                RunLocation::Arena | RunLocation::Mapping | RunLocation::Null
+            )
+        };
         self.as_slice().iter().all(is_own)
     }
 
@@ -222,7 +230,7 @@ impl<'a> Runs<'a> {
             (length > 0).then_some(Run {
                 pointer: run.pointer.wrapping_add(skipped),
                 length,
-                home: run.home,
+                location: run.location,
             })
         })
     }
@@ -242,12 +250,14 @@ impl<'a> Runs<'a> {
             // mapping and inline runs are mapped, and the kernel checks the others.
             unsafe {
                 let target = target.add(at);
-                match run.home {
-                    Home::Null => target.write_bytes(0, run.length),
-                    Home::Arena | Home::Mapping | Home::Inline => {
+                match run.location {
+                    RunLocation::Null => target.write_bytes(0, run.length),
+                    RunLocation::Arena | RunLocation::Mapping | RunLocation::Inline => {
                         copy::copy(run.pointer, target, run.length);
                     }
-                    Home::Application => own_memory::load(run.pointer as u64, target, run.length)?,
+                    RunLocation::Application => {
+                        own_memory::load(run.pointer as u64, target, run.length)?
+                    }
                 }
             }
             at += run.length;
@@ -270,12 +280,14 @@ impl<'a> Runs<'a> {
             // mapping and inline runs are mapped, and the kernel checks the application's.
             unsafe {
                 let source = source.add(at);
-                match run.home {
-                    Home::Null => (),
-                    Home::Arena | Home::Mapping | Home::Inline => {
+                match run.location {
+                    RunLocation::Null => (),
+                    RunLocation::Arena | RunLocation::Mapping | RunLocation::Inline => {
                         copy::ordered_copy(source, run.pointer, run.length);
                     }
-                    Home::Application => own_memory::store(run.pointer as u64, source, run.length)?,
+                    RunLocation::Application => {
+                        own_memory::store(run.pointer as u64, source, run.length)?
+                    }
                 }
             }
             at += run.length;
@@ -318,16 +330,18 @@ impl Default for Runs<'_> {
 }
 
 fn run_of(process: &Process, piece: Piece) -> Run {
-    let (pointer, home) = match (piece, &process.arena) {
-        (Piece::Arena { offset, .. }, Some(arena)) => (arena.pointer(offset), Home::Arena),
-        (Piece::Mapping { address, .. }, _) => (address as *mut u8, Home::Mapping),
-        (Piece::Address { address, .. }, _) => (address as *mut u8, Home::Application),
-        (Piece::Arena { .. }, None) | (Piece::Null { .. }, _) => (std::ptr::null_mut(), Home::Null),
+    let (pointer, location) = match (piece, &process.arena) {
+        (Piece::Arena { offset, .. }, Some(arena)) => (arena.pointer(offset), RunLocation::Arena),
+        (Piece::Mapping { address, .. }, _) => (address as *mut u8, RunLocation::Mapping),
+        (Piece::Address { address, .. }, _) => (address as *mut u8, RunLocation::Application),
+        (Piece::Arena { .. }, None) | (Piece::Null { .. }, _) => {
+            (std::ptr::null_mut(), RunLocation::Null)
+        }
     };
     Run {
         pointer,
         length: piece.length(),
-        home,
+        location,
     }
 }
 
@@ -355,10 +369,10 @@ fn move_run(run: Run, access_method: AccessMethod, direction: Direction) -> Resu
 #[inline]
 fn fetch_run(run: Run, access_method: AccessMethod) -> Result<()> {
     let (here, length) = (run.pointer, run.length);
-    if run.home == Home::Null {
+    if run.location == RunLocation::Null {
         return Ok(());
     }
-    let through_kernel = run.home == Home::Application;
+    let through_kernel = run.location == RunLocation::Application;
     // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is the target of
     // a `AccessMethod::Pointer`; the kernel checks all other addresses.
     unsafe {
@@ -383,12 +397,12 @@ fn fetch_run(run: Run, access_method: AccessMethod) -> Result<()> {
 fn store_run(run: Run, access_method: AccessMethod) -> Result<()> {
     let (here, length) = (run.pointer, run.length);
     let zeros;
-    let (here, through_kernel) = match run.home {
-        Home::Null => {
+    let (here, through_kernel) = match run.location {
+        RunLocation::Null => {
             zeros = vec![0u8; length];
             (zeros.as_ptr().cast_mut(), false)
         }
-        home => (here, home == Home::Application),
+        location => (here, location == RunLocation::Application),
     };
     // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is the target of
     // a `AccessMethod::Pointer`; the kernel checks all other addresses.

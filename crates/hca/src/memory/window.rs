@@ -110,7 +110,7 @@ impl Window {
         queue_pair: u32,
     ) -> Result<()> {
         let process = self.pd.process();
-        let mut state = self.settled();
+        let mut state = self.lock_when_unchanging();
         let unbinds = length == 0;
         if state.freed || (self.kind == IBV_MW_TYPE_2 && (state.binding.is_some() || unbinds)) {
             return Err(refused!(
@@ -163,7 +163,7 @@ impl Window {
     /// EINVAL for a type 1 window, an unbound one, and a key that is not its present one; EPERM for
     /// another protection domain or queue pair.
     pub fn invalidate(&self, key: u32, pd: u32, queue_pair: u32) -> Result<()> {
-        let mut state = self.settled();
+        let mut state = self.lock_when_unchanging();
         let Some((region, bound_through)) = &state.binding else {
             return Err(refused!(
                 EINVAL,
@@ -192,7 +192,7 @@ impl Window {
 
     /// Deallocates the window; its key stops working at once.
     pub fn free(&self) {
-        let mut state = self.settled();
+        let mut state = self.lock_when_unchanging();
         if std::mem::replace(&mut state.freed, true) {
             return;
         }
@@ -229,7 +229,7 @@ impl Window {
     }
 
     /// Locks the state, once no thread is changing it.
-    fn settled(&self) -> MutexGuard<'_, State> {
+    fn lock_when_unchanging(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while state.changing {
             state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());

@@ -27,9 +27,9 @@ enum Stage {
     /// Backoff: nothing is tried until this time.
     BackingOff(u64),
     /// The hello message was sent.
-    Greeted(Socket),
+    HelloSent(Socket),
     /// The introduction with the channel was sent.
-    Introduced(Arc<Peer>, Channel),
+    IntroductionSent(Arc<Peer>, Channel),
 }
 
 /// An attempt to make a channel to one process.
@@ -73,8 +73,10 @@ impl Attempt {
     pub(super) fn descriptor(&self) -> Option<RawFd> {
         match &self.stage {
             Stage::BackingOff(_) => None,
-            Stage::Greeted(socket) => Some(socket.as_fd().as_raw_fd()),
-            Stage::Introduced(peer, _) => peer.socket().map(|socket| socket.as_fd().as_raw_fd()),
+            Stage::HelloSent(socket) => Some(socket.as_fd().as_raw_fd()),
+            Stage::IntroductionSent(peer, _) => {
+                peer.socket().map(|socket| socket.as_fd().as_raw_fd())
+            }
         }
     }
 
@@ -82,7 +84,7 @@ impl Attempt {
     pub(super) fn begin(&mut self, member: &Member) -> AttemptProgress {
         match call(member, self.identity) {
             Ok(socket) => {
-                self.stage = Stage::Greeted(socket);
+                self.stage = Stage::HelloSent(socket);
                 AttemptProgress::More
             }
             // The accept queue is full, no descriptors are left, or nothing listens.
@@ -95,27 +97,29 @@ impl Attempt {
         let stage = std::mem::replace(&mut self.stage, Stage::BackingOff(0));
         let turn = match stage {
             Stage::BackingOff(_) => Ok(None),
-            Stage::Greeted(socket) => match ReceivedMessage::receive(&socket) {
+            Stage::HelloSent(socket) => match ReceivedMessage::receive(&socket) {
                 Err(Errno::EAGAIN | Errno(libc::EINTR)) => {
-                    self.stage = Stage::Greeted(socket);
+                    self.stage = Stage::HelloSent(socket);
                     return AttemptProgress::More;
                 }
                 Ok(Some(received)) => self.welcomed(process, member, socket, received),
                 Ok(None) => Ok(None),
                 Err(error) => Err(error),
             },
-            Stage::Introduced(peer, channel) => match peer.socket().map(ReceivedMessage::receive) {
-                Some(Err(Errno::EAGAIN | Errno(libc::EINTR))) => {
-                    self.stage = Stage::Introduced(peer, channel);
-                    return AttemptProgress::More;
+            Stage::IntroductionSent(peer, channel) => {
+                match peer.socket().map(ReceivedMessage::receive) {
+                    Some(Err(Errno::EAGAIN | Errno(libc::EINTR))) => {
+                        self.stage = Stage::IntroductionSent(peer, channel);
+                        return AttemptProgress::More;
+                    }
+                    Some(Ok(Some(received))) => self.ready(&received.message).map(|can_pull| {
+                        Some(AttemptProgress::Made(Arc::new(Outbound::new(
+                            peer, channel, can_pull,
+                        ))))
+                    }),
+                    _ => Ok(None),
                 }
-                Some(Ok(Some(received))) => self.ready(&received.message).map(|can_pull| {
-                    Some(AttemptProgress::Made(Arc::new(Outbound::new(
-                        peer, channel, can_pull,
-                    ))))
-                }),
-                _ => Ok(None),
-            },
+            }
         };
         match turn {
             Ok(Some(turn)) => turn,
@@ -157,7 +161,7 @@ impl Attempt {
         let descriptors = our_descriptors(process, Some(file.as_fd()));
         SocketMessage::about(process, member, SocketMessageKind::Introduction)
             .send(socket, &descriptors)?;
-        self.stage = Stage::Introduced(peer, channel);
+        self.stage = Stage::IntroductionSent(peer, channel);
         Ok(Some(AttemptProgress::More))
     }
 

@@ -41,7 +41,7 @@ pub enum ConnectStatus {
     /// notification follows. The channel is found once it exists.
     Silent,
     /// There is no such process; nothing was done.
-    Nobody,
+    NoProcess,
 }
 
 #[derive(Default)]
@@ -140,7 +140,7 @@ impl Process {
         let member = self.member.get();
         match member.and_then(|member| member.registry.owner(number)) {
             Some(owner) => self.connect(owner, waiter),
-            None => ConnectStatus::Nobody,
+            None => ConnectStatus::NoProcess,
         }
     }
 

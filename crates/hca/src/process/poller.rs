@@ -58,7 +58,7 @@ pub struct Poller {
     next: u64,
     callers: usize,
     /// Time at which callers are accepted again.
-    deaf_until: Option<u64>,
+    accept_again_at: Option<u64>,
     /// Peers that could not be watched yet, and when to try again.
     unwatched: (Vec<Arc<Peer>>, u64),
     port: PacketWakeUp,
@@ -107,7 +107,7 @@ impl Poller {
             attempts: HashMap::new(),
             next: FIRST,
             callers: 0,
-            deaf_until: None,
+            accept_again_at: None,
             unwatched: (Vec::new(), 0),
             port: PacketWakeUp::None,
         };
@@ -336,7 +336,7 @@ impl Poller {
         self.watch_capturer(process);
         let _ = self.add(process.doorbell.as_fd().as_raw_fd(), DOORBELL);
         // If either addition fails, callers and doorbell rings wait for the next look.
-        self.deaf_until = Some(clock::now());
+        self.accept_again_at = Some(clock::now());
         let mut lost = Vec::new();
         for (number, watched) in &self.watched {
             let fd = match watched {
@@ -389,9 +389,9 @@ impl Poller {
             process.end_connection_attempt(identity, ConnectOutcome::NoAnswer);
         }
         self.drop_silent_callers(process, now);
-        if self.deaf_until.is_some_and(|deadline| now >= deadline) {
+        if self.accept_again_at.is_some_and(|deadline| now >= deadline) {
             let listener = member.listener.as_fd().as_raw_fd();
-            self.deaf_until = match self.add(listener, LISTENER) {
+            self.accept_again_at = match self.add(listener, LISTENER) {
                 Ok(()) | Err(Errno::EEXIST) => None,
                 Err(_) => Some(now + RESPITE),
             };
@@ -406,7 +406,7 @@ impl Poller {
 
     fn deadline(&self, process: &Process) -> u64 {
         let mut first = process.connect_requests.deadline();
-        first = first.min(self.deaf_until.unwrap_or(u64::MAX));
+        first = first.min(self.accept_again_at.unwrap_or(u64::MAX));
         if !self.unwatched.0.is_empty() {
             first = first.min(self.unwatched.1);
         }
@@ -491,7 +491,7 @@ impl Poller {
                 Ok(socket) => self.admit(process, socket),
                 Err(Errno(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)) => {
                     self.remove(member.listener.as_fd().as_raw_fd());
-                    self.deaf_until = Some(clock::now() + RESPITE);
+                    self.accept_again_at = Some(clock::now() + RESPITE);
                     return;
                 }
                 // No more connections, or the caller has ended.

@@ -383,11 +383,11 @@ impl Process {
         }
         self.forget(&dead);
         for inbound in &dead.inbound {
-            let mut arrivals = self
+            let mut states = self
                 .xrc_message_states
                 .lock()
                 .unwrap_or_else(|e| e.into_inner());
-            arrivals.forget(inbound.peer.identity);
+            states.forget(inbound.peer.identity);
         }
         if let Some(member) = self.member.get() {
             for peer in dead.peers() {

@@ -93,7 +93,7 @@ impl SocketMessage {
     pub(super) fn ports(are_infiniband: bool) -> SocketMessage {
         SocketMessage {
             can_pull: are_infiniband.into(),
-            ..SocketMessage::bare(SocketMessageKind::Ports, NOBODY)
+            ..SocketMessage::bare(SocketMessageKind::Ports, NO_IDENTITY)
         }
     }
 
@@ -271,7 +271,7 @@ pub(crate) fn check_user(user: u32) -> Result<()> {
 }
 
 /// Identity for senders that are no process of the registry.
-const NOBODY: Identity = Identity {
+const NO_IDENTITY: Identity = Identity {
     slot: 0,
     generation: 0,
 };
@@ -281,7 +281,7 @@ const NOBODY: Identity = Identity {
 /// # Errors
 /// As [`Socket::send`].
 pub(crate) fn ask_for_ring(socket: &Socket) -> Result<()> {
-    SocketMessage::bare(SocketMessageKind::Capture, NOBODY).send(socket, &[])
+    SocketMessage::bare(SocketMessageKind::Capture, NO_IDENTITY).send(socket, &[])
 }
 
 /// Hands a capturer the ring of this process's packets.
@@ -315,7 +315,7 @@ pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
 /// EAGAIN when the process does not answer within 2 s, for instance because it is stopped; EPROTO
 /// when the answer is not UTF-8.
 pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
-    SocketMessage::bare(SocketMessageKind::Describe, NOBODY).send(socket, &[])?;
+    SocketMessage::bare(SocketMessageKind::Describe, NO_IDENTITY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;
     let mut buffer = vec![0u8; describe::MAX_LENGTH];
     let received = socket.receive(&mut buffer)?;
@@ -329,7 +329,7 @@ pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
 /// EAGAIN when the process does not answer within 2 s, for instance because it is stopped; ENOTSUP
 /// when its ports are Ethernet; EPROTO for any other answer.
 pub(crate) fn ask_to_look_at_ports(socket: &Socket) -> Result<()> {
-    SocketMessage::bare(SocketMessageKind::Ports, NOBODY).send(socket, &[])?;
+    SocketMessage::bare(SocketMessageKind::Ports, NO_IDENTITY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;
     match ReceivedMessage::receive(socket)? {
         Some(received) if received.message.kind == SocketMessageKind::Ports => {

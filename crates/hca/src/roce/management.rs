@@ -40,7 +40,7 @@ pub use super::steering::SLOT_BITS;
 
 /// A management datagram with the addresses of both ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct CmMad {
     /// Local interface that it came through or leaves through, by the kernel's index: a link-local
     /// address alone does not identify an interface, and each process numbers its ports
     /// differently.
@@ -59,7 +59,7 @@ pub struct Letter {
 #[derive(Clone, Copy, Debug)]
 pub struct Agent {
     /// Called with a received datagram.
-    pub letter: fn(Letter),
+    pub received: fn(CmMad),
     /// Called when another host has checked for a RoCE port here ([`Process::probe_port`]).
     pub question: fn(),
 }
@@ -136,15 +136,15 @@ impl Process {
     /// # Errors
     /// ENODEV without a RoCE port, EADDRNOTAVAIL if the source is not an address of the port; as
     /// [`Path::of`].
-    pub fn send_management(self: &Arc<Process>, letter: &Letter) -> Result<()> {
+    pub fn send_management(self: &Arc<Process>, cm_mad: &CmMad) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        let path = way(port, letter.interface, letter.source, letter.destination)?
-            .towards(letter.udp_port, &port.probe_cache);
-        if port.management.is_unanswered(letter.destination) {
-            self.examine_udp(&path, (letter.udp_port, 0));
+        let path = path_between(port, cm_mad.interface, cm_mad.source, cm_mad.destination)?
+            .towards(cm_mad.udp_port, &port.probe_cache);
+        if port.management.is_unanswered(cm_mad.destination) {
+            self.examine_udp(&path, (cm_mad.udp_port, 0));
         }
         let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
-        let packet = packet(Psn::new(psn), &letter.mad).ok_or(Errno::EINVAL)?;
+        let packet = packet(Psn::new(psn), &cm_mad.mad).ok_or(Errno::EINVAL)?;
         let mut tx_batch = TxBatch::new(&path);
         if let Ok(length) = packet.emit(tx_batch.room()) {
             tx_batch.push(length);
@@ -167,7 +167,7 @@ impl Process {
         udp_port: UdpPort,
     ) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        way(port, interface, source, destination)?
+        path_between(port, interface, source, destination)?
             .towards_known(udp_port, &port.probe_cache)
             .send(&[], 0)
     }
@@ -184,7 +184,7 @@ impl Process {
         destination: Ipv6Addr,
     ) -> Result<Vec<UdpPort>> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        let path = &way(port, interface, source, destination)?;
+        let path = &path_between(port, interface, source, destination)?;
         let is_there = |udp_port: &UdpPort| path.leads_to_verbena(*udp_port, &port.probe_cache);
         let private = UdpPort::all().filter(|udp_port| udp_port.is_private());
         // In parallel: where probes are dropped, each takes its full time.
@@ -258,7 +258,7 @@ impl Process {
             let Some(agent) = AGENT.get() else {
                 return;
             };
-            (agent.letter)(Letter {
+            (agent.received)(CmMad {
                 interface: link::interface_number(received.port),
                 source: received.source,
                 destination: received.destination,
@@ -271,7 +271,12 @@ impl Process {
 
 /// Returns the path from a local address. An address that is not link-local may have moved to
 /// another interface.
-fn way(port: &Port, interface: u32, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Path> {
+fn path_between(
+    port: &Port,
+    interface: u32,
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+) -> Result<Path> {
     let location = link::port_of(interface)
         .and_then(|port| link::locate_gid_from(port, gid(source)))
         .ok_or(Errno(libc::EADDRNOTAVAIL))?;

@@ -55,7 +55,7 @@ impl Udp {
 
     /// Restricts the socket to its own groups. By default, Linux also delivers datagrams to groups
     /// that other sockets of this host have joined.
-    pub(super) fn hear_of_own_groups_alone(&self, family: libc::c_int) -> Result<()> {
+    pub(super) fn receive_only_joined_groups(&self, family: libc::c_int) -> Result<()> {
         if family == libc::AF_INET6 {
             // Linux before 4.20 lacks this option. Such datagrams are dropped later, because their
             // destination is no local address.

@@ -109,7 +109,7 @@ impl Udp {
         socket.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
         socket.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
         socket.set(libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
-        socket.hear_of_own_groups_alone(family)?;
+        socket.receive_only_joined_groups(family)?;
         socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
         // Older kernels do not coalesce.
         let _ = socket.set(libc::IPPROTO_UDP, UDP_GRO, 1);

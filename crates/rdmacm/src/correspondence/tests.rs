@@ -49,20 +49,20 @@ fn message(kind: Kind) -> Message {
     message
 }
 
-fn asking() -> (Correspondence, Letter) {
+fn asking() -> (Correspondence, CmMad) {
     let mut caller = Correspondence::to(0x1_0041, SERVICE, there());
     let letter = caller.say(&message(Kind::Req), 0).unwrap();
     (caller, letter)
 }
 
-fn asked(letter: &Letter) -> (Correspondence, Message) {
+fn asked(letter: &CmMad) -> (Correspondence, Message) {
     let (transaction, read) = mad::read(&letter.mad).unwrap();
     let request = mad::request(transaction, &read).unwrap();
     let called = Correspondence::of(0x2_0042, &request, SERVICE, back());
     (called, request.message)
 }
 
-fn hear(who: &mut Correspondence, letter: &Letter, now: u64) -> Heard {
+fn hear(who: &mut Correspondence, letter: &CmMad, now: u64) -> Heard {
     let (transaction, read) = mad::read(&letter.mad).unwrap();
     who.hear(letter.source, transaction, &read, now)
 }
@@ -238,7 +238,7 @@ fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
         refused: Rejected::Req,
         remote_queue_pair: 0,
     };
-    let refuse = |good: u8| Letter {
+    let refuse = |good: u8| CmMad {
         interface: 0,
         source: letter.destination,
         destination: letter.source,
@@ -311,7 +311,7 @@ struct Side {
 
 impl Side {
     /// Processes a MAD as a program would, and returns the MADs sent in reply.
-    fn take(&mut self, letter: &Letter, now: u64) -> Vec<Letter> {
+    fn take(&mut self, letter: &CmMad, now: u64) -> Vec<CmMad> {
         match hear(&mut self.letters, letter, now) {
             Heard::Nothing => Vec::new(),
             Heard::Again(letter) => vec![*letter],
@@ -363,7 +363,7 @@ struct Called {
 
 /// An event at some time.
 enum Happening {
-    Arrives(Box<Letter>),
+    Arrives(Box<CmMad>),
     NobodyHasThePort,
     Found,
 }
@@ -375,7 +375,7 @@ impl Called {
     }
 
     /// Returns the event that a request causes, and its delay.
-    fn take(&self, letter: &Letter) -> Option<(u64, Happening)> {
+    fn take(&self, letter: &CmMad) -> Option<(u64, Happening)> {
         let reception = self.reception(letter.udp_port);
         let (transaction, read) = mad::read(&letter.mad).unwrap();
         let request = mad::request(transaction, &read).unwrap();
@@ -407,7 +407,7 @@ impl Called {
             remote_queue_pair: 0,
         };
         let mad = envelope.rejection(reason as u16, &[], &[]).unwrap();
-        let answer = Letter {
+        let answer = CmMad {
             source: letter.destination,
             destination: letter.source,
             udp_port: UdpPort::PUBLIC,
@@ -535,7 +535,7 @@ proptest! {
         let mut fates = fates.into_iter();
         let mut network = VecDeque::new();
         let mut losses = RETRIES;
-        let mut put = |network: &mut VecDeque<Letter>, letter: Letter| match fates.next().unwrap_or(9) {
+        let mut put = |network: &mut VecDeque<CmMad>, letter: CmMad| match fates.next().unwrap_or(9) {
             0..4 if losses > 0 => losses -= 1,
             4 => network.extend([letter.clone(), letter]),
             5 => network.push_front(letter),

@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::fetch::NotFetched;
 use super::message_state::{MessageState, PartialMessage};
 use super::why;
-use super::{Call, Completing, Delivered, Order};
+use super::{Call, Completing, Delivered, HeldLock};
 use crate::cq::Cq;
 use crate::memory::transfer::Runs;
 use crate::qp::ring_message::{Body, Extra, Message, Nak, SharedQueue};
@@ -101,7 +101,7 @@ impl<'a> Call<'a> {
                 cq: Completing::QueuePair(cq),
                 wc,
                 solicited: message.solicited,
-                _order: Order::QueuePair(guard),
+                _order: HeldLock::QueuePair(guard),
             }))
     }
 
@@ -155,7 +155,7 @@ impl<'a> Call<'a> {
             cq: Completing::Shared(cq),
             wc,
             solicited: message.solicited,
-            _order: Order::Shared(states),
+            _order: HeldLock::Shared(states),
         }))
     }
 

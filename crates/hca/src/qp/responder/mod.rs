@@ -59,7 +59,7 @@ pub struct Delivered<'a> {
     cq: Completing<'a>,
     wc: ibv_wc,
     solicited: bool,
-    _order: Order<'a>,
+    _order: HeldLock<'a>,
 }
 
 /// The completion queue. Borrowed where possible: counting references would cost as much as
@@ -70,7 +70,7 @@ enum Completing<'a> {
 }
 
 /// Lock that is held until the completion is pushed.
-enum Order<'a> {
+enum HeldLock<'a> {
     QueuePair(#[expect(dead_code, reason = "held")] Guard<'a, ReceiveQueue>),
     Shared(#[expect(dead_code, reason = "held")] MutexGuard<'a, XrcMessageStates>),
 }

@@ -6,7 +6,7 @@
 //! The fast path never refuses a message: one that is not plain in every respect is left unchanged
 //! for the general path.
 
-use super::{Call, Completing, Delivered, Order};
+use super::{Call, Completing, Delivered, HeldLock};
 use crate::memory::resolve::{AccessRequest, Piece, grant};
 use crate::qp::ring_message::Plain;
 use crate::qp::{Qp, ReceiveQueue};
@@ -68,7 +68,7 @@ impl<'a> Call<'a> {
             cq: Completing::QueuePair(cq),
             wc,
             solicited: message.solicited,
-            _order: Order::QueuePair(guard),
+            _order: HeldLock::QueuePair(guard),
         })
     }
 

@@ -39,7 +39,7 @@ pub(in crate::qp) struct PacketRequester {
     /// Expiry of the timer that is set.
     alarm: Option<u64>,
     /// Whether the peer has ever answered on this path.
-    is_heard: bool,
+    is_answered: bool,
 }
 
 enum Machine {
@@ -74,7 +74,7 @@ impl PacketRequester {
                     path,
                     machine: Machine::Unreliable(machine),
                     alarm: None,
-                    is_heard: false,
+                    is_answered: false,
                 });
             }
             _ => return None,
@@ -97,7 +97,7 @@ impl PacketRequester {
             path,
             machine: Machine::Reliable(Box::new(machine)),
             alarm: None,
-            is_heard: false,
+            is_answered: false,
         })
     }
 
@@ -167,7 +167,7 @@ impl PacketRequester {
 
     /// Returns whether the first packets were not answered in time, so that possibly none arrives.
     fn is_unanswered(&self) -> bool {
-        !self.is_heard && self.next_timeout().is_some_and(|at| at <= clock::now())
+        !self.is_answered && self.next_timeout().is_some_and(|at| at <= clock::now())
     }
 
     fn next_timeout(&self) -> Option<u64> {
@@ -321,8 +321,8 @@ impl Qp {
             return;
         };
         let is_of_peer = packets.path.is_path_of(received);
-        if is_of_peer && !packets.is_heard {
-            packets.is_heard = true;
+        if is_of_peer && !packets.is_answered {
+            packets.is_answered = true;
             packets.path.answered();
         }
         let mut access = Access {

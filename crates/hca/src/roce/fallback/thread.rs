@@ -5,7 +5,7 @@
 //! connection gets a bounded turn.
 
 use super::connection::Connection;
-use super::frame::{Assembler, Frame, Greeting, Token};
+use super::frame::{Assembler, Frame, Handshake, Token};
 use super::reachability::{Reachability, SlotAddress};
 use super::udp_probe::{self, NextAction, UdpProbe, UdpVerdict};
 use super::{ConnectRequest, Fallback, FallbackState, locked, name};
@@ -36,7 +36,7 @@ use std::time::Duration;
 /// Nanoseconds for connecting and for the peer's handshake.
 const PATIENCE: u64 = 2_000_000_000;
 /// Incoming connections without a handshake; the oldest is closed when there is one more.
-const MOST_UNGREETED: usize = 64;
+const MOST_HANDSHAKES: usize = 64;
 /// Incoming connections in total and from one address. More are refused, because the program needs
 /// descriptors, too.
 const MOST_CALLERS: usize = 256;
@@ -80,9 +80,9 @@ struct PendingConnection {
 enum Stage {
     Connecting(ConnectRequest),
     /// Handshake sent, waiting for the peer's.
-    Greeted(ConnectRequest),
+    HandshakeSent(ConnectRequest),
     /// Accepted, waiting for the peer's handshake.
-    Taken,
+    Accepted,
 }
 
 /// An open fallback connection.
@@ -91,7 +91,7 @@ struct OpenConnection {
     assembler: Assembler,
     reachability: Arc<Reachability>,
     sender: Arc<Sender>,
-    peer: Greeting,
+    peer: Handshake,
     slot_address: SlotAddress,
     /// Address of the peer if it opened the connection.
     caller: Option<Ipv6Addr>,
@@ -156,7 +156,7 @@ impl<'a> Thread<'a> {
         let fixed = [Some(self.shared.doorbell.as_fd()), listener, passed];
         let beginning = self.beginning.iter().map(|one| match one.stage {
             Stage::Connecting(_) => (one.connection.as_fd(), Interest::Writing),
-            Stage::Greeted(_) | Stage::Taken => reading(one.connection.as_fd()),
+            Stage::HandshakeSent(_) | Stage::Accepted => reading(one.connection.as_fd()),
         });
         let open = self.open.iter().map(|one| match one.connection.has_rest() {
             true => (one.connection.as_fd(), Interest::Both),
@@ -206,9 +206,9 @@ impl<'a> Thread<'a> {
     }
 
     fn add_pending(&mut self, tcp: Tcp, stage: Stage) {
-        let is_taken = |one: &PendingConnection| matches!(one.stage, Stage::Taken);
-        let strangers = self.beginning.iter().filter(|one| is_taken(one)).count();
-        if strangers >= MOST_UNGREETED
+        let is_taken = |one: &PendingConnection| matches!(one.stage, Stage::Accepted);
+        let handshaking = self.beginning.iter().filter(|one| is_taken(one)).count();
+        if handshaking >= MOST_HANDSHAKES
             && let Some(oldest) = self.beginning.iter().position(is_taken)
         {
             let oldest = self.beginning.remove(oldest);
@@ -228,9 +228,9 @@ impl<'a> Thread<'a> {
         let Some(listener) = self.port.fallback_listener() else {
             return;
         };
-        for _ in 0..MOST_UNGREETED {
+        for _ in 0..MOST_HANDSHAKES {
             match listener.accept() {
-                Ok(tcp) => self.add_pending(tcp, Stage::Taken),
+                Ok(tcp) => self.add_pending(tcp, Stage::Accepted),
                 Err(Errno::EAGAIN) => return,
                 // Out of descriptors: the callers stay queued, and we pause before trying again.
                 Err(_) => return std::thread::sleep(HANDOVER_TIMEOUT),
@@ -243,16 +243,16 @@ impl<'a> Thread<'a> {
         let Some(passed) = self.port.fallback.passed() else {
             return;
         };
-        for _ in 0..MOST_UNGREETED {
+        for _ in 0..MOST_HANDSHAKES {
             let socket = match passed.accept() {
                 Ok(socket) => socket,
                 Err(Errno::EAGAIN) => return,
                 Err(_) => return std::thread::sleep(HANDOVER_TIMEOUT),
             };
-            if let Ok((greeting, tcp)) = take_passed(&socket) {
-                self.add_pending(tcp, Stage::Taken);
+            if let Ok((handshake, tcp)) = take_passed(&socket) {
+                self.add_pending(tcp, Stage::Accepted);
                 if let Some(last) = self.beginning.last_mut() {
-                    last.assembler.room().extend(greeting);
+                    last.assembler.room().extend(handshake);
                 }
             }
         }
@@ -275,22 +275,22 @@ impl<'a> Thread<'a> {
                 continue;
             }
             let ended = read(&one.connection, &mut one.assembler, &mut self.buffer).is_err();
-            let greeting = match one.assembler.take() {
+            let handshake = match one.assembler.take() {
                 Ok(None) if !ended => {
                     self.beginning.push(one);
                     continue;
                 }
-                Ok(Some(Frame::Greeting(greeting))) => greeting,
+                Ok(Some(Frame::Handshake(handshake))) => handshake,
                 _ => {
                     self.give_up(one);
                     continue;
                 }
             };
             match one.stage {
-                Stage::Greeted(request) => {
-                    self.welcomed(one.connection, one.assembler, request, greeting)
+                Stage::HandshakeSent(request) => {
+                    self.welcomed(one.connection, one.assembler, request, handshake)
                 }
-                _ => self.accept_greeting(one.connection, one.assembler, greeting),
+                _ => self.accept_handshake(one.connection, one.assembler, handshake),
             }
         }
     }
@@ -305,25 +305,25 @@ impl<'a> Thread<'a> {
         if readiness::wait(&[Some((connection.as_fd(), Interest::Writing))], 0) == [false] {
             return Ok(Stage::Connecting(request));
         }
-        let Some(greeting) =
-            self.greeting(connection, &request.reachability, request.slot_address.1)
+        let Some(handshake) =
+            self.handshake(connection, &request.reachability, request.slot_address.1)
         else {
             return Err(request);
         };
         // Fails if the connection was refused.
-        match connection.send(&Frame::Greeting(greeting)) {
-            Ok(()) => Ok(Stage::Greeted(request)),
+        match connection.send(&Frame::Handshake(handshake)) {
+            Ok(()) => Ok(Stage::HandshakeSent(request)),
             Err(_) => Err(request),
         }
     }
 
-    fn greeting(
+    fn handshake(
         &self,
         connection: &Connection,
         reachability: &Reachability,
         wanted: u32,
-    ) -> Option<Greeting> {
-        Some(Greeting {
+    ) -> Option<Handshake> {
+        Some(Handshake {
             wanted: u8::try_from(wanted).ok()?,
             own: u8::try_from(self.process.management_slot().ok()?).ok()?,
             udp_port: self.port.udp_port(),
@@ -339,7 +339,7 @@ impl<'a> Thread<'a> {
         connection: Arc<Connection>,
         assembler: Assembler,
         request: ConnectRequest,
-        peer: Greeting,
+        peer: Handshake,
     ) {
         let is_right = (peer.source, peer.destination)
             == (request.reachability.remote, request.reachability.local)
@@ -365,11 +365,11 @@ impl<'a> Thread<'a> {
     }
 
     /// Handles the handshake of a peer that connected to us.
-    fn accept_greeting(
+    fn accept_handshake(
         &mut self,
         connection: Arc<Connection>,
         assembler: Assembler,
-        peer: Greeting,
+        peer: Handshake,
     ) {
         let wanted = u32::from(peer.wanted);
         if wanted != 0 && self.port.slot_number() != Some(wanted) {
@@ -378,8 +378,8 @@ impl<'a> Thread<'a> {
             return self.forget(&connection);
         }
         if let Some((caller, reachability, sender)) = self.check(&connection, &peer)
-            && let Some(greeting) = self.greeting(&connection, &reachability, u32::from(peer.own))
-            && connection.send(&Frame::Greeting(greeting)).is_ok()
+            && let Some(handshake) = self.handshake(&connection, &reachability, u32::from(peer.own))
+            && connection.send(&Frame::Handshake(handshake)).is_ok()
         {
             let open = OpenConnection::new(
                 connection,
@@ -400,7 +400,7 @@ impl<'a> Thread<'a> {
     fn check(
         &self,
         connection: &Connection,
-        peer: &Greeting,
+        peer: &Handshake,
     ) -> Option<(Ipv6Addr, Arc<Reachability>, Arc<Sender>)> {
         let caller = connection.peer().ok()?.ip;
         let allowed = allow::chosen().ok()?;
@@ -464,7 +464,7 @@ impl<'a> Thread<'a> {
 
     fn give_up(&self, one: PendingConnection) {
         self.end(&one.connection);
-        if let Stage::Connecting(request) | Stage::Greeted(request) = one.stage {
+        if let Stage::Connecting(request) | Stage::HandshakeSent(request) = one.stage {
             request.reachability.connection_failed();
         }
     }
@@ -476,7 +476,7 @@ impl OpenConnection {
         assembler: Assembler,
         reachability: Arc<Reachability>,
         sender: Arc<Sender>,
-        peer: Greeting,
+        peer: Handshake,
         caller: Option<Ipv6Addr>,
     ) -> OpenConnection {
         OpenConnection {
@@ -586,7 +586,7 @@ impl OpenConnection {
         let mut is_seen = false;
         let is_right = loop {
             match self.assembler.take() {
-                Err(_) | Ok(Some(Frame::Greeting(_))) => break false,
+                Err(_) | Ok(Some(Frame::Handshake(_))) => break false,
                 Ok(None) => break true,
                 Ok(Some(Frame::Content)) => self.is_far_content = true,
                 Ok(Some(Frame::Discontent)) => self.is_far_content = false,
@@ -673,12 +673,12 @@ fn read(connection: &Connection, assembler: &mut Assembler, buffer: &mut [u8]) -
 /// The system's error if that process does not exist, EPERM if it belongs to another user.
 fn pass_to_slot(
     connection: &Connection,
-    greeting: &Greeting,
+    handshake: &Handshake,
     (udp_port, slot): SlotAddress,
 ) -> Result<()> {
     let socket = Socket::connect_abstract(&name(udp_port, slot))?;
     pool::check_user(&socket)?;
-    socket.send(&Frame::Greeting(*greeting).head(), &[connection.as_fd()])
+    socket.send(&Frame::Handshake(*handshake).head(), &[connection.as_fd()])
 }
 
 /// Receives a connection that another process passes us.
@@ -686,15 +686,15 @@ fn take_passed(socket: &Socket) -> Result<(Vec<u8>, Tcp)> {
     const LONGEST: usize = 256;
     pool::check_user(socket)?;
     socket.wait_readable(HANDOVER_TIMEOUT)?;
-    let mut greeting = vec![0; LONGEST];
-    let received = socket.receive(&mut greeting)?;
-    greeting.truncate(received.length);
+    let mut handshake = vec![0; LONGEST];
+    let received = socket.receive(&mut handshake)?;
+    handshake.truncate(received.length);
     let fd = received
         .descriptors
         .into_iter()
         .next()
         .ok_or(Errno::EPROTO)?;
-    Ok((greeting, Tcp::of(fd)))
+    Ok((handshake, Tcp::of(fd)))
 }
 
 /// Returns whether an address belongs to no host: multicast, broadcast or unspecified.

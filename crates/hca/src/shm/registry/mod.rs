@@ -188,7 +188,7 @@ impl Registry {
         }
         let before = self.table.life(slot);
         if before.lasts {
-            self.bury(Identity {
+            self.reclaim_slot(Identity {
                 slot,
                 generation: before.generation,
             });
@@ -212,7 +212,7 @@ impl Registry {
 
     /// Releases the slot and all its numbers. The last process to leave removes the registry.
     pub fn leave(&self, identity: Identity) {
-        self.bury(identity);
+        self.reclaim_slot(identity);
         presence::release(&self.file, identity.slot);
         self.remove_if_empty();
     }
@@ -220,14 +220,14 @@ impl Registry {
     /// Reclaims the remains of dead processes, and removes the registry itself if no process is
     /// left.
     pub fn sweep(&self) {
-        self.bury_all_dead();
+        self.reclaim_all_dead();
         self.remove_if_empty();
     }
 
     /// Reclaims the remains of a process if it is dead.
     pub fn reclaim(&self, identity: Identity) {
         if self.lasts(identity) && !self.is_held(identity.slot) {
-            self.bury(identity);
+            self.reclaim_slot(identity);
         }
     }
 
@@ -283,7 +283,7 @@ impl Registry {
         let block = match try_all() {
             Some(block) => block,
             None => {
-                self.bury_all_dead();
+                self.reclaim_all_dead();
                 try_all().ok_or(Errno::ENOMEM)?
             }
         };
@@ -357,13 +357,13 @@ impl Registry {
     }
 
     /// Ends the life of a process that is leaving or dead.
-    fn bury(&self, identity: Identity) {
+    fn reclaim_slot(&self, identity: Identity) {
         if self.table.end_life(identity.slot, identity.generation) {
             let _ = fs::remove_file(self.directory.socket(identity));
         }
     }
 
-    fn bury_all_dead(&self) {
+    fn reclaim_all_dead(&self) {
         for identity in self.lives() {
             self.reclaim(identity);
         }

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Whether pages may be held through a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PinVerdict {
     /// There is no such descriptor.
     Closed,
     /// It holds no pages.
@@ -43,17 +43,17 @@ pub enum Question {
 
 /// Context for questions about descriptors of this process.
 #[derive(Debug)]
-pub struct Looks {
+pub struct DescriptorInspector {
     /// Descriptor of the directory of all descriptors.
     pub list: RawFd,
     /// The inode that io_uring rings never have.
     pub nameless: u64,
 }
 
-impl Looks {
+impl DescriptorInspector {
     /// Returns whether one question suffices to tell that the descriptor is open and holds no
     /// pages.
-    pub fn settles(&self, question: Question, number: RawFd) -> bool {
+    pub fn suffices(&self, question: Question, number: RawFd) -> bool {
         match question {
             Question::Flags => flags(number).is_some_and(is_harmless_as_opened),
             // In this case O_DIRECT makes no difference.
@@ -66,15 +66,15 @@ impl Looks {
 
     /// Returns the verdict on a descriptor, and the single question that would have decided it, if
     /// there is one.
-    pub fn verdict(&self, number: RawFd) -> (Verdict, Option<Question>) {
+    pub fn verdict(&self, number: RawFd) -> (PinVerdict, Option<Question>) {
         let Some(flags) = flags(number) else {
-            return (Verdict::Closed, None);
+            return (PinVerdict::Closed, None);
         };
         if is_harmless_as_opened(flags) {
-            return (Verdict::Harmless, Some(Question::Flags));
+            return (PinVerdict::Harmless, Some(Question::Flags));
         }
         let Some(status) = status(number) else {
-            return (Verdict::Closed, None);
+            return (PinVerdict::Closed, None);
         };
         let nature = self.nature(&status, flags & libc::O_DIRECT != 0);
         let holds = match nature {
@@ -88,14 +88,14 @@ impl Looks {
             },
         };
         if holds {
-            return (Verdict::Holds, None);
+            return (PinVerdict::Holds, None);
         }
         let question = match nature {
             Nature::Socket => Some(Question::Domain),
             _ if self.nature(&status, true) == Nature::Harmless => Some(Question::Status),
             _ => None,
         };
-        (Verdict::Harmless, question)
+        (PinVerdict::Harmless, question)
     }
 
     fn nature(&self, status: &Stat, is_direct: bool) -> Nature {
@@ -301,27 +301,27 @@ mod tests {
     #[test]
     fn descriptors_of_this_process_are_classified() {
         let list = std::fs::File::open("/proc/self/fd").unwrap();
-        let looks = Looks {
+        let inspector = DescriptorInspector {
             list: list.as_raw_fd(),
             nameless: nameless_inode(),
         };
-        let look = |number| looks.verdict(number).0;
+        let look = |number| inspector.verdict(number).0;
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert_eq!(look(one.as_raw_fd()), Verdict::Harmless);
-        assert_eq!(look(list.as_raw_fd()), Verdict::Harmless);
+        assert_eq!(look(one.as_raw_fd()), PinVerdict::Harmless);
+        assert_eq!(look(list.as_raw_fd()), PinVerdict::Harmless);
         let null = std::fs::OpenOptions::new()
             .read(true)
             .write(true)
             .open("/dev/null")
             .unwrap();
-        assert_eq!(look(null.as_raw_fd()), Verdict::Harmless);
-        assert_eq!(look(1 << 20), Verdict::Closed);
+        assert_eq!(look(null.as_raw_fd()), PinVerdict::Harmless);
+        assert_eq!(look(1 << 20), PinVerdict::Closed);
     }
 
     #[test]
     fn question_settles_descriptors_of_the_same_kind() {
         let list = std::fs::File::open("/proc/self/fd").unwrap();
-        let looks = Looks {
+        let inspector = DescriptorInspector {
             list: list.as_raw_fd(),
             nameless: nameless_inode(),
         };
@@ -347,19 +347,19 @@ mod tests {
             file.as_raw_fd(),
         ];
         for number in all.into_iter().chain(made()) {
-            let (verdict, question) = looks.verdict(number);
-            assert_eq!(verdict, Verdict::Harmless, "{number}");
+            let (verdict, question) = inspector.verdict(number);
+            assert_eq!(verdict, PinVerdict::Harmless, "{number}");
             let is_file = number == file.as_raw_fd();
             assert_eq!(question.is_none(), is_file, "{number}");
-            assert!(question.is_none_or(|question| looks.settles(question, number)));
+            assert!(question.is_none_or(|question| inspector.suffices(question, number)));
         }
         // For a file that may have been opened with O_DIRECT the status alone decides nothing, and
         // no question decides a number that is closed or now of another type.
         for question in [Question::Flags, Question::Status, Question::Domain] {
-            assert!(!looks.settles(question, file.as_raw_fd()));
-            assert!(!looks.settles(question, 1 << 20));
+            assert!(!inspector.suffices(question, file.as_raw_fd()));
+            assert!(!inspector.suffices(question, 1 << 20));
         }
-        assert!(!looks.settles(Question::Domain, pipe.as_raw_fd()));
-        assert!(!looks.settles(Question::Status, socket.as_raw_fd()));
+        assert!(!inspector.suffices(Question::Domain, pipe.as_raw_fd()));
+        assert!(!inspector.suffices(Question::Status, socket.as_raw_fd()));
     }
 }

@@ -29,7 +29,7 @@ mod spliced;
 
 use crate::errno::Result;
 use crate::sys::vma::Maps;
-use descriptor::{Looks, Question, Verdict};
+use descriptor::{DescriptorInspector, PinVerdict, Question};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::FileExt;
@@ -56,7 +56,7 @@ pub struct Pinning {
     /// That number when this process was last seen without a context.
     without_context: AtomicU64,
     /// Checks one descriptor.
-    looks: Looks,
+    inspector: DescriptorInspector,
     numbers: Mutex<Numbers>,
 }
 
@@ -113,7 +113,7 @@ impl Pinning {
         let descriptors = File::open(DESCRIPTORS)?;
         let contexts = File::open(CONTEXTS).ok();
         let pinning = Pinning {
-            looks: Looks {
+            inspector: DescriptorInspector {
                 list: descriptors.as_raw_fd(),
                 nameless: descriptor::nameless_inode(),
             },
@@ -171,9 +171,9 @@ impl Pinning {
         let mut is_held = false;
         let listed = list::each(self.descriptors.as_fd(), |number| {
             if !known.contains(&number) {
-                let (verdict, question) = self.looks.verdict(number);
+                let (verdict, question) = self.inspector.verdict(number);
                 open.push((number, question));
-                is_held = is_held || verdict == Verdict::Holds;
+                is_held = is_held || verdict == PinVerdict::Holds;
             }
         });
         if listed.is_err() {
@@ -185,13 +185,13 @@ impl Pinning {
     /// Returns whether any of them holds pages; None if one of them is not open any more.
     fn any_holds(&self, numbers: &[(RawFd, Option<Question>)]) -> Option<bool> {
         for &(number, question) in numbers {
-            if question.is_some_and(|question| self.looks.settles(question, number)) {
+            if question.is_some_and(|question| self.inspector.suffices(question, number)) {
                 continue;
             }
-            match self.looks.verdict(number).0 {
-                Verdict::Closed => return None,
-                Verdict::Holds => return Some(true),
-                Verdict::Harmless => (),
+            match self.inspector.verdict(number).0 {
+                PinVerdict::Closed => return None,
+                PinVerdict::Holds => return Some(true),
+                PinVerdict::Harmless => (),
             }
         }
         Some(false)
