@@ -19,7 +19,7 @@ use std::sync::{Mutex, OnceLock};
 use verbena_abi::*;
 
 /// An event that a program can read from the descriptor.
-pub trait Record {
+pub trait EventRecord {
     /// Bytes of an event's record.
     const LENGTH: usize;
     /// Returns these bytes, as `struct ib_uverbs_comp_event_desc` or `ib_uverbs_async_event_desc`.
@@ -33,16 +33,16 @@ const RECORD: usize = 16;
 pub struct EventQueue<T> {
     fd: OwnedFd,
     writer: OwnedFd,
-    waiting: Mutex<Waiting<T>>,
+    waiting: Mutex<PendingEvents<T>>,
 }
 
-struct Waiting<T> {
+struct PendingEvents<T> {
     events: VecDeque<T>,
     /// Number of events, at the end of the queue, without a packet in the pipe because it was full.
     unsent: usize,
 }
 
-impl Record for usize {
+impl EventRecord for usize {
     const LENGTH: usize = 8;
     fn record(&self) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
@@ -51,7 +51,7 @@ impl Record for usize {
     }
 }
 
-impl Record for AsyncEvent {
+impl EventRecord for AsyncEvent {
     const LENGTH: usize = RECORD;
     fn record(&self) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
@@ -73,7 +73,7 @@ pub struct AsyncEvent {
     pub element: usize,
 }
 
-impl<T: Record> EventQueue<T> {
+impl<T: EventRecord> EventQueue<T> {
     /// Returns an empty queue.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl<T: Record> EventQueue<T> {
         Ok(EventQueue {
             fd,
             writer: lasting_writer(writer)?,
-            waiting: Mutex::new(Waiting {
+            waiting: Mutex::new(PendingEvents {
                 events: VecDeque::new(),
                 unsent: 0,
             }),
@@ -132,7 +132,7 @@ impl<T: Record> EventQueue<T> {
     }
 
     /// Sends packets for events without one, after a packet was read.
-    fn catch_up(&self, waiting: &mut Waiting<T>) {
+    fn catch_up(&self, waiting: &mut PendingEvents<T>) {
         while waiting.unsent > 0 {
             let first = waiting.events.len() - waiting.unsent;
             let (bytes, length) = (waiting.events[first].record(), T::LENGTH);
@@ -222,12 +222,12 @@ impl<T: Record> EventQueue<T> {
         before - left
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting<T>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, PendingEvents<T>> {
         self.waiting.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-impl<T> Waiting<T> {
+impl<T> PendingEvents<T> {
     fn pop(&mut self) -> Option<T> {
         let first = self.events.pop_front();
         self.unsent = self.unsent.min(self.events.len());

@@ -17,7 +17,7 @@ use crate::shm::context_table::ContextTable;
 use crate::shm::registry::Identity;
 use crate::shm::sleep;
 use crate::sys::doorbell::Doorbell;
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use crate::sys::memfd::Memfd;
 use crate::sys::process_vm;
 use crate::sys::socket::Socket;
@@ -157,7 +157,7 @@ impl Peer {
             Some(fd) if matches!(forced, None | Some(Forced::Mapped)) => {
                 // Without enough address space (under a limit, say), the other paths are used.
                 Memfd::adopt(fd, introduction.arena_length)
-                    .and_then(|memfd| Mapping::of(&memfd, Rights::ReadWrite))
+                    .and_then(|memfd| Mapping::of(&memfd, MappingRights::ReadWrite))
                     .ok()
                     .map(ArenaView::Mapped)
             }

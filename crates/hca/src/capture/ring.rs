@@ -4,7 +4,7 @@
 use super::Seen;
 use crate::errno::Result;
 use crate::shm::ring::{CELL, Header, Store};
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use crate::sys::memfd::Memfd;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -27,14 +27,14 @@ impl Ring {
     /// Creates a ring and the file to hand to the capturer.
     pub(super) fn create() -> Result<(Ring, Memfd)> {
         let memfd = Memfd::create(c"verbena-capture", LENGTH)?;
-        let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
+        let mapping = Mapping::of(&memfd, MappingRights::ReadWrite)?;
         Ok((Ring { mapping }, memfd))
     }
 
     /// Maps the ring that a captured process handed over.
     pub(super) fn of_captured(fd: OwnedFd) -> Result<Ring> {
         let memfd = Memfd::adopt(fd, LENGTH)?;
-        let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
+        let mapping = Mapping::of(&memfd, MappingRights::ReadWrite)?;
         Ok(Ring { mapping })
     }
 

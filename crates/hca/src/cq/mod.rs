@@ -22,7 +22,7 @@ use crate::quota;
 use crate::sys::clock;
 use crate::{refusal, refused};
 use members::Members;
-use ring::{Entries, Entry};
+use ring::{CqEntry, Entries};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl<'a> Completion<'a> {
 
 /// Result of adding a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pushed {
+pub(crate) enum CqPush {
     /// The completion is in the queue.
     Stored,
     /// The queue has overrun, now or before, and accepts no more completions. The queue pairs that
@@ -399,7 +399,7 @@ impl Cq {
     }
 
     #[inline]
-    pub(crate) fn push(&self, completion: Completion<'_>, solicited: bool) -> Pushed {
+    pub(crate) fn push(&self, completion: Completion<'_>, solicited: bool) -> CqPush {
         let (retired, position) = match completion.retire {
             Some((retired, position)) => (Arc::as_ptr(retired), position),
             None => (std::ptr::null(), 0),
@@ -413,7 +413,7 @@ impl Cq {
                 return self.overrun(filling);
             }
         }
-        let entry = Entry {
+        let entry = CqEntry {
             wc: completion.wc,
             retired,
             position,
@@ -428,7 +428,7 @@ impl Cq {
             let failed = completion.wc.status != IBV_WC_SUCCESS;
             self.consider_event(filling, solicited, failed);
         }
-        Pushed::Stored
+        CqPush::Stored
     }
 
     /// Decides whether a completion raises an event on an armed queue.
@@ -458,9 +458,9 @@ impl Cq {
     /// Handles a completion that finds no room. The members enter the error state later, because
     /// the caller may hold the locks of one.
     #[cold]
-    fn overrun(&self, mut filling: Guard<'_, Filling>) -> Pushed {
+    fn overrun(&self, mut filling: Guard<'_, Filling>) -> CqPush {
         if self.on_overrun == OnOverrun::Ignore {
-            return Pushed::Stored;
+            return CqPush::Stored;
         }
         let is_first = !std::mem::replace(&mut filling.overrun, true);
         let capacity = filling.capacity;
@@ -479,7 +479,7 @@ impl Cq {
         if !self.failing.swap(true, Ordering::AcqRel) {
             self.wake_at(0);
         }
-        Pushed::Overrun
+        CqPush::Overrun
     }
 
     /// Has [`Cq::wake`] called at `deadline`, by a thread that holds no lock.

@@ -35,7 +35,7 @@ fn completions_are_polled_once_in_order() {
         for wr_id in 0..3 {
             assert_eq!(
                 cq.push(completion(round * 3 + wr_id, 1), false),
-                Pushed::Stored
+                CqPush::Stored
             );
         }
         assert_eq!(polled(&cq, 2), [round * 3, round * 3 + 1]);
@@ -64,7 +64,7 @@ fn concurrent_push_and_poll_lose_nothing() {
                     }
                     assert_eq!(
                         cq.push(completion(filler << 32 | number, 1), false),
-                        Pushed::Stored
+                        CqPush::Stored
                     );
                 }
             });
@@ -100,15 +100,15 @@ fn concurrent_push_and_poll_lose_nothing() {
 fn overrun_is_reported_once_and_breaks_the_queue() {
     let cq = queue(small(2));
     cq.set_cookie(0x1234);
-    assert_eq!(cq.push(completion(1, 1), false), Pushed::Stored);
-    assert_eq!(cq.push(completion(2, 1), false), Pushed::Stored);
-    assert_eq!(cq.push(completion(3, 1), false), Pushed::Overrun);
-    assert_eq!(cq.push(completion(4, 1), false), Pushed::Overrun);
+    assert_eq!(cq.push(completion(1, 1), false), CqPush::Stored);
+    assert_eq!(cq.push(completion(2, 1), false), CqPush::Stored);
+    assert_eq!(cq.push(completion(3, 1), false), CqPush::Overrun);
+    assert_eq!(cq.push(completion(4, 1), false), CqPush::Overrun);
     let event = cq.context.events.next().unwrap();
     assert_eq!((event.kind, event.element), (IBV_EVENT_CQ_ERR, 0x1234));
     assert_eq!(cq.context.events.forget(|_| true), 0, "told once");
     assert_eq!(polled(&cq, 9), [1, 2], "what was there is there");
-    assert_eq!(cq.push(completion(5, 1), false), Pushed::Overrun);
+    assert_eq!(cq.push(completion(5, 1), false), CqPush::Overrun);
     assert_eq!(polled(&cq, 9), []);
 }
 
@@ -119,10 +119,10 @@ fn ignored_overrun_drops_excess_completions() {
         ..small(1)
     });
     for wr_id in 1..=2 {
-        assert_eq!(cq.push(completion(wr_id, 1), false), Pushed::Stored);
+        assert_eq!(cq.push(completion(wr_id, 1), false), CqPush::Stored);
     }
     assert_eq!(polled(&cq, 9), [1]);
-    assert_eq!(cq.push(completion(3, 1), false), Pushed::Stored);
+    assert_eq!(cq.push(completion(3, 1), false), CqPush::Stored);
     assert_eq!(polled(&cq, 9), [3]);
     assert_eq!(cq.context.events.forget(|_| true), 0);
 }
@@ -136,7 +136,7 @@ fn destroyed_queue_pair_removes_its_completions() {
     for wr_id in 0..8 {
         assert_eq!(
             cq.push(completion(wr_id, wr_id as u32 % 3), false),
-            Pushed::Stored
+            CqPush::Stored
         );
     }
     cq.clean(1);
@@ -161,14 +161,14 @@ fn polling_a_send_completion_frees_send_queue_space() {
     let wc = ibv_wc::default();
     assert_eq!(
         cq.push(Completion::sent(wc, &retired, 3), false),
-        Pushed::Stored
+        CqPush::Stored
     );
     assert_eq!(retired.position(), 0);
     assert_eq!(polled(&cq, 1), [0]);
     assert_eq!(retired.position(), 3);
     assert_eq!(
         cq.push(Completion::sent(wc, &retired, 5), false),
-        Pushed::Stored
+        CqPush::Stored
     );
     cq.clean(0);
     assert_eq!(retired.position(), 5, "what is cleaned is free as well");
@@ -183,7 +183,7 @@ fn resize_keeps_completions() {
             ..small(4)
         });
         for wr_id in 0..6 {
-            assert_eq!(cq.push(completion(wr_id, 1), false), Pushed::Stored);
+            assert_eq!(cq.push(completion(wr_id, 1), false), CqPush::Stored);
             if wr_id < 3 {
                 assert_eq!(polled(&cq, 1), [wr_id]);
             }
@@ -191,7 +191,7 @@ fn resize_keeps_completions() {
         assert_eq!(cq.resize(2), Err(Errno::EINVAL));
         assert_eq!(cq.resize(100), Ok(()));
         assert_eq!(cq.capacity(), 100);
-        assert_eq!(cq.push(completion(6, 1), false), Pushed::Stored);
+        assert_eq!(cq.push(completion(6, 1), false), CqPush::Stored);
         assert!(cq.take().is_some_and(|first| first.timestamp > 0));
         assert_eq!(cq.resize(3), Ok(()));
         assert_eq!(polled(&cq, 9), [4, 5, 6]);
@@ -209,7 +209,7 @@ fn armed_event_is_raised_once() {
     let cq = Cq::create_with(&context, init).unwrap();
     cq.set_cookie(7);
     let events = || channel.forget(|cookie| *cookie == 7);
-    let push = |solicited| assert_eq!(cq.push(completion(1, 1), solicited), Pushed::Stored);
+    let push = |solicited| assert_eq!(cq.push(completion(1, 1), solicited), CqPush::Stored);
     push(true);
     assert_eq!(events(), 0, "nobody asked");
     cq.arm(true);

@@ -22,8 +22,8 @@ mod interface;
 mod latest;
 
 pub use down::{bit, is_down, learn_down};
-pub use interface::{Entry, Interface, is_link_local};
-pub use latest::{Change, Latest};
+pub use interface::{GidEntry, Interface, is_link_local};
+pub use latest::{Latest, PortChange};
 
 use crate::device;
 use crate::errno::{Errno, Result};
@@ -214,7 +214,7 @@ fn latest() -> &'static [Latest] {
 }
 
 /// Reads the state of the interfaces. Returns the changes since the last call, each with its port.
-pub fn follow() -> Vec<(u8, Change)> {
+pub fn follow() -> Vec<(u8, PortChange)> {
     // If the query fails, the next call makes up for it.
     let Ok(all) = interfaces::all() else {
         return Vec::new();

@@ -57,14 +57,14 @@ const REST: usize = 4096;
 /// Allocates keys and stores their meaning.
 pub struct Keys {
     contexts: Arc<ContextTable>,
-    pool: Mutex<Pool>,
+    pool: Mutex<KeyPool>,
     /// The largest index that a key has had.
     reached: AtomicU32,
     published: Mutex<HashMap<u32, KeyEntry>>,
 }
 
 #[derive(Default)]
-struct Pool {
+struct KeyPool {
     /// The present or next tag of each index. Index 0 is never used, so no valid key is below 256
     /// and an uninitialised key names nothing.
     tags: Vec<u16>,
@@ -74,7 +74,7 @@ struct Pool {
     windows: usize,
 }
 
-impl Pool {
+impl KeyPool {
     fn count(&mut self, kind: KeyKind) -> (&mut usize, usize) {
         match kind {
             KeyKind::Region => (&mut self.regions, MAX_REGIONS),

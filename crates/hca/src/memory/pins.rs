@@ -69,13 +69,13 @@ pub struct Loose {
 
 /// Loose pages by the address at which their last user had them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stuck {
+struct StuckPages {
     address: u64,
 }
 
-impl Advance for Stuck {
-    fn advanced(&self, by: u64) -> Stuck {
-        Stuck {
+impl Advance for StuckPages {
+    fn advanced(&self, by: u64) -> StuckPages {
+        StuckPages {
             address: self.address + by,
         }
     }
@@ -111,7 +111,7 @@ pub struct Pins {
     holds: HashMap<HoldId, Vec<Segment>, BuildHasherDefault<CountHasher>>,
     count: u64,
     /// Loose pages that could not be restored. Some may have users again.
-    stuck: IntervalMap<Stuck>,
+    stuck: IntervalMap<StuckPages>,
     /// Offset at which the next retry begins.
     turn: u64,
 }
@@ -200,7 +200,7 @@ impl Pins {
     /// Keeps loose pages that could not be restored now.
     pub fn keep_stuck(&mut self, loose: Loose) {
         let address = loose.address;
-        self.stuck.insert(loose.offsets, Stuck { address });
+        self.stuck.insert(loose.offsets, StuckPages { address });
     }
 
     /// Returns at most `count` ranges of stuck pages to retry, without those that have users again.

@@ -45,7 +45,7 @@ struct Inner {
     range: Range,
     hold: Option<HoldId>,
     backing: Backing,
-    stage: Stage,
+    stage: RegionStage,
     windows: usize,
     /// Windows that were bound while the region was changing; their keys become valid when the
     /// change is over.
@@ -74,7 +74,7 @@ struct Range {
     access: u32,
 }
 
-enum Stage {
+enum RegionStage {
     Registered,
     /// Still registered, but reserved by a thread that is about to change it.
     Reserved,
@@ -223,7 +223,7 @@ impl Region {
             range: Range::of(&entry),
             hold: entry.hold,
             backing,
-            stage: Stage::Registered,
+            stage: RegionStage::Registered,
             windows: 0,
             pending: Vec::new(),
         };
@@ -251,12 +251,12 @@ impl Region {
     pub(crate) fn reserve(&self, narrow: &Narrow) -> Result<()> {
         let mut inner = self.lock();
         match &inner.stage {
-            Stage::Registered | Stage::Reserved => {
+            RegionStage::Registered | RegionStage::Reserved => {
                 let entry = inner.pd.process().keys.entry(inner.key);
                 narrow(&entry.ok_or_else(gone)?)?
             }
-            Stage::Changing(next) => narrow(next)?,
-            Stage::Gone => return Err(gone()),
+            RegionStage::Changing(next) => narrow(next)?,
+            RegionStage::Gone => return Err(gone()),
         };
         inner.windows += 1;
         Ok(())
@@ -271,15 +271,15 @@ impl Region {
     pub(crate) fn publish_window(&self, key: u32, narrow: &Narrow) -> Result<()> {
         let mut inner = self.lock();
         match inner.stage {
-            Stage::Registered | Stage::Reserved => {
+            RegionStage::Registered | RegionStage::Reserved => {
                 let keys = &inner.pd.process().keys;
                 keys.derive(key, inner.key, |entry| narrow(entry))
             }
-            Stage::Changing(_) => {
+            RegionStage::Changing(_) => {
                 inner.pending.push((key, narrow.clone()));
                 Ok(())
             }
-            Stage::Gone => Err(gone()),
+            RegionStage::Gone => Err(gone()),
         }
     }
 
@@ -320,7 +320,7 @@ impl Region {
                 ));
             }
             inner.check_unused()?;
-            inner.stage = Stage::Reserved;
+            inner.stage = RegionStage::Reserved;
             (inner.key, inner.range, inner.pd.clone())
         };
         let pd = change.pd.unwrap_or_else(|| old_pd.clone());
@@ -338,7 +338,7 @@ impl Region {
         let entry = match check_access(range.access).and_then(|()| describe(&pd, range)) {
             Ok(entry) => entry,
             Err(error) => {
-                self.lock().stage = Stage::Registered;
+                self.lock().stage = RegionStage::Registered;
                 return Err(error);
             }
         };
@@ -346,12 +346,12 @@ impl Region {
             let mut inner = self.lock();
             // Another thread bound a window meanwhile.
             if inner.windows > 0 {
-                inner.stage = Stage::Registered;
+                inner.stage = RegionStage::Registered;
                 drop(inner);
                 depart(process, entry.hold, None);
                 return Err(bound(1));
             }
-            inner.stage = Stage::Changing(entry.clone());
+            inner.stage = RegionStage::Changing(entry.clone());
             inner.hold
         };
         process.keys.revoke(key);
@@ -362,7 +362,7 @@ impl Region {
         {
             let mut inner = self.lock();
             (inner.range, inner.hold, inner.pd) = (range, hold, pd.clone());
-            inner.stage = Stage::Registered;
+            inner.stage = RegionStage::Registered;
             for (window, narrow) in std::mem::take(&mut inner.pending) {
                 // It was found to fit when it was reserved.
                 let _ = process.keys.derive(window, key, |entry| narrow(entry));
@@ -383,7 +383,7 @@ impl Region {
         let (key, hold, pd, backing) = {
             let mut inner = self.lock();
             inner.check_unused()?;
-            inner.stage = Stage::Gone;
+            inner.stage = RegionStage::Gone;
             let backing = std::mem::replace(&mut inner.backing, Backing::Application);
             (inner.key, inner.hold, inner.pd.clone(), backing)
         };
@@ -406,13 +406,13 @@ impl Inner {
     /// Checks that the region may change or end now.
     fn check_unused(&self) -> Result<()> {
         match self.stage {
-            Stage::Gone => Err(gone()),
-            Stage::Reserved | Stage::Changing(_) => Err(refused!(
+            RegionStage::Gone => Err(gone()),
+            RegionStage::Reserved | RegionStage::Changing(_) => Err(refused!(
                 EBUSY,
                 "another thread is changing the region with ibv_rereg_mr: wait for it"
             )),
-            Stage::Registered if self.windows > 0 => Err(bound(self.windows)),
-            Stage::Registered => Ok(()),
+            RegionStage::Registered if self.windows > 0 => Err(bound(self.windows)),
+            RegionStage::Registered => Ok(()),
         }
     }
 }

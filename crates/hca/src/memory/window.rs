@@ -26,11 +26,11 @@ const NO_RIGHT_OF_A_WINDOW: u32 =
 pub struct Window {
     pd: Arc<Pd>,
     kind: ibv_mw_type,
-    state: Mutex<State>,
+    state: Mutex<WindowState>,
     changed: Condvar,
 }
 
-struct State {
+struct WindowState {
     key: u32,
     /// The region it is bound to, and the queue pair that it is bound through (0 for type 1).
     binding: Option<(Arc<Region>, u32)>,
@@ -53,7 +53,7 @@ impl Window {
         }
         let key = pd.process().keys.allocate(KeyKind::Window)?;
         pd.retain();
-        let state = State {
+        let state = WindowState {
             key,
             binding: None,
             changing: false,
@@ -218,7 +218,10 @@ impl Window {
     /// Waits for accesses by a revoked key, without the lock; no other thread changes the window
     /// meanwhile. The key's memory stays registered, so a peer that is stopped there writes only to
     /// the region.
-    fn wait_for_peers<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait_for_peers<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, WindowState>,
+    ) -> MutexGuard<'a, WindowState> {
         state.changing = true;
         drop(state);
         self.pd.process().fence();
@@ -229,7 +232,7 @@ impl Window {
     }
 
     /// Locks the state, once no thread is changing it.
-    fn lock_when_unchanging(&self) -> MutexGuard<'_, State> {
+    fn lock_when_unchanging(&self) -> MutexGuard<'_, WindowState> {
         let mut state = self.lock();
         while state.changing {
             state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
@@ -237,7 +240,7 @@ impl Window {
         state
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WindowState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

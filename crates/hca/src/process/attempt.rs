@@ -23,7 +23,7 @@ use std::sync::Arc;
 const BACKOFF: u64 = 2_000_000;
 const LONGEST_BACKOFF: u64 = 500_000_000;
 
-enum Stage {
+enum AttemptStage {
     /// Backoff: nothing is tried until this time.
     BackingOff(u64),
     /// The hello message was sent.
@@ -35,7 +35,7 @@ enum Stage {
 /// An attempt to make a channel to one process.
 pub(super) struct Attempt {
     identity: Identity,
-    stage: Stage,
+    stage: AttemptStage,
     backoff: u64,
 }
 
@@ -56,7 +56,7 @@ impl Attempt {
     pub(super) fn new(identity: Identity) -> Attempt {
         Attempt {
             identity,
-            stage: Stage::BackingOff(0),
+            stage: AttemptStage::BackingOff(0),
             backoff: BACKOFF,
         }
     }
@@ -64,7 +64,7 @@ impl Attempt {
     /// Returns the time to begin, if it has not begun.
     pub(super) fn backoff_until(&self) -> Option<u64> {
         match self.stage {
-            Stage::BackingOff(until) => Some(until),
+            AttemptStage::BackingOff(until) => Some(until),
             _ => None,
         }
     }
@@ -72,9 +72,9 @@ impl Attempt {
     /// Returns the descriptor on which the other process answers.
     pub(super) fn descriptor(&self) -> Option<RawFd> {
         match &self.stage {
-            Stage::BackingOff(_) => None,
-            Stage::HelloSent(socket) => Some(socket.as_fd().as_raw_fd()),
-            Stage::IntroductionSent(peer, _) => {
+            AttemptStage::BackingOff(_) => None,
+            AttemptStage::HelloSent(socket) => Some(socket.as_fd().as_raw_fd()),
+            AttemptStage::IntroductionSent(peer, _) => {
                 peer.socket().map(|socket| socket.as_fd().as_raw_fd())
             }
         }
@@ -84,7 +84,7 @@ impl Attempt {
     pub(super) fn begin(&mut self, member: &Member) -> AttemptProgress {
         match call(member, self.identity) {
             Ok(socket) => {
-                self.stage = Stage::HelloSent(socket);
+                self.stage = AttemptStage::HelloSent(socket);
                 AttemptProgress::More
             }
             // The accept queue is full, no descriptors are left, or nothing listens.
@@ -94,22 +94,22 @@ impl Attempt {
 
     /// Handles the other process's next message. Never blocks.
     pub(super) fn receive(&mut self, process: &Arc<Process>, member: &Member) -> AttemptProgress {
-        let stage = std::mem::replace(&mut self.stage, Stage::BackingOff(0));
+        let stage = std::mem::replace(&mut self.stage, AttemptStage::BackingOff(0));
         let turn = match stage {
-            Stage::BackingOff(_) => Ok(None),
-            Stage::HelloSent(socket) => match ReceivedMessage::receive(&socket) {
+            AttemptStage::BackingOff(_) => Ok(None),
+            AttemptStage::HelloSent(socket) => match ReceivedMessage::receive(&socket) {
                 Err(Errno::EAGAIN | Errno(libc::EINTR)) => {
-                    self.stage = Stage::HelloSent(socket);
+                    self.stage = AttemptStage::HelloSent(socket);
                     return AttemptProgress::More;
                 }
                 Ok(Some(received)) => self.welcomed(process, member, socket, received),
                 Ok(None) => Ok(None),
                 Err(error) => Err(error),
             },
-            Stage::IntroductionSent(peer, channel) => {
+            AttemptStage::IntroductionSent(peer, channel) => {
                 match peer.socket().map(ReceivedMessage::receive) {
                     Some(Err(Errno::EAGAIN | Errno(libc::EINTR))) => {
-                        self.stage = Stage::IntroductionSent(peer, channel);
+                        self.stage = AttemptStage::IntroductionSent(peer, channel);
                         return AttemptProgress::More;
                     }
                     Some(Ok(Some(received))) => self.ready(&received.message).map(|can_pull| {
@@ -133,7 +133,7 @@ impl Attempt {
             member.registry.reclaim(self.identity);
             return AttemptProgress::Gone;
         }
-        self.stage = Stage::BackingOff(clock::now() + self.backoff);
+        self.stage = AttemptStage::BackingOff(clock::now() + self.backoff);
         self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
         AttemptProgress::BacksOff
     }
@@ -161,7 +161,7 @@ impl Attempt {
         let descriptors = our_descriptors(process, Some(file.as_fd()));
         SocketMessage::about(process, member, SocketMessageKind::Introduction)
             .send(socket, &descriptors)?;
-        self.stage = Stage::IntroductionSent(peer, channel);
+        self.stage = AttemptStage::IntroductionSent(peer, channel);
         Ok(Some(AttemptProgress::More))
     }
 

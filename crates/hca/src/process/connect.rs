@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) const PATIENCE: u64 = 2_000_000_000;
 
 /// Queue pairs that wait for one process.
-struct Waiting {
+struct WaitingQueuePairs {
     queue_pairs: Vec<Arc<Qp>>,
     notify_at: u64,
 }
@@ -46,7 +46,7 @@ pub enum ConnectStatus {
 
 #[derive(Default)]
 struct PendingConnects {
-    waiting: HashMap<Identity, Waiting>,
+    waiting: HashMap<Identity, WaitingQueuePairs>,
     /// Processes that have not answered in time and may yet.
     silent: HashSet<Identity>,
 }
@@ -73,7 +73,7 @@ impl ConnectRequests {
         let mut is_new = false;
         let entry = pending.waiting.entry(identity).or_insert_with(|| {
             is_new = true;
-            Waiting {
+            WaitingQueuePairs {
                 queue_pairs: Vec::new(),
                 notify_at: clock::now() + PATIENCE,
             }

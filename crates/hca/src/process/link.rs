@@ -88,7 +88,7 @@ struct Sending {
 
 /// Result of publishing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pushed {
+pub enum ChannelPush {
     /// The record is in the ring.
     Stored,
     /// The ring has no room now; the queue pair is woken when it has.
@@ -154,18 +154,18 @@ impl Outbound {
         length: usize,
         acknowledge: Option<Acknowledge>,
         fill: impl FnOnce(*mut u8) -> Result<()>,
-    ) -> Pushed {
+    ) -> ChannelPush {
         debug_assert!(length <= MAX_PAYLOAD);
         let mut sending = self.sending();
         if sending.closed {
-            return Pushed::Closed;
+            return ChannelPush::Closed;
         }
         let requests = self.channel.requests();
         if !sending.producer.has_room(&requests, length) {
             // Under the same lock under which the ring was found full: the thread that takes the
             // requests acknowledged since then finds the queue pair here.
             sending.starving.push(queue_pair.clone());
-            return Pushed::Full;
+            return ChannelPush::Full;
         }
         let end = sending.producer.end_of(&requests, length);
         self.flight.announce(end);
@@ -176,7 +176,7 @@ impl Outbound {
         };
         if pushed.is_err() {
             self.flight.announce(sending.producer.tail());
-            return Pushed::Unreadable;
+            return ChannelPush::Unreadable;
         }
         if let Some(Acknowledge { index, epoch }) = acknowledge {
             *sending.in_flight.append() = InFlight {
@@ -187,7 +187,7 @@ impl Outbound {
                 epoch,
             };
         }
-        Pushed::Stored
+        ChannelPush::Stored
     }
 
     /// Publishes a record that needs no acknowledgement, if there is room.

@@ -62,7 +62,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
-use tables::{Directory, ModeratedQueues, NumberTable};
+use tables::{ModeratedQueues, NumberTable, WeakTable};
 use timers::Timers;
 use watch::Watch;
 
@@ -112,7 +112,7 @@ pub struct Process {
     /// Memory keys.
     pub keys: Keys,
     /// Memory windows by key.
-    pub windows: Directory<Window>,
+    pub windows: WeakTable<Window>,
     /// Section marks of local threads for access to local memory outside a channel.
     pub own_marks: OwnMarks,
     next_incarnation: AtomicU32,
@@ -123,7 +123,7 @@ pub struct Process {
     /// Queue pairs by number.
     pub queue_pairs: NumberTable<Qp>,
     /// XRC shared receive queues by number.
-    pub srqs: Directory<Srq>,
+    pub srqs: WeakTable<Srq>,
     /// Multicast groups that local queue pairs are attached to.
     pub groups: Groups,
     /// Multicast datagrams that wait for a channel.
@@ -238,7 +238,7 @@ impl Process {
             contexts_file,
             arena,
             keys: Keys::new(contexts.clone()),
-            windows: Directory::default(),
+            windows: WeakTable::default(),
             own_marks: OwnMarks::default(),
             next_incarnation: AtomicU32::new(
                 std::process::id().rotate_left(16) ^ clock::now() as u32,
@@ -246,7 +246,7 @@ impl Process {
             registration: ForkMutex::new(),
             forced,
             queue_pairs: NumberTable::default(),
-            srqs: Directory::default(),
+            srqs: WeakTable::default(),
             groups: Groups::default(),
             backlog: Backlog::default(),
             xrc_message_states: Mutex::default(),

@@ -73,14 +73,14 @@ pub fn set_agent(agent: Agent) {
 
 /// A process's share of queue pair 1.
 #[derive(Default)]
-pub(super) struct Interface {
+pub(super) struct ManagementPort {
     inbox: Mutex<Inbox>,
     psn: AtomicU32,
     /// Datagrams sent to each address since the last one from there.
     unanswered: Mutex<HashMap<Ipv6Addr, u32>>,
 }
 
-impl Interface {
+impl ManagementPort {
     /// Counts a datagram to `destination`. Returns whether so many are unanswered that possibly
     /// none arrives.
     fn is_unanswered(&self, destination: Ipv6Addr) -> bool {

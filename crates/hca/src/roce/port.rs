@@ -3,7 +3,7 @@
 
 use super::fallback::{self, Fallback};
 use super::group::Memberships;
-use super::management::Interface;
+use super::management::ManagementPort;
 use super::pace::Pace;
 use super::path::Senders;
 use super::pool::{Pool, SLOTS};
@@ -37,7 +37,7 @@ pub struct Port {
     pub senders: Senders,
     /// Sending sockets for management datagrams, which report ICMP errors.
     pub(super) management_senders: Senders,
-    pub(super) management: Interface,
+    pub(super) management: ManagementPort,
     /// Results of port probes.
     pub probe_cache: ProbeCache,
     /// Multicast groups that this process has joined.
@@ -64,7 +64,7 @@ impl Port {
             talking: AtomicU32::new(0),
             senders: Senders::that_forget_failures(udp_port, &fallback),
             management_senders: Senders::that_keep_failures(udp_port, &fallback),
-            management: Interface::default(),
+            management: ManagementPort::default(),
             probe_cache: ProbeCache::default(),
             groups: Memberships::new()?,
             fallback,

@@ -12,7 +12,7 @@
 //! done.
 
 use crate::errno::{Errno, Result};
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use crate::sys::memfd::Memfd;
 use crate::sys::robust;
 use std::os::fd::OwnedFd;
@@ -162,7 +162,7 @@ impl ContextTable {
     pub fn create() -> Result<(ContextTable, Memfd)> {
         let memfd = Memfd::create(c"verbena-contexts", LENGTH)?;
         let contexts = ContextTable {
-            mapping: Mapping::of(&memfd, Rights::ReadWrite)?,
+            mapping: Mapping::of(&memfd, MappingRights::ReadWrite)?,
         };
         memfd.seal_future_writes()?;
         contexts.front().magic.store(MAGIC, Ordering::Release);
@@ -175,7 +175,7 @@ impl ContextTable {
     /// EPROTO when the file is not a context table; the system's.
     pub fn of_peer(fd: OwnedFd) -> Result<ContextTable> {
         let contexts = ContextTable {
-            mapping: Mapping::of(&Memfd::adopt(fd, LENGTH)?, Rights::Read)?,
+            mapping: Mapping::of(&Memfd::adopt(fd, LENGTH)?, MappingRights::Read)?,
         };
         if contexts.front().magic.load(Ordering::Acquire) != MAGIC {
             return Err(Errno::EPROTO);
@@ -262,7 +262,7 @@ mod tests {
             .store(QpRecord::PRESENT | 3, Ordering::SeqCst);
         own.key(0x500).length.store(99, Ordering::SeqCst);
         let fd = memfd.as_fd().try_clone_to_owned().unwrap();
-        assert!(Mapping::of(&memfd, Rights::ReadWrite).is_err());
+        assert!(Mapping::of(&memfd, MappingRights::ReadWrite).is_err());
         let seen = ContextTable::of_peer(fd).unwrap();
         assert_eq!(
             seen.queue_pair(0x123456).state.load(Ordering::SeqCst),

@@ -2,7 +2,7 @@
 //! was asked: udp(7), ip(7), ipv6(7).
 
 use super::ancillary::Ancillary;
-use super::udp::{Arrived, Name, Udp};
+use super::udp::{Arrived, SocketName, Udp};
 use crate::errno::{Errno, Result};
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
@@ -42,7 +42,7 @@ impl Udp {
     /// # Errors
     /// The system's, when it cannot be sent.
     pub fn answer(&self, arrived: &Arrived<'_>, bytes: &[u8]) -> Result<()> {
-        let name = Name::of(arrived.source);
+        let name = SocketName::of(arrived.source);
         let mut vector = libc::iovec {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),

@@ -17,14 +17,14 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-type Body = Box<dyn FnOnce() + Send>;
+type ThreadBody = Box<dyn FnOnce() + Send>;
 
 /// State shared by the creating and the new thread until the new one has its heap. It lies on the
 /// creator's stack, so the new thread must not touch it after the post.
 struct Beginning {
     has_heap: UnsafeCell<libc::sem_t>,
     name: &'static CStr,
-    body: Option<Body>,
+    body: Option<ThreadBody>,
 }
 
 extern "C" fn enter(beginning: *mut c_void) -> *mut c_void {

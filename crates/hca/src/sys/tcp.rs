@@ -2,7 +2,7 @@
 //! [`Tcp::wait_for_room`], which has a timeout.
 
 use super::inet;
-use super::udp::{Address, Name};
+use super::udp::{Address, SocketName};
 use crate::errno::{Errno, Result};
 use std::io::IoSlice;
 use std::mem;
@@ -79,7 +79,7 @@ impl Tcp {
             scope: 0,
         };
         inet::bind(&socket.fd, local(from))?;
-        let name = Name::of(to);
+        let name = SocketName::of(to);
         // SAFETY: `name` holds a socket address of the length that it says.
         let answer = unsafe { libc::connect(socket.fd.as_raw_fd(), name.pointer(), name.length) };
         match answer {
@@ -150,7 +150,7 @@ impl Tcp {
         let answer = unsafe {
             libc::getpeername(self.fd.as_raw_fd(), (&raw mut storage).cast(), &mut length)
         };
-        match Name::read(&storage) {
+        match SocketName::read(&storage) {
             Some(address) if answer == 0 => Ok(address),
             _ => Err(Errno::last()),
         }

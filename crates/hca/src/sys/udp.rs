@@ -242,7 +242,7 @@ impl Udp {
                 at = libc::CMSG_NXTHDR(&message, at);
             }
         }
-        Some((Name::read(&name)?, reason?))
+        Some((SocketName::read(&name)?, reason?))
     }
 
     /// Sends `bytes`, cut into datagrams of `segment` bytes (the last may be shorter), with a type
@@ -258,7 +258,7 @@ impl Udp {
         segment: usize,
         traffic_class: u8,
     ) -> Result<()> {
-        let name = Name::of(*to);
+        let name = SocketName::of(*to);
         let mut iov = libc::iovec {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
@@ -306,13 +306,13 @@ impl AsFd for Udp {
 }
 
 /// A socket address in the kernel's form.
-pub(super) struct Name {
+pub(super) struct SocketName {
     storage: libc::sockaddr_storage,
     pub(super) length: libc::socklen_t,
 }
 
-impl Name {
-    pub(super) fn of(address: Address) -> Name {
+impl SocketName {
+    pub(super) fn of(address: Address) -> SocketName {
         // SAFETY: an all-zero sockaddr_storage is valid.
         let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
         let length = match address.ip.to_ipv4_mapped() {
@@ -344,7 +344,7 @@ impl Name {
                 mem::size_of_val(&name)
             }
         };
-        Name {
+        SocketName {
             storage,
             length: length as libc::socklen_t,
         }
@@ -493,7 +493,7 @@ impl Inbox {
             return None;
         }
         let mut arrived = Arrived {
-            source: Name::read(self.names.get(index)?)?,
+            source: SocketName::read(self.names.get(index)?)?,
             destination: Ipv6Addr::UNSPECIFIED,
             interface: 0,
             traffic_class: 0,

@@ -63,7 +63,7 @@ impl Qp {
             },
             psn,
         };
-        let packet = Packet {
+        let packet = DatagramPacket {
             datagram,
             route,
             grh,
@@ -110,7 +110,7 @@ impl Qp {
         }
     }
 
-    fn send_unicast(self: &Arc<Qp>, packet: &Packet<'_>) -> Outcome {
+    fn send_unicast(self: &Arc<Qp>, packet: &DatagramPacket<'_>) -> Outcome {
         let number = packet.route.destination.number;
         let Some(channel) = self.process.outbound_to_number(number) else {
             let member = self.process.member.get();
@@ -133,7 +133,7 @@ impl Qp {
 
     /// Sends to every process of this host that has joined any group; each selects its own members.
     /// A process whose channel is full misses the datagram, as a congested receiver would.
-    fn send_to_neighbours(self: &Arc<Qp>, packet: &Packet<'_>) {
+    fn send_to_neighbours(self: &Arc<Qp>, packet: &DatagramPacket<'_>) {
         let Some(member) = self.process.member.get() else {
             return;
         };
@@ -149,13 +149,13 @@ impl Qp {
         }
     }
 
-    fn queue_until_connected(self: &Arc<Qp>, identity: Identity, packet: &Packet<'_>) {
+    fn queue_until_connected(self: &Arc<Qp>, identity: Identity, packet: &DatagramPacket<'_>) {
         let mut bytes = vec![0u8; packet.runs.total() as usize];
         // SAFETY: `bytes` is as long as the runs.
         if unsafe { packet.runs.gather(0, bytes.as_mut_ptr(), bytes.len()) }.is_err() {
             return;
         }
-        let waiting = backlog::Waiting {
+        let waiting = backlog::WaitingDatagram {
             queue_pair: self.clone(),
             datagram: packet.datagram,
             route: packet.route,
@@ -169,14 +169,14 @@ impl Qp {
     pub(in crate::qp) fn send_waiting(
         self: &Arc<Qp>,
         channel: &Outbound,
-        waiting: &backlog::Waiting,
+        waiting: &backlog::WaitingDatagram,
     ) {
         let sge = [ibv_sge {
             addr: waiting.bytes.as_ptr() as u64,
             length: waiting.bytes.len() as u32,
             lkey: 0,
         }];
-        let packet = Packet {
+        let packet = DatagramPacket {
             datagram: waiting.datagram,
             route: waiting.route,
             grh: waiting.grh,
@@ -185,13 +185,17 @@ impl Qp {
         self.push_multicast(channel, &packet);
     }
 
-    fn push_multicast(&self, channel: &Outbound, packet: &Packet<'_>) {
+    fn push_multicast(&self, channel: &Outbound, packet: &DatagramPacket<'_>) {
         let header = Request::Datagram(packet.datagram).emit(&packet.route);
         channel.push_unawaited(header, packet.length(), |target| packet.fill(target));
         channel.peer.wake();
     }
 
-    fn push_datagram(self: &Arc<Qp>, channel: &Arc<Outbound>, packet: &Packet<'_>) -> Outcome {
+    fn push_datagram(
+        self: &Arc<Qp>,
+        channel: &Arc<Outbound>,
+        packet: &DatagramPacket<'_>,
+    ) -> Outcome {
         let header = Request::Datagram(packet.datagram).emit(&packet.route);
         let pushed = channel.push(self, header, packet.length(), None, |target| {
             packet.fill(target)
@@ -201,14 +205,14 @@ impl Qp {
 }
 
 /// A datagram and its bytes.
-struct Packet<'a> {
+struct DatagramPacket<'a> {
     datagram: Datagram,
     route: Route,
     grh: Option<[u8; 40]>,
     runs: &'a Runs<'a>,
 }
 
-impl Packet<'_> {
+impl DatagramPacket<'_> {
     fn length(&self) -> usize {
         self.grh.map_or(0, |grh| grh.len()) + self.runs.total() as usize
     }

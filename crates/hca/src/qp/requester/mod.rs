@@ -23,7 +23,7 @@ mod write;
 use crate::capture;
 use crate::memory::transfer::Runs;
 use crate::peer::Peer;
-use crate::process::link::{Acknowledge, Outbound, Pushed};
+use crate::process::link::{Acknowledge, ChannelPush, Outbound};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Endpoint, Remote, Request, Route};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
@@ -341,20 +341,20 @@ impl Qp {
     }
 
     #[inline]
-    fn pushed(&self, via: &Arc<Outbound>, pushed: Pushed, bytes: u64) -> Outcome {
+    fn pushed(&self, via: &Arc<Outbound>, pushed: ChannelPush, bytes: u64) -> Outcome {
         match pushed {
-            Pushed::Stored => {
+            ChannelPush::Stored => {
                 self.process.counters.shard().count_stored(bytes);
                 via.peer.wake();
                 Outcome::Sent
             }
-            Pushed::Full => {
+            ChannelPush::Full => {
                 via.peer.wake();
                 Outcome::NoRoom
             }
-            Pushed::Unreadable => Outcome::Failed(IBV_WC_LOC_PROT_ERR),
+            ChannelPush::Unreadable => Outcome::Failed(IBV_WC_LOC_PROT_ERR),
             // The peer has died since the check.
-            Pushed::Closed => self.no_answer(),
+            ChannelPush::Closed => self.no_answer(),
         }
     }
 }

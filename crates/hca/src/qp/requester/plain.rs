@@ -6,7 +6,7 @@
 
 use crate::capture;
 use crate::memory::resolve::{AccessRequest, Piece, grant};
-use crate::process::link::{Acknowledge, Pushed};
+use crate::process::link::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
 use crate::qp::ring_message::Plain;
@@ -96,7 +96,7 @@ impl Qp {
         };
         let counters = self.process.counters.shard();
         counters.send_operations.add(1);
-        if pushed != Pushed::Stored {
+        if pushed != ChannelPush::Stored {
             return Some(self.pushed(via, pushed, length.into()));
         }
         counters.count_stored(length.into());

@@ -35,8 +35,8 @@ impl Qp {
         };
         let shared;
         let via = match self.receiver(send, job) {
-            Ok(Receiver::QueuePair) => job.channel,
-            Ok(Receiver::Shared(owner)) => {
+            Ok(MessageTarget::QueuePair) => job.channel,
+            Ok(MessageTarget::Shared(owner)) => {
                 shared = owner;
                 &shared
             }
@@ -80,9 +80,9 @@ impl Qp {
         &self,
         send: &mut SendQueue,
         job: &Job<'_>,
-    ) -> Result<Receiver, Outcome> {
+    ) -> Result<MessageTarget, Outcome> {
         if self.kind != IBV_QPT_XRC_SEND {
-            return Ok(Receiver::QueuePair);
+            return Ok(MessageTarget::QueuePair);
         }
         let number = job.request.srq;
         let owner = match self.process.outbound_to_number(number) {
@@ -98,7 +98,7 @@ impl Qp {
             return Err(Outcome::Order);
         }
         send.lane = lane;
-        Ok(Receiver::Shared(owner))
+        Ok(MessageTarget::Shared(owner))
     }
 
     pub(super) fn shared_queue(
@@ -152,7 +152,7 @@ impl Qp {
     }
 }
 
-pub(super) enum Receiver {
+pub(super) enum MessageTarget {
     /// The queue pair that ours is connected to.
     QueuePair,
     /// The owner of an XRC shared receive queue.

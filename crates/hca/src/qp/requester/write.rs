@@ -1,7 +1,7 @@
 //! RDMA writes, with and without immediate data.
 
 use super::direct::{Direct, Span};
-use super::send::Receiver;
+use super::send::MessageTarget;
 use super::{Job, Outcome};
 use crate::peer::Direction;
 use crate::qp::Qp;
@@ -87,8 +87,8 @@ impl Qp {
         };
         let shared;
         let via = match self.receiver(send, job) {
-            Ok(Receiver::QueuePair) => job.channel,
-            Ok(Receiver::Shared(owner)) => {
+            Ok(MessageTarget::QueuePair) => job.channel,
+            Ok(MessageTarget::Shared(owner)) => {
                 shared = owner;
                 &shared
             }

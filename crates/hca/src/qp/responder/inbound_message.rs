@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::fetch::NotFetched;
 use super::message_state::{MessageState, PartialMessage};
 use super::why;
-use super::{Call, Completing, Delivered, HeldLock};
+use super::{Call, CompletionTarget, Delivered, HeldLock};
 use crate::cq::Cq;
 use crate::memory::transfer::Runs;
 use crate::qp::ring_message::{Body, Extra, Message, Nak, SharedQueue};
@@ -98,7 +98,7 @@ impl<'a> Call<'a> {
         Ok(wc
             .zip(queue_pair.recv_cq.as_deref())
             .map(|(wc, cq)| Delivered {
-                cq: Completing::QueuePair(cq),
+                cq: CompletionTarget::QueuePair(cq),
                 wc,
                 solicited: message.solicited,
                 _order: HeldLock::QueuePair(guard),
@@ -152,7 +152,7 @@ impl<'a> Call<'a> {
         let cq: Arc<Cq> = cq.clone();
         let delivered = delivered.map_err(|failure| failure.in_queue(&cq))?;
         Ok(delivered.map(|wc| Delivered {
-            cq: Completing::Shared(cq),
+            cq: CompletionTarget::Shared(cq),
             wc,
             solicited: message.solicited,
             _order: HeldLock::Shared(states),

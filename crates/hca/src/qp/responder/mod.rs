@@ -56,7 +56,7 @@ pub enum Progress<'a> {
 /// until then, so that no later receive of that queue completes earlier, successfully or flushed,
 /// and a reset finds it.
 pub struct Delivered<'a> {
-    cq: Completing<'a>,
+    cq: CompletionTarget<'a>,
     wc: ibv_wc,
     solicited: bool,
     _order: HeldLock<'a>,
@@ -64,7 +64,7 @@ pub struct Delivered<'a> {
 
 /// The completion queue. Borrowed where possible: counting references would cost as much as
 /// checking a key.
-enum Completing<'a> {
+enum CompletionTarget<'a> {
     QueuePair(&'a Cq),
     Shared(Arc<Cq>),
 }
@@ -80,8 +80,8 @@ impl Delivered<'_> {
     pub fn push(self) {
         let completion = Completion::received(self.wc);
         let cq: &Cq = match &self.cq {
-            Completing::QueuePair(cq) => cq,
-            Completing::Shared(cq) => cq,
+            CompletionTarget::QueuePair(cq) => cq,
+            CompletionTarget::Shared(cq) => cq,
         };
         cq.push(completion, self.solicited);
     }

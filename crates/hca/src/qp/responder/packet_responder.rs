@@ -51,7 +51,7 @@ const ACKNOWLEDGEMENT: usize = bth::LENGTH + aeth::LENGTH;
 
 /// Responder state of a queue pair that uses packets.
 pub(in crate::qp) struct PacketResponder {
-    machine: Machine,
+    machine: ResponderMachine,
     taken: TakenReceive,
     notification_timer: NotificationTimer,
     /// Whether the peer seems to process acknowledgements before the requests that precede them in
@@ -59,7 +59,7 @@ pub(in crate::qp) struct PacketResponder {
     peer_is_like_us: bool,
 }
 
-enum Machine {
+enum ResponderMachine {
     Reliable(Path, Responder),
     Connected(Path, ConnectedResponder),
     Datagram(DatagramResponder),
@@ -99,7 +99,7 @@ impl PacketResponder {
                         None => ReceiveQueueKind::Own,
                     },
                 });
-                let machine = Machine::Connected(path, machine);
+                let machine = ResponderMachine::Connected(path, machine);
                 return Some(PacketResponder::new(machine, attributes.dest_qp_num));
             }
             _ => return None,
@@ -114,7 +114,7 @@ impl PacketResponder {
             max_dest_rd_atomic: attributes.max_dest_rd_atomic.into(),
             early: WINDOW,
         });
-        let machine = Machine::Reliable(path, machine);
+        let machine = ResponderMachine::Reliable(path, machine);
         Some(PacketResponder::new(machine, attributes.dest_qp_num))
     }
 
@@ -126,10 +126,10 @@ impl PacketResponder {
             mtu: Mtu::from_code(active_mtu(attributes.port_num) as u8).unwrap_or(Mtu::B1024),
         });
         // Each datagram names its source.
-        PacketResponder::new(Machine::Datagram(machine), 0)
+        PacketResponder::new(ResponderMachine::Datagram(machine), 0)
     }
 
-    fn new(machine: Machine, source: u32) -> PacketResponder {
+    fn new(machine: ResponderMachine, source: u32) -> PacketResponder {
         let taken = TakenReceive {
             source,
             ..TakenReceive::default()
@@ -145,28 +145,30 @@ impl PacketResponder {
     /// Returns a connection's path, peer and congestion notification state.
     pub(in crate::qp) fn connection(&mut self) -> Option<(&Path, Qpn, &mut NotificationTimer)> {
         match &self.machine {
-            Machine::Reliable(path, _) | Machine::Connected(path, _) => Some((
+            ResponderMachine::Reliable(path, _) | ResponderMachine::Connected(path, _) => Some((
                 path,
                 Qpn::new(self.taken.source),
                 &mut self.notification_timer,
             )),
-            Machine::Datagram(_) => None,
+            ResponderMachine::Datagram(_) => None,
         }
     }
 
     fn owes_no_response(&self) -> bool {
         match &self.machine {
-            Machine::Reliable(_, responder) => !responder.owes_response(),
-            Machine::Connected(..) | Machine::Datagram(_) => true,
+            ResponderMachine::Reliable(_, responder) => !responder.owes_response(),
+            ResponderMachine::Connected(..) | ResponderMachine::Datagram(_) => true,
         }
     }
 
     /// Applies attributes that may change while the queue pair is connected.
     pub(in crate::qp) fn configure(&mut self, attributes: &ibv_qp_attr) {
         match &mut self.machine {
-            Machine::Reliable(_, responder) => responder.set_min_rnr_timer(rnr_timer(attributes)),
-            Machine::Connected(..) => (),
-            Machine::Datagram(_) => *self = PacketResponder::datagram(attributes),
+            ResponderMachine::Reliable(_, responder) => {
+                responder.set_min_rnr_timer(rnr_timer(attributes))
+            }
+            ResponderMachine::Connected(..) => (),
+            ResponderMachine::Datagram(_) => *self = PacketResponder::datagram(attributes),
         }
     }
 
@@ -201,23 +203,27 @@ impl Qp {
             return;
         };
         let path = match machine {
-            Machine::Reliable(path, _) | Machine::Connected(path, _) => path,
-            Machine::Datagram(_) => return,
+            ResponderMachine::Reliable(path, _) | ResponderMachine::Connected(path, _) => path,
+            ResponderMachine::Datagram(_) => return,
         };
         if !path.is_path_of(received) {
             return;
         }
         *peer_is_like_us = path::is_ours(received.route.source_port);
-        let mut memory = Memory {
+        let mut memory = ResponderMemory {
             queue_pair: self,
             ring,
             taken,
             header: None,
         };
         let disposition = match machine {
-            Machine::Reliable(_, responder) => serve(responder, &received.packet, &mut memory),
-            Machine::Connected(_, responder) => responder.handle(&received.packet, &mut memory),
-            Machine::Datagram(_) => return,
+            ResponderMachine::Reliable(_, responder) => {
+                serve(responder, &received.packet, &mut memory)
+            }
+            ResponderMachine::Connected(_, responder) => {
+                responder.handle(&received.packet, &mut memory)
+            }
+            ResponderMachine::Datagram(_) => return,
         };
         match disposition {
             Disposition::Accepted => self.establish(),
@@ -291,7 +297,7 @@ impl Qp {
         let more = self.answer(&mut guard);
         let has_failed = match guard.packets.as_deref() {
             Some(PacketResponder {
-                machine: Machine::Reliable(_, responder),
+                machine: ResponderMachine::Reliable(_, responder),
                 ..
             }) => responder.has_failed(),
             _ => false,
@@ -308,7 +314,7 @@ impl Qp {
     fn answer(&self, receive: &mut ReceiveQueue) -> bool {
         let path = match receive.packets.as_deref() {
             Some(PacketResponder {
-                machine: Machine::Reliable(path, _),
+                machine: ResponderMachine::Reliable(path, _),
                 ..
             }) => path.clone(),
             _ => return false,
@@ -320,14 +326,14 @@ impl Qp {
     fn answer_in(&self, receive: &mut ReceiveQueue, tx_batch: &mut TxBatch<'_>) -> bool {
         let ReceiveQueue { ring, packets, .. } = receive;
         let Some(PacketResponder {
-            machine: Machine::Reliable(_, responder),
+            machine: ResponderMachine::Reliable(_, responder),
             taken,
             ..
         }) = packets.as_deref_mut()
         else {
             return false;
         };
-        let mut access = Memory {
+        let mut access = ResponderMemory {
             queue_pair: self,
             ring,
             taken,
@@ -360,14 +366,14 @@ impl Qp {
         }
         let ReceiveQueue { ring, packets, .. } = &mut *guard;
         let Some(PacketResponder {
-            machine: Machine::Datagram(responder),
+            machine: ResponderMachine::Datagram(responder),
             taken,
             ..
         }) = packets.as_deref_mut()
         else {
             return;
         };
-        let mut access = Memory {
+        let mut access = ResponderMemory {
             queue_pair: self,
             ring,
             taken,
@@ -398,7 +404,11 @@ fn code_of(event: Event) -> ibv_event_type {
 }
 
 /// Serves a request, and then early requests that waited for it.
-fn serve(responder: &mut Responder, packet: &Packet<'_>, memory: &mut Memory<'_>) -> Disposition {
+fn serve(
+    responder: &mut Responder,
+    packet: &Packet<'_>,
+    memory: &mut ResponderMemory<'_>,
+) -> Disposition {
     memory.find_shared_queue(packet);
     let mut disposition = responder.handle(packet, memory);
     while let Some(early) = responder.next_early(memory) {
@@ -409,7 +419,7 @@ fn serve(responder: &mut Responder, packet: &Packet<'_>, memory: &mut Memory<'_>
 }
 
 /// The receive queue and the registered memory, as the state machine accesses them.
-struct Memory<'a> {
+struct ResponderMemory<'a> {
     queue_pair: &'a Qp,
     ring: &'a mut ReceiveRing,
     taken: &'a mut TakenReceive,
@@ -429,7 +439,7 @@ fn right_to(access: Access) -> u32 {
 /// Identifier of the taken receive; there is never more than one.
 const TAKEN_RECEIVE: WorkId = WorkId(0);
 
-impl Memory<'_> {
+impl ResponderMemory<'_> {
     /// Looks up the shared receive queue that an XRC request names. Not in the middle of a message,
     /// which stays with the queue that its receive was taken from.
     fn find_shared_queue(&mut self, packet: &Packet<'_>) {
@@ -507,7 +517,7 @@ impl Memory<'_> {
     }
 }
 
-impl ResponderAccess for Memory<'_> {
+impl ResponderAccess for ResponderMemory<'_> {
     fn supports(&mut self, access: Access) -> bool {
         let record = self.process().contexts.queue_pair(self.queue_pair.number);
         // Every XRC request must name a queue of the domain.

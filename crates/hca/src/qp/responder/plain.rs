@@ -6,7 +6,7 @@
 //! The fast path never refuses a message: one that is not plain in every respect is left unchanged
 //! for the general path.
 
-use super::{Call, Completing, Delivered, HeldLock};
+use super::{Call, CompletionTarget, Delivered, HeldLock};
 use crate::memory::resolve::{AccessRequest, Piece, grant};
 use crate::qp::ring_message::Plain;
 use crate::qp::{Qp, ReceiveQueue};
@@ -65,7 +65,7 @@ impl<'a> Call<'a> {
         counters.receive_operations.add(1);
         counters.receive_bytes.add(message.total.into());
         Some(Delivered {
-            cq: Completing::QueuePair(cq),
+            cq: CompletionTarget::QueuePair(cq),
             wc,
             solicited: message.solicited,
             _order: HeldLock::QueuePair(guard),

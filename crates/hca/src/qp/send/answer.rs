@@ -1,7 +1,7 @@
 //! Handling of answers: acknowledgement, RNR NAK, failure, or no answer.
 
 use super::request::PendingRequest;
-use super::{Backoff, SendQueue, Stage, is_answered};
+use super::{Backoff, RequestStage, SendQueue, is_answered};
 use crate::capture;
 use crate::fault_injection::{self, Fault};
 use crate::qp::Qp;
@@ -39,12 +39,12 @@ impl Qp {
         {
             // The bytes are in place; now the owner of the receive is notified.
             one.progress.is_placed = true;
-            send.set_stage(position, Stage::Waiting);
+            send.set_stage(position, RequestStage::Waiting);
             send.begun = send.begun.min(position);
             self.transmit(&mut send);
             return;
         }
-        send.set_stage(position, Stage::Finished(IBV_WC_SUCCESS));
+        send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
         self.finish(&mut send);
         if send.begun < send.pending.len() {
             self.transmit(&mut send);
@@ -60,7 +60,7 @@ impl Qp {
         };
         if matches!(self.kind, IBV_QPT_UC | IBV_QPT_UD) {
             // Unreliable: the requester is not informed.
-            send.set_stage(position, Stage::Finished(IBV_WC_SUCCESS));
+            send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
         } else {
             send.go_back(position);
             self.wait_for_answer(&mut send, position);
@@ -77,12 +77,12 @@ impl Qp {
     ) {
         if matches!(self.kind, IBV_QPT_UC | IBV_QPT_UD) {
             // Unreliable: the requester is not informed.
-            send.set_stage(position, Stage::Finished(IBV_WC_SUCCESS));
+            send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
             self.finish(send);
             return;
         }
         send.go_back(position + 1);
-        send.set_stage(position, Stage::Finished(status));
+        send.set_stage(position, RequestStage::Finished(status));
         send.begun = send.begun.max(position + 1);
         self.finish(send);
     }
@@ -143,7 +143,7 @@ impl Qp {
         if capture::is_on() {
             self.capture_answered(send, psn);
         }
-        send.set_stage(position, Stage::Finished(IBV_WC_SUCCESS));
+        send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
         self.finish(send);
         self.transmit(send);
     }

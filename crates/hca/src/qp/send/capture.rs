@@ -121,7 +121,7 @@ impl Qp {
             return;
         };
         if let Some(one) = send.pending.get(position)
-            && let Some(answers) = Answers::of(self, send, &one.request(), one.index)
+            && let Some(answers) = AnswerCapture::of(self, send, &one.request(), one.index)
         {
             // Earlier messages are done.
             let msn = answers.msn.wrapping_sub(1) & 0xff_ffff;
@@ -147,7 +147,7 @@ impl Qp {
     }
 
     fn capture_answer(&self, send: &SendQueue, request: &SendRequest<'_>, index: u64, psn: u32) {
-        let Some(answers) = Answers::of(self, send, request, index) else {
+        let Some(answers) = AnswerCapture::of(self, send, request, index) else {
             return;
         };
         let section = self.process.own_marks.enter(0);
@@ -336,7 +336,7 @@ impl RequesterAccess for Bytes<'_> {
 }
 
 /// Captures the answers to one request.
-struct Answers {
+struct AnswerCapture {
     service: Reliable,
     route: Route,
     /// The requester's queue pair number.
@@ -345,15 +345,15 @@ struct Answers {
     msn: u32,
 }
 
-impl Answers {
+impl AnswerCapture {
     /// Creates the state; None for a queue pair without answers.
     fn of(
         queue_pair: &Qp,
         send: &SendQueue,
         request: &SendRequest<'_>,
         index: u64,
-    ) -> Option<Answers> {
-        Some(Answers {
+    ) -> Option<AnswerCapture> {
+        Some(AnswerCapture {
             service: match queue_pair.kind {
                 IBV_QPT_RC => Reliable::Rc,
                 IBV_QPT_XRC_SEND => Reliable::Xrc,

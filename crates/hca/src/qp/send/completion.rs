@@ -1,7 +1,7 @@
 //! Completion of finished requests in the order of posting, and flushing after a failure.
 
 use super::request::PendingRequest;
-use super::{SendQueue, Stage};
+use super::{RequestStage, SendQueue};
 use crate::cq::Completion;
 use crate::qp::Qp;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ impl Qp {
         let Some(one) = send
             .pending
             .front()
-            .filter(|one| one.opcode == IBV_WR_SEND && one.stage == Stage::Sent && !waits)
+            .filter(|one| one.opcode == IBV_WR_SEND && one.stage == RequestStage::Sent && !waits)
         else {
             return false;
         };
@@ -28,7 +28,7 @@ impl Qp {
         if send
             .pending
             .front()
-            .is_some_and(|next| next.stage != Stage::Sent)
+            .is_some_and(|next| next.stage != RequestStage::Sent)
         {
             self.finish(send);
         }
@@ -38,7 +38,7 @@ impl Qp {
     /// Completes finished requests, in order.
     pub(super) fn finish(self: &Arc<Qp>, send: &mut SendQueue) {
         while let Some(one) = send.pending.front()
-            && let Stage::Finished(status) = one.stage
+            && let RequestStage::Finished(status) = one.stage
         {
             if status != IBV_WC_SUCCESS {
                 self.finish_failed(send, status);

@@ -81,7 +81,7 @@ impl Qp {
         if posted.is_err() {
             return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
         }
-        let mut access = Access {
+        let mut access = DatagramBuffers {
             runs,
             status: Status::LocalProtection,
         };
@@ -106,12 +106,12 @@ impl Qp {
     }
 }
 
-struct Access<'a> {
+struct DatagramBuffers<'a> {
     runs: &'a Runs<'a>,
     status: Status,
 }
 
-impl RequesterAccess for Access<'_> {
+impl RequesterAccess for DatagramBuffers<'_> {
     fn gather(&mut self, _: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
         // SAFETY: `into` is writable for its length.
         unsafe {

@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum RequestStage {
     /// Not begun, or only partly sent.
     #[default]
     Waiting,
@@ -227,12 +227,12 @@ impl SendQueue {
         let first = self.pending.front().map(|one| one.stage);
         let reason = match (first, self.backoff) {
             (None, _) => "nothing",
-            (Some(Stage::Sent), _) => "answer",
-            (Some(Stage::Finished(_)), _) => "completion",
-            (Some(Stage::Waiting), Backoff::None) => "turn",
-            (Some(Stage::Waiting), Backoff::NotReady(_)) => "receiver",
-            (Some(Stage::Waiting), Backoff::NoAnswer(_)) => "peer",
-            (Some(Stage::Waiting), Backoff::Connecting) => "channel",
+            (Some(RequestStage::Sent), _) => "answer",
+            (Some(RequestStage::Finished(_)), _) => "completion",
+            (Some(RequestStage::Waiting), Backoff::None) => "turn",
+            (Some(RequestStage::Waiting), Backoff::NotReady(_)) => "receiver",
+            (Some(RequestStage::Waiting), Backoff::NoAnswer(_)) => "peer",
+            (Some(RequestStage::Waiting), Backoff::Connecting) => "channel",
         };
         (self.pending.len(), reason)
     }
@@ -251,7 +251,7 @@ impl SendQueue {
     /// no backoff, and all earlier requests are in flight or done.
     #[inline]
     fn may_go_on(&self) -> bool {
-        let failed = |one: &PendingRequest| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
+        let failed = |one: &PendingRequest| matches!(one.stage, RequestStage::Finished(status) if status != IBV_WC_SUCCESS);
         self.posted - self.retired.position() < self.capacity
             && self.begun == self.pending.len()
             && self.backoff == Backoff::None
@@ -265,7 +265,7 @@ impl SendQueue {
         if let Some(one) = self.pending.get_mut(self.begun) {
             one.epoch = epoch;
             one.is_started = true;
-            one.stage = Stage::Sent;
+            one.stage = RequestStage::Sent;
         }
         self.begun += 1;
         self.sent += 1;
@@ -273,23 +273,23 @@ impl SendQueue {
     }
 
     /// Changes a request's stage; apart from [`SendQueue::note_sent`], no other code does.
-    fn set_stage(&mut self, position: usize, stage: Stage) {
+    fn set_stage(&mut self, position: usize, stage: RequestStage) {
         let Some(one) = self.pending.get_mut(position) else {
             return;
         };
         let before = std::mem::replace(&mut one.stage, stage);
         let reads = u32::from(is_answered(one.opcode));
-        if before == Stage::Sent {
+        if before == RequestStage::Sent {
             self.sent -= 1;
             self.reads_in_flight -= reads;
         }
-        if stage == Stage::Sent {
+        if stage == RequestStage::Sent {
             self.sent += 1;
             self.reads_in_flight += reads;
         }
     }
 
-    fn stage(&self, position: usize) -> Option<Stage> {
+    fn stage(&self, position: usize) -> Option<RequestStage> {
         self.pending.get(position).map(|one| one.stage)
     }
 
@@ -297,8 +297,8 @@ impl SendQueue {
     fn find_by_psn(&mut self, psn: u32) -> Option<usize> {
         let may_be_sent = (self.begun + 1).min(self.pending.len());
         self.pending.range(0..may_be_sent).position(|one| {
-            let in_part = one.stage == Stage::Waiting && one.progress.bytes > 0;
-            one.psn == psn && (one.stage == Stage::Sent || in_part)
+            let in_part = one.stage == RequestStage::Waiting && one.progress.bytes > 0;
+            one.psn == psn && (one.stage == RequestStage::Sent || in_part)
         })
     }
 
@@ -308,15 +308,15 @@ impl SendQueue {
         let first = self.pending.front()?.index;
         let position = usize::try_from(index.checked_sub(first)?).ok()?;
         let one = self.pending.get(position)?;
-        (one.stage == Stage::Sent && one.epoch == epoch).then_some(position)
+        (one.stage == RequestStage::Sent && one.epoch == epoch).then_some(position)
     }
 
     /// Marks all requests from `position` on for sending again.
     fn go_back(&mut self, position: usize) {
         self.epoch = self.epoch.wrapping_add(1);
         for later in position..self.pending.len() {
-            if self.stage(later) == Some(Stage::Sent) {
-                self.set_stage(later, Stage::Waiting);
+            if self.stage(later) == Some(RequestStage::Sent) {
+                self.set_stage(later, RequestStage::Waiting);
             }
             if let Some(one) = self.pending.get_mut(later) {
                 one.progress.bytes = 0;

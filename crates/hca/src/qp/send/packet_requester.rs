@@ -5,7 +5,7 @@
 //! requests themselves, from which data is gathered whenever a packet is made, also for
 //! retransmission. A complete request is in neither, so its buffers are not accessed again.
 
-use super::{SendQueue, Stage};
+use super::{RequestStage, SendQueue};
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
@@ -35,14 +35,14 @@ pub(in crate::qp) const WINDOW: u32 = 128;
 /// Requester state of a queue pair whose peer is on another host.
 pub(in crate::qp) struct PacketRequester {
     path: Path,
-    machine: Machine,
+    machine: RequesterMachine,
     /// Expiry of the timer that is set.
     alarm: Option<u64>,
     /// Whether the peer has ever answered on this path.
     is_answered: bool,
 }
 
-enum Machine {
+enum RequesterMachine {
     Reliable(Box<Requester>),
     Unreliable(unreliable::Requester),
 }
@@ -72,7 +72,7 @@ impl PacketRequester {
                 });
                 return Some(PacketRequester {
                     path,
-                    machine: Machine::Unreliable(machine),
+                    machine: RequesterMachine::Unreliable(machine),
                     alarm: None,
                     is_answered: false,
                 });
@@ -95,7 +95,7 @@ impl PacketRequester {
         });
         Some(PacketRequester {
             path,
-            machine: Machine::Reliable(Box::new(machine)),
+            machine: RequesterMachine::Reliable(Box::new(machine)),
             alarm: None,
             is_answered: false,
         })
@@ -103,7 +103,7 @@ impl PacketRequester {
 
     /// Applies attributes that may change while the queue pair is connected.
     pub(in crate::qp) fn configure(&mut self, attributes: &ibv_qp_attr) {
-        if let Machine::Reliable(requester) = &mut self.machine {
+        if let RequesterMachine::Reliable(requester) = &mut self.machine {
             let (timeout, count, rnr) = retries_of(attributes);
             requester.set_retries(timeout, count, rnr);
             requester.set_max_rd_atomic(attributes.max_rd_atomic.into());
@@ -112,7 +112,7 @@ impl PacketRequester {
 
     /// Leaves the send queue error state.
     pub(in crate::qp) fn resume(&mut self) {
-        if let Machine::Unreliable(requester) = &mut self.machine
+        if let RequesterMachine::Unreliable(requester) = &mut self.machine
             && requester.has_failed()
         {
             requester.resume();
@@ -122,27 +122,27 @@ impl PacketRequester {
     /// Handles a congestion notification. Only a reliable connection knows its packets in flight.
     pub(in crate::qp) fn congested(&mut self, received: &ReceivedPacket<'_>) {
         let is_of_peer = self.path.is_path_of(received);
-        if let (Machine::Reliable(requester), true) = (&mut self.machine, is_of_peer) {
+        if let (RequesterMachine::Reliable(requester), true) = (&mut self.machine, is_of_peer) {
             requester.congested();
         }
     }
 
     fn post(&mut self, request: Request) -> bool {
         match &mut self.machine {
-            Machine::Reliable(requester) => requester.post(request).is_ok(),
-            Machine::Unreliable(requester) => requester.post(request).is_ok(),
+            RequesterMachine::Reliable(requester) => requester.post(request).is_ok(),
+            RequesterMachine::Unreliable(requester) => requester.post(request).is_ok(),
         }
     }
 
     fn make(
         &mut self,
         now: Instant,
-        access: &mut Access<'_>,
+        access: &mut RequesterBuffers<'_>,
         room: &mut [u8],
     ) -> Result<Option<usize>, EmitError> {
         match &mut self.machine {
-            Machine::Reliable(requester) => requester.poll_transmit(now, access, room),
-            Machine::Unreliable(requester) => {
+            RequesterMachine::Reliable(requester) => requester.poll_transmit(now, access, room),
+            RequesterMachine::Unreliable(requester) => {
                 let made = requester.poll_transmit(access, room)?;
                 Ok(made.map(|packet| packet.length))
             }
@@ -152,16 +152,16 @@ impl PacketRequester {
     /// Returns the PSN after the last packet sent, if the peer acknowledges packets.
     pub(in crate::qp) fn sent_until(&self) -> Option<Psn> {
         match &self.machine {
-            Machine::Reliable(requester) => Some(requester.sent_until()),
-            Machine::Unreliable(_) => None,
+            RequesterMachine::Reliable(requester) => Some(requester.sent_until()),
+            RequesterMachine::Unreliable(_) => None,
         }
     }
 
     /// Returns whether packets before this PSN are unacknowledged.
     pub(in crate::qp) fn awaits_acknowledgement(&self, until: Psn) -> bool {
         match &self.machine {
-            Machine::Reliable(requester) => requester.awaits_acknowledgement(until),
-            Machine::Unreliable(_) => false,
+            RequesterMachine::Reliable(requester) => requester.awaits_acknowledgement(until),
+            RequesterMachine::Unreliable(_) => false,
         }
     }
 
@@ -172,8 +172,8 @@ impl PacketRequester {
 
     fn next_timeout(&self) -> Option<u64> {
         match &self.machine {
-            Machine::Reliable(requester) => requester.next_timeout().map(|at| at.0),
-            Machine::Unreliable(_) => None,
+            RequesterMachine::Reliable(requester) => requester.next_timeout().map(|at| at.0),
+            RequesterMachine::Unreliable(_) => None,
         }
     }
 }
@@ -276,7 +276,7 @@ impl Qp {
         if !answers_behind {
             self.answer_first();
         }
-        let mut access = Access {
+        let mut access = RequesterBuffers {
             queue_pair: self,
             send,
             ended: false,
@@ -325,13 +325,13 @@ impl Qp {
             packets.is_answered = true;
             packets.path.answered();
         }
-        let mut access = Access {
+        let mut access = RequesterBuffers {
             queue_pair: self,
             send: &mut send,
             ended: false,
         };
         let disposition = match &mut packets.machine {
-            Machine::Reliable(requester) if is_of_peer => {
+            RequesterMachine::Reliable(requester) if is_of_peer => {
                 requester.handle(&received.packet, now(), &mut access)
             }
             _ => Disposition::Duplicate,
@@ -348,13 +348,13 @@ impl Qp {
 }
 
 /// The send queue and the program's buffers, as the state machine accesses them.
-struct Access<'a> {
+struct RequesterBuffers<'a> {
     queue_pair: &'a Qp,
     send: &'a mut SendQueue,
     ended: bool,
 }
 
-impl Access<'_> {
+impl RequesterBuffers<'_> {
     fn position(&self, id: WorkId) -> Option<usize> {
         let first = self.send.pending.front()?.index;
         usize::try_from(id.0.checked_sub(first)?).ok()
@@ -379,7 +379,7 @@ impl Access<'_> {
     }
 }
 
-impl RequesterAccess for Access<'_> {
+impl RequesterAccess for RequesterBuffers<'_> {
     fn gather(&mut self, id: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
         self.with_runs(id, 0, |runs| {
             if u64::from(offset) + into.len() as u64 > runs.total() {
@@ -399,8 +399,10 @@ impl RequesterAccess for Access<'_> {
 
     fn complete(&mut self, completion: SendCompletion) {
         if let Some(position) = self.position(completion.id) {
-            self.send
-                .set_stage(position, Stage::Finished(status_of(completion.status)));
+            self.send.set_stage(
+                position,
+                RequestStage::Finished(status_of(completion.status)),
+            );
             self.ended = true;
         }
     }

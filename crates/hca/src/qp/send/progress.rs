@@ -1,7 +1,7 @@
 //! Sending pending requests in order, and waiting for the receiver, an answer or a channel.
 
 use super::request::PendingRequest;
-use super::{Backoff, SendQueue, Stage};
+use super::{Backoff, RequestStage, SendQueue};
 use crate::process::connect::ConnectStatus;
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
@@ -25,7 +25,7 @@ impl Qp {
                 break;
             }
             // A failed request blocks all later ones, until it is completed below and flushes them.
-            let failed = |one: &PendingRequest| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
+            let failed = |one: &PendingRequest| matches!(one.stage, RequestStage::Finished(status) if status != IBV_WC_SUCCESS);
             if position > 0 && send.pending.get(position - 1).is_some_and(failed) {
                 break;
             }
@@ -60,9 +60,9 @@ impl Qp {
                 outcome == Outcome::Sent || one.progress.bytes > 0 || one.progress.is_placed;
         }
         let stage = match outcome {
-            Outcome::Done => Stage::Finished(IBV_WC_SUCCESS),
-            Outcome::Sent => Stage::Sent,
-            Outcome::Failed(status) => Stage::Finished(status),
+            Outcome::Done => RequestStage::Finished(IBV_WC_SUCCESS),
+            Outcome::Sent => RequestStage::Sent,
+            Outcome::Failed(status) => RequestStage::Finished(status),
             Outcome::Order | Outcome::NoRoom => return false,
             Outcome::Connect(number) => match (self.connect(send, number), self.kind) {
                 // A missing channel does not count as loss: packets would not need one.
@@ -108,7 +108,7 @@ impl Qp {
     }
 
     fn give_up(&self, send: &mut SendQueue, position: usize, status: ibv_wc_status) -> bool {
-        send.set_stage(position, Stage::Finished(status));
+        send.set_stage(position, RequestStage::Finished(status));
         send.begun = send.begun.max(position + 1);
         send.unanswered_since = None;
         true

@@ -1,6 +1,6 @@
 //! Send work requests: as posted, and as kept until completion.
 
-use super::Stage;
+use super::RequestStage;
 use crate::ah::AddressHandle;
 use crate::memory::region::Region;
 use crate::memory::window::Window;
@@ -111,7 +111,7 @@ pub struct PendingRequest {
     pub(super) remote_qpn: u32,
     pub(super) remote_qkey: u32,
     bind: Option<OwnedBind>,
-    pub(super) stage: Stage,
+    pub(super) stage: RequestStage,
     pub(in crate::qp) index: u64,
     pub(in crate::qp) psn: u32,
     /// Number of go-backs when it was sent: an acknowledgement of an earlier transmission is
@@ -174,7 +174,7 @@ impl PendingRequest {
         self.remote_qpn = request.remote_qpn;
         self.remote_qkey = request.remote_qkey;
         self.bind = request.bind.map(OwnedBind::of);
-        self.stage = Stage::Waiting;
+        self.stage = RequestStage::Waiting;
         self.index = index;
         self.psn = psn;
         self.epoch = 0;

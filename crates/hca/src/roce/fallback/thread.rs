@@ -74,10 +74,10 @@ struct PendingConnection {
     connection: Arc<Connection>,
     assembler: Assembler,
     deadline: u64,
-    stage: Stage,
+    stage: HandshakeStage,
 }
 
-enum Stage {
+enum HandshakeStage {
     Connecting(ConnectRequest),
     /// Handshake sent, waiting for the peer's.
     HandshakeSent(ConnectRequest),
@@ -155,8 +155,10 @@ impl<'a> Thread<'a> {
         let passed = self.port.fallback.passed().map(Socket::as_fd);
         let fixed = [Some(self.shared.doorbell.as_fd()), listener, passed];
         let beginning = self.beginning.iter().map(|one| match one.stage {
-            Stage::Connecting(_) => (one.connection.as_fd(), Interest::Writing),
-            Stage::HandshakeSent(_) | Stage::Accepted => reading(one.connection.as_fd()),
+            HandshakeStage::Connecting(_) => (one.connection.as_fd(), Interest::Writing),
+            HandshakeStage::HandshakeSent(_) | HandshakeStage::Accepted => {
+                reading(one.connection.as_fd())
+            }
         });
         let open = self.open.iter().map(|one| match one.connection.has_rest() {
             true => (one.connection.as_fd(), Interest::Both),
@@ -201,12 +203,12 @@ impl<'a> Thread<'a> {
         }
         match Tcp::connect(from, to) {
             Err(_) => request.reachability.connection_failed(),
-            Ok(tcp) => self.add_pending(tcp, Stage::Connecting(request)),
+            Ok(tcp) => self.add_pending(tcp, HandshakeStage::Connecting(request)),
         }
     }
 
-    fn add_pending(&mut self, tcp: Tcp, stage: Stage) {
-        let is_taken = |one: &PendingConnection| matches!(one.stage, Stage::Accepted);
+    fn add_pending(&mut self, tcp: Tcp, stage: HandshakeStage) {
+        let is_taken = |one: &PendingConnection| matches!(one.stage, HandshakeStage::Accepted);
         let handshaking = self.beginning.iter().filter(|one| is_taken(one)).count();
         if handshaking >= MOST_HANDSHAKES
             && let Some(oldest) = self.beginning.iter().position(is_taken)
@@ -230,7 +232,7 @@ impl<'a> Thread<'a> {
         };
         for _ in 0..MOST_HANDSHAKES {
             match listener.accept() {
-                Ok(tcp) => self.add_pending(tcp, Stage::Accepted),
+                Ok(tcp) => self.add_pending(tcp, HandshakeStage::Accepted),
                 Err(Errno::EAGAIN) => return,
                 // Out of descriptors: the callers stay queued, and we pause before trying again.
                 Err(_) => return std::thread::sleep(HANDOVER_TIMEOUT),
@@ -250,7 +252,7 @@ impl<'a> Thread<'a> {
                 Err(_) => return std::thread::sleep(HANDOVER_TIMEOUT),
             };
             if let Ok((handshake, tcp)) = take_passed(&socket) {
-                self.add_pending(tcp, Stage::Accepted);
+                self.add_pending(tcp, HandshakeStage::Accepted);
                 if let Some(last) = self.beginning.last_mut() {
                     last.assembler.room().extend(handshake);
                 }
@@ -260,7 +262,7 @@ impl<'a> Thread<'a> {
 
     fn receive_pending(&mut self) {
         for mut one in std::mem::take(&mut self.beginning) {
-            if let Stage::Connecting(request) = one.stage {
+            if let HandshakeStage::Connecting(request) = one.stage {
                 one.stage = match self.connected(&one.connection, request) {
                     Ok(stage) => stage,
                     Err(request) => {
@@ -270,7 +272,7 @@ impl<'a> Thread<'a> {
                     }
                 };
             }
-            if matches!(one.stage, Stage::Connecting(_)) {
+            if matches!(one.stage, HandshakeStage::Connecting(_)) {
                 self.beginning.push(one);
                 continue;
             }
@@ -287,7 +289,7 @@ impl<'a> Thread<'a> {
                 }
             };
             match one.stage {
-                Stage::HandshakeSent(request) => {
+                HandshakeStage::HandshakeSent(request) => {
                     self.welcomed(one.connection, one.assembler, request, handshake)
                 }
                 _ => self.accept_handshake(one.connection, one.assembler, handshake),
@@ -301,9 +303,9 @@ impl<'a> Thread<'a> {
         &self,
         connection: &Connection,
         request: ConnectRequest,
-    ) -> std::result::Result<Stage, ConnectRequest> {
+    ) -> std::result::Result<HandshakeStage, ConnectRequest> {
         if readiness::wait(&[Some((connection.as_fd(), Interest::Writing))], 0) == [false] {
-            return Ok(Stage::Connecting(request));
+            return Ok(HandshakeStage::Connecting(request));
         }
         let Some(handshake) =
             self.handshake(connection, &request.reachability, request.slot_address.1)
@@ -312,7 +314,7 @@ impl<'a> Thread<'a> {
         };
         // Fails if the connection was refused.
         match connection.send(&Frame::Handshake(handshake)) {
-            Ok(()) => Ok(Stage::HandshakeSent(request)),
+            Ok(()) => Ok(HandshakeStage::HandshakeSent(request)),
             Err(_) => Err(request),
         }
     }
@@ -464,7 +466,9 @@ impl<'a> Thread<'a> {
 
     fn give_up(&self, one: PendingConnection) {
         self.end(&one.connection);
-        if let Stage::Connecting(request) | Stage::HandshakeSent(request) = one.stage {
+        if let HandshakeStage::Connecting(request) | HandshakeStage::HandshakeSent(request) =
+            one.stage
+        {
             request.reachability.connection_failed();
         }
     }

@@ -57,12 +57,12 @@ pub struct Pinning {
     without_context: AtomicU64,
     /// Checks one descriptor.
     inspector: DescriptorInspector,
-    numbers: Mutex<Numbers>,
+    numbers: Mutex<DescriptorNumbers>,
 }
 
 /// The numbers of descriptors.
 #[derive(Debug)]
-struct Numbers {
+struct DescriptorNumbers {
     /// Those open at the last check, each with the question that decided it then.
     open: List<(RawFd, Option<Question>), KEPT>,
     /// Descriptors of the adapter that stay open as long as this process lives and hold no pages.
@@ -118,7 +118,7 @@ impl Pinning {
                 nameless: descriptor::nameless_inode(),
             },
             without_context: AtomicU64::new(0),
-            numbers: Mutex::new(Numbers {
+            numbers: Mutex::new(DescriptorNumbers {
                 open: List::new((-1, None)),
                 known: List::new(-1),
             }),
@@ -157,7 +157,7 @@ impl Pinning {
     fn by_descriptor(&self) -> bool {
         let count = self.count();
         let mut numbers = self.numbers();
-        let Numbers { open, known } = &mut *numbers;
+        let DescriptorNumbers { open, known } = &mut *numbers;
         let known = known.all();
         // As many as there are, and all of them open: there is no other.
         if count > 0
@@ -197,7 +197,7 @@ impl Pinning {
         Some(false)
     }
 
-    fn numbers(&self) -> MutexGuard<'_, Numbers> {
+    fn numbers(&self) -> MutexGuard<'_, DescriptorNumbers> {
         self.numbers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
