@@ -127,9 +127,9 @@ impl Collector {
         }
     }
 
-    /// Waits for a new connection, `patience` at most.
-    pub fn wait(&self, patience: Duration) {
-        let _ = self.listener.wait_readable(patience);
+    /// Waits for a new connection, `timeout` at most.
+    pub fn wait(&self, timeout: Duration) {
+        let _ = self.listener.wait_readable(timeout);
     }
 
     /// Accepts connections and makes sources of those that have handed over their ring. Some never

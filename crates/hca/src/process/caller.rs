@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// again. The limit is long, because on a machine without enough processor time for a crowd all
 /// callers would be dropped and connect again without end; and it is cheap, because there are never
 /// more callers than processes, and dead ones close their connection.
-const PATIENCE: u64 = 120_000_000_000;
+const TIMEOUT: u64 = 120_000_000_000;
 
 /// A caller: an incoming connection during the handshake.
 pub(super) struct Caller {
@@ -48,7 +48,7 @@ impl Caller {
         Caller {
             socket,
             welcomed: None,
-            deadline: clock::now() + PATIENCE,
+            deadline: clock::now() + TIMEOUT,
         }
     }
 

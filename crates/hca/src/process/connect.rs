@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Nanoseconds after which waiting queue pairs learn that the peer does not answer; it may be
 /// stopped. The attempt goes on, so it costs the peer one place in its accept queue, no matter how
 /// often it is requested.
-pub(crate) const PATIENCE: u64 = 2_000_000_000;
+pub(crate) const TIMEOUT: u64 = 2_000_000_000;
 
 /// Queue pairs that wait for one process.
 struct WaitingQueuePairs {
@@ -37,7 +37,7 @@ pub(super) enum ConnectOutcome<'a> {
 pub enum ConnectStatus {
     /// The channel is being made; the waiting queue pair will be notified.
     UnderWay,
-    /// The channel is being made, but the process has not answered for `PATIENCE`, so no
+    /// The channel is being made, but the process has not answered for `TIMEOUT`, so no
     /// notification follows. The channel is found once it exists.
     Silent,
     /// There is no such process; nothing was done.
@@ -75,7 +75,7 @@ impl ConnectRequests {
             is_new = true;
             WaitingQueuePairs {
                 queue_pairs: Vec::new(),
-                notify_at: clock::now() + PATIENCE,
+                notify_at: clock::now() + TIMEOUT,
             }
         });
         entry.queue_pairs.extend(waiter);
@@ -124,7 +124,7 @@ impl ConnectRequests {
 impl Process {
     /// Requests the channel to a process, unless it exists or is being made, and returns at once.
     /// `waiter` is notified ([`Qp::connection_attempt_ended`]) when there is a channel, when there
-    /// is none after [`PATIENCE`], or when there will be none, unless the return value says
+    /// is none after [`TIMEOUT`], or when there will be none, unless the return value says
     /// otherwise. May be called with any lock held.
     pub fn connect(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> ConnectStatus {
         let (status, is_new) = self.connect_requests.add(identity, waiter);

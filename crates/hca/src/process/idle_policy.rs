@@ -57,7 +57,7 @@ const SETTLED: u8 = 20;
 /// Number of wake-ups in vain, in a row, after which the thread leaves the work to the application.
 /// One for each request would be too few: the peer also rings for its completions, which the
 /// application polls for.
-const PATIENCE: u8 = 4;
+const VAIN_WAKE_UPS: u8 = 4;
 
 /// Amount by which left work raises the count; a look that has seen polling lowers it by one.
 const LEFT: u8 = 2;
@@ -83,7 +83,7 @@ pub(super) struct IdlePolicy {
     left_at: u64,
     /// Number of queue armings at the last look.
     armings: usize,
-    /// Number of looks with polling since a queue was armed, up to [`PATIENCE`].
+    /// Number of looks with polling since a queue was armed, up to [`VAIN_WAKE_UPS`].
     polled: u8,
     /// Time of the last look that saw polling, and of the last look, in nanoseconds.
     polled_at: u64,
@@ -138,7 +138,7 @@ impl IdlePolicy {
         };
         self.polled = match (is_armed, is_polled) {
             (true, _) => 0,
-            (false, true) => PATIENCE.min(self.polled + 1),
+            (false, true) => VAIN_WAKE_UPS.min(self.polled + 1),
             (false, false) => self.polled,
         };
         self.unarmed = count(self.unarmed, !is_armed, SETTLED);
@@ -168,7 +168,7 @@ impl IdlePolicy {
     /// Returns whether the thread serves the events of armed queues itself, given the number of
     /// armings so far.
     pub(super) fn serves_events(&self, armings: usize) -> bool {
-        armings != self.armings || self.polled < PATIENCE || self.away() > GRACE
+        armings != self.armings || self.polled < VAIN_WAKE_UPS || self.away() > GRACE
     }
 
     /// Returns whether the work is left to the thread although the application polls.
@@ -190,7 +190,7 @@ impl IdlePolicy {
         if self.left < TOO_OFTEN {
             return false;
         }
-        (self.left, self.needed) = (0, PATIENCE);
+        (self.left, self.needed) = (0, VAIN_WAKE_UPS);
         true
     }
 
@@ -215,11 +215,11 @@ impl IdlePolicy {
             self.quiet = 0;
         }
         if std::mem::take(&mut self.waits) && found {
-            self.needed = PATIENCE;
+            self.needed = VAIN_WAKE_UPS;
         }
         match (found, self.needed) {
             (_, 0) => (),
-            (true, _) => self.needed = PATIENCE,
+            (true, _) => self.needed = VAIN_WAKE_UPS,
             (false, 1) => (self.needed, self.left) = (0, NEARLY),
             (false, _) => self.needed -= 1,
         }
@@ -358,14 +358,14 @@ mod tests {
             simulation.policy.note_wake_up(true);
             assert!(simulation.policy.serves_left_work());
         }
-        for left in (0..PATIENCE).rev() {
+        for left in (0..VAIN_WAKE_UPS).rev() {
             simulation.policy.note_wake_up(false);
             assert_eq!(simulation.policy.serves_left_work(), left > 0);
         }
         // Soon after that, one leftover is enough; later it is not.
         simulation.record_look(true, 0, UnderWay);
         assert!(simulation.record_look(false, 0, UnderWay).note_left_work());
-        for _ in 0..PATIENCE {
+        for _ in 0..VAIN_WAKE_UPS {
             simulation.policy.note_wake_up(false);
         }
         for _ in 0..4 {
@@ -472,7 +472,7 @@ mod tests {
         let mut simulation = Simulation::new();
         let policy = simulation.record_look(true, 1, UnderWay);
         assert!(policy.serves_events(1), "it polled, and may sleep now");
-        for _ in 0..PATIENCE {
+        for _ in 0..VAIN_WAKE_UPS {
             assert!(simulation.policy.serves_events(1));
             simulation.record_look(true, 1, UnderWay);
         }
@@ -480,7 +480,7 @@ mod tests {
         assert!(simulation.policy.serves_events(2), "armed since the look");
         assert!(simulation.record_look(true, 2, UnderWay).serves_events(2));
         // It computes, too.
-        for _ in 0..PATIENCE {
+        for _ in 0..VAIN_WAKE_UPS {
             assert!(simulation.record_look(false, 2, UnderWay).serves_events(2));
             simulation.record_look(true, 2, UnderWay);
         }
@@ -546,7 +546,7 @@ mod tests {
         policy.note_packet_check(true);
         policy.note_wake_up(true);
         assert!(policy.serves_left_work());
-        for _ in 0..PATIENCE {
+        for _ in 0..VAIN_WAKE_UPS {
             policy.note_wake_up(false);
         }
         assert!(!policy.serves_left_work());

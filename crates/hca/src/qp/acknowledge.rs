@@ -18,7 +18,7 @@ use verbena_wire::Psn;
 /// Nanoseconds to wait for the acknowledgement of a sent packet, including the first of a
 /// connection. The peer may have left it to its own next poll, or to its progress thread, which
 /// runs within a few milliseconds.
-const PATIENCE: u64 = 100_000_000;
+const TIMEOUT: u64 = 100_000_000;
 
 /// Nanoseconds without waiting after one wait timed out: the peer of many queue pairs may be dead.
 const REST: u64 = 1_000_000_000;
@@ -55,7 +55,7 @@ impl Qp {
             if now < RESTS_UNTIL.load(Ordering::Relaxed) {
                 return;
             }
-            if now > start + PATIENCE {
+            if now > start + TIMEOUT {
                 RESTS_UNTIL.store(now + REST, Ordering::Relaxed);
                 return;
             }

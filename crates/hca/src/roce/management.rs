@@ -85,7 +85,7 @@ impl ManagementPort {
     /// none arrives.
     fn is_unanswered(&self, destination: Ipv6Addr) -> bool {
         /// The first one's answer may still be on its way.
-        const PATIENCE: u32 = 2;
+        const UNANSWERED_LIMIT: u32 = 2;
         /// Addresses that are remembered.
         const MOST: usize = 1024;
         let mut unanswered = self.unanswered.lock().unwrap_or_else(|e| e.into_inner());
@@ -94,7 +94,7 @@ impl ManagementPort {
         }
         let sent = unanswered.entry(destination).or_default();
         *sent += 1;
-        *sent >= PATIENCE
+        *sent >= UNANSWERED_LIMIT
     }
 
     fn note_answer(&self, source: Ipv6Addr) {

@@ -411,7 +411,7 @@ impl Path {
     pub fn send(&self, bytes: &[u8], segment: usize) -> Result<()> {
         /// Attempts while the kernel has no room, and milliseconds to wait after each.
         const ATTEMPTS: u32 = 3;
-        const PATIENCE_MS: i32 = 1;
+        const TIMEOUT_MS: i32 = 1;
         if let Some(reachability) = self
             .reachability
             .as_ref()
@@ -426,7 +426,7 @@ impl Path {
                 .send(&self.to, bytes, segment, self.traffic_class);
             match sent {
                 Err(Errno(libc::EAGAIN | libc::ENOBUFS)) => {
-                    self.sender.socket.wait_for_room(PATIENCE_MS);
+                    self.sender.socket.wait_for_room(TIMEOUT_MS);
                 }
                 // The error is about an earlier datagram whose failure is kept; returning it clears
                 // it, so sending is tried again.

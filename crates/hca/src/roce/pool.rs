@@ -31,7 +31,7 @@ pub const SLOTS: u32 = 64;
 
 /// Longest wait for the slots from a process that has them, far longer than a running process
 /// needs.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The slots of this user in this network namespace.
 #[derive(Debug)]
@@ -173,12 +173,10 @@ fn make(port: u16) -> Result<Vec<Udp>> {
 /// has them.
 fn receive(socket: &Socket) -> Result<(Socket, Vec<Udp>, Option<Tcp>)> {
     check_user(socket)?;
-    socket
-        .wait_readable(PATIENCE)
-        .map_err(|error| match error {
-            Errno::EAGAIN => Errno(libc::ETIMEDOUT),
-            error => error,
-        })?;
+    socket.wait_readable(TIMEOUT).map_err(|error| match error {
+        Errno::EAGAIN => Errno(libc::ETIMEDOUT),
+        error => error,
+    })?;
     let mut path = [0; 512];
     let received = socket.receive(&mut path)?;
     if received.length == 0 {

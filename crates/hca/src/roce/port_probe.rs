@@ -37,7 +37,7 @@ const PRESENT_FOR: u64 = 10_000_000_000;
 /// Nanoseconds for which a negative result is cached.
 const ABSENT_FOR: u64 = 1_000_000_000;
 /// Milliseconds to wait after each probe. An adapter may have to wait for a processor first.
-const PATIENCE_MS: [u64; 4] = [100, 200, 400, 800];
+const TIMEOUTS_MS: [u64; 4] = [100, 200, 400, 800];
 
 /// Address, scope (of a link-local address: its interface) and private port.
 type ProbedPort = (Ipv6Addr, u32, UdpPort);
@@ -100,12 +100,12 @@ impl ProbeCache {
 fn ask(socket: &Udp, to: Address) -> bool {
     let random = RandomState::new().build_hasher().finish().to_ne_bytes();
     let (question, wanted) = (probe_bytes(QUESTION, random), probe_bytes(ANSWER, random));
-    for patience in PATIENCE_MS.map(Duration::from_millis) {
+    for timeout in TIMEOUTS_MS.map(Duration::from_millis) {
         // A probe that cannot be sent now is repeated later.
         if socket.send(&to, &question, LENGTH, 0) == Err(Errno(libc::ECONNREFUSED)) {
             return false;
         }
-        let end = clock::now() + patience.as_nanos() as u64;
+        let end = clock::now() + timeout.as_nanos() as u64;
         while let Some(rest) = end.checked_sub(clock::now()) {
             let mut buffer = [0; LENGTH + 1];
             match socket.receive_within(&mut buffer, Duration::from_nanos(rest)) {

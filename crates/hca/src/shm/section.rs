@@ -82,7 +82,7 @@ pub struct Section<'a> {
     entered: u64,
 }
 
-/// A section that was still open after `patience`: its thread is stopped, or its process breaks the
+/// A section that was still open after `timeout`: its thread is stopped, or its process breaks the
 /// protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck {
@@ -136,8 +136,8 @@ impl<'a> Sections<'a> {
     }
 
     /// Waits until every section that was open at the call has ended. Returns those still open
-    /// after `patience`, or none if `is_over` says that their process has ended.
-    pub fn wait(&self, patience: Duration, is_over: impl Fn() -> bool) -> Vec<Stuck> {
+    /// after `timeout`, or none if `is_over` says that their process has ended.
+    pub fn wait(&self, timeout: Duration, is_over: impl Fn() -> bool) -> Vec<Stuck> {
         let mut deadline = None;
         let mut stuck = Vec::new();
         for (index, mark) in self.marks.iter().enumerate() {
@@ -154,7 +154,7 @@ impl<'a> Sections<'a> {
                 if is_over() {
                     return Vec::new();
                 }
-                let limit = *deadline.get_or_insert_with(|| Instant::now() + patience);
+                let limit = *deadline.get_or_insert_with(|| Instant::now() + timeout);
                 if Instant::now() > limit {
                     stuck.push(Stuck {
                         mark: index,

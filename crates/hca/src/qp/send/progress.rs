@@ -11,7 +11,7 @@ use std::sync::Arc;
 use verbena_abi::*;
 
 /// Nanoseconds that a datagram waits for a channel to a process that does not answer.
-const DATAGRAM_PATIENCE: u64 = 2_000_000_000;
+const DATAGRAM_TIMEOUT: u64 = 2_000_000_000;
 
 impl Qp {
     /// Sends pending requests, as far as possible.
@@ -90,13 +90,13 @@ impl Qp {
         let now = clock::now();
         let since = *send.unanswered_since.get_or_insert(now);
         self.process.counters.shard().lost_retries.add(1);
-        if self.kind == IBV_QPT_UD && now - since > DATAGRAM_PATIENCE {
+        if self.kind == IBV_QPT_UD && now - since > DATAGRAM_TIMEOUT {
             return self.give_up(send, position, IBV_WC_SUCCESS);
         }
         if let Some(timeout) = timeout_nanoseconds(send.timeout).filter(|_| self.kind != IBV_QPT_UD)
         {
-            let patience = timeout.saturating_mul(u64::from(send.retry_count) + 1);
-            if now - since >= patience {
+            let total_timeout = timeout.saturating_mul(u64::from(send.retry_count) + 1);
+            if now - since >= total_timeout {
                 return self.give_up(send, position, IBV_WC_RETRY_EXC_ERR);
             }
         }

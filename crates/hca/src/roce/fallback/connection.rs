@@ -44,12 +44,12 @@ impl Connection {
     pub fn send_packets(&self, envelope: Envelope, bytes: &[u8]) -> Result<()> {
         /// Attempts while there is no room, and milliseconds to wait after each.
         const ATTEMPTS: u32 = 3;
-        const PATIENCE_MS: i32 = 1;
+        const TIMEOUT_MS: i32 = 1;
         let mut answer = Err(Errno::EAGAIN);
         for _ in 0..ATTEMPTS {
             answer = self.send(&Frame::Packets { envelope, bytes });
             match answer {
-                Err(Errno::EAGAIN) => self.tcp.wait_for_room(PATIENCE_MS),
+                Err(Errno::EAGAIN) => self.tcp.wait_for_room(TIMEOUT_MS),
                 _ => break,
             }
         }

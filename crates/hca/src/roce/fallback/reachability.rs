@@ -179,11 +179,11 @@ impl Reachability {
         let began = Instant::now();
         let mut state = self.lock();
         while let Standing::Examined { is_connected, .. } = state.standing {
-            let patience = match is_connected {
+            let timeout = match is_connected {
                 false => UNTIL_FOUND,
                 true => UNTIL_TRIED,
             };
-            let Some(rest) = patience.checked_sub(began.elapsed()) else {
+            let Some(rest) = timeout.checked_sub(began.elapsed()) else {
                 return;
             };
             let waited = self.known.wait_timeout(state, rest);

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Nanoseconds for connecting and for the peer's handshake.
-const PATIENCE: u64 = 2_000_000_000;
+const TIMEOUT: u64 = 2_000_000_000;
 /// Incoming connections without a handshake; the oldest is closed when there is one more.
 const MOST_HANDSHAKES: usize = 64;
 /// Incoming connections in total and from one address. More are refused, because the program needs
@@ -221,7 +221,7 @@ impl<'a> Thread<'a> {
         self.beginning.push(PendingConnection {
             connection,
             assembler: Assembler::default(),
-            deadline: clock::now() + PATIENCE,
+            deadline: clock::now() + TIMEOUT,
             stage,
         });
     }

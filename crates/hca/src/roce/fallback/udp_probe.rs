@@ -28,7 +28,7 @@ const ATTRIBUTE: [u8; 2] = *b"Vb";
 /// Nanoseconds to wait for the report of each probe; the next probe follows, and after the last one
 /// the probing has failed. The peer may have to wait for a processor, and a probe may be lost.
 /// Counted from the sending of the probe, because the sender may have to wait, too.
-const PATIENCE: [u64; 5] = [20_000_000, 40_000_000, 80_000_000, 160_000_000, 300_000_000];
+const TIMEOUTS: [u64; 5] = [20_000_000, 40_000_000, 80_000_000, 160_000_000, 300_000_000];
 
 /// Result of probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +71,11 @@ impl UdpProbe {
         if now < self.due {
             return NextAction::Wait(self.due);
         }
-        let Some(patience) = PATIENCE.get(self.attempts) else {
+        let Some(timeout) = TIMEOUTS.get(self.attempts) else {
             return NextAction::GiveUp;
         };
         self.attempts += 1;
-        self.due = now + patience;
+        self.due = now + timeout;
         NextAction::Ask
     }
 }
@@ -134,8 +134,8 @@ mod tests {
                 NextAction::GiveUp => break,
             }
         }
-        assert_eq!(questions, PATIENCE.len());
-        assert_eq!(now, 1000 + PATIENCE.iter().sum::<u64>());
+        assert_eq!(questions, TIMEOUTS.len());
+        assert_eq!(now, 1000 + TIMEOUTS.iter().sum::<u64>());
         assert_eq!(udp_probe.step(now), NextAction::GiveUp);
     }
 
@@ -143,9 +143,9 @@ mod tests {
     fn late_probe_waits_its_full_timeout() {
         let late = 10_000_000_000;
         let mut udp_probe = UdpProbe::new(0);
-        for patience in PATIENCE {
+        for timeout in TIMEOUTS {
             assert_eq!(udp_probe.step(late), NextAction::Ask);
-            assert_eq!(udp_probe.step(late), NextAction::Wait(late + patience));
+            assert_eq!(udp_probe.step(late), NextAction::Wait(late + timeout));
             udp_probe.due = late;
         }
         assert_eq!(udp_probe.step(late), NextAction::GiveUp);

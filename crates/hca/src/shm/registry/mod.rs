@@ -37,7 +37,7 @@ pub const MULTICAST: u32 = 1;
 
 /// Time that an entering process waits for the last leaving process to finish removing the
 /// registry: some hundred microseconds, unless that process is stopped just then.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Identity of a process in the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -120,7 +120,7 @@ impl Registry {
     /// As [`Registry::open`]; ENOMEM when every slot is taken; EBUSY when the last leaving process
     /// does not finish removing the registry within 10 s.
     pub fn enter(directory: &Path) -> Result<(Registry, Identity, Socket)> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let registry = Registry::open(directory)?;
             if registry.ports_down().load(Ordering::SeqCst) != 0 {
