@@ -7,8 +7,8 @@
 use libfuzzer_sys::fuzz_target;
 use std::net::Ipv4Addr;
 use verbena_hca::errno::Errno;
-use verbena_hca::roce::management::Letter;
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::management::CmMad;
+use verbena_hca::roce::udp_port::UdpPort;
 use verbena_rdmacm::address;
 use verbena_rdmacm::correspondence::{Correspondence, Due, Heard};
 use verbena_rdmacm::mad;
@@ -55,12 +55,12 @@ fn message(kind: Kind) -> Message {
 /// Letters on their way, and the two sides.
 struct World {
     sides: [Correspondence; 2],
-    network: Vec<(usize, Letter)>,
+    network: Vec<(usize, CmMad)>,
     now: u64,
 }
 
 impl World {
-    fn hear(&mut self, to: usize, letter: &Letter) {
+    fn hear(&mut self, to: usize, letter: &CmMad) {
         let Some((transaction, read)) = mad::read(&letter.mad) else {
             return;
         };
@@ -95,7 +95,7 @@ impl World {
 
     /// The peer's host is found to have some private ports, whether that was asked or not.
     fn find(&mut self, side: usize, which: u8) {
-        let private = Residence::all().filter(|residence| residence.is_private());
+        let private = UdpPort::all().filter(|residence| residence.is_private());
         let found = private
             .enumerate()
             .filter(|(at, _)| which >> at & 1 == 1)
@@ -149,11 +149,11 @@ fuzz_target!(|input: &[u8]| {
                 let peer: [u8; 16] = world.sides[side].way().destination;
                 let mut letter = match world.network.last() {
                     Some((_, letter)) => letter.clone(),
-                    None => Letter {
+                    None => CmMad {
                         interface: 0,
                         source: peer.into(),
                         destination: world.sides[side].way().source.into(),
-                        residence: Residence::PUBLIC,
+                        udp_port: UdpPort::PUBLIC,
                         mad: [0; 256],
                     },
                 };

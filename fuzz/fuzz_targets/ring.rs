@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use libfuzzer_sys::fuzz_target;
-use verbena_hca::qp::message::Source;
+use verbena_hca::qp::ring_message::Source;
 use verbena_hca::shm::ring::{CELL, Consumer, HEADER, Store};
 
 const CELLS: usize = 16;

@@ -8,8 +8,8 @@ pub mod sync;
 
 #[path = "../../hca/src/shm/access.rs"]
 pub mod access;
-#[path = "../../hca/src/claim.rs"]
-pub mod claim;
+#[path = "../../hca/src/biased_lock.rs"]
+pub mod biased_lock;
 #[path = "../../hca/src/process/flight.rs"]
 pub mod flight;
 #[path = "../../hca/src/shm/ring.rs"]

@@ -15,7 +15,7 @@ struct Model {
 /// Would find: a deregistration that returns while the peer, having seen the key still valid,
 /// writes to the memory.
 #[test]
-fn memory_is_untouched_once_the_owner_has_waited() {
+fn memory_is_untouched_after_the_owner_waited() {
     loom::model(|| {
         let model = Arc::new(Model {
             counter: AtomicU64::new(0),

@@ -128,7 +128,7 @@ fn one_request(announce: Announce) {
 /// Would find: a record that can be answered before it is announced, so that the channel seems idle
 /// to a thread that goes to sleep waiting for the answer.
 #[test]
-fn what_can_be_answered_is_announced() {
+fn record_is_announced_before_it_can_be_answered() {
     one_request(Announce::BeforePublishing);
 }
 
@@ -191,7 +191,7 @@ fn full_ring(starve: Starve) {
 /// Would find: a queue pair that waits for room that was made, and completed, before it began to
 /// wait: the channel is idle then, and no thread looks at it any more.
 #[test]
-fn who_waits_for_room_is_found_by_who_makes_it_known() {
+fn queue_pair_waiting_for_room_is_woken_by_completion() {
     full_ring(Starve::UnderTheLockOfThePush);
 }
 
@@ -204,7 +204,7 @@ fn without_the_lock_of_the_push_a_queue_pair_is_stuck() {
 /// As the first, with all parts together: the ring is full, the queue pair waits, the requester's
 /// thread goes to sleep.
 #[test]
-fn a_sleeper_is_woken_for_room_that_somebody_waits_for() {
+fn sleeping_thread_is_woken_for_awaited_room() {
     loom::model(|| {
         let announce = Announce::BeforePublishing;
         let channel = Arc::new(Channel::default());

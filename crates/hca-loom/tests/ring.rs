@@ -57,7 +57,7 @@ fn push(producer: &mut Producer, model: &Model, value: u64) -> bool {
 /// Would find: a stamp that is published before the record, or a `head` that is published before
 /// the last read.
 #[test]
-fn records_arrive_whole_in_order_and_room_is_not_reused_too_soon() {
+fn records_arrive_whole_in_order_before_room_is_reused() {
     loom::model(|| {
         let model = Arc::new(Model::new());
         let (mut producer, mut consumer) = (Producer::default(), Consumer::default());

@@ -32,7 +32,7 @@ impl Bed {
 
 /// Would find: data published for a process that then sleeps without having been rung.
 #[test]
-fn what_is_published_before_the_sleep_is_seen_or_rung_for() {
+fn record_published_before_sleep_is_seen_or_rung_for() {
     loom::model(|| {
         let bed = Arc::new(Bed::default());
         let published = Arc::new(AtomicU32::new(0));
@@ -54,7 +54,7 @@ fn what_is_published_before_the_sleep_is_seen_or_rung_for() {
 
 /// As above, with two publishers: the ring of one must not stand for the other's.
 #[test]
-fn two_publish_and_both_are_seen_or_rung_for() {
+fn records_of_two_publishers_are_seen_or_rung_for() {
     loom::model(|| {
         let bed = Arc::new(Bed::default());
         let published = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
@@ -99,20 +99,20 @@ fn woken_while_events_are_wanted(want: fn(&AtomicU64, &AtomicUsize)) {
 /// Would find: a disarming that undoes the arming of a thread that has just begun to wait for
 /// events (a completion queue armed while the progress thread wakes up).
 #[test]
-fn waking_up_leaves_rings_on_for_whoever_waits_for_events() {
+fn wake_up_keeps_rings_armed_for_a_new_event_waiter() {
     woken_while_events_are_wanted(sleep::want_rings);
 }
 
 /// The same for a thread that arms a queue again that is already armed.
 #[test]
-fn waking_up_leaves_rings_on_for_whoever_still_waits_for_events() {
+fn wake_up_keeps_rings_armed_for_a_rearming_event_waiter() {
     woken_while_events_are_wanted(sleep::want_rings_still);
 }
 
 /// Would find: as the first, over a whole turn of the progress thread: awake, asleep, and a
 /// publication in between.
 #[test]
-fn what_is_published_while_it_wakes_up_is_found_by_the_next_look() {
+fn record_published_during_wake_up_is_found_by_next_look() {
     loom::model(|| {
         let bed = Arc::new(Bed::default());
         let published = Arc::new(AtomicU32::new(0));
@@ -180,7 +180,7 @@ fn rung_for_once_and_published_twice(arming: Arming) {
 
 /// Would find: a peer that rings once for two armings.
 #[test]
-fn who_has_rung_rings_again_for_the_next_sleep() {
+fn publisher_rings_again_for_the_next_sleep() {
     rung_for_once_and_published_twice(Arming::WithANewValue);
 }
 
@@ -193,7 +193,7 @@ fn without_a_new_value_a_wake_up_is_lost() {
 #[derive(Clone, Copy)]
 enum LastLook {
     WaitsForTheLock,
-    LeavesItToWhoeverHasTheLock,
+    LeavesItToLockHolder,
 }
 
 /// The second condition: the sleeper's last look, while a thread of the application looks too.
@@ -223,7 +223,7 @@ fn last_look_beside_another(last: LastLook) {
         sleep::before_sleep(&bed.armed, || {
             match last {
                 LastLook::WaitsForTheLock => look(&mut served.lock().unwrap(), &published),
-                LastLook::LeavesItToWhoeverHasTheLock => {
+                LastLook::LeavesItToLockHolder => {
                     if let Ok(mut served) = served.try_lock() {
                         look(&mut served, &published);
                     }
@@ -241,12 +241,12 @@ fn last_look_beside_another(last: LastLook) {
 }
 
 #[test]
-fn a_look_before_sleep_does_not_rely_on_another_threads_look() {
+fn last_look_does_not_rely_on_another_threads_look() {
     last_look_beside_another(LastLook::WaitsForTheLock);
 }
 
 #[test]
 #[should_panic(expected = "sleep for ever")]
 fn without_waiting_for_the_lock_a_wake_up_is_lost() {
-    last_look_beside_another(LastLook::LeavesItToWhoeverHasTheLock);
+    last_look_beside_another(LastLook::LeavesItToLockHolder);
 }

@@ -62,12 +62,12 @@ fn run(looks_again: bool) {
 }
 
 #[test]
-fn an_atomic_takes_effect_once() {
+fn atomic_takes_effect_once() {
     run(true);
 }
 
 #[test]
 #[should_panic(expected = "what counts is there")]
-fn without_the_second_look_it_is_lost() {
+fn without_the_second_look_the_atomic_is_lost() {
     run(false);
 }

@@ -4,7 +4,7 @@ use crate::context::Pd;
 use crate::device::{gid_at, port_name};
 use crate::errno::Result;
 use crate::link;
-use crate::quota::{self, Place};
+use crate::quota::{self, QuotaShare};
 use crate::refusal;
 use crate::refused;
 use crate::roce::path::{self, Path};
@@ -18,7 +18,7 @@ use verbena_wire::Qpn;
 pub struct AddressHandle {
     pd: Arc<Pd>,
     attributes: ibv_ah_attr,
-    place: Mutex<Option<Place>>,
+    quota_share: Mutex<Option<QuotaShare>>,
 }
 
 impl AddressHandle {
@@ -32,13 +32,13 @@ impl AddressHandle {
         let device = pd.context().device;
         attributes.port_num = device.port("ah_attr.port_num", attributes.port_num)?;
         check(&attributes)?;
-        let place = quota::ADDRESS_HANDLES.take()?;
+        let quota_share = quota::ADDRESS_HANDLES.take()?;
         pd.retain();
-        meet(pd, &attributes);
+        probe_path(pd, &attributes);
         Ok(Arc::new(AddressHandle {
             pd: pd.clone(),
             attributes,
-            place: Mutex::new(Some(place)),
+            quota_share: Mutex::new(Some(quota_share)),
         }))
     }
 
@@ -58,15 +58,18 @@ impl AddressHandle {
 
     /// Ends the handle's life for the application. Work requests may still refer to it.
     pub fn destroy(&self) {
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        if place.take().is_some() {
+        let mut quota_share = self
+            .quota_share
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if quota_share.take().is_some() {
             self.pd.release();
         }
     }
 }
 
 /// Over RoCE, probes the path to an unknown host: the loss of a datagram is never reported.
-fn meet(pd: &Pd, attributes: &ibv_ah_attr) {
+fn probe_path(pd: &Pd, attributes: &ibv_ah_attr) {
     if !path::leads_elsewhere(attributes) {
         return;
     }
@@ -74,7 +77,7 @@ fn meet(pd: &Pd, attributes: &ibv_ah_attr) {
     if let Some(port) = process.roce.get()
         && let Ok(path) = Path::of(&port.senders, attributes)
     {
-        process.acquaint(&path, Qpn::GSI);
+        process.learn_reachability(&path, Qpn::GSI);
     }
 }
 
@@ -126,13 +129,13 @@ pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
 /// of an IP address gets here. InfiniBand reaches the queue pair by its number regardless of the
 /// GID, so this is no refusal.
 fn notice_roce_address(attributes: &ibv_ah_attr) {
-    static WAS_TOLD: AtomicBool = AtomicBool::new(false);
+    static WAS_REPORTED: AtomicBool = AtomicBool::new(false);
     let address = Ipv6Addr::from(attributes.grh.dgid.bytes());
     if link::is_ethernet() || address.to_ipv4_mapped().is_none() {
         return;
     }
-    if !WAS_TOLD.swap(true, Ordering::Relaxed) {
-        refusal::tell(format_args!(
+    if !WAS_REPORTED.swap(true, Ordering::Relaxed) {
+        refusal::report(format_args!(
             "ah_attr.grh.dgid is {address}, the GID of a RoCE port: {}",
             link::ROCE_HINT
         ));

@@ -6,7 +6,7 @@ use crate::errno::Result;
 use crate::event::{AsyncEvent, EventQueue};
 use crate::link;
 use crate::process::Process;
-use crate::quota::{self, Place};
+use crate::quota::{self, QuotaShare};
 use crate::refusal;
 use crate::refused;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ pub struct Pd {
     context: Arc<Context>,
     number: u32,
     users: AtomicUsize,
-    place: Mutex<Option<Place>>,
+    quota_share: Mutex<Option<QuotaShare>>,
 }
 
 static NEXT_PD: AtomicU32 = AtomicU32::new(1);
@@ -61,13 +61,13 @@ impl Pd {
     /// # Errors
     /// ENOMEM at the advertised limit.
     pub fn allocate(context: &Arc<Context>) -> Result<Arc<Pd>> {
-        let place = quota::PROTECTION_DOMAINS.take()?;
+        let quota_share = quota::PROTECTION_DOMAINS.take()?;
         let number = NEXT_PD.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Pd {
             context: context.clone(),
             number,
             users: AtomicUsize::new(0),
-            place: Mutex::new(Some(place)),
+            quota_share: Mutex::new(Some(quota_share)),
         }))
     }
 
@@ -79,7 +79,7 @@ impl Pd {
             context,
             number,
             users: AtomicUsize::new(0),
-            place: Mutex::new(None),
+            quota_share: Mutex::new(None),
         })
     }
 
@@ -121,8 +121,11 @@ impl Pd {
             ));
         }
         // Released now, and not when the last work request that refers to the domain is dropped.
-        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        *place = None;
+        let mut quota_share = self
+            .quota_share
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *quota_share = None;
         Ok(())
     }
 }

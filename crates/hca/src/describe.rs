@@ -1,7 +1,7 @@
 //! Describes the state of a process as text, for `verbena info`.
 
 use crate::errno::Result;
-use crate::process::{Process, message};
+use crate::process::{Process, socket_message};
 use crate::roce::path::plain;
 use crate::shm::registry::Registry;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub const MAX_LENGTH: usize = 128 << 10;
 /// As [`Registry::open_existing`].
 pub fn processes(directory: &Path) -> Result<Vec<(u32, Result<String>)>> {
     let registry = Registry::open_existing(directory)?;
-    let ask = |identity| message::ask_description(&registry.connect(identity)?);
+    let ask = |identity| socket_message::ask_description(&registry.connect(identity)?);
     Ok(registry
         .processes()
         .into_iter()
@@ -83,10 +83,10 @@ pub fn process(process: &Process) -> String {
         text,
         "],\"queue_pairs_in_all\":{},\"udp_port\":{},\"tunnels\":[",
         queue_pairs.len(),
-        process.roce.get().map_or(0, |port| port.residence().port())
+        process.roce.get().map_or(0, |port| port.udp_port().port())
     );
-    let tunnelled = process.roce.get().map(|port| port.tunnels.hosts());
-    for (index, host) in tunnelled.into_iter().flatten().enumerate() {
+    let over_tcp = process.roce.get().map(|port| port.fallback.hosts());
+    for (index, host) in over_tcp.into_iter().flatten().enumerate() {
         if text.len() > MAX_LENGTH - 4096 {
             break;
         }

@@ -19,7 +19,7 @@ use std::sync::{Mutex, OnceLock};
 use verbena_abi::*;
 
 /// An event that a program can read from the descriptor.
-pub trait Record {
+pub trait EventRecord {
     /// Bytes of an event's record.
     const LENGTH: usize;
     /// Returns these bytes, as `struct ib_uverbs_comp_event_desc` or `ib_uverbs_async_event_desc`.
@@ -33,16 +33,16 @@ const RECORD: usize = 16;
 pub struct EventQueue<T> {
     fd: OwnedFd,
     writer: OwnedFd,
-    waiting: Mutex<Waiting<T>>,
+    waiting: Mutex<PendingEvents<T>>,
 }
 
-struct Waiting<T> {
+struct PendingEvents<T> {
     events: VecDeque<T>,
     /// Number of events, at the end of the queue, without a packet in the pipe because it was full.
     unsent: usize,
 }
 
-impl Record for usize {
+impl EventRecord for usize {
     const LENGTH: usize = 8;
     fn record(&self) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
@@ -51,7 +51,7 @@ impl Record for usize {
     }
 }
 
-impl Record for AsyncEvent {
+impl EventRecord for AsyncEvent {
     const LENGTH: usize = RECORD;
     fn record(&self) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
@@ -73,7 +73,7 @@ pub struct AsyncEvent {
     pub element: usize,
 }
 
-impl<T: Record> EventQueue<T> {
+impl<T: EventRecord> EventQueue<T> {
     /// Returns an empty queue.
     ///
     /// # Errors
@@ -86,11 +86,11 @@ impl<T: Record> EventQueue<T> {
         }
         // SAFETY: pipe2 just returned these descriptors, and nothing else owns them.
         let [fd, writer] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-        tell_shim(fd.as_raw_fd(), T::LENGTH);
+        notify_shim(fd.as_raw_fd(), T::LENGTH);
         Ok(EventQueue {
             fd,
             writer: lasting_writer(writer)?,
-            waiting: Mutex::new(Waiting {
+            waiting: Mutex::new(PendingEvents {
                 events: VecDeque::new(),
                 unsent: 0,
             }),
@@ -132,7 +132,7 @@ impl<T: Record> EventQueue<T> {
     }
 
     /// Sends packets for events without one, after a packet was read.
-    fn catch_up(&self, waiting: &mut Waiting<T>) {
+    fn catch_up(&self, waiting: &mut PendingEvents<T>) {
         while waiting.unsent > 0 {
             let first = waiting.events.len() - waiting.unsent;
             let (bytes, length) = (waiting.events[first].record(), T::LENGTH);
@@ -222,12 +222,12 @@ impl<T: Record> EventQueue<T> {
         before - left
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting<T>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, PendingEvents<T>> {
         self.waiting.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
-impl<T> Waiting<T> {
+impl<T> PendingEvents<T> {
     fn pop(&mut self) -> Option<T> {
         let first = self.events.pop_front();
         self.unsent = self.unsent.min(self.events.len());
@@ -236,18 +236,19 @@ impl<T> Waiting<T> {
 }
 
 /// Informs the preloaded shim, if there is one, that a descriptor gives records of so many bytes.
-fn tell_shim(descriptor: RawFd, length: usize) {
-    type Tell = extern "C" fn(libc::c_int, usize);
-    static SHIM: OnceLock<Option<Tell>> = OnceLock::new();
+fn notify_shim(descriptor: RawFd, length: usize) {
+    type Notify = extern "C" fn(libc::c_int, usize);
+    static SHIM: OnceLock<Option<Notify>> = OnceLock::new();
     let shim = SHIM.get_or_init(|| {
         let name = c"verbena_event_descriptor";
         // SAFETY: the name is a C string; RTLD_DEFAULT searches all loaded objects.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         // SAFETY: only the shim has this name, with this signature.
-        (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut libc::c_void, Tell>(found) })
+        (!found.is_null())
+            .then(|| unsafe { std::mem::transmute::<*mut libc::c_void, Notify>(found) })
     });
-    if let Some(tell) = shim {
-        tell(descriptor, length);
+    if let Some(notify) = shim {
+        notify(descriptor, length);
     }
 }
 
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_descriptor_is_readable_exactly_while_events_wait() {
+    fn descriptor_is_readable_exactly_while_events_wait() {
         let queue = EventQueue::<usize>::new().unwrap();
         assert!(!is_readable(&queue));
         queue.push(1);
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn more_events_than_packets_fit_are_all_there_in_order() {
+    fn events_beyond_pipe_capacity_stay_in_order() {
         const MANY: usize = 5000;
         let queue = EventQueue::<usize>::new().unwrap();
         for event in 0..MANY {
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_descriptor_raises_no_signal() {
+    fn event_on_closed_descriptor_raises_no_signal() {
         let queue = EventQueue::<usize>::new().unwrap();
         let EventQueue { fd, writer, .. } = queue;
         drop(fd);

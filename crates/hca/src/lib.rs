@@ -2,15 +2,15 @@
 //!
 //! A process that opens the device becomes part of the host's adapter ([`process`]). Its registered
 //! pages lie in an arena of shared memory ([`memory`]), so peers read, write and update them
-//! themselves ([`path`]); messages, and all operations for which that is not possible, go through a
+//! themselves ([`peer`]); messages, and all operations for which that is not possible, go through a
 //! channel between the two processes ([`shm`]). Queue pairs ([`qp`]) turn work requests into these.
 //!
 //! States, opcodes, statuses and attribute structures are those of the C interface, from
 //! `verbena_abi`.
 
 pub mod ah;
+mod biased_lock;
 pub mod capture;
-mod claim;
 pub mod context;
 pub mod counters;
 pub mod cq;
@@ -18,12 +18,12 @@ pub mod describe;
 pub mod device;
 pub mod errno;
 pub mod event;
+mod fault_injection;
 pub mod link;
 pub mod lock;
 pub mod memory;
 pub mod moderation;
-pub mod path;
-mod planted;
+pub mod peer;
 pub mod process;
 pub mod qp;
 pub mod quota;

@@ -1,6 +1,6 @@
-//! A lock for critical sections of some tens of instructions. [`crate::claim`] holds the owner:
-//! taking the lock costs one locked instruction, or none for the thread that always takes it;
-//! releasing it is a store.
+//! A lock for critical sections of some tens of instructions. [`crate::biased_lock`] holds the
+//! owner: taking the lock costs one locked instruction, or none for the thread that always takes
+//! it; releasing it is a store.
 //!
 //! The standard mutex pays a second locked instruction on release, to learn whether a thread
 //! sleeps. No thread sleeps here: one that finds the lock taken looks again, then yields, then
@@ -10,7 +10,7 @@
 //! SYNC POINT lock: the release is a Release store, and the next holder sees the writes of the
 //! previous one.
 
-use crate::claim::{Claim, HABIT};
+use crate::biased_lock::{BiasedLock, HABIT};
 use crate::thread_number;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A value that one thread at a time may use.
 #[derive(Debug)]
 pub struct Lock<T> {
-    claim: Claim,
+    biased_lock: BiasedLock,
     value: UnsafeCell<T>,
 }
 
@@ -43,7 +43,7 @@ impl<T> Lock<T> {
     /// Returns a free lock.
     pub fn new(value: T) -> Lock<T> {
         Lock {
-            claim: Claim::new(HABIT),
+            biased_lock: BiasedLock::new(HABIT),
             value: UnsafeCell::new(value),
         }
     }
@@ -52,7 +52,7 @@ impl<T> Lock<T> {
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         Guard {
-            word: self.claim.take(thread_number::own()),
+            word: self.biased_lock.take(thread_number::own()),
             value: &self.value,
         }
     }
@@ -60,7 +60,7 @@ impl<T> Lock<T> {
     /// Takes the lock unless it is held.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        let word = self.claim.try_take(thread_number::own())?;
+        let word = self.biased_lock.try_take(thread_number::own())?;
         Some(Guard {
             word,
             value: &self.value,
@@ -118,7 +118,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn additions_of_several_threads_are_all_there() {
+    fn lock_protects_additions_of_several_threads() {
         const THREADS: usize = 4;
         const ROUNDS: usize = 20_000;
         let sum = Lock::new(0usize);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_always_comes_is_still_alone_when_another_does() {
+    fn biased_thread_excludes_an_occasional_thread() {
         const OFTEN: usize = 300_000;
         const SELDOM: usize = 300;
         barrier::prepare();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_at_home_cannot_try_it_twice() {
+    fn try_lock_by_the_holding_home_thread_fails() {
         let lock = Lock::new(0);
         (0..2 * HABIT).for_each(|_| *lock.lock() += 1);
         let guard = lock.lock();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_cannot_be_tried() {
+    fn try_lock_of_a_held_lock_fails() {
         let lock = Lock::new(5);
         let guard = lock.lock();
         assert!(lock.try_lock().is_none());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_sleeping_holder_gets_it_in_the_end() {
+    fn waiter_gets_the_lock_after_a_sleeping_holder() {
         let lock = Lock::new(0);
         std::thread::scope(|scope| {
             let mut guard = lock.lock();

@@ -6,7 +6,7 @@
 
 /// Decision on a completion that would raise an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ModerationVerdict {
     /// Raise the event.
     Raise,
     /// Wait for more, at most until this time. Returned once for each gathering.
@@ -36,20 +36,20 @@ impl Moderation {
 
     /// Handles a completion that would raise an event.
     #[inline]
-    pub fn gather(&mut self, now: impl FnOnce() -> u64) -> Verdict {
+    pub fn gather(&mut self, now: impl FnOnce() -> u64) -> ModerationVerdict {
         if self.count <= 1 || self.period == 0 {
-            return Verdict::Raise;
+            return ModerationVerdict::Raise;
         }
         self.gathered += 1;
         if self.gathered >= self.count {
             self.gathered = 0;
-            return Verdict::Raise;
+            return ModerationVerdict::Raise;
         }
         if self.gathered > 1 {
-            return Verdict::Wait;
+            return ModerationVerdict::Wait;
         }
         self.deadline = now() + self.period;
-        Verdict::WaitUntil(self.deadline)
+        ModerationVerdict::WaitUntil(self.deadline)
     }
 
     /// Returns whether the event is due at time `now`.
@@ -67,35 +67,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_count_or_a_period_nothing_is_held_back() {
+    fn unmoderated_event_is_raised_at_once() {
         for mut moderation in [
             Moderation::default(),
             Moderation::new(1, 1000),
             Moderation::new(10, 0),
         ] {
-            assert_eq!(moderation.gather(|| 5), Verdict::Raise);
+            assert_eq!(moderation.gather(|| 5), ModerationVerdict::Raise);
             assert!(!moderation.expire(u64::MAX));
         }
     }
 
     #[test]
-    fn the_count_raises_before_the_time_is_over() {
+    fn moderation_count_raises_before_the_period_ends() {
         let mut moderation = Moderation::new(3, 1000);
         for _ in 0..2 {
-            assert_eq!(moderation.gather(|| 50), Verdict::WaitUntil(1050));
-            assert_eq!(moderation.gather(|| 60), Verdict::Wait);
-            assert_eq!(moderation.gather(|| 70), Verdict::Raise);
+            assert_eq!(moderation.gather(|| 50), ModerationVerdict::WaitUntil(1050));
+            assert_eq!(moderation.gather(|| 60), ModerationVerdict::Wait);
+            assert_eq!(moderation.gather(|| 70), ModerationVerdict::Raise);
         }
         assert!(!moderation.expire(u64::MAX));
     }
 
     #[test]
-    fn the_time_raises_once_for_what_was_gathered() {
+    fn moderation_period_raises_once_for_all_gathered() {
         let mut moderation = Moderation::new(3, 1000);
-        assert_eq!(moderation.gather(|| 50), Verdict::WaitUntil(1050));
+        assert_eq!(moderation.gather(|| 50), ModerationVerdict::WaitUntil(1050));
         assert!(!moderation.expire(1049));
         assert!(moderation.expire(1050));
         assert!(!moderation.expire(2000));
-        assert_eq!(moderation.gather(|| 2000), Verdict::WaitUntil(3000));
+        assert_eq!(
+            moderation.gather(|| 2000),
+            ModerationVerdict::WaitUntil(3000)
+        );
     }
 }

@@ -31,7 +31,7 @@ pub struct Quota {
 
 /// One object's share of a quota, released when dropped.
 #[derive(Debug)]
-pub struct Place(&'static Quota);
+pub struct QuotaShare(&'static Quota);
 
 impl Quota {
     /// Returns an unused quota.
@@ -47,7 +47,7 @@ impl Quota {
     ///
     /// # Errors
     /// ENOMEM at the limit.
-    pub fn take(&'static self) -> Result<Place> {
+    pub fn take(&'static self) -> Result<QuotaShare> {
         let mut used = self.used();
         while used < self.limit {
             let (relaxed, more) = (Ordering::Relaxed, used + 1);
@@ -55,7 +55,7 @@ impl Quota {
                 .used
                 .compare_exchange_weak(used, more, relaxed, relaxed)
             {
-                Ok(_) => return Ok(Place(self)),
+                Ok(_) => return Ok(QuotaShare(self)),
                 Err(now) => used = now,
             }
         }
@@ -73,7 +73,7 @@ impl Quota {
     }
 }
 
-impl Drop for Place {
+impl Drop for QuotaShare {
     fn drop(&mut self) {
         self.0.used.fetch_sub(1, Ordering::Relaxed);
     }
@@ -85,27 +85,27 @@ mod tests {
     use crate::errno::Errno;
 
     #[test]
-    fn no_more_than_the_limit_and_what_is_given_back_is_free() {
+    fn quota_refuses_beyond_the_limit_and_reuses_released_shares() {
         static FEW: Quota = Quota::new("few", 3);
-        let mut places: Vec<Place> = (0..3).map(|_| FEW.take().unwrap()).collect();
+        let mut shares: Vec<QuotaShare> = (0..3).map(|_| FEW.take().unwrap()).collect();
         assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
-        places.pop();
-        places.push(FEW.take().unwrap());
+        shares.pop();
+        shares.push(FEW.take().unwrap());
         assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
-        drop(places);
+        drop(shares);
         assert_eq!(FEW.used(), 0);
     }
 
     #[test]
-    fn many_threads_never_exceed_it() {
+    fn concurrent_takers_never_exceed_the_quota() {
         static SHARED: Quota = Quota::new("shared", 8);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        let places: Vec<_> = (0..3).map_while(|_| SHARED.take().ok()).collect();
+                        let shares: Vec<_> = (0..3).map_while(|_| SHARED.take().ok()).collect();
                         assert!(SHARED.used() <= 8);
-                        drop(places);
+                        drop(shares);
                     }
                 });
             }

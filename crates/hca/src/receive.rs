@@ -5,7 +5,7 @@ use crate::context::{Context, Pd};
 use crate::cq::Cq;
 use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
-use crate::planted::{self, Fault};
+use crate::fault_injection::{self, Fault};
 use crate::quota;
 use crate::refused;
 use crate::shm::context_table::QpRecord;
@@ -197,7 +197,7 @@ pub struct Srq {
     cookie: AtomicUsize,
     users: AtomicUsize,
     /// Its share of the device's quota, until it is destroyed.
-    place: Mutex<Option<quota::Place>>,
+    quota_share: Mutex<Option<quota::QuotaShare>>,
     state: Mutex<SrqState>,
 }
 
@@ -231,7 +231,7 @@ impl Srq {
                  and at most {MAX_SGE} (max_srq_sge) are allowed"
             ));
         }
-        let place = quota::SHARED_RECEIVE_QUEUES.take()?;
+        let quota_share = quota::SHARED_RECEIVE_QUEUES.take()?;
         let process = pd.process();
         let number = if xrc.is_some() {
             process.allocate_number()?
@@ -250,7 +250,7 @@ impl Srq {
             xrc,
             cookie: AtomicUsize::new(0),
             users: AtomicUsize::new(0),
-            place: Mutex::new(Some(place)),
+            quota_share: Mutex::new(Some(quota_share)),
             state: Mutex::new(SrqState {
                 ring: ReceiveRing::new(max_wr, max_sge.max(1)),
                 limit: 0,
@@ -323,7 +323,7 @@ impl Srq {
     /// specification, 10.2.9.1).
     fn compare_with_limit(&self, mut state: MutexGuard<'_, SrqState>) {
         if state.limit > 0 && state.ring.waiting() < state.limit as usize {
-            if !planted::is(Fault::SrqLimit) {
+            if !fault_injection::is(Fault::SrqLimit) {
                 state.limit = 0;
             }
             drop(state);
@@ -413,7 +413,7 @@ impl Srq {
             matches!(event.kind, IBV_EVENT_SRQ_LIMIT_REACHED | IBV_EVENT_SRQ_ERR)
                 && event.element == cookie
         });
-        *self.place.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        *self.quota_share.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }
 

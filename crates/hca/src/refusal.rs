@@ -4,7 +4,7 @@
 //! The C interface carries an error number or a status, and both are coarse: EINVAL of
 //! ibv_modify_qp(3) has some forty causes. The code that refuses records the reason ([`because`],
 //! by the macro [`refused`](crate::refused)); the code that answers the program writes it with the
-//! call's name ([`tell_call`]), or with the work request's ([`tell`]).
+//! call's name ([`report_call`]), or with the work request's ([`report`]).
 //!
 //! **Contract.**
 //! - A refusal is one line, written at once and by one write(2), so that those of several processes
@@ -82,7 +82,7 @@ pub fn prepare() {
 
 /// Returns whether reasons are logged.
 #[cold]
-pub fn is_told() -> bool {
+pub fn is_reported() -> bool {
     prepare();
     LEVEL.load(Relaxed) == INFO
 }
@@ -96,7 +96,7 @@ thread_local! {
 #[cold]
 #[inline(never)]
 pub fn because(error: Errno, why: fmt::Arguments<'_>) -> Errno {
-    if is_told() {
+    if is_reported() {
         let kept = Some((error, why.to_string()));
         // An exiting thread may have dropped its storage already.
         let _ = REASON.try_with(|reason| reason.replace(kept));
@@ -132,9 +132,9 @@ fn reason_of(is_its: impl FnOnce(Errno) -> bool) -> Option<String> {
 /// Writes that a call was refused, and why.
 #[cold]
 #[inline(never)]
-pub fn tell_call(call: &str, error: Errno) {
+pub fn report_call(call: &str, error: Errno) {
     let is_refusal = !matches!(error.0, libc::EAGAIN | libc::ENODATA);
-    if !is_told() || !is_refusal {
+    if !is_reported() || !is_refusal {
         return;
     }
     let name = error.name().unwrap_or("error");
@@ -146,8 +146,8 @@ pub fn tell_call(call: &str, error: Errno) {
 
 /// Writes a failure that belongs to no call.
 #[cold]
-pub fn tell(what: fmt::Arguments<'_>) {
-    if is_told() {
+pub fn report(what: fmt::Arguments<'_>) {
+    if is_reported() {
         write(what);
     }
 }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_levels_and_nothing_else() {
+    fn only_off_and_info_are_levels() {
         assert_eq!(Level::of(""), Ok(Level::Off));
         assert_eq!(Level::of("off"), Ok(Level::Off));
         assert_eq!(Level::of("info"), Ok(Level::Info));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_told_once_and_with_its_own_error() {
+    fn reason_is_taken_once_with_its_own_error() {
         LEVEL.store(INFO, Relaxed);
         let error = refused!(EINVAL, "{} is too many", 9);
         assert_eq!(error, Errno::EINVAL);

@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_come_out_in_the_order_in_which_they_went_in(steps in proptest::collection::vec(0u8..7, 0..200)) {
+        fn slots_return_requests_in_order(steps in proptest::collection::vec(0u8..7, 0..200)) {
             let mut slots = Slots::<Number>::default();
             let mut expected = VecDeque::new();
             for (number, step) in steps.into_iter().enumerate() {

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_keeps_its_number_and_shares_it_with_none() {
+    fn thread_number_is_stable_and_unique() {
         let own = current();
         assert_eq!(current(), own);
         let other = std::thread::spawn(current).join().unwrap();

@@ -23,7 +23,7 @@ fn all<T>(mut make: impl FnMut() -> Result<T>) -> Vec<T> {
 }
 
 #[test]
-fn as_many_as_advertised() {
+fn every_advertised_limit_is_reachable() {
     let context = Context::open(Device::FIRST).unwrap();
     let domains: Vec<Arc<Pd>> = all(|| Pd::allocate(&context));
     assert_eq!(domains.len(), Device::FIRST.attributes().max_pd as usize);

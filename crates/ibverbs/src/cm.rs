@@ -13,7 +13,7 @@ const LONGEST: usize = 4096;
 #[unsafe(no_mangle)]
 pub extern "C" fn verbena_cm_open() -> c_int {
     command::open().unwrap_or_else(|error| {
-        refusal::tell_call("rdma_create_event_channel", error);
+        refusal::report_call("rdma_create_event_channel", error);
         -error.0
     })
 }

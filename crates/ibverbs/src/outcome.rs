@@ -73,6 +73,6 @@ pub fn absent(error: Errno) {
 #[cold]
 #[inline(never)]
 fn fail(call: &str, error: Errno) {
-    refusal::tell_call(call, error);
+    refusal::report_call(call, error);
     absent(error);
 }

@@ -19,7 +19,7 @@ use crate::way::Way;
 use std::io::ErrorKind;
 use verbena_hca::device::active_mtu;
 use verbena_hca::errno::Result;
-use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::management::CmMad;
 use verbena_hca::sys::clock;
 use verbena_wire::mad::cm::ip;
 
@@ -128,7 +128,7 @@ fn hear_caller(state: &mut State, number: u32) {
     // rejection; a caller on another host retransmits.
     let _ = match heard {
         Heard::Message(request) => accept_call(state, caller, &request),
-        Heard::Letter(letter) => accept_letter(state, &caller, &letter),
+        Heard::CmMad(letter) => accept_letter(state, &caller, &letter),
         Heard::Nothing | Heard::End => None,
     };
 }
@@ -159,7 +159,7 @@ fn accept_call(state: &mut State, mut caller: Caller, request: &Message) -> Opti
 
 /// Accepts a request from another host, passed on by the process that received it. It may be a
 /// retransmission.
-fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<()> {
+fn accept_letter(state: &mut State, caller: &Caller, letter: &CmMad) -> Option<()> {
     let (transaction, message) = mad::read(&letter.mad)?;
     let request = mad::request(transaction, &message)?.on_link(letter.interface);
     if let Some(known) = state.correspondence_called(letter, request.number) {
@@ -195,7 +195,7 @@ fn accept_letter(state: &mut State, caller: &Caller, letter: &Letter) -> Option<
         return None;
     };
     let correspondence = Correspondence::of(ours, &request, service, way);
-    state.correspond(number, correspondence.called_from(letter.residence));
+    state.correspond(number, correspondence.called_from(letter.udp_port));
     announce(state, caller.listener, number, &request.message)
 }
 
@@ -293,7 +293,7 @@ fn hear_peer(state: &mut State, number: u32, generation: u32) {
             Heard::Nothing => return,
             Heard::Message(message) => receive(state, number, &message),
             // MADs are passed to listeners only.
-            Heard::Letter(_) | Heard::End => return state.lost(number),
+            Heard::CmMad(_) | Heard::End => return state.lost(number),
         }
     }
 }

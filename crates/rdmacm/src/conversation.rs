@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use verbena_hca::errno::{Errno, Result};
-use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::management::CmMad;
 
 /// One side of a stream.
 pub struct Conversation {
@@ -22,7 +22,7 @@ pub enum Heard {
     /// A message.
     Message(Box<Message>),
     /// A MAD from another host, passed on by the process that received it.
-    Letter(Box<Letter>),
+    CmMad(Box<CmMad>),
     /// Nothing more for now.
     Nothing,
     /// The peer is dead, or has sent invalid data.
@@ -59,7 +59,7 @@ impl Conversation {
     ///
     /// # Errors
     /// EPIPE if the peer is dead.
-    pub fn hand_on(&mut self, letter: &Letter) -> Result<()> {
+    pub fn hand_on(&mut self, letter: &CmMad) -> Result<()> {
         let written = self.stream.write_all(&relay::encode(letter));
         written.map_err(|_| Errno(libc::EPIPE))
     }
@@ -69,7 +69,7 @@ impl Conversation {
             return Heard::Message(Box::new(message));
         }
         match relay::decode(&self.frame) {
-            Some(letter) => Heard::Letter(Box::new(letter)),
+            Some(letter) => Heard::CmMad(Box::new(letter)),
             None => Heard::End,
         }
     }

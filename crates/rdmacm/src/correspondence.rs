@@ -22,8 +22,8 @@ use crate::way::Way;
 use std::net::Ipv6Addr;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
-use verbena_hca::roce::management::Letter;
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::management::CmMad;
+use verbena_hca::roce::udp_port::UdpPort;
 use verbena_hca::sys::udp::Address;
 use verbena_wire::Mtu;
 use verbena_wire::Qpn;
@@ -66,7 +66,7 @@ pub struct Correspondence {
     unanswered: Option<Kind>,
     /// UDP port a request came from. It counts until the peer's queue pair is known, whose number
     /// encodes the port.
-    origin: Residence,
+    origin: UdpPort,
     /// The UDP port the request is sent to.
     door: Door,
     /// Number of ICMP refusals (no RoCE port) since the last message from the peer.
@@ -77,7 +77,7 @@ pub struct Correspondence {
 
 /// UDP port that a request is sent to. It is sent to the public port first; if that has no
 /// listener, to the private ports of Verbena adapters on the same host
-/// ([`verbena_hca::roce::residence`]).
+/// ([`verbena_hca::roce::udp_port`]).
 #[derive(Debug)]
 enum Door {
     /// The public port.
@@ -85,7 +85,7 @@ enum Door {
     /// The host is being asked for its private ports, because of this result.
     Sought(Verdict),
     /// A private port, the private ports left to try, and the result of the public port.
-    Private(Residence, Vec<Residence>, Verdict),
+    Private(UdpPort, Vec<UdpPort>, Verdict),
     /// The public port again, after all others.
     Last,
 }
@@ -135,7 +135,7 @@ pub enum Heard {
     /// A message to be processed by the identifier.
     Message(Box<Message>),
     /// This MAD is to be sent again in reply.
-    Again(Box<Letter>),
+    Again(Box<CmMad>),
     /// The port that the request was sent to has no listener.
     Elsewhere(Box<Due>),
     /// Nothing to do.
@@ -146,14 +146,14 @@ pub enum Heard {
 #[derive(Debug, PartialEq)]
 pub enum Due {
     /// This MAD is to be sent again.
-    Again(Box<Letter>),
+    Again(Box<CmMad>),
     /// All retransmissions of this message stayed unanswered, or the network reports this error.
     GivenUp(Kind, Errno),
     /// The peer of the connection no longer exists.
     Gone,
     /// The host is to be asked for its private ports ([`Correspondence::try_doors`]); meanwhile
     /// this MAD is to be sent again.
-    Seek(Option<Box<Letter>>),
+    Seek(Option<Box<CmMad>>),
     /// There is no listener at any port, and this was the first answer.
     Refused(Box<Message>),
     /// Nothing to do.
@@ -197,7 +197,7 @@ impl Correspondence {
     }
 
     /// Sets the UDP port that the request came from.
-    pub fn called_from(self, origin: Residence) -> Correspondence {
+    pub fn called_from(self, origin: UdpPort) -> Correspondence {
         Correspondence { origin, ..self }
     }
 
@@ -213,7 +213,7 @@ impl Correspondence {
             awaiting: None,
             answered: None,
             unanswered: None,
-            origin: Residence::PUBLIC,
+            origin: UdpPort::PUBLIC,
             door: Door::Public,
             refusals: 0,
             request: None,
@@ -241,11 +241,11 @@ impl Correspondence {
     }
 
     /// Returns the UDP port of the peer, if it is a Verbena adapter.
-    pub fn residence(&self) -> Residence {
+    pub fn residence(&self) -> UdpPort {
         match (self.remote_queue_pair, &self.door) {
             (0, Door::Private(residence, ..)) => *residence,
             (0, _) => self.origin,
-            (number, _) => Residence::of_number(Qpn::new(number)),
+            (number, _) => UdpPort::of_number(Qpn::new(number)),
         }
     }
 
@@ -285,7 +285,7 @@ impl Correspondence {
     ///
     /// # Errors
     /// EINVAL for a message that cannot be encoded.
-    pub fn say(&mut self, message: &Message, now: u64) -> Result<Letter> {
+    pub fn say(&mut self, message: &Message, now: u64) -> Result<CmMad> {
         let bytes = self.envelope().write(message).ok_or(Errno::EINVAL)?;
         if matches!(message.kind, Kind::Req | Kind::Rep) {
             self.queue_pair = message.queue_pair;
@@ -418,7 +418,7 @@ impl Correspondence {
     }
 
     /// Sends the request to the private ports `doors` of the host, one after the other.
-    pub fn try_doors(&mut self, mut doors: Vec<Residence>, now: u64) -> Due {
+    pub fn try_doors(&mut self, mut doors: Vec<UdpPort>, now: u64) -> Due {
         match std::mem::replace(&mut self.door, Door::Last) {
             Door::Sought(Verdict::Silence) if doors.is_empty() => Due::Nothing,
             Door::Sought(verdict) => {
@@ -434,7 +434,7 @@ impl Correspondence {
         }
     }
 
-    fn try_next(&mut self, mut left: Vec<Residence>, verdict: Verdict, now: u64) -> Due {
+    fn try_next(&mut self, mut left: Vec<UdpPort>, verdict: Verdict, now: u64) -> Due {
         match left.pop() {
             Some(next) => {
                 self.door = Door::Private(next, left, verdict);
@@ -494,20 +494,20 @@ impl Correspondence {
 
     /// Ends the exchange before a connection exists. Returns the message that cancels the peer's
     /// state.
-    pub fn break_off(&mut self) -> Option<Letter> {
+    pub fn break_off(&mut self) -> Option<CmMad> {
         let letter = self.breach();
         self.awaiting = None;
         letter
     }
 
     /// Returns the DREQ that would end the connection now.
-    pub fn disconnection(&self) -> Option<Letter> {
+    pub fn disconnection(&self) -> Option<CmMad> {
         let bytes = self.envelope().write(&Message::bare(Kind::Dreq));
         bytes.map(|bytes| self.letter(bytes))
     }
 
     /// Returns the message that would cancel the exchange now, before a connection exists.
-    pub fn breach(&self) -> Option<Letter> {
+    pub fn breach(&self) -> Option<CmMad> {
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         let bytes = match (awaited, self.unanswered) {
             (Some(Kind::Req), _) => {
@@ -627,12 +627,12 @@ impl Correspondence {
         }
     }
 
-    fn letter(&self, mad: Bytes) -> Letter {
-        Letter {
+    fn letter(&self, mad: Bytes) -> CmMad {
+        CmMad {
             interface: link::interface_number(self.way.port),
             source: self.way.source.into(),
             destination: self.address(),
-            residence: self.residence(),
+            udp_port: self.residence(),
             mad,
         }
     }

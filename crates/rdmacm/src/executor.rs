@@ -27,7 +27,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::process::Process;
-use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::management::CmMad;
 use verbena_hca::sys::clock;
 
 /// Delays, in nanoseconds, of the checks after a death record was closed. The exiting process gives
@@ -49,7 +49,7 @@ struct Execution {
     /// Locked, so that no other process sends it.
     _file: File,
     name: OsString,
-    letters: Vec<Letter>,
+    letters: Vec<CmMad>,
     said: usize,
     next: u64,
 }
@@ -129,7 +129,7 @@ impl Executor {
 
 /// Opens and locks a death record. Anything but a regular file is refused: a pipe would block, and
 /// an endless file would fill the memory.
-fn open(path: &Path) -> Result<(File, Vec<Letter>)> {
+fn open(path: &Path) -> Result<(File, Vec<CmMad>)> {
     let alone = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)

@@ -5,13 +5,13 @@ use crate::mad::{self, Envelope, Numbers};
 use crate::message::{self, Kind, Message};
 use crate::post::send;
 use crate::way::Way;
-use verbena_hca::roce::management::Letter;
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::management::CmMad;
+use verbena_hca::roce::udp_port::UdpPort;
 use verbena_wire::Qpn;
 use verbena_wire::mad::cm::{self, Rejected};
 
 /// Answers a message of an unknown exchange: a DREQ with a DREP, a REP with a REJ.
-pub fn answer_for_nobody(letter: &Letter, transaction: u64, message: &cm::Message<'_>) {
+pub fn answer_for_nobody(letter: &CmMad, transaction: u64, message: &cm::Message<'_>) {
     match *message {
         cm::Message::Dreq(dreq) => {
             let numbers = Numbers {
@@ -41,13 +41,13 @@ pub fn answer_for_nobody(letter: &Letter, transaction: u64, message: &cm::Messag
 }
 
 /// Answers a request without a listener.
-pub fn decline(letter: &Letter) {
+pub fn decline(letter: &CmMad) {
     refuse(letter, message::INVALID_SERVICE, &[]);
 }
 
 /// Refuses a request, with a REJ reason and additional reject information. A SIDR request is always
 /// refused as an unknown service.
-pub fn refuse(letter: &Letter, reason: u32, helpful: &[u8]) {
+pub fn refuse(letter: &CmMad, reason: u32, helpful: &[u8]) {
     let Some((transaction, request)) = mad::read(&letter.mad) else {
         return;
     };
@@ -80,7 +80,7 @@ pub fn refuse(letter: &Letter, reason: u32, helpful: &[u8]) {
     }
 }
 
-fn reply(letter: &Letter, queue_pair: u32, numbers: Numbers, refused: Rejected, message: &Message) {
+fn reply(letter: &CmMad, queue_pair: u32, numbers: Numbers, refused: Rejected, message: &Message) {
     let way = Way::home();
     if let Some(mad) = envelope(numbers, &way, refused).write(message) {
         send(&back(letter, queue_pair, mad));
@@ -106,14 +106,14 @@ fn rejection(reason: u32) -> Message {
 
 /// Returns a MAD to the sender of `letter`, about queue pair `queue_pair` of the sender; 0 if none
 /// was named, and the UDP port comes from `letter`.
-fn back(letter: &Letter, queue_pair: u32, mad: mad::Bytes) -> Letter {
-    Letter {
+fn back(letter: &CmMad, queue_pair: u32, mad: mad::Bytes) -> CmMad {
+    CmMad {
         interface: letter.interface,
         source: letter.destination,
         destination: letter.source,
-        residence: match queue_pair {
-            0 => letter.residence,
-            number => Residence::of_number(Qpn::new(number)),
+        udp_port: match queue_pair {
+            0 => letter.udp_port,
+            number => UdpPort::of_number(Qpn::new(number)),
         },
         mad,
     }

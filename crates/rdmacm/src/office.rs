@@ -18,7 +18,7 @@ use std::thread;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 use verbena_hca::process::Process;
-use verbena_hca::roce::management::{Letter, SLOT_BITS};
+use verbena_hca::roce::management::{CmMad, SLOT_BITS};
 use verbena_hca::sys::clock;
 
 /// Number of ended exchanges that are remembered.
@@ -36,7 +36,7 @@ pub struct Office {
     /// Ended exchanges: time until which a request may arrive again, peer, peer's ID.
     ended: VecDeque<(u64, Ipv6Addr, u32)>,
     /// Requests without a listener, and until when they are kept.
-    pub(crate) unclaimed: Vec<(u64, Letter)>,
+    pub(crate) unclaimed: Vec<(u64, CmMad)>,
     /// This process's death record.
     pub(crate) will: Will,
     /// Whether the alarm that probes the peers' hosts is set.
@@ -61,7 +61,7 @@ impl Office {
     }
 
     /// Returns whether a request belongs to an exchange that is over.
-    pub fn is_late(&mut self, letter: &Letter, number: u32) -> bool {
+    pub fn is_late(&mut self, letter: &CmMad, number: u32) -> bool {
         let now = clock::now();
         while self.ended.front().is_some_and(|(until, ..)| *until <= now) {
             self.ended.pop_front();
@@ -204,7 +204,7 @@ impl State {
             let interface = link::interface_number(way.port);
             let (source, destination) = (way.source.into(), way.destination.into());
             let found = Process::current()
-                .and_then(|process| process.private_residences(interface, source, destination));
+                .and_then(|process| process.private_udp_ports(interface, source, destination));
             if let Ok(service) = Service::current() {
                 let found = found.unwrap_or_default();
                 service.letterbox.put_doors(Doors { host, found });
@@ -293,7 +293,7 @@ impl State {
 
     /// Returns the local ID of the exchange with a peer that uses `number`, if there is one
     /// already.
-    pub fn correspondence_called(&self, letter: &Letter, number: u32) -> Option<u32> {
+    pub fn correspondence_called(&self, letter: &CmMad, number: u32) -> Option<u32> {
         self.correspondences()
             .find(|(_, of)| of.is_called(letter.source, number))
             .map(|(_, of)| of.number())

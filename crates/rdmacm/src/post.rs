@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::process::Process;
-use verbena_hca::roce::management::{Agent, Letter, SLOT_BITS};
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::management::{Agent, CmMad, SLOT_BITS};
+use verbena_hca::roce::udp_port::UdpPort;
 use verbena_hca::sys::clock;
 use verbena_hca::sys::doorbell::Doorbell;
 use verbena_wire::mad::cm;
@@ -51,12 +51,12 @@ pub struct Doors {
     /// The host.
     pub host: Host,
     /// Its private ports.
-    pub found: Vec<Residence>,
+    pub found: Vec<UdpPort>,
 }
 
 /// The inbox that MADs wait in until the thread takes them.
 pub struct Letterbox {
-    letters: Mutex<VecDeque<Letter>>,
+    letters: Mutex<VecDeque<CmMad>>,
     /// Results of asking hosts for private ports.
     doors: Mutex<Vec<Doors>>,
     /// Whether another host has probed for processes here.
@@ -86,7 +86,7 @@ impl Letterbox {
         state.watch.add(&self.bell, Source::Post)
     }
 
-    fn put(&self, letter: Letter) {
+    fn put(&self, letter: CmMad) {
         let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
         if letters.len() < MOST {
             letters.push_back(letter);
@@ -118,7 +118,7 @@ impl Letterbox {
     }
 
     /// Takes all MADs.
-    pub fn take(&self) -> VecDeque<Letter> {
+    pub fn take(&self) -> VecDeque<CmMad> {
         self.bell.clear();
         std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -126,7 +126,7 @@ impl Letterbox {
 
 /// Callbacks of the adapter, for every MAD and for probes of other hosts. They only fill the inbox.
 pub const AGENT: Agent = Agent {
-    letter: |letter| {
+    received: |letter| {
         if let Ok(service) = Service::current() {
             service.letterbox.put(letter);
         }
@@ -139,7 +139,7 @@ pub const AGENT: Agent = Agent {
 };
 
 /// Sends a MAD.
-pub fn send(letter: &Letter) {
+pub fn send(letter: &CmMad) {
     if let Ok(process) = Process::current() {
         // A failure counts as a lost datagram.
         let _ = process.send_management(letter);
@@ -148,7 +148,7 @@ pub fn send(letter: &Letter) {
 
 impl State {
     /// Processes a received MAD.
-    pub fn take_letter(&mut self, letter: Letter) {
+    pub fn take_letter(&mut self, letter: CmMad) {
         let Some((transaction, message)) = mad::read(&letter.mad) else {
             return;
         };
@@ -174,7 +174,7 @@ impl State {
     fn hear(
         &mut self,
         number: u32,
-        letter: &Letter,
+        letter: &CmMad,
         transaction: u64,
         message: &cm::Message<'_>,
     ) -> bool {
@@ -210,7 +210,7 @@ impl State {
     fn hear_farewell(
         &mut self,
         number: u32,
-        letter: &Letter,
+        letter: &CmMad,
         transaction: u64,
         message: &cm::Message<'_>,
         now: u64,
@@ -231,7 +231,7 @@ impl State {
     }
 
     /// Passes a request to its listener.
-    fn offer(&mut self, letter: Letter, deadline: u64) {
+    fn offer(&mut self, letter: CmMad, deadline: u64) {
         let Some((transaction, message)) = mad::read(&letter.mad) else {
             return;
         };
@@ -270,7 +270,7 @@ impl State {
     }
 
     /// Processes a retransmitted request for which an exchange exists.
-    pub fn hear_again(&mut self, number: u32, letter: &Letter) {
+    pub fn hear_again(&mut self, number: u32, letter: &CmMad) {
         if let Some((transaction, message)) = mad::read(&letter.mad) {
             self.hear(number, letter, transaction, &message);
         }

@@ -10,7 +10,7 @@ use crate::service::State;
 use std::collections::BTreeSet;
 use verbena_hca::link;
 use verbena_hca::process::Process;
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::udp_port::UdpPort;
 use verbena_hca::sys::clock;
 
 /// Interval between probes, in nanoseconds.
@@ -20,7 +20,7 @@ impl State {
     /// Probes the hosts of all connected peers for their RoCE ports.
     pub fn probe_peers(&mut self) {
         self.note_failures();
-        let peers: BTreeSet<(u8, [u8; 16], [u8; 16], Residence)> = self
+        let peers: BTreeSet<(u8, [u8; 16], [u8; 16], UdpPort)> = self
             .correspondences()
             .filter(|(_, of)| of.is_connected())
             .map(|(_, of)| {

@@ -3,8 +3,8 @@
 
 use crate::message::FRAME;
 use std::net::Ipv6Addr;
-use verbena_hca::roce::management::Letter;
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::management::CmMad;
+use verbena_hca::roce::udp_port::UdpPort;
 use verbena_wire::mad::LENGTH;
 
 const MAGIC: [u8; 4] = *b"vbmd";
@@ -16,30 +16,30 @@ const MAD: usize = PORT + 4;
 const _: () = assert!(MAD + LENGTH <= FRAME);
 
 /// Encodes a MAD as a frame.
-pub fn encode(letter: &Letter) -> [u8; FRAME] {
+pub fn encode(letter: &CmMad) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     frame[..INTERFACE].copy_from_slice(&MAGIC);
     frame[INTERFACE..SOURCE].copy_from_slice(&letter.interface.to_ne_bytes());
     frame[SOURCE..DESTINATION].copy_from_slice(&letter.source.octets());
     frame[DESTINATION..PORT].copy_from_slice(&letter.destination.octets());
-    frame[PORT..MAD].copy_from_slice(&u32::from(letter.residence.port()).to_ne_bytes());
+    frame[PORT..MAD].copy_from_slice(&u32::from(letter.udp_port.port()).to_ne_bytes());
     frame[MAD..MAD + LENGTH].copy_from_slice(&letter.mad);
     frame
 }
 
 /// Decodes the MAD in a frame; returns `None` if there is none.
-pub fn decode(frame: &[u8; FRAME]) -> Option<Letter> {
+pub fn decode(frame: &[u8; FRAME]) -> Option<CmMad> {
     let (magic, rest) = frame.split_first_chunk()?;
     let (interface, rest) = rest.split_first_chunk()?;
     let (source, rest) = rest.split_first_chunk::<16>()?;
     let (destination, rest) = rest.split_first_chunk::<16>()?;
     let (port, rest) = rest.split_first_chunk()?;
     let port = u32::from_ne_bytes(*port).try_into().ok()?;
-    (*magic == MAGIC).then_some(Letter {
+    (*magic == MAGIC).then_some(CmMad {
         interface: u32::from_ne_bytes(*interface),
         source: Ipv6Addr::from(*source),
         destination: Ipv6Addr::from(*destination),
-        residence: Residence::of_port(port)?,
+        udp_port: UdpPort::of_port(port)?,
         mad: *rest.first_chunk()?,
     })
 }
@@ -51,11 +51,11 @@ mod tests {
 
     #[test]
     fn a_letter_arrives_and_a_message_is_none() {
-        let letter = Letter {
+        let letter = CmMad {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),
-            residence: Residence::of_port(24792).unwrap(),
+            udp_port: UdpPort::of_port(24792).unwrap(),
             mad: std::array::from_fn(|at| at as u8),
         };
         assert_eq!(decode(&encode(&letter)), Some(letter.clone()));

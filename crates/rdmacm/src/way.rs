@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
 use verbena_hca::device::{Device, FIRST_PORT, PKEY, active_mtu, gid, lid};
 use verbena_hca::errno::{Errno, Result};
-use verbena_hca::link::{self, Place};
+use verbena_hca::link::{self, GidLocation};
 use verbena_hca::sys::interfaces;
 
 /// Hop limit of packets, as Linux sets it for RoCE.
@@ -99,7 +99,7 @@ impl Way {
     /// Returns whether it leads to another host.
     pub fn is_distant(&self) -> bool {
         let destination = ibv_gid::from_bytes(self.destination);
-        link::is_ethernet() && link::place_seen_from(self.port, destination).is_none()
+        link::is_ethernet() && link::locate_gid_from(self.port, destination).is_none()
     }
 
     /// Returns whether the port at either end was taken down.
@@ -186,12 +186,12 @@ fn port_for(address: IpAddr) -> u8 {
 }
 
 /// Returns the GID of an address of this host. A link-local address also names its interface.
-fn place(address: SocketAddr) -> Option<Place> {
+fn place(address: SocketAddr) -> Option<GidLocation> {
     match address {
         SocketAddr::V6(of_link) if of_link.scope_id() != 0 => {
-            link::place_seen_from(link::port_of(of_link.scope_id())?, gid_of(address))
+            link::locate_gid_from(link::port_of(of_link.scope_id())?, gid_of(address))
         }
-        _ => link::place_of(gid_of(address)),
+        _ => link::locate_gid(gid_of(address)),
     }
 }
 

@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use verbena_hca::errno::Result;
 use verbena_hca::process::Process;
-use verbena_hca::roce::management::Letter;
+use verbena_hca::roce::management::CmMad;
 use verbena_hca::shm::registry::{Identity, wills};
 
 /// Bytes of a slot: a divisor of a page.
@@ -39,7 +39,7 @@ pub struct Will {
 impl Will {
     /// Records a MAD for an exchange in place of the previous one, or removes it. Write errors are
     /// ignored.
-    pub fn leave(&mut self, number: u32, letter: Option<&Letter>) {
+    pub fn leave(&mut self, number: u32, letter: Option<&CmMad>) {
         let Some(letter) = letter else {
             return self.revoke(number);
         };
@@ -118,7 +118,7 @@ pub fn author(name: &str) -> Option<Identity> {
 }
 
 /// Returns the MADs of a record.
-pub fn letters(will: &[u8]) -> Vec<Letter> {
+pub fn letters(will: &[u8]) -> Vec<CmMad> {
     let frames = will.chunks(ROOM).filter_map(|room| room.first_chunk());
     frames.filter_map(relay::decode).collect()
 }
@@ -129,12 +129,12 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn letter(byte: u8) -> Letter {
-        Letter {
+    fn letter(byte: u8) -> CmMad {
+        CmMad {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),
-            residence: verbena_hca::roce::residence::Residence::PUBLIC,
+            udp_port: verbena_hca::roce::udp_port::UdpPort::PUBLIC,
             mad: [byte; 256],
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use verbena_hca::roce::residence::Residence;
+use verbena_hca::roce::udp_port::UdpPort;
 
 use super::description::{Answer, Description};
 use super::device::{Device, Identifier, Port};
@@ -89,7 +89,7 @@ fn process(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
         Answer::Silent { pid, reason } => return writeln!(f, "  {pid}  does not answer: {reason}"),
     };
     writeln!(f, "  {pid}  {command}, queue pairs: {queue_pairs_in_all}")?;
-    let public = Residence::PUBLIC.port();
+    let public = UdpPort::PUBLIC.port();
     match *udp_port {
         // Over InfiniBand, or without a free port.
         0 => (),

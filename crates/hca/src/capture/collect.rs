@@ -4,7 +4,7 @@ use super::Seen;
 use super::ring::{self, Ring};
 use crate::describe;
 use crate::errno::{Errno, Result};
-use crate::process::message;
+use crate::process::socket_message;
 use crate::shm::registry::{self, Registry};
 use crate::shm::ring::{Consumer, Corrupt};
 use crate::sys::socket::{Rings, Socket};
@@ -55,14 +55,14 @@ pub struct Packet {
 /// A packet capturer.
 pub struct Collector {
     listener: Socket,
-    place: Place,
+    connect_point: ConnectPoint,
     /// Connections of processes that have not handed over their ring yet.
     promised: Vec<Socket>,
     sources: Vec<Source>,
 }
 
 /// Where processes connect to the capturer.
-enum Place {
+enum ConnectPoint {
     /// At a path that is passed to the processes to be captured.
     Private(PathBuf),
     /// In the runtime directory, which exists at least as long as the capturer.
@@ -76,7 +76,10 @@ impl Collector {
     /// The system's.
     pub fn private(path: &Path) -> Result<Collector> {
         let listener = Socket::listen(path)?;
-        Ok(Collector::new(listener, Place::Private(path.to_owned())))
+        Ok(Collector::new(
+            listener,
+            ConnectPoint::Private(path.to_owned()),
+        ))
     }
 
     /// Captures all processes of the runtime directory, present and future.
@@ -90,22 +93,22 @@ impl Collector {
         // asked as well; it answers only one of the two.
         let ask = |identity| {
             let socket = registry.connect(identity)?;
-            message::ask_for_ring(&socket).map(|()| socket)
+            socket_message::ask_for_ring(&socket).map(|()| socket)
         };
         let processes = registry.processes();
         let promised = processes
             .into_iter()
             .filter_map(|(identity, _)| ask(identity).ok())
             .collect();
-        let mut collector = Collector::new(listener, Place::Public(registry));
+        let mut collector = Collector::new(listener, ConnectPoint::Public(registry));
         collector.promised = promised;
         Ok(collector)
     }
 
-    fn new(listener: Socket, place: Place) -> Collector {
+    fn new(listener: Socket, connect_point: ConnectPoint) -> Collector {
         Collector {
             listener,
-            place,
+            connect_point,
             promised: Vec::new(),
             sources: Vec::new(),
         }
@@ -124,9 +127,9 @@ impl Collector {
         }
     }
 
-    /// Waits for a new connection, `patience` at most.
-    pub fn wait(&self, patience: Duration) {
-        let _ = self.listener.wait_readable(patience);
+    /// Waits for a new connection, `timeout` at most.
+    pub fn wait(&self, timeout: Duration) {
+        let _ = self.listener.wait_readable(timeout);
     }
 
     /// Accepts connections and makes sources of those that have handed over their ring. Some never
@@ -135,7 +138,7 @@ impl Collector {
         let calls = std::iter::from_fn(|| self.listener.accept().ok());
         self.promised.extend(calls.take(BATCH));
         for socket in std::mem::take(&mut self.promised) {
-            match message::take_ring(&socket) {
+            match socket_message::take_ring(&socket) {
                 Err(Errno::EAGAIN | Errno(libc::EINTR)) => self.promised.push(socket),
                 Ok(Some(file)) => self.sources.extend(Source::begin(socket, file)),
                 // Captured by another capturer, ended, or not a Verbena process of this user.
@@ -147,11 +150,11 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        match &self.place {
-            Place::Private(path) => {
+        match &self.connect_point {
+            ConnectPoint::Private(path) => {
                 let _ = fs::remove_file(path);
             }
-            Place::Public(registry) => {
+            ConnectPoint::Public(registry) => {
                 let _ = fs::remove_file(registry.capture_socket());
                 // Removes the files that other processes left while the capturer kept the
                 // directory. It is not empty while a process lives.

@@ -16,7 +16,7 @@
 //!
 //! | packets | source file |
 //! |---|---|
-//! | sent | `roce/train.rs`, after the kernel was asked to send them |
+//! | sent | `roce/tx_batch.rs`, after the kernel was asked to send them |
 //! | received | `roce/receive.rs`, before they are checked |
 //! | equivalent to shared-memory requests | `qp/send/capture.rs`, beside the requester |
 
@@ -53,9 +53,9 @@ pub enum Seen {
 /// Captures a packet: its route, and the data that a UDP socket carries, from the BTH to the ICRC.
 /// `time` is that of [`crate::sys::clock::wall`].
 #[cold]
-pub(crate) fn tell(seen: Seen, time: u64, route: &Route, data: &[u8]) {
+pub(crate) fn record_packet(seen: Seen, time: u64, route: &Route, data: &[u8]) {
     if let Some(process) = CURRENT.get() {
-        process.capture.tell(seen, time, route, data);
+        process.capture.record_packet(seen, time, route, data);
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Seen;
 use crate::errno::Result;
 use crate::shm::ring::{CELL, Header, Store};
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use crate::sys::memfd::Memfd;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -27,14 +27,14 @@ impl Ring {
     /// Creates a ring and the file to hand to the capturer.
     pub(super) fn create() -> Result<(Ring, Memfd)> {
         let memfd = Memfd::create(c"verbena-capture", LENGTH)?;
-        let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
+        let mapping = Mapping::of(&memfd, MappingRights::ReadWrite)?;
         Ok((Ring { mapping }, memfd))
     }
 
     /// Maps the ring that a captured process handed over.
     pub(super) fn of_captured(fd: OwnedFd) -> Result<Ring> {
         let memfd = Memfd::adopt(fd, LENGTH)?;
-        let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
+        let mapping = Mapping::of(&memfd, MappingRights::ReadWrite)?;
         Ok(Ring { mapping })
     }
 
@@ -101,7 +101,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn packets_come_out_as_they_went_in_and_a_full_ring_takes_no_more() {
+    fn packets_round_trip_until_the_ring_is_full() {
         let (ring, file) = Ring::create().unwrap();
         let other = Ring::of_captured(
             std::os::fd::AsFd::as_fd(&file)
@@ -111,18 +111,18 @@ mod tests {
         let other = other.unwrap();
         let (mut producer, mut consumer) = (Producer::default(), Consumer::default());
         let frame = [7u8; 4200];
-        let mut told = 0;
+        let mut pushed = 0;
         loop {
             // SAFETY: the ring gives room for the frame's length.
             let fill = |to: *mut u8| unsafe { to.copy_from(frame.as_ptr(), frame.len()) };
-            match producer.push(&ring, emit(Seen::Received, told), frame.len(), fill) {
-                Some(_) => told += 1,
+            match producer.push(&ring, emit(Seen::Received, pushed), frame.len(), fill) {
+                Some(_) => pushed += 1,
                 None => break,
             }
         }
         ring.lost().fetch_add(1, Ordering::Relaxed);
-        assert!(told > 3000, "{told}");
-        for expected in 0..told {
+        assert!(pushed > 3000, "{pushed}");
+        for expected in 0..pushed {
             let record = consumer.peek(&other).unwrap().unwrap();
             assert_eq!(parse(&record.header), Some((Seen::Received, expected)));
             assert_eq!(usize::from(record.header.length), frame.len());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_length_is_refused() {
+    fn ring_file_of_wrong_length_is_refused() {
         let file = Memfd::create(c"verbena-capture", CONTROL).unwrap();
         let fd = std::os::fd::AsFd::as_fd(&file)
             .try_clone_to_owned()

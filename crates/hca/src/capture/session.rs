@@ -4,7 +4,7 @@
 use super::ring::{self, Ring};
 use super::{ON, Seen};
 use crate::errno::{Errno, Result};
-use crate::process::message;
+use crate::process::socket_message;
 use crate::shm::registry::{Identity, Registry};
 use crate::shm::ring::Producer;
 use crate::sys::socket::{Rings, Socket};
@@ -65,13 +65,13 @@ impl Capture {
     /// system's.
     pub(crate) fn begin(&self, socket: Socket, identity: Identity) -> Result<()> {
         let (_, user) = socket.peer()?;
-        message::check_user(user)?;
+        socket_message::check_user(user)?;
         let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
         if session.is_some() {
             return Err(Errno::EBUSY);
         }
         let (ring, file) = Ring::create()?;
-        message::hand_ring(&socket, identity, file.as_fd())?;
+        socket_message::hand_ring(&socket, identity, file.as_fd())?;
         self.descriptor
             .store(socket.as_fd().as_raw_fd(), Ordering::Release);
         *session = Some(Session {
@@ -84,7 +84,7 @@ impl Capture {
     }
 
     /// Handles an event of the capturer's socket: it sends nothing, so only its end matters.
-    pub(crate) fn hear(&self) {
+    pub(crate) fn receive(&self) {
         let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
         let has_gone = |session: &mut Session| session.socket.take_rings() == Rings::Ended;
         if session.take_if(has_gone).is_some() {
@@ -97,7 +97,7 @@ impl Capture {
         Some(self.descriptor.load(Ordering::Acquire)).filter(|fd| *fd != NONE)
     }
 
-    pub(super) fn tell(&self, seen: Seen, time: u64, route: &Route, data: &[u8]) {
+    pub(super) fn record_packet(&self, seen: Seen, time: u64, route: &Route, data: &[u8]) {
         let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(Session { ring, producer, .. }) = &mut *session {
             let mut headers = [0; MOST_HEADERS];

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_one_number_leave_a_file_each() {
+    fn processes_with_the_same_pid_write_separate_files() {
         let directory = scratch("number");
         const PROCESSES: usize = 40;
         std::thread::scope(|scope| {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_what_is_counted_at_once() {
+    fn counts_are_visible_in_the_file_at_once() {
         let directory = scratch("file");
         let file = CounterFile::create(&directory).unwrap();
         // SAFETY: a shard of zeros lies there.

@@ -106,18 +106,18 @@ const SHARDS: u32 = 64;
 /// file sees them at any time, also after the process has ended in any way.
 pub struct Counters {
     shards: NonNull<Shard>,
-    _memory: Memory,
+    _memory: ShardMemory,
 }
 
 /// Owner of the shards.
-enum Memory {
+enum ShardMemory {
     Heap(NonNull<[Shard]>),
     File { _file: CounterFile },
 }
 
-impl Drop for Memory {
+impl Drop for ShardMemory {
     fn drop(&mut self) {
-        if let Memory::Heap(shards) = self {
+        if let ShardMemory::Heap(shards) = self {
             // SAFETY: the pointer came from a box, and only this drop rebuilds it.
             drop(unsafe { Box::from_raw(shards.as_ptr()) });
         }
@@ -136,7 +136,7 @@ impl Default for Counters {
         let shards = NonNull::from(Box::leak(shards));
         Counters {
             shards: shards.cast(),
-            _memory: Memory::Heap(shards),
+            _memory: ShardMemory::Heap(shards),
         }
         .prepared()
     }
@@ -152,7 +152,7 @@ impl Counters {
         match CounterFile::create(directory.as_ref()) {
             Ok(file) => Counters {
                 shards: file.shards(),
-                _memory: Memory::File { _file: file },
+                _memory: ShardMemory::File { _file: file },
             }
             .prepared(),
             Err(_) => Counters::default(),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_many_threads_count_is_there() {
+    fn counts_of_many_threads_add_up() {
         const THREADS: u64 = 150;
         const EACH: u64 = 1000;
         let counters = Counters::default();

@@ -15,14 +15,14 @@ use crate::context::Context;
 use crate::errno::Result;
 use crate::event::{AsyncEvent, CompletionChannel};
 use crate::lock::{Guard, Lock};
-use crate::moderation::{Moderation, Verdict};
+use crate::moderation::{Moderation, ModerationVerdict};
 use crate::process::SeenChannels;
 use crate::qp::Qp;
 use crate::quota;
 use crate::sys::clock;
 use crate::{refusal, refused};
 use members::Members;
-use ring::{Entries, Entry};
+use ring::{CqEntry, Entries};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl<'a> Completion<'a> {
 
 /// Result of adding a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pushed {
+pub(crate) enum CqPush {
     /// The completion is in the queue.
     Stored,
     /// The queue has overrun, now or before, and accepts no more completions. The queue pairs that
@@ -107,7 +107,7 @@ pub struct Cq {
     /// Number by which timers identify the queue; set on creation.
     number: OnceLock<u32>,
     /// The queue's share of the device's limit, until the queue is destroyed.
-    place: Mutex<Option<quota::Place>>,
+    quota_share: Mutex<Option<quota::QuotaShare>>,
 }
 
 /// State of the producer side.
@@ -176,7 +176,7 @@ impl Cq {
                 "cqe is {capacity}: 1 to {MAX_ENTRIES} (max_cqe of ibv_query_device) are allowed"
             ));
         }
-        let place = quota::COMPLETION_QUEUES.take()?;
+        let quota_share = quota::COMPLETION_QUEUES.take()?;
         let timestamps = init.timestamps == Timestamps::On;
         let entries = Arc::new(Entries::new(capacity, timestamps));
         let cq = Arc::new(Cq {
@@ -201,7 +201,7 @@ impl Cq {
             on_overrun: init.on_overrun,
             failing: AtomicBool::new(false),
             number: OnceLock::new(),
-            place: Mutex::new(Some(place)),
+            quota_share: Mutex::new(Some(quota_share)),
         });
         cq.number.get_or_init(|| context.process.moderated.add(&cq));
         Ok(cq)
@@ -399,7 +399,7 @@ impl Cq {
     }
 
     #[inline]
-    pub(crate) fn push(&self, completion: Completion<'_>, solicited: bool) -> Pushed {
+    pub(crate) fn push(&self, completion: Completion<'_>, solicited: bool) -> CqPush {
         let (retired, position) = match completion.retire {
             Some((retired, position)) => (Arc::as_ptr(retired), position),
             None => (std::ptr::null(), 0),
@@ -413,7 +413,7 @@ impl Cq {
                 return self.overrun(filling);
             }
         }
-        let entry = Entry {
+        let entry = CqEntry {
             wc: completion.wc,
             retired,
             position,
@@ -428,7 +428,7 @@ impl Cq {
             let failed = completion.wc.status != IBV_WC_SUCCESS;
             self.consider_event(filling, solicited, failed);
         }
-        Pushed::Stored
+        CqPush::Stored
     }
 
     /// Decides whether a completion raises an event on an armed queue.
@@ -438,11 +438,11 @@ impl Cq {
             return;
         }
         match filling.moderation.gather(clock::now) {
-            Verdict::Raise => self.raise(filling),
+            ModerationVerdict::Raise => self.raise(filling),
             // A failure is not delayed by moderation.
             _ if failed => self.raise(filling),
-            Verdict::WaitUntil(deadline) => self.wake_at(deadline),
-            Verdict::Wait => (),
+            ModerationVerdict::WaitUntil(deadline) => self.wake_at(deadline),
+            ModerationVerdict::Wait => (),
         }
     }
 
@@ -458,15 +458,15 @@ impl Cq {
     /// Handles a completion that finds no room. The members enter the error state later, because
     /// the caller may hold the locks of one.
     #[cold]
-    fn overrun(&self, mut filling: Guard<'_, Filling>) -> Pushed {
+    fn overrun(&self, mut filling: Guard<'_, Filling>) -> CqPush {
         if self.on_overrun == OnOverrun::Ignore {
-            return Pushed::Stored;
+            return CqPush::Stored;
         }
         let is_first = !std::mem::replace(&mut filling.overrun, true);
         let capacity = filling.capacity;
         drop(filling);
         if is_first {
-            refusal::tell(format_args!(
+            refusal::report(format_args!(
                 "completion queue: IBV_EVENT_CQ_ERR: a completion found no room among {capacity} (cqe of ibv_create_cq) that \
                  nobody has polled, and the queue pairs that complete there fail: poll, or make the queue larger"
             ));
@@ -479,7 +479,7 @@ impl Cq {
         if !self.failing.swap(true, Ordering::AcqRel) {
             self.wake_at(0);
         }
-        Pushed::Overrun
+        CqPush::Overrun
     }
 
     /// Has [`Cq::wake`] called at `deadline`, by a thread that holds no lock.
@@ -565,7 +565,7 @@ impl Cq {
         self.context
             .events
             .forget(|event| event.kind == IBV_EVENT_CQ_ERR && event.element == cookie);
-        *self.place.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        *self.quota_share.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }
 }

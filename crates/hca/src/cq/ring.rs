@@ -50,7 +50,7 @@ impl Retired {
 /// A completion in the ring: one cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Entry {
+pub(super) struct CqEntry {
     pub wc: ibv_wc,
     /// Counter of the send queue whose entries become free when this completion is polled, or null.
     /// The completion queue keeps it alive (`Cq::attach`).
@@ -58,9 +58,9 @@ pub(super) struct Entry {
     pub position: u64,
 }
 
-const _: () = assert!(size_of::<Entry>() == 64);
+const _: () = assert!(size_of::<CqEntry>() == 64);
 
-impl Entry {
+impl CqEntry {
     /// Frees the send queue's entries when the completion is polled or dropped.
     ///
     /// # Safety
@@ -77,7 +77,7 @@ impl Entry {
 /// Memory of a ring: the capacity rounded up to a power of two. Pages that were never touched are
 /// not allocated.
 pub(super) struct Entries {
-    entries: Box<[UnsafeCell<MaybeUninit<Entry>>]>,
+    entries: Box<[UnsafeCell<MaybeUninit<CqEntry>>]>,
     /// Timestamps of the entries in nanoseconds; empty if the queue records none.
     times: Box<[AtomicU64]>,
 }
@@ -107,7 +107,7 @@ impl Entries {
     /// # Safety
     /// The position is free, and the caller is the producer of the ring or holds both locks.
     #[inline]
-    pub unsafe fn write(&self, position: u64, entry: Entry) {
+    pub unsafe fn write(&self, position: u64, entry: CqEntry) {
         // SAFETY: no other thread touches a free position.
         unsafe { (*self.entries[self.index(position)].get()).write(entry) };
     }
@@ -118,7 +118,7 @@ impl Entries {
     /// The position lies between `head` and `tail`, and the caller is the consumer of the ring or
     /// holds both locks.
     #[inline]
-    pub unsafe fn read(&self, position: u64) -> &Entry {
+    pub unsafe fn read(&self, position: u64) -> &CqEntry {
         // SAFETY: entries between `head` and `tail` were written, and stay unchanged while they lie
         // there.
         unsafe { (*self.entries[self.index(position)].get()).assume_init_ref() }
@@ -146,7 +146,7 @@ impl Entries {
 /// All zero bytes must be a valid value of the type.
 unsafe trait Zeroable {}
 // SAFETY: the contents may even be uninitialised.
-unsafe impl Zeroable for UnsafeCell<MaybeUninit<Entry>> {}
+unsafe impl Zeroable for UnsafeCell<MaybeUninit<CqEntry>> {}
 // SAFETY: zero is a valid number.
 unsafe impl Zeroable for AtomicU64 {}
 
@@ -173,8 +173,8 @@ fn zeroed<T: Zeroable>(count: usize) -> Box<[T]> {
 mod tests {
     use super::*;
 
-    fn entry(wr_id: u64) -> Entry {
-        Entry {
+    fn entry(wr_id: u64) -> CqEntry {
+        CqEntry {
             wc: ibv_wc {
                 wr_id,
                 ..ibv_wc::default()
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_share_entries_a_lap_apart() {
+    fn positions_one_lap_apart_share_an_entry() {
         let entries = Entries::new(3, true);
         // SAFETY: only this thread fills and empties the ring.
         unsafe {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_polled_and_what_was_forgotten_are_both_free() {
+    fn polled_and_forgotten_entries_are_free() {
         let retired = Retired::default();
         retired.poll(5);
         retired.poll(3);

@@ -29,13 +29,13 @@ fn polled(cq: &Cq, count: usize) -> Vec<u64> {
 }
 
 #[test]
-fn completions_come_in_order_and_once() {
+fn completions_are_polled_once_in_order() {
     let cq = queue(small(3));
     for round in 0..10 {
         for wr_id in 0..3 {
             assert_eq!(
                 cq.push(completion(round * 3 + wr_id, 1), false),
-                Pushed::Stored
+                CqPush::Stored
             );
         }
         assert_eq!(polled(&cq, 2), [round * 3, round * 3 + 1]);
@@ -45,7 +45,7 @@ fn completions_come_in_order_and_once() {
 }
 
 #[test]
-fn many_threads_fill_and_empty_without_loss() {
+fn concurrent_push_and_poll_lose_nothing() {
     const EACH: u64 = 20_000;
     let cq = queue(small(64));
     let taken = Lock::new(Vec::new());
@@ -64,7 +64,7 @@ fn many_threads_fill_and_empty_without_loss() {
                     }
                     assert_eq!(
                         cq.push(completion(filler << 32 | number, 1), false),
-                        Pushed::Stored
+                        CqPush::Stored
                     );
                 }
             });
@@ -97,38 +97,38 @@ fn many_threads_fill_and_empty_without_loss() {
 }
 
 #[test]
-fn an_overrun_is_told_once_and_ends_the_queue() {
+fn overrun_is_reported_once_and_breaks_the_queue() {
     let cq = queue(small(2));
     cq.set_cookie(0x1234);
-    assert_eq!(cq.push(completion(1, 1), false), Pushed::Stored);
-    assert_eq!(cq.push(completion(2, 1), false), Pushed::Stored);
-    assert_eq!(cq.push(completion(3, 1), false), Pushed::Overrun);
-    assert_eq!(cq.push(completion(4, 1), false), Pushed::Overrun);
+    assert_eq!(cq.push(completion(1, 1), false), CqPush::Stored);
+    assert_eq!(cq.push(completion(2, 1), false), CqPush::Stored);
+    assert_eq!(cq.push(completion(3, 1), false), CqPush::Overrun);
+    assert_eq!(cq.push(completion(4, 1), false), CqPush::Overrun);
     let event = cq.context.events.next().unwrap();
     assert_eq!((event.kind, event.element), (IBV_EVENT_CQ_ERR, 0x1234));
     assert_eq!(cq.context.events.forget(|_| true), 0, "told once");
     assert_eq!(polled(&cq, 9), [1, 2], "what was there is there");
-    assert_eq!(cq.push(completion(5, 1), false), Pushed::Overrun);
+    assert_eq!(cq.push(completion(5, 1), false), CqPush::Overrun);
     assert_eq!(polled(&cq, 9), []);
 }
 
 #[test]
-fn who_ignores_overruns_loses_what_does_not_fit() {
+fn ignored_overrun_drops_excess_completions() {
     let cq = queue(CqInit {
         on_overrun: OnOverrun::Ignore,
         ..small(1)
     });
     for wr_id in 1..=2 {
-        assert_eq!(cq.push(completion(wr_id, 1), false), Pushed::Stored);
+        assert_eq!(cq.push(completion(wr_id, 1), false), CqPush::Stored);
     }
     assert_eq!(polled(&cq, 9), [1]);
-    assert_eq!(cq.push(completion(3, 1), false), Pushed::Stored);
+    assert_eq!(cq.push(completion(3, 1), false), CqPush::Stored);
     assert_eq!(polled(&cq, 9), [3]);
     assert_eq!(cq.context.events.forget(|_| true), 0);
 }
 
 #[test]
-fn a_queue_pair_that_goes_away_takes_its_completions_with_it() {
+fn destroyed_queue_pair_removes_its_completions() {
     let cq = queue(CqInit {
         timestamps: Timestamps::On,
         ..small(8)
@@ -136,7 +136,7 @@ fn a_queue_pair_that_goes_away_takes_its_completions_with_it() {
     for wr_id in 0..8 {
         assert_eq!(
             cq.push(completion(wr_id, wr_id as u32 % 3), false),
-            Pushed::Stored
+            CqPush::Stored
         );
     }
     cq.clean(1);
@@ -155,27 +155,27 @@ fn a_queue_pair_that_goes_away_takes_its_completions_with_it() {
 }
 
 #[test]
-fn taking_a_send_frees_the_send_queue() {
+fn polling_a_send_completion_frees_send_queue_space() {
     let cq = queue(small(4));
     let retired = Arc::new(Retired::default());
     let wc = ibv_wc::default();
     assert_eq!(
         cq.push(Completion::sent(wc, &retired, 3), false),
-        Pushed::Stored
+        CqPush::Stored
     );
     assert_eq!(retired.position(), 0);
     assert_eq!(polled(&cq, 1), [0]);
     assert_eq!(retired.position(), 3);
     assert_eq!(
         cq.push(Completion::sent(wc, &retired, 5), false),
-        Pushed::Stored
+        CqPush::Stored
     );
     cq.clean(0);
     assert_eq!(retired.position(), 5, "what is cleaned is free as well");
 }
 
 #[test]
-fn a_queue_keeps_what_it_holds_when_it_is_resized() {
+fn resize_keeps_completions() {
     for polled_by in [Polled::ByAny, Polled::ByOne] {
         let cq = queue(CqInit {
             polled: polled_by,
@@ -183,7 +183,7 @@ fn a_queue_keeps_what_it_holds_when_it_is_resized() {
             ..small(4)
         });
         for wr_id in 0..6 {
-            assert_eq!(cq.push(completion(wr_id, 1), false), Pushed::Stored);
+            assert_eq!(cq.push(completion(wr_id, 1), false), CqPush::Stored);
             if wr_id < 3 {
                 assert_eq!(polled(&cq, 1), [wr_id]);
             }
@@ -191,7 +191,7 @@ fn a_queue_keeps_what_it_holds_when_it_is_resized() {
         assert_eq!(cq.resize(2), Err(Errno::EINVAL));
         assert_eq!(cq.resize(100), Ok(()));
         assert_eq!(cq.capacity(), 100);
-        assert_eq!(cq.push(completion(6, 1), false), Pushed::Stored);
+        assert_eq!(cq.push(completion(6, 1), false), CqPush::Stored);
         assert!(cq.take().is_some_and(|first| first.timestamp > 0));
         assert_eq!(cq.resize(3), Ok(()));
         assert_eq!(polled(&cq, 9), [4, 5, 6]);
@@ -199,7 +199,7 @@ fn a_queue_keeps_what_it_holds_when_it_is_resized() {
 }
 
 #[test]
-fn an_event_is_raised_once_for_what_was_asked() {
+fn armed_event_is_raised_once() {
     let context = Context::open(Device::FIRST).unwrap();
     let channel = Arc::new(CompletionChannel::new().unwrap());
     let init = CqInit {
@@ -209,7 +209,7 @@ fn an_event_is_raised_once_for_what_was_asked() {
     let cq = Cq::create_with(&context, init).unwrap();
     cq.set_cookie(7);
     let events = || channel.forget(|cookie| *cookie == 7);
-    let push = |solicited| assert_eq!(cq.push(completion(1, 1), solicited), Pushed::Stored);
+    let push = |solicited| assert_eq!(cq.push(completion(1, 1), solicited), CqPush::Stored);
     push(true);
     assert_eq!(events(), 0, "nobody asked");
     cq.arm(true);

@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Change, is_ethernet, ports};
+use super::{PortChange, is_ethernet, ports};
 use crate::device::{Device, FIRST_PORT};
 use crate::errno::Result;
-use crate::process::message;
+use crate::process::socket_message;
 use crate::shm::registry::Registry;
 
 /// A bit for each port, the first in the lowest, as this process has last read it.
@@ -26,15 +26,15 @@ pub fn bit(port: u8) -> u64 {
 }
 
 /// Takes over the registry's word. Returns the changes since the last call, each with its port.
-pub fn learn_down(word: u64) -> Vec<(u8, Change)> {
+pub fn learn_down(word: u64) -> Vec<(u8, PortChange)> {
     if is_ethernet() {
         return Vec::new();
     }
     let before = DOWN.swap(word, Ordering::Relaxed);
     let changed = |port: &u8| (before ^ word) & bit(*port) != 0;
     let change = |port| match word & bit(port) {
-        0 => (port, Change::Active),
-        _ => (port, Change::Down),
+        0 => (port, PortChange::Active),
+        _ => (port, PortChange::Down),
     };
     (FIRST_PORT..=ports()).filter(changed).map(change).collect()
 }
@@ -73,7 +73,7 @@ pub fn set(directory: &Path, device: Device, is_down: bool) -> Result<Vec<(u32, 
     let ask = |(identity, pid)| {
         let asked = registry
             .connect(identity)
-            .and_then(|socket| message::ask_to_look_at_ports(&socket));
+            .and_then(|socket| socket_message::ask_to_look_at_ports(&socket));
         // A process that has ended meanwhile needs no port.
         (asked.is_ok() || registry.is_alive(identity)).then_some((pid, asked))
     };
@@ -85,11 +85,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_changes_is_reported_once() {
-        assert_eq!(learn_down(bit(FIRST_PORT)), [(FIRST_PORT, Change::Down)]);
+    fn port_change_is_reported_once() {
+        assert_eq!(
+            learn_down(bit(FIRST_PORT)),
+            [(FIRST_PORT, PortChange::Down)]
+        );
         assert!(is_down(FIRST_PORT));
         assert_eq!(learn_down(bit(FIRST_PORT)), []);
-        assert_eq!(learn_down(0), [(FIRST_PORT, Change::Active)]);
+        assert_eq!(learn_down(0), [(FIRST_PORT, PortChange::Active)]);
         assert!(!is_down(FIRST_PORT));
     }
 }

@@ -25,12 +25,12 @@ pub struct Interface {
     pub mtu: Mtu,
     /// The node's identifier, made of the hardware address; none if it has none.
     pub guid: Option<u64>,
-    table: Vec<Option<Entry>>,
+    table: Vec<Option<GidEntry>>,
 }
 
 /// An entry of the GID table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct GidEntry {
     /// The GID: an IPv6 address, or an IPv4 address mapped into one.
     pub gid: ibv_gid,
     /// Whether packets can be sent from it. Where IPv6 is off, the link-local GID that stands for a
@@ -124,7 +124,7 @@ impl Interface {
     }
 
     /// Returns the entry at an index of the table.
-    pub fn entry(&self, index: usize) -> Option<&Entry> {
+    pub fn entry(&self, index: usize) -> Option<&GidEntry> {
         self.table.get(index)?.as_ref()
     }
 
@@ -144,7 +144,7 @@ impl Interface {
             let is_of_link = is_link_local(&ip) || ip.segments()[0] & 0xff0f == 0xff02;
             (ip.to_ipv4_mapped().is_some(), is_of_link)
         };
-        let can = |entry: &Entry| entry.is_address && kind(entry.gid) == kind(destination);
+        let can = |entry: &GidEntry| entry.is_address && kind(entry.gid) == kind(destination);
         self.position(can)
     }
 
@@ -153,8 +153,8 @@ impl Interface {
         self.position(|entry| entry.gid == gid)
     }
 
-    fn position(&self, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
-        let is_it = |entry: &Option<Entry>| entry.as_ref().is_some_and(&is_it);
+    fn position(&self, is_it: impl Fn(&GidEntry) -> bool) -> Option<usize> {
+        let is_it = |entry: &Option<GidEntry>| entry.as_ref().is_some_and(&is_it);
         self.table.iter().position(is_it)
     }
 }
@@ -177,8 +177,8 @@ fn choose<'a>(all: &'a [Description], wanted: &str) -> Option<&'a Description> {
     })
 }
 
-fn table(description: &Description) -> Vec<Entry> {
-    let of = |address: Ipv6Addr| Entry {
+fn table(description: &Description) -> Vec<GidEntry> {
+    let of = |address: Ipv6Addr| GidEntry {
         gid: ibv_gid::from_bytes(address.octets()),
         is_address: true,
     };
@@ -193,12 +193,12 @@ fn table(description: &Description) -> Vec<Entry> {
     if local.is_empty() {
         let mut bytes = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         bytes[8..].copy_from_slice(&eui64(description.hardware));
-        local.push(Entry {
+        local.push(GidEntry {
             gid: ibv_gid::from_bytes(bytes),
             is_address: false,
         });
     }
-    let mut table: Vec<Entry> = [local, v4, v6].concat();
+    let mut table: Vec<GidEntry> = [local, v4, v6].concat();
     table.truncate(GIDS);
     table
 }
@@ -209,12 +209,12 @@ pub fn is_link_local(address: &Ipv6Addr) -> bool {
 }
 
 /// Returns the table with the wanted entries: those that it has keep their index.
-fn rearranged(before: &[Option<Entry>], wanted: &[Entry]) -> Vec<Option<Entry>> {
-    let still = |place: &Option<Entry>| {
+fn rearranged(before: &[Option<GidEntry>], wanted: &[GidEntry]) -> Vec<Option<GidEntry>> {
+    let still = |place: &Option<GidEntry>| {
         let old = place.as_ref()?;
         wanted.iter().find(|new| new.gid == old.gid).copied()
     };
-    let mut now: Vec<Option<Entry>> = before.iter().map(still).collect();
+    let mut now: Vec<Option<GidEntry>> = before.iter().map(still).collect();
     now.resize(GIDS, None);
     for new in wanted {
         let is_there = now.iter().flatten().any(|entry| entry.gid == new.gid);
@@ -250,7 +250,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn link_local_comes_first_then_ipv4_then_the_rest() {
+    fn gids_are_ordered_link_local_ipv4_rest() {
         let eth = description("eth0", &["10.0.0.1", "fd00::1", "fe80::1", "10.0.0.2"]);
         let gids: Vec<String> = table(&eth)
             .iter()
@@ -263,7 +263,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn packets_leave_from_an_address_of_the_destinations_kind() {
+    fn source_gid_has_the_kind_of_the_destination() {
         let eth = description("eth0", &["10.0.0.1", "fd00::1", "fe80::1"]);
         let interface = Interface::of(&eth).unwrap();
         let index = |destination: &str| {
@@ -282,7 +282,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_entry_keeps_its_place_and_a_hole_is_filled() {
+    fn gid_entries_keep_their_index_and_holes_are_filled() {
         let begin = description("eth0", &["10.0.0.1", "10.0.0.2", "fd00::1", "fe80::1"]);
         let mut interface = Interface::of(&begin).unwrap();
         let mut become_one_with = |addresses: &[&str]| {
@@ -312,7 +312,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn without_a_link_local_address_the_hardware_address_makes_the_first_gid() {
+    fn first_gid_without_link_local_address_is_from_hardware_address() {
         let table = table(&description("eth0", &["10.0.0.1"]));
         assert!(!table[0].is_address);
         assert_eq!(
@@ -323,7 +323,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_interface_is_chosen_by_name_by_address_or_for_leading_elsewhere() {
+    fn interface_is_chosen_by_name_by_address_or_off_host() {
         let all = [
             description("lo", &["127.0.0.1"]),
             description("eth0", &["10.0.0.1"]),

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// A change of a port (specification 11.6.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum PortChange {
     /// It became active.
     Active,
     /// It went down.
@@ -44,7 +44,7 @@ impl Latest {
     }
 
     /// Takes over the system's description of all interfaces. Returns the changes.
-    pub fn learn(&self, all: &[Description]) -> Vec<Change> {
+    pub fn learn(&self, all: &[Description]) -> Vec<PortChange> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.get();
         let now = before.successor(all);
@@ -59,12 +59,12 @@ impl Latest {
             .store(ptr::from_ref(now).cast_mut(), Ordering::Release);
         let mut changes = Vec::new();
         match (before.is_running, now.is_running) {
-            (false, true) => changes.push(Change::Active),
-            (true, false) => changes.push(Change::Down),
+            (false, true) => changes.push(PortChange::Active),
+            (true, false) => changes.push(PortChange::Down),
             _ => (),
         }
         if before.gids() != now.gids() {
-            changes.push(Change::Gids);
+            changes.push(PortChange::Gids);
         }
         changes
     }
@@ -82,7 +82,7 @@ mod tests {
     use crate::link::interface::tests::description;
 
     #[test]
-    fn changes_are_told_once_and_states_kept_once() {
+    fn change_is_reported_once_and_state_kept_once() {
         let up = description("eth0", &["10.0.0.1", "fe80::1"]);
         let latest = Latest::new(Interface::of(&up).unwrap());
         assert_eq!(latest.learn(std::slice::from_ref(&up)), []);
@@ -92,17 +92,17 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(
                 latest.learn(std::slice::from_ref(&down)),
-                [Change::Down, Change::Gids]
+                [PortChange::Down, PortChange::Gids]
             );
             assert!(!latest.get().is_running);
             assert_eq!(latest.learn(std::slice::from_ref(&down)), []);
             assert_eq!(
                 latest.learn(std::slice::from_ref(&up)),
-                [Change::Active, Change::Gids]
+                [PortChange::Active, PortChange::Gids]
             );
         }
         assert_eq!(latest.seen.lock().unwrap().len(), 2);
-        assert_eq!(latest.learn(&[]), [Change::Down, Change::Gids]);
+        assert_eq!(latest.learn(&[]), [PortChange::Down, PortChange::Gids]);
         assert_eq!(latest.get().gids(), []);
     }
 }

@@ -22,8 +22,8 @@ mod interface;
 mod latest;
 
 pub use down::{bit, is_down, learn_down};
-pub use interface::{Entry, Interface, is_link_local};
-pub use latest::{Change, Latest};
+pub use interface::{GidEntry, Interface, is_link_local};
+pub use latest::{Latest, PortChange};
 
 use crate::device;
 use crate::errno::{Errno, Result};
@@ -45,7 +45,7 @@ pub enum Link {
 
 /// Port and index of a GID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct GidLocation {
     /// The port.
     pub port: u8,
     /// Its index in the port's table.
@@ -155,7 +155,7 @@ pub fn interface_number(port: u8) -> u32 {
 
 /// Returns the ports that receive multicast packets sent from `port`: for InfiniBand all ports, as
 /// they share one subnet.
-pub fn ports_that_hear(port: u8) -> RangeInclusive<u8> {
+pub fn ports_that_receive(port: u8) -> RangeInclusive<u8> {
     match current() {
         Link::InfiniBand => device::FIRST_PORT..=ports(),
         Link::Roce(_) => port..=port,
@@ -188,21 +188,21 @@ pub fn port_of(number: u32) -> Option<u8> {
 
 /// Returns port and index of a GID that is an address of the ports' interfaces. A link-local
 /// address that several have is taken for the first one's.
-pub fn place_of(gid: ibv_gid) -> Option<Place> {
+pub fn locate_gid(gid: ibv_gid) -> Option<GidLocation> {
     interfaces().find_map(|(port, interface)| {
         let index = interface.index_of(gid)? as u8;
-        Some(Place { port, index })
+        Some(GidLocation { port, index })
     })
 }
 
-/// As [`place_of`], for a GID that may belong to another host: a link-local address is looked up
+/// As [`locate_gid`], for a GID that may belong to another host: a link-local address is looked up
 /// only at `port`, because other links may have the same address.
-pub fn place_seen_from(port: u8, gid: ibv_gid) -> Option<Place> {
+pub fn locate_gid_from(port: u8, gid: ibv_gid) -> Option<GidLocation> {
     if !is_link_local(&Ipv6Addr::from(gid.bytes())) {
-        return place_of(gid);
+        return locate_gid(gid);
     }
     let index = interface(port)?.index_of(gid)? as u8;
-    Some(Place { port, index })
+    Some(GidLocation { port, index })
 }
 
 #[inline]
@@ -214,7 +214,7 @@ fn latest() -> &'static [Latest] {
 }
 
 /// Reads the state of the interfaces. Returns the changes since the last call, each with its port.
-pub fn follow() -> Vec<(u8, Change)> {
+pub fn follow() -> Vec<(u8, PortChange)> {
     // If the query fails, the next call makes up for it.
     let Ok(all) = interfaces::all() else {
         return Vec::new();
@@ -322,7 +322,7 @@ mod tests {
     use crate::link::interface::tests::description;
 
     #[test]
-    fn ports_are_the_interfaces_in_the_order_in_which_they_are_named() {
+    fn ports_follow_the_order_of_named_interfaces() {
         let mut all = [
             description("eth0", &["10.0.0.1"]),
             description("eth1", &["10.0.1.1", "fd00::1"]),

@@ -82,10 +82,10 @@ fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
     while moved < end {
         let length = PIECE.min(end - moved);
         let aside = reserved.map(|reserved| reserved + (moved - start));
-        let place = offset + (moved - start);
+        let target = offset + (moved - start);
         let shadow = match quiet.may_miss_pages() {
-            true => move_piece(arena, &quiet, moved, length, aside, place).map(Some),
-            false => replace_piece(arena, &quiet, moved, length, place).map(|()| None),
+            true => move_piece(arena, &quiet, moved, length, aside, target).map(Some),
+            false => replace_piece(arena, &quiet, moved, length, target).map(|()| None),
         };
         let Ok(shadow) = shadow else { break };
         let segment = Segment {

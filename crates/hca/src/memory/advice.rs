@@ -3,7 +3,7 @@
 use crate::context::Pd;
 use crate::errno::Result;
 use crate::memory::explain::explain;
-use crate::memory::place::{Claim, Refusal, check, grant};
+use crate::memory::resolve::{AccessRequest, Refusal, check, grant};
 use crate::refused;
 use crate::sys::populate::{Use, populate};
 use std::sync::atomic::Ordering::SeqCst;
@@ -43,16 +43,17 @@ impl Pd {
     /// Returns the address of the range, if advice on it is allowed.
     fn demanded(&self, range: &ibv_sge, intent: Option<Use>) -> Result<u64> {
         let record = self.process().keys.record(range.lkey);
-        let claim = Claim::to_buffer(range.lkey, self.number(), 0);
+        let access_request = AccessRequest::to_buffer(range.lkey, self.number(), 0);
         let length = u64::from(range.length);
         let section = self.process().own_marks.enter(range.lkey);
-        let place = match grant(&section, record, claim, range.addr, length) {
-            Ok(place) => place,
+        let resolved = match grant(&section, record, access_request, range.addr, length) {
+            Ok(resolved) => resolved,
             Err(refusal) => {
                 let is_foreign = refusal == Refusal::Key
                     && range.lkey != 0
                     && record.key.load(SeqCst) == range.lkey;
-                let why = explain("lkey", record, claim, range.addr, length).unwrap_or_default();
+                let why =
+                    explain("lkey", record, access_request, range.addr, length).unwrap_or_default();
                 return Err(match is_foreign {
                     true => refused!(EPERM, "{why}"),
                     false => refused!(EFAULT, "{why}"),
@@ -60,9 +61,12 @@ impl Pd {
             }
         };
         let allows = |access| {
-            let access = claim.access | access;
-            let claim = Claim { access, ..claim };
-            check(record, claim, range.addr, length).is_ok()
+            let access = access_request.access | access;
+            let access_request = AccessRequest {
+                access,
+                ..access_request
+            };
+            check(record, access_request, range.addr, length).is_ok()
         };
         if !allows(IBV_ACCESS_ON_DEMAND) {
             return Err(refused!(
@@ -78,6 +82,6 @@ impl Pd {
                 range.lkey
             ));
         }
-        Ok(place.address())
+        Ok(resolved.address())
     }
 }

@@ -6,7 +6,7 @@ use crate::memory::pages::Pages;
 use crate::memory::pins::Pins;
 use crate::memory::quarantine::{Quarantine, Release};
 use crate::sys::apart::Apart;
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use crate::sys::memfd::Memfd;
 use crate::sys::pinning::Pinning;
 use crate::sys::threads::Threads;
@@ -65,7 +65,7 @@ impl Arena {
     /// Creates an empty arena of `length` bytes.
     pub(super) fn of_length(length: u64) -> Result<Arena> {
         let memfd = Memfd::create(c"verbena-arena", length as usize)?;
-        let mapping = Mapping::of(&memfd, Rights::ReadWrite)?;
+        let mapping = Mapping::of(&memfd, MappingRights::ReadWrite)?;
         let inode = memfd.identity()?.1;
         let arena = Arena {
             memfd,

@@ -16,7 +16,7 @@ use crate::memory::region::{ANY_WRITE, Region, check_access};
 use crate::process::Process;
 use crate::refused;
 use crate::sys::dmabuf::{self, Nature};
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use std::mem::ManuallyDrop;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -132,9 +132,9 @@ impl DmaBuf {
         let end = request.offset + request.length;
         let length = usize::try_from(end.next_multiple_of(PAGE)).map_err(|_| Errno::ENOMEM)?;
         let is_denied = |error| matches!(error, Errno(libc::EACCES | libc::EPERM));
-        let mapping = match dmabuf::map(fd, length, Rights::ReadWrite) {
+        let mapping = match dmabuf::map(fd, length, MappingRights::ReadWrite) {
             Err(error) if is_denied(error) && request.access & ANY_WRITE == 0 => {
-                dmabuf::map(fd, length, Rights::Read)
+                dmabuf::map(fd, length, MappingRights::Read)
             }
             answer => answer,
         };
@@ -200,7 +200,7 @@ mod tests {
     };
 
     #[test]
-    fn ranges_and_flags_are_checked_as_linux_does() {
+    fn dmabuf_ranges_and_flags_are_checked_as_in_linux() {
         let with = |change: fn(&mut Request)| {
             let mut request = REQUEST;
             change(&mut request);

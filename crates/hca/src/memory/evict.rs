@@ -11,7 +11,7 @@ use crate::memory::arena::Arena;
 use crate::memory::pins::HoldId;
 use crate::memory::quarantine::Release;
 use crate::memory::quiet::Quiet;
-use crate::memory::restore::{Place, places};
+use crate::memory::restore::{MappedPart, mapped_parts};
 use crate::process::{Channels, Process};
 use crate::shm::section::WordUnderWay;
 use crate::shm::tombstone;
@@ -77,7 +77,7 @@ fn begin(process: &Process, arena: &Arena, key: u32, release: &Release) -> Resul
         pins.set_moving(range.clone(), true);
         arena.begin_leaving(range.clone(), release.clone());
     }
-    process.keys.hide_places(&holders);
+    process.keys.hide_segments(&holders);
     Ok(leaving)
 }
 
@@ -101,28 +101,28 @@ fn move_range(
 ) -> Result<()> {
     let pages = arena.pins().moving(range.clone());
     for (offsets, pin) in pages {
-        let shown = places(arena, &offsets, pin.home)?;
+        let shown = mapped_parts(arena, &offsets, pin.home)?;
         let quiet = Quiet::begin(arena)?;
         let mut at = offsets.start;
         while at < offsets.end {
-            let shown_here = shown.iter().find(|place| place.offset + place.length > at);
-            let (place, end) = match shown_here {
-                Some(place) if place.offset <= at => {
-                    let on = at - place.offset;
-                    let length = (place.length - on).min(PIECE);
-                    let piece = Place {
-                        at: place.at + on,
+            let shown_here = shown.iter().find(|part| part.offset + part.length > at);
+            let (part, end) = match shown_here {
+                Some(part) if part.offset <= at => {
+                    let on = at - part.offset;
+                    let length = (part.length - on).min(PIECE);
+                    let piece = MappedPart {
+                        at: part.at + on,
                         length,
                         offset: at,
-                        ..*place
+                        ..*part
                     };
                     (Some(piece), at + length)
                 }
                 // The application has unmapped these; its registration goes on.
-                Some(place) => (None, place.offset.min(at + PIECE)),
+                Some(part) => (None, part.offset.min(at + PIECE)),
                 None => (None, offsets.end.min(at + PIECE)),
             };
-            move_piece(arena, &quiet, at..end, place, words, release)?;
+            move_piece(arena, &quiet, at..end, part, words, release)?;
             at = end;
         }
     }
@@ -133,7 +133,7 @@ fn move_piece(
     arena: &Arena,
     quiet: &Quiet<'_>,
     from: Range<u64>,
-    shown: Option<Place>,
+    shown: Option<MappedPart>,
     words: &[WordUnderWay<'_>],
     release: &Release,
 ) -> Result<()> {
@@ -157,11 +157,11 @@ fn move_held(
     from: u64,
     to: u64,
     length: u64,
-    shown: Option<Place>,
+    shown: Option<MappedPart>,
     words: &mut Words<'_>,
 ) -> Result<()> {
     let held = match shown {
-        Some(place) => quiet.hold_writes(place.at, length)?,
+        Some(part) => quiet.hold_writes(part.at, length)?,
         None => None,
     };
     if !arena.may_move() {
@@ -169,8 +169,8 @@ fn move_held(
     }
     arena.fill(to, arena.pointer(from) as u64, length)?;
     words.retire(arena, from, to);
-    if let Some(place) = shown {
-        let mapped = remap::map_over(arena.fd(), to, place.at, length, place.protection);
+    if let Some(part) = shown {
+        let mapped = remap::map_over(arena.fd(), to, part.at, length, part.protection);
         if mapped.is_err() {
             words.restore(arena);
             return mapped;

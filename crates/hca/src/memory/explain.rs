@@ -1,7 +1,8 @@
-//! Explains in words why access to memory is refused: repeats the checks of [`place`](super::place)
-//! and describes the one that fails. Called only when reasons are logged ([`crate::refusal`]).
+//! Explains in words why access to memory is refused: repeats the checks of
+//! [`resolve`](super::resolve) and describes the one that fails. Called only when reasons are
+//! logged ([`crate::refusal`]).
 
-use crate::memory::place::{ACCESS_NULL, ACCESS_OWN_MAPPING, ACCESS_REGION, Claim};
+use crate::memory::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING, ACCESS_REGION, AccessRequest};
 use crate::shm::context_table::KeyRecord;
 use std::fmt;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -71,32 +72,32 @@ impl fmt::Display for Range {
 pub(crate) fn explain(
     name: &str,
     record: &KeyRecord,
-    claim: Claim,
+    access_request: AccessRequest,
     address: u64,
     length: u64,
 ) -> Option<String> {
-    let key = claim.key;
+    let key = access_request.key;
     if key == 0 || record.key.load(SeqCst) != key {
         return Some(format!(
             "{name} {key:#x} is not valid: no region or window has it, or not any more (deregistered, registered anew, \
              invalidated, bound anew); give {name} as the mr or mw has it now"
         ));
     }
-    if record.pd.load(Relaxed) != claim.pd {
+    if record.pd.load(Relaxed) != access_request.pd {
         return Some(format!(
             "{name} {key:#x} is of another protection domain than the queue pair: make both in one"
         ));
     }
     let bound = record.queue_pair.load(Relaxed);
-    if bound != 0 && bound != claim.queue_pair {
+    if bound != 0 && bound != access_request.queue_pair {
         return Some(format!(
             "{name} {key:#x} is of a type 2 window that was bound through queue pair {bound:#x}: it can be used through \
              that one only, not through {:#x}",
-            claim.queue_pair
+            access_request.queue_pair
         ));
     }
     let access = record.access.load(Relaxed);
-    let missing = claim.access & !access;
+    let missing = access_request.access & !access;
     if missing & ACCESS_REGION != 0 {
         return Some(format!(
             "{name} {key:#x} is the rkey of a memory window: a buffer is named by the lkey of a region"
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_have_their_names_and_unknown_ones_their_numbers() {
+    fn known_flags_are_named_and_unknown_ones_numbered() {
         let flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | 1 << 15;
         let names = "IBV_ACCESS_LOCAL_WRITE|IBV_ACCESS_REMOTE_READ|0x8000";
         assert_eq!(access_names(flags).to_string(), names);

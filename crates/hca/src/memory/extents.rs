@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_taken_never_overlaps_and_all_comes_back(
+        fn extents_never_overlap_and_are_all_freed(
             script in proptest::collection::vec((any::<bool>(), 1u64..9, any::<usize>(), 0u64..9), 1..200),
         ) {
             let mut extents = Extents::new(64 * UNIT);

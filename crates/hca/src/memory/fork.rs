@@ -14,7 +14,7 @@
 use crate::capture;
 use crate::memory::adopt::PIECE;
 use crate::memory::arena::Arena;
-use crate::memory::restore::places;
+use crate::memory::restore::mapped_parts;
 use crate::process::CURRENT;
 use crate::sync::wait_a_little;
 use crate::sys::populate::{Use, populate};
@@ -175,13 +175,13 @@ fn copy_registered(arena: &Arena) -> Vec<Copy> {
     };
     let mut copies = Vec::new();
     for (offsets, pin) in pinned {
-        for place in places(arena, &offsets, pin.home).unwrap_or_default() {
+        for part in mapped_parts(arena, &offsets, pin.home).unwrap_or_default() {
             let mut done = 0;
-            while done < place.length {
-                let length = PIECE.min(place.length - done);
-                let offset = place.offset + done;
+            while done < part.length {
+                let length = PIECE.min(part.length - done);
+                let offset = part.offset + done;
                 let shadow = pin.shadow.map(|shadow| shadow + (offset - offsets.start));
-                let address = place.at + done;
+                let address = part.at + done;
                 done += length;
                 let Ok(at) = shadow.map_or_else(|| remap::private(length, address), Ok) else {
                     continue;
@@ -194,7 +194,7 @@ fn copy_registered(arena: &Arena) -> Vec<Copy> {
                         address,
                         at,
                         length,
-                        protection: place.protection,
+                        protection: part.protection,
                         for_the_copy: shadow.is_none(),
                     }),
                     Err(_) if shadow.is_none() => remap::unmap(at, length),

@@ -145,14 +145,14 @@ mod tests {
 
     /// Counts users of addresses that continue.
     #[derive(Clone, Debug, PartialEq)]
-    struct Place {
+    struct Counted {
         address: u64,
         users: u32,
     }
 
-    impl Advance for Place {
-        fn advanced(&self, by: u64) -> Place {
-            Place {
+    impl Advance for Counted {
+        fn advanced(&self, by: u64) -> Counted {
+            Counted {
                 address: self.address + by,
                 users: self.users,
             }
@@ -180,13 +180,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_map_is_what_a_table_of_every_number_is(steps in proptest::collection::vec(step(), 1..60)) {
+        fn interval_map_matches_a_table_of_single_numbers(steps in proptest::collection::vec(step(), 1..60)) {
             let mut map = IntervalMap::default();
-            let mut table: Vec<Option<Place>> = vec![None; 64];
+            let mut table: Vec<Option<Counted>> = vec![None; 64];
             for step in steps {
                 match step {
                     Step::Insert(range, base) => {
-                        let first = Place { address: base + range.start, users: 1 };
+                        let first = Counted { address: base + range.start, users: 1 };
                         for at in range.clone() {
                             table[at as usize] = Some(first.advanced(at - range.start));
                         }
@@ -194,18 +194,18 @@ mod tests {
                     }
                     Step::Update(range) => {
                         for at in range.clone() {
-                            if let Some(place) = &mut table[at as usize] {
-                                place.users += 1;
+                            if let Some(counted) = &mut table[at as usize] {
+                                counted.users += 1;
                             }
                         }
-                        map.update(range, |place| place.users += 1);
+                        map.update(range, |counted| counted.users += 1);
                     }
                     Step::Remove(range) => {
                         let mut expected = Vec::new();
                         for at in range.clone() {
-                            expected.extend(table[at as usize].take().map(|place| (at, place)));
+                            expected.extend(table[at as usize].take().map(|counted| (at, counted)));
                         }
-                        let taken: Vec<(u64, Place)> = map
+                        let taken: Vec<(u64, Counted)> = map
                             .remove(range)
                             .into_iter()
                             .flat_map(|(range, first)| {
@@ -217,11 +217,11 @@ mod tests {
                     }
                 }
                 for at in 0..64u64 {
-                    let seen = map.overlapping(at..at + 1).last().map(|(_, place)| place);
+                    let seen = map.overlapping(at..at + 1).last().map(|(_, counted)| counted);
                     prop_assert_eq!(seen, table[at as usize].clone());
                 }
-                let ranges: Vec<(Range<u64>, Place)> =
-                    map.iter().map(|(range, place)| (range, place.clone())).collect();
+                let ranges: Vec<(Range<u64>, Counted)> =
+                    map.iter().map(|(range, counted)| (range, counted.clone())).collect();
                 for pair in ranges.windows(2) {
                     let (first, second) = (&pair[0], &pair[1]);
                     prop_assert!(first.0.start < first.0.end && first.0.end <= second.0.start);

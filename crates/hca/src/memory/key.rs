@@ -6,7 +6,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::memory::pins::{HoldId, Pins, Segment};
-use crate::memory::place::ACCESS_REGION;
+use crate::memory::resolve::ACCESS_REGION;
 use crate::refused;
 use crate::shm::context_table::{ContextTable, KEYS, KeyRecord, SEGMENTS};
 use std::collections::{HashMap, VecDeque};
@@ -38,7 +38,7 @@ pub struct KeyEntry {
 
 /// The kind of object that has a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum KeyKind {
     /// A memory region.
     Region,
     /// A memory window.
@@ -57,14 +57,14 @@ const REST: usize = 4096;
 /// Allocates keys and stores their meaning.
 pub struct Keys {
     contexts: Arc<ContextTable>,
-    pool: Mutex<Pool>,
+    pool: Mutex<KeyPool>,
     /// The largest index that a key has had.
     reached: AtomicU32,
     published: Mutex<HashMap<u32, KeyEntry>>,
 }
 
 #[derive(Default)]
-struct Pool {
+struct KeyPool {
     /// The present or next tag of each index. Index 0 is never used, so no valid key is below 256
     /// and an uninitialised key names nothing.
     tags: Vec<u16>,
@@ -74,11 +74,11 @@ struct Pool {
     windows: usize,
 }
 
-impl Pool {
-    fn count(&mut self, kind: Kind) -> (&mut usize, usize) {
+impl KeyPool {
+    fn count(&mut self, kind: KeyKind) -> (&mut usize, usize) {
         match kind {
-            Kind::Region => (&mut self.regions, MAX_REGIONS),
-            Kind::Window => (&mut self.windows, MAX_WINDOWS),
+            KeyKind::Region => (&mut self.regions, MAX_REGIONS),
+            KeyKind::Window => (&mut self.windows, MAX_WINDOWS),
         }
     }
 }
@@ -98,16 +98,16 @@ impl Keys {
     ///
     /// # Errors
     /// ENOMEM at the limit of regions or windows.
-    pub fn allocate(&self, kind: Kind) -> Result<u32> {
+    pub fn allocate(&self, kind: KeyKind) -> Result<u32> {
         let mut pool = lock(&self.pool);
         let (count, most) = pool.count(kind);
         if *count >= most {
             return Err(match kind {
-                Kind::Region => refused!(
+                KeyKind::Region => refused!(
                     ENOMEM,
                     "there are {most} memory regions already, max_mr of ibv_query_device: ibv_dereg_mr some first"
                 ),
-                Kind::Window => refused!(
+                KeyKind::Window => refused!(
                     ENOMEM,
                     "there are {most} memory windows already, max_mw of ibv_query_device: ibv_dealloc_mw some first"
                 ),
@@ -128,15 +128,15 @@ impl Keys {
     }
 
     /// Frees the index of a revoked key; its next key has another tag.
-    pub fn release(&self, key: u32, kind: Kind) {
+    pub fn release(&self, key: u32, kind: KeyKind) {
         let mut pool = lock(&self.pool);
         *pool.count(kind).0 -= 1;
         let index = index_of(key);
         if let Some(tag) = pool.tags.get_mut(index as usize - 1) {
             *tag = match kind {
-                Kind::Region => *tag + 1,
+                KeyKind::Region => *tag + 1,
                 // The window may have had any tag that differs in the low eight bits.
-                Kind::Window => (*tag | 0xff) + 1,
+                KeyKind::Window => (*tag | 0xff) + 1,
             } & 0xfff;
         }
         pool.resting.push_back(index);
@@ -144,7 +144,7 @@ impl Keys {
 
     /// Makes the key of a region valid with the meaning of the entry.
     pub fn publish(&self, key: u32, entry: KeyEntry) {
-        self.show(&mut lock(&self.published), key, entry, Kind::Region);
+        self.show(&mut lock(&self.published), key, entry, KeyKind::Region);
     }
 
     /// Makes the key of a window valid with the meaning of another key, changed by `narrow`, in one
@@ -160,7 +160,7 @@ impl Keys {
     ) -> Result<()> {
         let mut published = lock(&self.published);
         let entry = narrow(published.get(&from).ok_or(Errno::EINVAL)?)?;
-        self.show(&mut published, key, entry, Kind::Window);
+        self.show(&mut published, key, entry, KeyKind::Window);
         Ok(())
     }
 
@@ -180,16 +180,16 @@ impl Keys {
 
     /// Removes the arena segments from the keys of some registrations. The keys stay valid, and
     /// only the owner can access their memory, by its address. [`Keys::relocate`] ends this.
-    pub(super) fn hide_places(&self, holds: &[HoldId]) {
-        self.move_places(holds, |_| Vec::new());
+    pub(super) fn hide_segments(&self, holds: &[HoldId]) {
+        self.move_segments(holds, |_| Vec::new());
     }
 
     /// Sets the segments of some registrations' keys to the present offsets of their pages.
     pub(super) fn relocate(&self, holds: &[HoldId], pins: &Pins) {
-        self.move_places(holds, |hold| pins.segments(hold).to_vec());
+        self.move_segments(holds, |hold| pins.segments(hold).to_vec());
     }
 
-    fn move_places(&self, holds: &[HoldId], segments: impl Fn(HoldId) -> Vec<Segment>) {
+    fn move_segments(&self, holds: &[HoldId], segments: impl Fn(HoldId) -> Vec<Segment>) {
         for (key, entry) in lock(&self.published).iter_mut() {
             if let Some(hold) = entry.hold.filter(|hold| holds.contains(hold)) {
                 entry.segments = segments(hold);
@@ -200,10 +200,16 @@ impl Keys {
         }
     }
 
-    fn show(&self, published: &mut HashMap<u32, KeyEntry>, key: u32, entry: KeyEntry, kind: Kind) {
+    fn show(
+        &self,
+        published: &mut HashMap<u32, KeyEntry>,
+        key: u32,
+        entry: KeyEntry,
+        kind: KeyKind,
+    ) {
         let access = match kind {
-            Kind::Region => entry.access | ACCESS_REGION,
-            Kind::Window => entry.access,
+            KeyKind::Region => entry.access | ACCESS_REGION,
+            KeyKind::Window => entry.access,
         };
         let record = self.contexts.key(key);
         record.pd.store(entry.pd, Relaxed);
@@ -282,10 +288,10 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_never_was_is_not_looked_for() {
+    fn never_allocated_key_is_not_looked_up() {
         let (contexts, _file) = ContextTable::create().unwrap();
         let keys = Keys::new(Arc::new(contexts));
-        let key = keys.allocate(Kind::Region).unwrap();
+        let key = keys.allocate(KeyKind::Region).unwrap();
         assert!(std::ptr::eq(keys.named_record(key), keys.record(key)));
         let never = compose(index_of(key) + 1, 0);
         assert!(std::ptr::eq(keys.named_record(never), keys.record(0)));
@@ -293,11 +299,11 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_valid_from_publishing_to_revoking() {
+    fn key_is_valid_from_publish_to_revoke() {
         let keys = keys();
-        let first = keys.allocate(Kind::Region).unwrap();
+        let first = keys.allocate(KeyKind::Region).unwrap();
         assert_eq!(first, 0x100);
-        assert_eq!(keys.allocate(Kind::Window).unwrap(), 0x200);
+        assert_eq!(keys.allocate(KeyKind::Window).unwrap(), 0x200);
         let entry = KeyEntry {
             length: 5,
             ..KeyEntry::default()
@@ -315,50 +321,50 @@ mod tests {
     }
 
     #[test]
-    fn the_same_key_does_not_come_back_soon() {
+    fn freed_key_is_not_reused_soon() {
         let keys = keys();
         let mut last_seen: HashMap<u32, usize> = HashMap::new();
         let mut index_seen: HashMap<u32, usize> = HashMap::new();
         for round in 0..3 * REST {
-            let key = keys.allocate(Kind::Region).unwrap();
+            let key = keys.allocate(KeyKind::Region).unwrap();
             assert_eq!(last_seen.insert(key, round), None, "{key:#x}");
             if let Some(before) = index_seen.insert(index_of(key), round) {
                 assert!(round - before > REST);
             }
-            keys.release(key, Kind::Region);
+            keys.release(key, KeyKind::Region);
         }
     }
 
     #[test]
-    fn a_window_s_successor_has_none_of_its_keys() {
+    fn reused_window_index_has_none_of_its_keys() {
         let keys = keys();
-        let key = keys.allocate(Kind::Window).unwrap();
+        let key = keys.allocate(KeyKind::Window).unwrap();
         assert_eq!(next_tag(with_chosen_tag(key, 0xabcd_efff)), key);
-        keys.release(key, Kind::Window);
+        keys.release(key, KeyKind::Window);
         let mut next = 0;
         for _ in 0..=REST {
-            next = keys.allocate(Kind::Region).unwrap();
+            next = keys.allocate(KeyKind::Region).unwrap();
             if index_of(next) == index_of(key) {
                 break;
             }
-            keys.release(next, Kind::Region);
+            keys.release(next, KeyKind::Region);
         }
         assert_eq!(index_of(next), index_of(key));
         assert_ne!(next & !0xff, key & !0xff);
     }
 
     #[test]
-    fn regions_and_windows_have_limits_of_their_own() {
+    fn regions_and_windows_have_separate_limits() {
         let keys = keys();
         for _ in 0..MAX_WINDOWS {
-            keys.allocate(Kind::Window).unwrap();
+            keys.allocate(KeyKind::Window).unwrap();
         }
-        assert_eq!(keys.allocate(Kind::Window), Err(Errno::ENOMEM));
+        assert_eq!(keys.allocate(KeyKind::Window), Err(Errno::ENOMEM));
         for _ in 0..MAX_REGIONS {
-            keys.allocate(Kind::Region).unwrap();
+            keys.allocate(KeyKind::Region).unwrap();
         }
-        assert_eq!(keys.allocate(Kind::Region), Err(Errno::ENOMEM));
-        keys.release(0x500, Kind::Region);
-        assert_eq!(keys.allocate(Kind::Region), Ok(0x501));
+        assert_eq!(keys.allocate(KeyKind::Region), Err(Errno::ENOMEM));
+        keys.release(0x500, KeyKind::Region);
+        assert_eq!(keys.allocate(KeyKind::Region), Ok(0x501));
     }
 }

@@ -10,7 +10,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`region`], [`window`], [`device`], [`dmabuf`], [`advice`] | the verbs' objects |
-//! | [`key`], [`place`] | keys, their meaning, and their check |
+//! | [`key`], [`resolve`] | keys, their meaning, and their check |
 //! | [`adopt`], [`restore`], [`evict`], [`fork`] | page moves: in, out, in the arena, to a child |
 //! | [`pages`] | the rule for when pages may move |
 //! | [`pins`], [`extents`], [`interval`], [`quarantine`] | data structures without system calls |
@@ -30,17 +30,17 @@ pub mod interval;
 pub mod key;
 pub mod pages;
 pub mod pins;
-pub mod place;
 #[cfg(test)]
 mod private_tests;
 pub mod quarantine;
 pub mod quiet;
 pub mod region;
+pub mod resolve;
 pub mod restore;
 pub mod transfer;
 pub mod window;
 
-use crate::planted::{self, Fault};
+use crate::fault_injection::{self, Fault};
 use crate::process::Process;
 use crate::process::fence::Held;
 use quarantine::Release;
@@ -66,7 +66,7 @@ impl Stopped {
 /// Waits until no thread touches memory by a key that was revoked before, except for stopped peers,
 /// which are returned. Holds no lock, because a thread that serves a peer may need it.
 fn fence(process: &Process) -> Option<Stopped> {
-    if planted::is(Fault::DeregFence) {
+    if fault_injection::is(Fault::DeregFence) {
         return None;
     }
     let held = process.wait_for_sections();

@@ -69,13 +69,13 @@ pub struct Loose {
 
 /// Loose pages by the address at which their last user had them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stuck {
+struct StuckPages {
     address: u64,
 }
 
-impl Advance for Stuck {
-    fn advanced(&self, by: u64) -> Stuck {
-        Stuck {
+impl Advance for StuckPages {
+    fn advanced(&self, by: u64) -> StuckPages {
+        StuckPages {
             address: self.address + by,
         }
     }
@@ -111,7 +111,7 @@ pub struct Pins {
     holds: HashMap<HoldId, Vec<Segment>, BuildHasherDefault<CountHasher>>,
     count: u64,
     /// Loose pages that could not be restored. Some may have users again.
-    stuck: IntervalMap<Stuck>,
+    stuck: IntervalMap<StuckPages>,
     /// Offset at which the next retry begins.
     turn: u64,
 }
@@ -200,7 +200,7 @@ impl Pins {
     /// Keeps loose pages that could not be restored now.
     pub fn keep_stuck(&mut self, loose: Loose) {
         let address = loose.address;
-        self.stuck.insert(loose.offsets, Stuck { address });
+        self.stuck.insert(loose.offsets, StuckPages { address });
     }
 
     /// Returns at most `count` ranges of stuck pages to retry, without those that have users again.
@@ -339,7 +339,7 @@ mod tests {
         /// One run of 32 pages; registrations begin and end; a page is loose exactly when its last
         /// registration ends.
         #[test]
-        fn a_page_is_loose_when_its_last_registration_ends(
+        fn page_is_loose_after_its_last_registration_ends(
             script in proptest::collection::vec((any::<bool>(), 0u64..32, 1u64..32, any::<usize>()), 1..60),
         ) {
             const HOME: u64 = 0x1000_0000;
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn stuck_pages_are_tried_in_turn_and_none_of_them_twice() {
+    fn stuck_pages_are_retried_in_turn_once_each() {
         let mut pins = Pins::default();
         for page in [0, 10, 20] {
             pins.pin(segment(0x10_0000 + page * PAGE, 2, page * PAGE), None);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_follow_pages_that_move() {
+    fn segments_follow_moved_pages() {
         let mut pins = Pins::default();
         pins.pin(segment(0x10_0000, 4, 0), Some(0x50_0000));
         let whole = pins.hold(vec![segment(0x10_0000, 4, 0)]);

@@ -229,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn registered_memory_goes_back_to_what_private_memory_is(
+    fn deregistered_memory_is_private_again(
         steps in proptest::collection::vec(step(), 1..60),
         ordinary in any::<bool>(),
     ) {
@@ -351,25 +351,25 @@ proptest! {
 }
 
 #[test]
-fn other_threads_lose_no_write_while_pages_come_and_go() {
+fn page_moves_lose_no_write_of_other_threads() {
     lose_no_write(&Host::new());
 }
 
 #[test]
-fn other_threads_of_an_ordinary_user_lose_no_write() {
+fn page_moves_lose_no_write_for_an_unprivileged_user() {
     lose_no_write(&Host::of_ordinary_user());
 }
 
 /// Without a way to hold other threads nothing is moved, and nothing is lost.
 #[test]
-fn other_threads_that_cannot_be_held_keep_their_pages() {
+fn pages_stay_when_other_threads_cannot_be_held() {
     lose_no_write(&Host::with(None));
 }
 
 /// A thread of an ordinary user may wait for a futex in a page at any time: the kernel reads the
 /// page for it.
 #[test]
-fn the_kernel_reads_pages_of_an_ordinary_user_while_they_come_and_go() {
+fn kernel_reads_moving_pages_of_an_unprivileged_user() {
     let host = Host::of_ordinary_user();
     let memory = Memory::new();
     let stop = Arc::new(AtomicBool::new(false));
@@ -445,7 +445,7 @@ fn lose_no_write(host: &Host) {
 }
 
 #[test]
-fn what_the_program_unmapped_is_forgotten() {
+fn unmapped_pages_are_forgotten() {
     let host = Host::new();
     // SAFETY: a fresh mapping, half of which is unmapped; only this test knows it.
     unsafe {
@@ -470,7 +470,7 @@ fn what_the_program_unmapped_is_forgotten() {
 }
 
 #[test]
-fn pages_that_the_program_moved_are_given_back_where_they_are() {
+fn remapped_pages_are_restored_at_their_new_address() {
     let host = Host::new();
     let memory = Memory::new();
     for page in 0..PAGES {
@@ -501,7 +501,7 @@ fn pages_that_the_program_moved_are_given_back_where_they_are() {
 }
 
 #[test]
-fn a_quarantined_extent_is_free_when_released() {
+fn quarantined_extent_is_free_after_release() {
     let host = Host::new();
     let memory = Memory::new();
     memory.write(0, 7);

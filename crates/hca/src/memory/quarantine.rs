@@ -49,7 +49,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
-    fn a_range_waits_for_its_own_release() {
+    fn quarantined_range_waits_for_its_own_release() {
         let (first, second) = (
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicBool::new(false)),

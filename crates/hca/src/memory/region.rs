@@ -6,9 +6,9 @@ use crate::memory::adopt;
 use crate::memory::device::DeviceMemory;
 use crate::memory::dmabuf::DmaBuf;
 use crate::memory::explain::access_names;
-use crate::memory::key::{KeyEntry, Kind};
+use crate::memory::key::{KeyEntry, KeyKind};
 use crate::memory::pins::{HoldId, Segment};
-use crate::memory::place::{ACCESS_NULL, ACCESS_OWN_MAPPING};
+use crate::memory::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING};
 use crate::memory::{Stopped, fence, restore};
 use crate::process::Process;
 use crate::refused;
@@ -45,7 +45,7 @@ struct Inner {
     range: Range,
     hold: Option<HoldId>,
     backing: Backing,
-    stage: Stage,
+    stage: RegionStage,
     windows: usize,
     /// Windows that were bound while the region was changing; their keys become valid when the
     /// change is over.
@@ -74,10 +74,10 @@ struct Range {
     access: u32,
 }
 
-enum Stage {
+enum RegionStage {
     Registered,
     /// Still registered, but reserved by a thread that is about to change it.
-    Claimed,
+    Reserved,
     /// Waiting for peers before the key gets this meaning.
     Changing(KeyEntry),
     /// Deregistered, or being deregistered.
@@ -111,7 +111,7 @@ impl Region {
         access: u32,
     ) -> Result<Region> {
         check_access(access)?;
-        let key = pd.process().keys.allocate(Kind::Region)?;
+        let key = pd.process().keys.allocate(KeyKind::Region)?;
         let range = Range {
             address,
             length,
@@ -121,7 +121,7 @@ impl Region {
         match describe(pd, range) {
             Ok(entry) => Ok(Region::publish(pd, key, entry, Backing::Application)),
             Err(error) => {
-                pd.process().keys.release(key, Kind::Region);
+                pd.process().keys.release(key, KeyKind::Region);
                 Err(error)
             }
         }
@@ -139,7 +139,7 @@ impl Region {
             length: u64::MAX,
             ..KeyEntry::default()
         };
-        let key = pd.process().keys.allocate(Kind::Region)?;
+        let key = pd.process().keys.allocate(KeyKind::Region)?;
         Ok(Region::publish(pd, key, entry, Backing::Application))
     }
 
@@ -185,7 +185,7 @@ impl Region {
             }],
             ..KeyEntry::default()
         };
-        let key = pd.process().keys.allocate(Kind::Region)?;
+        let key = pd.process().keys.allocate(KeyKind::Region)?;
         let backing = Backing::Device {
             _memory: memory.clone(),
         };
@@ -210,7 +210,7 @@ impl Region {
             address: buffer.address(),
             ..KeyEntry::default()
         };
-        let key = pd.process().keys.allocate(Kind::Region)?;
+        let key = pd.process().keys.allocate(KeyKind::Region)?;
         let backing = Backing::DmaBuf { _buffer: buffer };
         Ok(Region::publish(pd, key, entry, backing))
     }
@@ -223,7 +223,7 @@ impl Region {
             range: Range::of(&entry),
             hold: entry.hold,
             backing,
-            stage: Stage::Registered,
+            stage: RegionStage::Registered,
             windows: 0,
             pending: Vec::new(),
         };
@@ -251,12 +251,12 @@ impl Region {
     pub(crate) fn reserve(&self, narrow: &Narrow) -> Result<()> {
         let mut inner = self.lock();
         match &inner.stage {
-            Stage::Registered | Stage::Claimed => {
+            RegionStage::Registered | RegionStage::Reserved => {
                 let entry = inner.pd.process().keys.entry(inner.key);
                 narrow(&entry.ok_or_else(gone)?)?
             }
-            Stage::Changing(next) => narrow(next)?,
-            Stage::Gone => return Err(gone()),
+            RegionStage::Changing(next) => narrow(next)?,
+            RegionStage::Gone => return Err(gone()),
         };
         inner.windows += 1;
         Ok(())
@@ -271,15 +271,15 @@ impl Region {
     pub(crate) fn publish_window(&self, key: u32, narrow: &Narrow) -> Result<()> {
         let mut inner = self.lock();
         match inner.stage {
-            Stage::Registered | Stage::Claimed => {
+            RegionStage::Registered | RegionStage::Reserved => {
                 let keys = &inner.pd.process().keys;
                 keys.derive(key, inner.key, |entry| narrow(entry))
             }
-            Stage::Changing(_) => {
+            RegionStage::Changing(_) => {
                 inner.pending.push((key, narrow.clone()));
                 Ok(())
             }
-            Stage::Gone => Err(gone()),
+            RegionStage::Gone => Err(gone()),
         }
     }
 
@@ -320,7 +320,7 @@ impl Region {
                 ));
             }
             inner.check_unused()?;
-            inner.stage = Stage::Claimed;
+            inner.stage = RegionStage::Reserved;
             (inner.key, inner.range, inner.pd.clone())
         };
         let pd = change.pd.unwrap_or_else(|| old_pd.clone());
@@ -338,7 +338,7 @@ impl Region {
         let entry = match check_access(range.access).and_then(|()| describe(&pd, range)) {
             Ok(entry) => entry,
             Err(error) => {
-                self.lock().stage = Stage::Registered;
+                self.lock().stage = RegionStage::Registered;
                 return Err(error);
             }
         };
@@ -346,12 +346,12 @@ impl Region {
             let mut inner = self.lock();
             // Another thread bound a window meanwhile.
             if inner.windows > 0 {
-                inner.stage = Stage::Registered;
+                inner.stage = RegionStage::Registered;
                 drop(inner);
                 depart(process, entry.hold, None);
                 return Err(bound(1));
             }
-            inner.stage = Stage::Changing(entry.clone());
+            inner.stage = RegionStage::Changing(entry.clone());
             inner.hold
         };
         process.keys.revoke(key);
@@ -362,7 +362,7 @@ impl Region {
         {
             let mut inner = self.lock();
             (inner.range, inner.hold, inner.pd) = (range, hold, pd.clone());
-            inner.stage = Stage::Registered;
+            inner.stage = RegionStage::Registered;
             for (window, narrow) in std::mem::take(&mut inner.pending) {
                 // It was found to fit when it was reserved.
                 let _ = process.keys.derive(window, key, |entry| narrow(entry));
@@ -383,14 +383,14 @@ impl Region {
         let (key, hold, pd, backing) = {
             let mut inner = self.lock();
             inner.check_unused()?;
-            inner.stage = Stage::Gone;
+            inner.stage = RegionStage::Gone;
             let backing = std::mem::replace(&mut inner.backing, Backing::Application);
             (inner.key, inner.hold, inner.pd.clone(), backing)
         };
         let process = pd.process();
         process.keys.revoke(key);
         let stopped = fence(process);
-        process.keys.release(key, Kind::Region);
+        process.keys.release(key, KeyKind::Region);
         depart(process, hold, stopped);
         drop(backing);
         pd.release();
@@ -406,13 +406,13 @@ impl Inner {
     /// Checks that the region may change or end now.
     fn check_unused(&self) -> Result<()> {
         match self.stage {
-            Stage::Gone => Err(gone()),
-            Stage::Claimed | Stage::Changing(_) => Err(refused!(
+            RegionStage::Gone => Err(gone()),
+            RegionStage::Reserved | RegionStage::Changing(_) => Err(refused!(
                 EBUSY,
                 "another thread is changing the region with ibv_rereg_mr: wait for it"
             )),
-            Stage::Registered if self.windows > 0 => Err(bound(self.windows)),
-            Stage::Registered => Ok(()),
+            RegionStage::Registered if self.windows > 0 => Err(bound(self.windows)),
+            RegionStage::Registered => Ok(()),
         }
     }
 }
@@ -577,7 +577,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn access_flags_that_contradict_are_refused() {
+    fn contradictory_access_flags_are_refused() {
         assert_eq!(check_access(IBV_ACCESS_REMOTE_READ), Ok(()));
         assert_eq!(check_access(IBV_ACCESS_REMOTE_WRITE), Err(Errno::EINVAL));
         assert_eq!(check_access(IBV_ACCESS_REMOTE_ATOMIC), Err(Errno::EINVAL));
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_with_a_hole_or_without_rights_is_refused() {
+    fn range_with_a_hole_or_without_rights_is_refused() {
         let vma = |start, end, writable| Vma {
             start,
             end,

@@ -41,7 +41,7 @@ pub fn depart(arena: &Arena, hold: HoldId, release: Option<&Release>) -> bool {
 
 /// A mapped part of the loose pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct MappedPart {
     /// Address in the application.
     pub at: u64,
     /// Length in bytes.
@@ -53,11 +53,11 @@ pub struct Place {
 }
 
 fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) -> bool {
-    let Ok(places) = places(arena, &loose.offsets, loose.address) else {
+    let Ok(mapped_parts) = mapped_parts(arena, &loose.offsets, loose.address) else {
         arena.pins().keep_stuck(loose);
         return false;
     };
-    let quiet = match places.is_empty() || !arena.might_move() {
+    let quiet = match mapped_parts.is_empty() || !arena.might_move() {
         true => None,
         false => Quiet::begin(arena).ok(),
     };
@@ -79,22 +79,22 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) -> bool {
         arena.retire(offsets, release.cloned());
     };
     let mut done = first;
-    for place in places {
-        if place.offset > done {
-            discard(done..place.offset);
-            over(done..place.offset);
+    for part in mapped_parts {
+        if part.offset > done {
+            discard(done..part.offset);
+            over(done..part.offset);
         }
         let mut at = 0;
-        while at < place.length {
-            let there = shadow_of(place.offset + at);
+        while at < part.length {
+            let there = shadow_of(part.offset + at);
             let length = PIECE
-                .min(place.length - at)
+                .min(part.length - at)
                 .min(there.map_or(PIECE, |shadow| one_mapping(arena, shadow)));
-            let piece = Place {
-                at: place.at + at,
+            let piece = MappedPart {
+                at: part.at + at,
                 length,
-                offset: place.offset + at,
-                ..place
+                offset: part.offset + at,
+                ..part
             };
             let offsets = piece.offset..piece.offset + length;
             let means = quiet.as_ref().zip(shadow_of(piece.offset));
@@ -113,7 +113,7 @@ fn give_back(arena: &Arena, loose: Loose, release: Option<&Release>) -> bool {
             }
             at += length;
         }
-        done = place.offset + place.length;
+        done = part.offset + part.length;
     }
     if done < loose.offsets.end {
         discard(done..loose.offsets.end);
@@ -135,30 +135,30 @@ fn one_mapping(arena: &Arena, at: u64) -> u64 {
 ///
 /// # Errors
 /// The system's.
-pub fn places(arena: &Arena, offsets: &Range<u64>, address: u64) -> Result<Vec<Place>> {
+pub fn mapped_parts(arena: &Arena, offsets: &Range<u64>, address: u64) -> Result<Vec<MappedPart>> {
     let length = offsets.end - offsets.start;
     let there = arena.maps().overlapping(address, address + length)?;
-    let at_home = |place: &Place| place.at.wrapping_sub(address) == place.offset - offsets.start;
-    let mut places = visible(arena, &there, offsets);
-    places.retain(at_home);
-    let found: u64 = places.iter().map(|place| place.length).sum();
+    let at_home = |part: &MappedPart| part.at.wrapping_sub(address) == part.offset - offsets.start;
+    let mut mapped_parts = visible(arena, &there, offsets);
+    mapped_parts.retain(at_home);
+    let found: u64 = mapped_parts.iter().map(|part| part.length).sum();
     if found < length {
         let mut elsewhere = visible(arena, &arena.maps().shared_files()?, offsets);
-        elsewhere.retain(|place| !at_home(place));
-        places.extend(elsewhere);
+        elsewhere.retain(|part| !at_home(part));
+        mapped_parts.extend(elsewhere);
     }
-    places.sort_by_key(|place| place.offset);
-    Ok(without_repetition(places))
+    mapped_parts.sort_by_key(|part| part.offset);
+    Ok(without_repetition(mapped_parts))
 }
 
 /// Returns the parts of an arena range that these mappings show.
-fn visible(arena: &Arena, mappings: &[Vma], offsets: &Range<u64>) -> Vec<Place> {
+fn visible(arena: &Arena, mappings: &[Vma], offsets: &Range<u64>) -> Vec<MappedPart> {
     let behind = mappings.iter().filter(|vma| arena.is_behind(vma));
     behind
         .filter_map(|vma| {
             let from = vma.offset.max(offsets.start);
             let to = (vma.offset + (vma.end - vma.start)).min(offsets.end);
-            (from < to).then(|| Place {
+            (from < to).then(|| MappedPart {
                 at: vma.start + (from - vma.offset),
                 length: to - from,
                 offset: from,
@@ -169,18 +169,18 @@ fn visible(arena: &Arena, mappings: &[Vma], offsets: &Range<u64>) -> Vec<Place> 
 }
 
 /// Removes parts that an earlier place shows too. The places are in order of offset.
-fn without_repetition(places: Vec<Place>) -> Vec<Place> {
+fn without_repetition(mapped_parts: Vec<MappedPart>) -> Vec<MappedPart> {
     let mut done = 0;
-    let mut unique = Vec::with_capacity(places.len());
-    for place in places {
-        let end = place.offset + place.length;
-        let from = place.offset.max(done);
+    let mut unique = Vec::with_capacity(mapped_parts.len());
+    for part in mapped_parts {
+        let end = part.offset + part.length;
+        let from = part.offset.max(done);
         if from < end {
-            unique.push(Place {
-                at: place.at + (from - place.offset),
+            unique.push(MappedPart {
+                at: part.at + (from - part.offset),
                 length: end - from,
                 offset: from,
-                ..place
+                ..part
             });
             done = end;
         }
@@ -189,7 +189,7 @@ fn without_repetition(places: Vec<Place>) -> Vec<Place> {
 }
 
 /// Copies a piece to its shadow, and moves the shadow over the piece.
-fn restore(arena: &Arena, quiet: &Quiet<'_>, piece: Place, shadow: u64) -> Result<()> {
+fn restore(arena: &Arena, quiet: &Quiet<'_>, piece: MappedPart, shadow: u64) -> Result<()> {
     const OURS: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
     let held = quiet.hold_writes(piece.at, piece.length)?;
     // From here on no device can be given these pages.
@@ -223,21 +223,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_that_two_mappings_show_is_given_back_once() {
-        let place = |at, offset, length| Place {
+    fn page_in_two_mappings_is_restored_once() {
+        let part = |at, offset, length| MappedPart {
             at,
             length,
             offset,
             protection: 0,
         };
         let unique = without_repetition(vec![
-            place(0x1000, 0, 0x3000),
-            place(0x9000, 0x1000, 0x1000),
-            place(0xa000, 0x2000, 0x2000),
+            part(0x1000, 0, 0x3000),
+            part(0x9000, 0x1000, 0x1000),
+            part(0xa000, 0x2000, 0x2000),
         ]);
         assert_eq!(
             unique,
-            [place(0x1000, 0, 0x3000), place(0xb000, 0x3000, 0x1000)]
+            [part(0x1000, 0, 0x3000), part(0xb000, 0x3000, 0x1000)]
         );
     }
 }

@@ -1,8 +1,8 @@
 //! Moves bytes between local buffers and a peer's memory.
 
 use crate::errno::{Errno, Result};
-use crate::memory::place::{Claim, Piece, Place, Refusal, grant};
-use crate::path::{Direction, Peer, Way};
+use crate::memory::resolve::{AccessRequest, Piece, Refusal, ResolvedRange, grant};
+use crate::peer::{AccessMethod, Direction, Peer};
 use crate::process::Process;
 use crate::shm::section::Section;
 use crate::sys::{copy, own_memory, process_vm};
@@ -14,12 +14,12 @@ use verbena_abi::ibv_sge;
 struct Run {
     pointer: *mut u8,
     length: usize,
-    home: Home,
+    location: RunLocation,
 }
 
 /// The kind of memory behind a run's pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
+enum RunLocation {
     /// Pages of the local arena, in its own view, which stays mapped when the application unmaps
     /// its range.
     Arena,
@@ -37,27 +37,32 @@ enum Home {
 #[derive(Clone, Copy)]
 pub struct Granted<'a> {
     /// The range.
-    pub place: Place<'a>,
+    pub range: ResolvedRange<'a>,
     direction: Direction,
     /// The access path of the whole range, if it is one piece.
-    way: Option<Way>,
+    access_method: Option<AccessMethod>,
 }
 
 impl<'a> Granted<'a> {
-    /// Determines the access path of `place`; None when only the peer itself can access some of it.
+    /// Determines the access path of `range`; None when only the peer itself can access some of it.
     #[inline]
-    pub fn of(peer: &Peer, place: Place<'a>, direction: Direction) -> Option<Granted<'a>> {
-        let way = place.sole().map(|piece| peer.way(piece, direction));
-        let reachable = match way {
-            Some(way) => !matches!(way, Way::Unreachable),
-            None => place
-                .pieces()
-                .all(|piece| !matches!(peer.way(piece, direction), Way::Unreachable)),
+    pub fn of(peer: &Peer, range: ResolvedRange<'a>, direction: Direction) -> Option<Granted<'a>> {
+        let access_method = range
+            .sole()
+            .map(|piece| peer.access_method(piece, direction));
+        let reachable = match access_method {
+            Some(access_method) => !matches!(access_method, AccessMethod::Unreachable),
+            None => range.pieces().all(|piece| {
+                !matches!(
+                    peer.access_method(piece, direction),
+                    AccessMethod::Unreachable
+                )
+            }),
         };
         reachable.then_some(Granted {
-            place,
+            range,
             direction,
-            way,
+            access_method,
         })
     }
 
@@ -65,10 +70,13 @@ impl<'a> Granted<'a> {
     #[inline]
     pub fn is_through_kernel(&self, peer: &Peer) -> bool {
         let first = || {
-            let piece = self.place.pieces().next()?;
-            Some(peer.way(piece, self.direction))
+            let piece = self.range.pieces().next()?;
+            Some(peer.access_method(piece, self.direction))
         };
-        matches!(self.way.or_else(first), Some(Way::Kernel { .. }))
+        matches!(
+            self.access_method.or_else(first),
+            Some(AccessMethod::Kernel { .. })
+        )
     }
 }
 
@@ -88,7 +96,7 @@ impl<'a> Runs<'a> {
         let none = Run {
             pointer: std::ptr::null_mut(),
             length: 0,
-            home: Home::Null,
+            location: RunLocation::Null,
         };
         Runs {
             count: 0,
@@ -117,9 +125,15 @@ impl<'a> Runs<'a> {
                 continue;
             }
             let record = process.keys.record(sge.lkey);
-            let claim = Claim::to_buffer(sge.lkey, pd, access);
-            let place = grant(section, record, claim, sge.addr, u64::from(sge.length))?;
-            for piece in place.pieces() {
+            let access_request = AccessRequest::to_buffer(sge.lkey, pd, access);
+            let range = grant(
+                section,
+                record,
+                access_request,
+                sge.addr,
+                u64::from(sge.length),
+            )?;
+            for piece in range.pieces() {
                 runs.push(run_of(process, piece));
             }
         }
@@ -127,9 +141,13 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the runs of a local range that was granted to a peer.
-    pub fn of(_section: &'a Section<'_>, process: &'a Process, place: Place<'a>) -> Runs<'a> {
+    pub fn of(
+        _section: &'a Section<'_>,
+        process: &'a Process,
+        range: ResolvedRange<'a>,
+    ) -> Runs<'a> {
         let mut runs = Runs::new();
-        for piece in place.pieces() {
+        for piece in range.pieces() {
             runs.push(run_of(process, piece));
         }
         runs
@@ -142,7 +160,7 @@ impl<'a> Runs<'a> {
             runs.push(Run {
                 pointer: sge.addr as *mut u8,
                 length: sge.length as usize,
-                home: Home::Inline,
+                location: RunLocation::Inline,
             });
         }
         runs
@@ -151,8 +169,8 @@ impl<'a> Runs<'a> {
     fn push(&mut self, run: Run) {
         self.total += run.length as u64;
         if self.many.is_empty() {
-            if let Some(place) = self.few.get_mut(self.count) {
-                *place = run;
+            if let Some(slot) = self.few.get_mut(self.count) {
+                *slot = run;
                 self.count += 1;
                 return;
             }
@@ -171,17 +189,25 @@ impl<'a> Runs<'a> {
     pub fn are_in_arena(&self) -> bool {
         self.as_slice()
             .iter()
-            .all(|run| matches!(run.home, Home::Arena | Home::Null))
+            .all(|run| matches!(run.location, RunLocation::Arena | RunLocation::Null))
     }
 
     /// Returns whether peers can access all of them by themselves or through the kernel.
     pub fn are_within_reach(&self) -> bool {
-        !self.as_slice().iter().any(|run| run.home == Home::Mapping)
+        !self
+            .as_slice()
+            .iter()
+            .any(|run| run.location == RunLocation::Mapping)
     }
 
     /// Returns whether all of them stay mapped regardless of the application.
     pub fn are_adapters_own(&self) -> bool {
-        let is_own = |run: &Run| matches!(run.home, Home::Arena | Home::Mapping | Home::Null);
+        let is_own = |run: &Run| {
+            matches!(
+                run.location,
+                RunLocation::Arena | RunLocation::Mapping | RunLocation::Null
+            )
+        };
         self.as_slice().iter().all(is_own)
     }
 
@@ -204,7 +230,7 @@ impl<'a> Runs<'a> {
             (length > 0).then_some(Run {
                 pointer: run.pointer.wrapping_add(skipped),
                 length,
-                home: run.home,
+                location: run.location,
             })
         })
     }
@@ -224,12 +250,14 @@ impl<'a> Runs<'a> {
             // mapping and inline runs are mapped, and the kernel checks the others.
             unsafe {
                 let target = target.add(at);
-                match run.home {
-                    Home::Null => target.write_bytes(0, run.length),
-                    Home::Arena | Home::Mapping | Home::Inline => {
+                match run.location {
+                    RunLocation::Null => target.write_bytes(0, run.length),
+                    RunLocation::Arena | RunLocation::Mapping | RunLocation::Inline => {
                         copy::copy(run.pointer, target, run.length);
                     }
-                    Home::Application => own_memory::load(run.pointer as u64, target, run.length)?,
+                    RunLocation::Application => {
+                        own_memory::load(run.pointer as u64, target, run.length)?
+                    }
                 }
             }
             at += run.length;
@@ -252,12 +280,14 @@ impl<'a> Runs<'a> {
             // mapping and inline runs are mapped, and the kernel checks the application's.
             unsafe {
                 let source = source.add(at);
-                match run.home {
-                    Home::Null => (),
-                    Home::Arena | Home::Mapping | Home::Inline => {
-                        copy::deposit(source, run.pointer, run.length);
+                match run.location {
+                    RunLocation::Null => (),
+                    RunLocation::Arena | RunLocation::Mapping | RunLocation::Inline => {
+                        copy::ordered_copy(source, run.pointer, run.length);
                     }
-                    Home::Application => own_memory::store(run.pointer as u64, source, run.length)?,
+                    RunLocation::Application => {
+                        own_memory::store(run.pointer as u64, source, run.length)?
+                    }
                 }
             }
             at += run.length;
@@ -273,18 +303,18 @@ impl<'a> Runs<'a> {
     /// mapped any more; ESRCH when the peer has ended.
     #[inline]
     pub fn exchange(&self, offset: usize, peer: &Peer, granted: Granted<'_>) -> Result<()> {
-        if let (Some(way), [run]) = (granted.way, self.as_slice())
+        if let (Some(access_method), [run]) = (granted.access_method, self.as_slice())
             && offset == 0
-            && run.length as u64 == granted.place.length()
+            && run.length as u64 == granted.range.length()
         {
-            return move_run(*run, way, granted.direction);
+            return move_run(*run, access_method, granted.direction);
         }
         let mut at = offset;
-        for piece in granted.place.pieces() {
-            let way = peer.way(piece, granted.direction);
+        for piece in granted.range.pieces() {
+            let access_method = peer.access_method(piece, granted.direction);
             let mut there = 0;
             for run in self.range(at, piece.length()) {
-                move_run(run, advance(way, there), granted.direction)?;
+                move_run(run, advance(access_method, there), granted.direction)?;
                 there += run.length;
             }
             at += piece.length();
@@ -300,90 +330,92 @@ impl Default for Runs<'_> {
 }
 
 fn run_of(process: &Process, piece: Piece) -> Run {
-    let (pointer, home) = match (piece, &process.arena) {
-        (Piece::Arena { offset, .. }, Some(arena)) => (arena.pointer(offset), Home::Arena),
-        (Piece::Mapping { address, .. }, _) => (address as *mut u8, Home::Mapping),
-        (Piece::Address { address, .. }, _) => (address as *mut u8, Home::Application),
-        (Piece::Arena { .. }, None) | (Piece::Null { .. }, _) => (std::ptr::null_mut(), Home::Null),
+    let (pointer, location) = match (piece, &process.arena) {
+        (Piece::Arena { offset, .. }, Some(arena)) => (arena.pointer(offset), RunLocation::Arena),
+        (Piece::Mapping { address, .. }, _) => (address as *mut u8, RunLocation::Mapping),
+        (Piece::Address { address, .. }, _) => (address as *mut u8, RunLocation::Application),
+        (Piece::Arena { .. }, None) | (Piece::Null { .. }, _) => {
+            (std::ptr::null_mut(), RunLocation::Null)
+        }
     };
     Run {
         pointer,
         length: piece.length(),
-        home,
+        location,
     }
 }
 
 #[inline]
-fn advance(way: Way, by: usize) -> Way {
-    match way {
-        Way::Pointer(pointer) => Way::Pointer(pointer.wrapping_add(by)),
-        Way::Kernel { pid, address } => Way::Kernel {
+fn advance(access_method: AccessMethod, by: usize) -> AccessMethod {
+    match access_method {
+        AccessMethod::Pointer(pointer) => AccessMethod::Pointer(pointer.wrapping_add(by)),
+        AccessMethod::Kernel { pid, address } => AccessMethod::Kernel {
             pid,
             address: address + by as u64,
         },
-        Way::Own(address) => Way::Own(address + by as u64),
+        AccessMethod::Own(address) => AccessMethod::Own(address + by as u64),
         other => other,
     }
 }
 
 #[inline]
-fn move_run(run: Run, way: Way, direction: Direction) -> Result<()> {
+fn move_run(run: Run, access_method: AccessMethod, direction: Direction) -> Result<()> {
     match direction {
-        Direction::Load => fetch_run(run, way),
-        Direction::Store => store_run(run, way),
+        Direction::Load => fetch_run(run, access_method),
+        Direction::Store => store_run(run, access_method),
     }
 }
 
 #[inline]
-fn fetch_run(run: Run, way: Way) -> Result<()> {
+fn fetch_run(run: Run, access_method: AccessMethod) -> Result<()> {
     let (here, length) = (run.pointer, run.length);
-    if run.home == Home::Null {
+    if run.location == RunLocation::Null {
         return Ok(());
     }
-    let through_kernel = run.home == Home::Application;
+    let through_kernel = run.location == RunLocation::Application;
     // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is the target of
-    // a `Way::Pointer`; the kernel checks all other addresses.
+    // a `AccessMethod::Pointer`; the kernel checks all other addresses.
     unsafe {
-        match way {
-            Way::Unreachable => return Err(Errno::EOPNOTSUPP),
-            Way::Null if through_kernel => {
+        match access_method {
+            AccessMethod::Unreachable => return Err(Errno::EOPNOTSUPP),
+            AccessMethod::Null if through_kernel => {
                 own_memory::store(here as u64, vec![0u8; length].as_ptr(), length)?;
             }
-            Way::Null => here.write_bytes(0, length),
-            Way::Pointer(there) if through_kernel => {
+            AccessMethod::Null => here.write_bytes(0, length),
+            AccessMethod::Pointer(there) if through_kernel => {
                 own_memory::store(here as u64, there, length)?;
             }
-            Way::Pointer(there) => copy::deposit(there, here, length),
-            Way::Kernel { pid, address } => process_vm::read(pid, address, here, length)?,
-            Way::Own(address) => own_memory::load(address, here, length)?,
+            AccessMethod::Pointer(there) => copy::ordered_copy(there, here, length),
+            AccessMethod::Kernel { pid, address } => process_vm::read(pid, address, here, length)?,
+            AccessMethod::Own(address) => own_memory::load(address, here, length)?,
         }
     }
     Ok(())
 }
 
 #[inline]
-fn store_run(run: Run, way: Way) -> Result<()> {
+fn store_run(run: Run, access_method: AccessMethod) -> Result<()> {
     let (here, length) = (run.pointer, run.length);
     let zeros;
-    let (here, through_kernel) = match run.home {
-        Home::Null => {
+    let (here, through_kernel) = match run.location {
+        RunLocation::Null => {
             zeros = vec![0u8; length];
             (zeros.as_ptr().cast_mut(), false)
         }
-        home => (here, home == Home::Application),
+        location => (here, location == RunLocation::Application),
     };
     // SAFETY: arena, mapping and inline runs are mapped for `length` bytes, and so is the target of
-    // a `Way::Pointer`; the kernel checks all other addresses.
+    // a `AccessMethod::Pointer`; the kernel checks all other addresses.
     unsafe {
-        match way {
-            Way::Unreachable => return Err(Errno::EOPNOTSUPP),
-            Way::Null => (),
-            Way::Pointer(there) if through_kernel => {
+        match access_method {
+            AccessMethod::Unreachable => return Err(Errno::EOPNOTSUPP),
+            AccessMethod::Null => (),
+            AccessMethod::Pointer(there) if through_kernel => {
                 own_memory::load(here as u64, there, length)?;
             }
-            Way::Pointer(there) => copy::deposit(here, there, length),
-            Way::Kernel { pid, address } => process_vm::write(pid, address, here, length)?,
-            Way::Own(address) => own_memory::store(address, here, length)?,
+            AccessMethod::Pointer(there) => copy::ordered_copy(here, there, length),
+            AccessMethod::Kernel { pid, address } => process_vm::write(pid, address, here, length)?,
+            AccessMethod::Own(address) => own_memory::store(address, here, length)?,
         }
     }
     Ok(())

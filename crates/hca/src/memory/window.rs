@@ -3,7 +3,7 @@
 use crate::context::Pd;
 use crate::errno::Result;
 use crate::memory::explain::{access_names, range_name};
-use crate::memory::key::{KeyEntry, Kind, next_tag, with_chosen_tag};
+use crate::memory::key::{KeyEntry, KeyKind, next_tag, with_chosen_tag};
 use crate::memory::region::{Narrow, Region};
 use crate::refused;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -26,11 +26,11 @@ const NO_RIGHT_OF_A_WINDOW: u32 =
 pub struct Window {
     pd: Arc<Pd>,
     kind: ibv_mw_type,
-    state: Mutex<State>,
+    state: Mutex<WindowState>,
     changed: Condvar,
 }
 
-struct State {
+struct WindowState {
     key: u32,
     /// The region it is bound to, and the queue pair that it is bound through (0 for type 1).
     binding: Option<(Arc<Region>, u32)>,
@@ -51,9 +51,9 @@ impl Window {
                 "type is {kind}: give IBV_MW_TYPE_1 or IBV_MW_TYPE_2"
             ));
         }
-        let key = pd.process().keys.allocate(Kind::Window)?;
+        let key = pd.process().keys.allocate(KeyKind::Window)?;
         pd.retain();
-        let state = State {
+        let state = WindowState {
             key,
             binding: None,
             changing: false,
@@ -110,7 +110,7 @@ impl Window {
         queue_pair: u32,
     ) -> Result<()> {
         let process = self.pd.process();
-        let mut state = self.settled();
+        let mut state = self.lock_when_unchanging();
         let unbinds = length == 0;
         if state.freed || (self.kind == IBV_MW_TYPE_2 && (state.binding.is_some() || unbinds)) {
             return Err(refused!(
@@ -163,7 +163,7 @@ impl Window {
     /// EINVAL for a type 1 window, an unbound one, and a key that is not its present one; EPERM for
     /// another protection domain or queue pair.
     pub fn invalidate(&self, key: u32, pd: u32, queue_pair: u32) -> Result<()> {
-        let mut state = self.settled();
+        let mut state = self.lock_when_unchanging();
         let Some((region, bound_through)) = &state.binding else {
             return Err(refused!(
                 EINVAL,
@@ -192,7 +192,7 @@ impl Window {
 
     /// Deallocates the window; its key stops working at once.
     pub fn free(&self) {
-        let mut state = self.settled();
+        let mut state = self.lock_when_unchanging();
         if std::mem::replace(&mut state.freed, true) {
             return;
         }
@@ -205,7 +205,7 @@ impl Window {
         let key = state.key;
         drop(state);
         process.windows.remove(key);
-        process.keys.release(key, Kind::Window);
+        process.keys.release(key, KeyKind::Window);
         release(old);
         self.pd.release();
     }
@@ -218,7 +218,10 @@ impl Window {
     /// Waits for accesses by a revoked key, without the lock; no other thread changes the window
     /// meanwhile. The key's memory stays registered, so a peer that is stopped there writes only to
     /// the region.
-    fn wait_for_peers<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait_for_peers<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, WindowState>,
+    ) -> MutexGuard<'a, WindowState> {
         state.changing = true;
         drop(state);
         self.pd.process().fence();
@@ -229,7 +232,7 @@ impl Window {
     }
 
     /// Locks the state, once no thread is changing it.
-    fn settled(&self) -> MutexGuard<'_, State> {
+    fn lock_when_unchanging(&self) -> MutexGuard<'_, WindowState> {
         let mut state = self.lock();
         while state.changing {
             state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
@@ -237,7 +240,7 @@ impl Window {
         state
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WindowState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

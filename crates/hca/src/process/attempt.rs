@@ -6,9 +6,11 @@
 //! and left alone.
 
 use crate::errno::{Errno, Result};
-use crate::path::Peer;
+use crate::peer::Peer;
 use crate::process::link::Outbound;
-use crate::process::message::{Kind, Letter, Message, check_user, our_descriptors};
+use crate::process::socket_message::{
+    ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
+};
 use crate::process::{Member, Process};
 use crate::shm::channel::Channel;
 use crate::shm::registry::Identity;
@@ -18,31 +20,31 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 
 /// Backoff after a failed try, in nanoseconds, doubled each time up to the limit below.
-const PAUSE: u64 = 2_000_000;
-const LONGEST_PAUSE: u64 = 500_000_000;
+const BACKOFF: u64 = 2_000_000;
+const LONGEST_BACKOFF: u64 = 500_000_000;
 
-enum Stage {
+enum AttemptStage {
     /// Backoff: nothing is tried until this time.
-    Resting(u64),
+    BackingOff(u64),
     /// The hello message was sent.
-    Greeted(Socket),
+    HelloSent(Socket),
     /// The introduction with the channel was sent.
-    Introduced(Arc<Peer>, Channel),
+    IntroductionSent(Arc<Peer>, Channel),
 }
 
 /// An attempt to make a channel to one process.
 pub(super) struct Attempt {
     identity: Identity,
-    stage: Stage,
-    pause: u64,
+    stage: AttemptStage,
+    backoff: u64,
 }
 
 /// Result of a step of an attempt.
-pub(super) enum Turn {
+pub(super) enum AttemptProgress {
     /// The attempt goes on with the same descriptor.
     More,
     /// The attempt starts again after a backoff.
-    Rests,
+    BacksOff,
     /// There is a channel.
     Made(Arc<Outbound>),
     /// The process has ended.
@@ -54,15 +56,15 @@ impl Attempt {
     pub(super) fn new(identity: Identity) -> Attempt {
         Attempt {
             identity,
-            stage: Stage::Resting(0),
-            pause: PAUSE,
+            stage: AttemptStage::BackingOff(0),
+            backoff: BACKOFF,
         }
     }
 
     /// Returns the time to begin, if it has not begun.
-    pub(super) fn rests_until(&self) -> Option<u64> {
+    pub(super) fn backoff_until(&self) -> Option<u64> {
         match self.stage {
-            Stage::Resting(until) => Some(until),
+            AttemptStage::BackingOff(until) => Some(until),
             _ => None,
         }
     }
@@ -70,18 +72,20 @@ impl Attempt {
     /// Returns the descriptor on which the other process answers.
     pub(super) fn descriptor(&self) -> Option<RawFd> {
         match &self.stage {
-            Stage::Resting(_) => None,
-            Stage::Greeted(socket) => Some(socket.as_fd().as_raw_fd()),
-            Stage::Introduced(peer, _) => peer.socket().map(|socket| socket.as_fd().as_raw_fd()),
+            AttemptStage::BackingOff(_) => None,
+            AttemptStage::HelloSent(socket) => Some(socket.as_fd().as_raw_fd()),
+            AttemptStage::IntroductionSent(peer, _) => {
+                peer.socket().map(|socket| socket.as_fd().as_raw_fd())
+            }
         }
     }
 
     /// Connects and sends the hello message.
-    pub(super) fn begin(&mut self, member: &Member) -> Turn {
+    pub(super) fn begin(&mut self, member: &Member) -> AttemptProgress {
         match call(member, self.identity) {
             Ok(socket) => {
-                self.stage = Stage::Greeted(socket);
-                Turn::More
+                self.stage = AttemptStage::HelloSent(socket);
+                AttemptProgress::More
             }
             // The accept queue is full, no descriptors are left, or nothing listens.
             Err(_) => self.fail(member),
@@ -89,29 +93,33 @@ impl Attempt {
     }
 
     /// Handles the other process's next message. Never blocks.
-    pub(super) fn hear(&mut self, process: &Arc<Process>, member: &Member) -> Turn {
-        let stage = std::mem::replace(&mut self.stage, Stage::Resting(0));
+    pub(super) fn receive(&mut self, process: &Arc<Process>, member: &Member) -> AttemptProgress {
+        let stage = std::mem::replace(&mut self.stage, AttemptStage::BackingOff(0));
         let turn = match stage {
-            Stage::Resting(_) => Ok(None),
-            Stage::Greeted(socket) => match Letter::receive(&socket) {
+            AttemptStage::BackingOff(_) => Ok(None),
+            AttemptStage::HelloSent(socket) => match ReceivedMessage::receive(&socket) {
                 Err(Errno::EAGAIN | Errno(libc::EINTR)) => {
-                    self.stage = Stage::Greeted(socket);
-                    return Turn::More;
+                    self.stage = AttemptStage::HelloSent(socket);
+                    return AttemptProgress::More;
                 }
-                Ok(Some(letter)) => self.welcomed(process, member, socket, letter),
+                Ok(Some(received)) => self.welcomed(process, member, socket, received),
                 Ok(None) => Ok(None),
                 Err(error) => Err(error),
             },
-            Stage::Introduced(peer, channel) => match peer.socket().map(Letter::receive) {
-                Some(Err(Errno::EAGAIN | Errno(libc::EINTR))) => {
-                    self.stage = Stage::Introduced(peer, channel);
-                    return Turn::More;
+            AttemptStage::IntroductionSent(peer, channel) => {
+                match peer.socket().map(ReceivedMessage::receive) {
+                    Some(Err(Errno::EAGAIN | Errno(libc::EINTR))) => {
+                        self.stage = AttemptStage::IntroductionSent(peer, channel);
+                        return AttemptProgress::More;
+                    }
+                    Some(Ok(Some(received))) => self.ready(&received.message).map(|can_pull| {
+                        Some(AttemptProgress::Made(Arc::new(Outbound::new(
+                            peer, channel, can_pull,
+                        ))))
+                    }),
+                    _ => Ok(None),
                 }
-                Some(Ok(Some(letter))) => self.ready(&letter.message).map(|can_pull| {
-                    Some(Turn::Made(Arc::new(Outbound::new(peer, channel, can_pull))))
-                }),
-                _ => Ok(None),
-            },
+            }
         };
         match turn {
             Ok(Some(turn)) => turn,
@@ -120,14 +128,14 @@ impl Attempt {
     }
 
     /// Starts a backoff if the process lives.
-    pub(super) fn fail(&mut self, member: &Member) -> Turn {
+    pub(super) fn fail(&mut self, member: &Member) -> AttemptProgress {
         if !member.registry.is_alive(self.identity) {
             member.registry.reclaim(self.identity);
-            return Turn::Gone;
+            return AttemptProgress::Gone;
         }
-        self.stage = Stage::Resting(clock::now() + self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        Turn::Rests
+        self.stage = AttemptStage::BackingOff(clock::now() + self.backoff);
+        self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
+        AttemptProgress::BacksOff
     }
 
     fn welcomed(
@@ -135,28 +143,34 @@ impl Attempt {
         process: &Arc<Process>,
         member: &Member,
         socket: Socket,
-        mut letter: Letter,
-    ) -> Result<Option<Turn>> {
-        self.check(&letter.message, Kind::Welcome)?;
+        mut received: ReceivedMessage,
+    ) -> Result<Option<AttemptProgress>> {
+        self.check(&received.message, SocketMessageKind::Welcome)?;
         let (pid, _) = socket.peer()?;
-        let contexts = letter.descriptor()?;
-        let arena = letter.optional_descriptor();
-        let introduction = letter.message.introduce(contexts, arena)?;
+        let contexts = received.descriptor()?;
+        let arena = received.optional_descriptor();
+        let introduction = received.message.introduce(contexts, arena)?;
         let (channel, file) = Channel::create()?;
-        let peer = Arc::new(Peer::meet(introduction, socket, pid, process.forced)?);
+        let peer = Arc::new(Peer::from_introduction(
+            introduction,
+            socket,
+            pid,
+            process.forced,
+        )?);
         let socket = peer.socket().ok_or(Errno::EIO)?;
         let descriptors = our_descriptors(process, Some(file.as_fd()));
-        Message::about(process, member, Kind::Introduction).send(socket, &descriptors)?;
-        self.stage = Stage::Introduced(peer, channel);
-        Ok(Some(Turn::More))
+        SocketMessage::about(process, member, SocketMessageKind::Introduction)
+            .send(socket, &descriptors)?;
+        self.stage = AttemptStage::IntroductionSent(peer, channel);
+        Ok(Some(AttemptProgress::More))
     }
 
-    fn ready(&self, message: &Message) -> Result<u32> {
-        self.check(message, Kind::Ready)?;
+    fn ready(&self, message: &SocketMessage) -> Result<u32> {
+        self.check(message, SocketMessageKind::Ready)?;
         Ok(message.can_pull)
     }
 
-    fn check(&self, message: &Message, kind: Kind) -> Result<()> {
+    fn check(&self, message: &SocketMessage, kind: SocketMessageKind) -> Result<()> {
         if message.kind == kind && message.identity == self.identity {
             Ok(())
         } else {
@@ -169,6 +183,6 @@ fn call(member: &Member, identity: Identity) -> Result<Socket> {
     let socket = member.registry.connect(identity)?;
     let (_, user) = socket.peer()?;
     check_user(user)?;
-    Message::bare(Kind::Hello, member.identity).send(&socket, &[])?;
+    SocketMessage::bare(SocketMessageKind::Hello, member.identity).send(&socket, &[])?;
     Ok(socket)
 }

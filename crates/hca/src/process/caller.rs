@@ -3,10 +3,12 @@
 
 use crate::describe;
 use crate::errno::{Errno, Result};
-use crate::path::Peer;
+use crate::peer::Peer;
 use crate::process::Process;
 use crate::process::link::Inbound;
-use crate::process::message::{Kind, Letter, Message, check_user, our_descriptors};
+use crate::process::socket_message::{
+    ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
+};
 use crate::shm::channel::Channel;
 use crate::shm::registry::Identity;
 use crate::sys::clock;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 /// again. The limit is long, because on a machine without enough processor time for a crowd all
 /// callers would be dropped and connect again without end; and it is cheap, because there are never
 /// more callers than processes, and dead ones close their connection.
-const PATIENCE: u64 = 120_000_000_000;
+const TIMEOUT: u64 = 120_000_000_000;
 
 /// A caller: an incoming connection during the handshake.
 pub(super) struct Caller {
@@ -29,7 +31,7 @@ pub(super) struct Caller {
 }
 
 /// Result of a message from a caller.
-pub(super) enum Heard {
+pub(super) enum CallerProgress {
     /// The handshake goes on.
     More(Caller),
     /// The caller is a peer now.
@@ -46,67 +48,82 @@ impl Caller {
         Caller {
             socket,
             welcomed: None,
-            deadline: clock::now() + PATIENCE,
+            deadline: clock::now() + TIMEOUT,
         }
     }
 
     /// Handles its next message. Never blocks.
-    pub(super) fn hear(self, process: &Arc<Process>) -> Heard {
-        match Letter::receive(&self.socket) {
-            Err(Errno::EAGAIN | Errno(libc::EINTR)) => Heard::More(self),
-            Ok(Some(letter)) => self.answer(process, letter).unwrap_or(Heard::Done),
-            Ok(None) | Err(_) => Heard::Done,
+    pub(super) fn receive(self, process: &Arc<Process>) -> CallerProgress {
+        match ReceivedMessage::receive(&self.socket) {
+            Err(Errno::EAGAIN | Errno(libc::EINTR)) => CallerProgress::More(self),
+            Ok(Some(received)) => self
+                .answer(process, received)
+                .unwrap_or(CallerProgress::Done),
+            Ok(None) | Err(_) => CallerProgress::Done,
         }
     }
 
-    fn answer(self, process: &Arc<Process>, letter: Letter) -> Result<Heard> {
+    fn answer(self, process: &Arc<Process>, received: ReceivedMessage) -> Result<CallerProgress> {
         let (pid, user) = self.socket.peer()?;
         check_user(user)?;
-        match (letter.message.kind, self.welcomed) {
-            (Kind::Describe, None) => {
+        match (received.message.kind, self.welcomed) {
+            (SocketMessageKind::Describe, None) => {
                 self.socket
                     .send(describe::process(process).as_bytes(), &[])?;
-                Ok(Heard::Done)
+                Ok(CallerProgress::Done)
             }
-            (Kind::Capture, None) => {
+            (SocketMessageKind::Capture, None) => {
                 let member = process.member.get().ok_or(Errno::EIO)?;
                 process.capture.begin(self.socket, member.identity)?;
-                Ok(Heard::Capturer)
+                Ok(CallerProgress::Capturer)
             }
-            (Kind::Ports, None) => {
+            (SocketMessageKind::Ports, None) => {
                 process.look_at_ports();
-                Message::ports(!crate::link::is_ethernet()).send(&self.socket, &[])?;
-                Ok(Heard::Done)
+                SocketMessage::ports(!crate::link::is_ethernet()).send(&self.socket, &[])?;
+                Ok(CallerProgress::Done)
             }
-            (Kind::Hello, None) => self.welcome(process, letter.message.identity),
-            (Kind::Introduction, Some(identity)) if letter.message.identity == identity => {
-                self.introduced(process, letter, pid).map(Heard::Peer)
+            (SocketMessageKind::Hello, None) => self.welcome(process, received.message.identity),
+            (SocketMessageKind::Introduction, Some(identity))
+                if received.message.identity == identity =>
+            {
+                self.introduced(process, received, pid)
+                    .map(CallerProgress::Peer)
             }
             _ => Err(Errno::EPROTO),
         }
     }
 
-    fn welcome(mut self, process: &Process, identity: Identity) -> Result<Heard> {
+    fn welcome(mut self, process: &Process, identity: Identity) -> Result<CallerProgress> {
         let member = process.member.get().ok_or(Errno::EIO)?;
         if identity == member.identity || !member.registry.is_alive(identity) {
             return Err(Errno::EPROTO);
         }
-        Message::about(process, member, Kind::Welcome)
+        SocketMessage::about(process, member, SocketMessageKind::Welcome)
             .send(&self.socket, &our_descriptors(process, None))?;
         self.welcomed = Some(identity);
-        Ok(Heard::More(self))
+        Ok(CallerProgress::More(self))
     }
 
-    fn introduced(self, process: &Arc<Process>, mut letter: Letter, pid: i32) -> Result<Arc<Peer>> {
+    fn introduced(
+        self,
+        process: &Arc<Process>,
+        mut received: ReceivedMessage,
+        pid: i32,
+    ) -> Result<Arc<Peer>> {
         let member = process.member.get().ok_or(Errno::EIO)?;
-        let (contexts, channel) = (letter.descriptor()?, letter.descriptor()?);
-        let arena = letter.optional_descriptor();
-        let introduction = letter.message.introduce(contexts, arena)?;
+        let (contexts, channel) = (received.descriptor()?, received.descriptor()?);
+        let arena = received.optional_descriptor();
+        let introduction = received.message.introduce(contexts, arena)?;
         let channel = Channel::of_peer(channel)?;
-        let peer = Arc::new(Peer::meet(introduction, self.socket, pid, process.forced)?);
+        let peer = Arc::new(Peer::from_introduction(
+            introduction,
+            self.socket,
+            pid,
+            process.forced,
+        )?);
         // Before the peer learns that it may begin: from then on its accesses are waited for.
         process.add_inbound(Arc::new(Inbound::new(peer.clone(), channel)));
-        let ready = Message::ready(member.identity, peer.pull_ability());
+        let ready = SocketMessage::ready(member.identity, peer.pull_ability());
         let socket = peer.socket().ok_or(Errno::EIO)?;
         if let Err(error) = ready.send(socket, &[]) {
             peer.declare_dead();

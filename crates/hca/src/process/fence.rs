@@ -12,7 +12,7 @@
 use crate::errno::Errno;
 use crate::memory::evict::evict;
 use crate::memory::quarantine::Release;
-use crate::path::Peer;
+use crate::peer::Peer;
 use crate::process::Process;
 use crate::process::link::Inbound;
 use crate::shm::section::Stuck;
@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 
 /// Time to wait for a peer's section. One lasts for a copy of a mebibyte; a peer that takes longer
 /// is stopped or waits for a processor, and then costs a copy of the memory that it holds.
-const PATIENCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The same where nothing can be moved.
-const LAST_PATIENCE: Duration = Duration::from_secs(2);
+const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A section of a peer that was still open at the end of the wait.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ impl Held {
     /// Waits longer, and finally treats the process as dead; for pages that cannot be moved away
     /// (no userfaultfd, no memory, or device memory).
     pub fn wait_or_cut_off(&self) {
-        let limit = Instant::now() + LAST_PATIENCE;
+        let limit = Instant::now() + LAST_TIMEOUT;
         let mut looks = 0;
         while !self.is_over() {
             if Instant::now() > limit {
@@ -102,7 +102,7 @@ impl Process {
                 continue;
             }
             let sections = inbound.channel.requester_sections();
-            let stuck = sections.wait(PATIENCE, || peer.is_dead());
+            let stuck = sections.wait(TIMEOUT, || peer.is_dead());
             held.extend(stuck.into_iter().map(|stuck| Held {
                 inbound: inbound.clone(),
                 stuck,
@@ -114,7 +114,7 @@ impl Process {
             if !is_own(peer) {
                 // The peer only reads, and checks afterwards that the request was still valid.
                 let sections = outbound.channel.responder_sections();
-                let _ = sections.wait(PATIENCE, || peer.is_dead());
+                let _ = sections.wait(TIMEOUT, || peer.is_dead());
             }
         }
         held

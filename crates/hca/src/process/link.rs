@@ -1,13 +1,13 @@
 //! The two ends of a channel: the private state of the requester and of the responder.
 
 use crate::errno::{Errno, Result};
+use crate::fault_injection::{self, Fault};
 use crate::lock::{Guard, Lock};
-use crate::path::Peer;
-use crate::planted::{self, Fault};
+use crate::peer::Peer;
 use crate::process::flight::Flight;
 use crate::process::next_record::NextRecord;
 use crate::qp::Qp;
-use crate::qp::responder::Known;
+use crate::qp::responder::QpCache;
 use crate::shm::channel::{Channel, MAX_PAYLOAD, Requests};
 use crate::shm::ring::{self, Consumer, Corrupt, Header, Producer, Store};
 use crate::shm::section::{OwnMarks, Section};
@@ -88,7 +88,7 @@ struct Sending {
 
 /// Result of publishing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pushed {
+pub enum ChannelPush {
     /// The record is in the ring.
     Stored,
     /// The ring has no room now; the queue pair is woken when it has.
@@ -108,7 +108,7 @@ pub(crate) struct Completing {
     /// Position in the answers.
     pub answers: Consumer,
     /// The queue pair whose request was acknowledged last.
-    pub known: Known,
+    pub qp_cache: QpCache,
     /// Buffer for acknowledged requests, kept to avoid an allocation each time.
     pub done: Vec<InFlight>,
     /// Queue pairs that were waiting for room in the ring.
@@ -154,29 +154,29 @@ impl Outbound {
         length: usize,
         acknowledge: Option<Acknowledge>,
         fill: impl FnOnce(*mut u8) -> Result<()>,
-    ) -> Pushed {
+    ) -> ChannelPush {
         debug_assert!(length <= MAX_PAYLOAD);
         let mut sending = self.sending();
         if sending.closed {
-            return Pushed::Closed;
+            return ChannelPush::Closed;
         }
         let requests = self.channel.requests();
         if !sending.producer.has_room(&requests, length) {
             // Under the same lock under which the ring was found full: the thread that takes the
             // requests acknowledged since then finds the queue pair here.
             sending.starving.push(queue_pair.clone());
-            return Pushed::Full;
+            return ChannelPush::Full;
         }
         let end = sending.producer.end_of(&requests, length);
         self.flight.announce(end);
         let producer = &mut sending.producer;
-        let pushed = match planted::is(Fault::EarlyStamp) {
+        let pushed = match fault_injection::is(Fault::EarlyStamp) {
             false => producer.try_push(&requests, header, length, fill),
             true => push_early(producer, &requests, header, length, fill),
         };
         if pushed.is_err() {
             self.flight.announce(sending.producer.tail());
-            return Pushed::Unreadable;
+            return ChannelPush::Unreadable;
         }
         if let Some(Acknowledge { index, epoch }) = acknowledge {
             *sending.in_flight.append() = InFlight {
@@ -187,7 +187,7 @@ impl Outbound {
                 epoch,
             };
         }
-        Pushed::Stored
+        ChannelPush::Stored
     }
 
     /// Publishes a record that needs no acknowledgement, if there is room.
@@ -343,7 +343,7 @@ pub struct Serving {
     /// Bytes already answered of the read request at the head.
     pub read_progress: u64,
     /// The queue pair that was served last.
-    pub known: Known,
+    pub qp_cache: QpCache,
 }
 
 impl Inbound {

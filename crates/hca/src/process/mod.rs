@@ -7,22 +7,22 @@
 //!
 //! Lock order, outermost first: an [`link::Inbound`]'s `serving` or an [`link::Outbound`]'s
 //! `completing`; a queue pair's attributes, its send queue, its receive queue; an outbound's
-//! `sending`; a completion queue; an event queue; the channel requests ([`seek`]). No thread waits
-//! for a peer while it holds any of them.
+//! `sending`; a completion queue; an event queue; the channel requests ([`connect`]). No thread
+//! waits for a peer while it holds any of them.
 
 mod attempt;
 mod caller;
+pub mod connect;
 pub mod fence;
 pub mod flight;
 mod handshakes;
+mod idle_policy;
 pub mod link;
-mod lurk;
-pub(crate) mod message;
 mod next_record;
 pub mod numbers;
 pub(crate) mod poller;
 pub mod progress;
-pub mod seek;
+pub(crate) mod socket_message;
 pub mod tables;
 pub mod thread;
 pub mod timers;
@@ -36,11 +36,11 @@ use crate::memory::fork::{self, ForkMutex};
 use crate::memory::key::Keys;
 use crate::memory::pages::Pages;
 use crate::memory::window::Window;
-use crate::path::{Forced, Peer};
+use crate::peer::{Forced, Peer};
 use crate::qp::Qp;
 use crate::qp::backlog::Backlog;
 use crate::qp::multicast::Groups;
-use crate::qp::responder::XrcArrivals;
+use crate::qp::responder::XrcMessageStates;
 use crate::receive::Srq;
 use crate::roce::port::Port;
 use crate::shm::context_table::ContextTable;
@@ -51,18 +51,18 @@ use crate::sys::apart::Apart;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::memfd::Memfd;
 use crate::sys::{barrier, clock};
+use connect::ConnectRequests;
 use handshakes::Handshakes;
 use link::{Inbound, Outbound};
 use numbers::Numbers;
 use poller::Poller;
 use progress::Dead;
-use seek::Seekers;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
-use tables::{Directory, ModeratedQueues, NumberTable};
+use tables::{ModeratedQueues, NumberTable, WeakTable};
 use timers::Timers;
 use watch::Watch;
 
@@ -112,7 +112,7 @@ pub struct Process {
     /// Memory keys.
     pub keys: Keys,
     /// Memory windows by key.
-    pub windows: Directory<Window>,
+    pub windows: WeakTable<Window>,
     /// Section marks of local threads for access to local memory outside a channel.
     pub own_marks: OwnMarks,
     next_incarnation: AtomicU32,
@@ -123,13 +123,13 @@ pub struct Process {
     /// Queue pairs by number.
     pub queue_pairs: NumberTable<Qp>,
     /// XRC shared receive queues by number.
-    pub srqs: Directory<Srq>,
+    pub srqs: WeakTable<Srq>,
     /// Multicast groups that local queue pairs are attached to.
     pub groups: Groups,
     /// Multicast datagrams that wait for a channel.
     pub backlog: Backlog,
     /// Progress of messages to XRC shared receive queues, by the sending queue pair.
-    pub(crate) xrc_arrivals: Mutex<XrcArrivals>,
+    pub(crate) xrc_message_states: Mutex<XrcMessageStates>,
     pub(crate) moderated: ModeratedQueues,
     /// Deadlines.
     pub timers: Timers,
@@ -144,7 +144,7 @@ pub struct Process {
     /// Changes with `channels`.
     channels_version: AtomicU64,
     outbound: RwLock<HashMap<Identity, Arc<Outbound>>>,
-    pub(crate) seekers: Seekers,
+    pub(crate) connect_requests: ConnectRequests,
     pub(crate) handshakes: Handshakes,
     /// Number of completion queues armed for an event. While it is not 0 the progress thread must
     /// not stay away, unless the program goes on polling.
@@ -225,7 +225,7 @@ impl Process {
         let pages = Pages::from_environment()?;
         crate::link::chosen()?;
         crate::roce::allow::chosen()?;
-        crate::roce::tunnel::chosen()?;
+        crate::roce::fallback::chosen()?;
         let (contexts, contexts_file) = ContextTable::create()?;
         let contexts = Arc::new(contexts);
         let doorbell = Doorbell::new()?;
@@ -238,7 +238,7 @@ impl Process {
             contexts_file,
             arena,
             keys: Keys::new(contexts.clone()),
-            windows: Directory::default(),
+            windows: WeakTable::default(),
             own_marks: OwnMarks::default(),
             next_incarnation: AtomicU32::new(
                 std::process::id().rotate_left(16) ^ clock::now() as u32,
@@ -246,10 +246,10 @@ impl Process {
             registration: ForkMutex::new(),
             forced,
             queue_pairs: NumberTable::default(),
-            srqs: Directory::default(),
+            srqs: WeakTable::default(),
             groups: Groups::default(),
             backlog: Backlog::default(),
-            xrc_arrivals: Mutex::default(),
+            xrc_message_states: Mutex::default(),
             moderated: ModeratedQueues::default(),
             timers: Timers::default(),
             counters: Counters::of_process(),
@@ -260,7 +260,7 @@ impl Process {
             channels: RwLock::default(),
             channels_version: AtomicU64::new(1),
             outbound: RwLock::default(),
-            seekers: Seekers::default(),
+            connect_requests: ConnectRequests::default(),
             handshakes: Handshakes::default(),
             armed_queues: AtomicUsize::new(0),
             armings: AtomicUsize::new(0),
@@ -307,7 +307,7 @@ impl Process {
         // next call starts from nothing.
         let started = Poller::new(&self.doorbell, &listener)
             .and_then(|poller| thread::start(self, poller))
-            .and_then(|begin| self.meet_self(identity).map(|()| begin));
+            .and_then(|begin| self.connect_to_self(identity).map(|()| begin));
         let begin = started.inspect_err(|_| registry.leave(identity))?;
         let member = self.member.get_or_init(|| Member {
             registry,
@@ -346,7 +346,7 @@ impl Process {
     }
 
     /// Makes the channel to this process itself, which needs no handshake.
-    fn meet_self(&self, identity: Identity) -> Result<()> {
+    fn connect_to_self(&self, identity: Identity) -> Result<()> {
         let doorbell = self.doorbell.share()?;
         let peer = Arc::new(Peer::own(
             identity,
@@ -383,7 +383,7 @@ impl Process {
                 // There may now be a socket to wait on.
                 self.doorbell.ring();
             }
-            Err(error) => return numbers.take_unrested().ok_or(error),
+            Err(error) => return numbers.take_early().ok_or(error),
         }
         numbers.take(clock::now()).ok_or(Errno::ENOMEM)
     }

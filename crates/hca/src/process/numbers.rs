@@ -30,7 +30,7 @@ impl Numbers {
 
     /// Takes the number that has rested longest, though not long enough; for use when there is no
     /// other.
-    pub fn take_unrested(&mut self) -> Option<u32> {
+    pub fn take_early(&mut self) -> Option<u32> {
         self.used.pop_front().map(|(_, number)| number)
     }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_rests_before_it_is_used_again() {
+    fn freed_number_is_not_reused_before_its_rest() {
         let mut numbers = Numbers::default();
         assert_eq!(numbers.take(0), None);
         numbers.add(256..258);
@@ -62,6 +62,6 @@ mod tests {
         assert_eq!(numbers.take(10 + REST), Some(256));
         numbers.give_back(257, 20);
         numbers.give_back(256, 30);
-        assert_eq!(numbers.take_unrested(), Some(257), "which rests longest");
+        assert_eq!(numbers.take_early(), Some(257), "which rests longest");
     }
 }

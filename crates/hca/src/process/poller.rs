@@ -6,10 +6,10 @@
 //! later.
 
 use crate::errno::{Errno, Result};
-use crate::path::Peer;
-use crate::process::attempt::{Attempt, Turn};
-use crate::process::caller::{Caller, Heard};
-use crate::process::seek::Outcome;
+use crate::peer::Peer;
+use crate::process::attempt::{Attempt, AttemptProgress};
+use crate::process::caller::{Caller, CallerProgress};
+use crate::process::connect::ConnectOutcome;
 use crate::process::{Member, Process};
 use crate::shm::registry::{Identity, SLOTS};
 use crate::sys::clock;
@@ -47,7 +47,7 @@ const PORT_CALLERS: u64 = 3;
 const PORT_MANAGEMENT: u64 = 4;
 const PORT_GROUPS: u64 = 5;
 const CAPTURER: u64 = 6;
-const PORT_TUNNELS: u64 = 7;
+const PORT_FALLBACK: u64 = 7;
 const FIRST: u64 = 8;
 
 /// The epoll set that the progress thread sleeps on.
@@ -58,15 +58,15 @@ pub struct Poller {
     next: u64,
     callers: usize,
     /// Time at which callers are accepted again.
-    deaf_until: Option<u64>,
+    accept_again_at: Option<u64>,
     /// Peers that could not be watched yet, and when to try again.
     unwatched: (Vec<Arc<Peer>>, u64),
-    port: Heed,
+    port: PacketWakeUp,
 }
 
 /// Whether packets wake the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heed {
+enum PacketWakeUp {
     /// There is no socket yet.
     None,
     Off,
@@ -107,9 +107,9 @@ impl Poller {
             attempts: HashMap::new(),
             next: FIRST,
             callers: 0,
-            deaf_until: None,
+            accept_again_at: None,
             unwatched: (Vec::new(), 0),
-            port: Heed::None,
+            port: PacketWakeUp::None,
         };
         poller.add(doorbell.as_fd().as_raw_fd(), DOORBELL)?;
         poller.add(listener.as_fd().as_raw_fd(), LISTENER)?;
@@ -137,7 +137,7 @@ impl Poller {
 
     /// Watches the RoCE port, if there is one: processes that want to share it, packets for the
     /// host as a whole, and TCP fallback connections.
-    pub fn attend_port(&self, process: &Process) {
+    pub fn watch_port(&self, process: &Process) {
         if let Some(port) = process.roce.get() {
             // If it fails, other processes find the port taken and report that.
             let _ = self.add(port.listener().as_fd().as_raw_fd(), PORT_CALLERS);
@@ -147,10 +147,10 @@ impl Poller {
                 let once = libc::EPOLLIN | libc::EPOLLEXCLUSIVE;
                 let _ = self.add_for(once, socket.as_fd().as_raw_fd(), PORT_MANAGEMENT);
             }
-            if !port.tunnels.has_thread() {
+            if !port.fallback.has_thread() {
                 // If either fails, peers cannot begin TCP fallback connections to this process.
-                for fd in port.tunnel_callers() {
-                    let _ = self.add(fd, PORT_TUNNELS);
+                for fd in port.fallback_descriptors() {
+                    let _ = self.add(fd, PORT_FALLBACK);
                 }
             }
         }
@@ -158,22 +158,22 @@ impl Poller {
 
     /// Hands the TCP fallback's listeners over to a thread of their own, after a peer has
     /// connected.
-    fn leave_tunnels(&self, process: &Arc<Process>) {
+    fn serve_fallback(&self, process: &Arc<Process>) {
         if let Some(port) = process.roce.get() {
-            process.take_tunnel_callers();
-            if !port.tunnels.has_thread() {
+            process.serve_fallback_callers();
+            if !port.fallback.has_thread() {
                 // The thread could not be started. The connections wait, and so does this thread,
                 // or they would keep a processor busy.
                 return std::thread::sleep(Duration::from_nanos(RESPITE));
             }
-            for fd in port.tunnel_callers() {
+            for fd in port.fallback_descriptors() {
                 self.remove(fd);
             }
         }
     }
 
     /// Watches the socket of the packet capturer, if one is attached.
-    pub fn attend_capturer(&self, process: &Process) {
+    pub fn watch_capturer(&self, process: &Process) {
         if let Some(fd) = process.capture.descriptor() {
             // If it fails, the end of the capture is noticed when this process ends.
             let _ = self.add(fd, CAPTURER);
@@ -181,18 +181,22 @@ impl Poller {
     }
 
     /// Sets whether packets wake the thread.
-    pub fn heed_port(&mut self, process: &Process, wanted: bool) {
+    pub fn set_packet_wake_up(&mut self, process: &Process, wanted: bool) {
         let Some(port) = process.roce.get() else {
             return;
         };
         let Some(socket) = port.socket() else {
             return;
         };
-        let heed = if wanted { Heed::On } else { Heed::Off };
+        let packet_wake_up = if wanted {
+            PacketWakeUp::On
+        } else {
+            PacketWakeUp::Off
+        };
         let operation = match self.port {
-            before if before == heed => return,
-            Heed::None => libc::EPOLL_CTL_ADD,
-            Heed::Off | Heed::On => libc::EPOLL_CTL_MOD,
+            before if before == packet_wake_up => return,
+            PacketWakeUp::None => libc::EPOLL_CTL_ADD,
+            PacketWakeUp::Off | PacketWakeUp::On => libc::EPOLL_CTL_MOD,
         };
         let change = |fd: BorrowedFd<'_>, number| {
             let mut event = libc::epoll_event {
@@ -203,16 +207,16 @@ impl Poller {
             // SAFETY: `event` is valid for the call.
             unsafe { libc::epoll_ctl(epoll, operation, fd, &mut event) == 0 }
         };
-        if self.port == Heed::None
-            && !port.tunnels.has_thread()
-            && let Some(handed) = port.tunnels.handed()
+        if self.port == PacketWakeUp::None
+            && !port.fallback.has_thread()
+            && let Some(passed) = port.fallback.passed()
         {
-            let _ = self.add(handed.as_fd().as_raw_fd(), PORT_TUNNELS);
+            let _ = self.add(passed.as_fd().as_raw_fd(), PORT_FALLBACK);
         }
         // If this fails, datagrams to multicast groups wait for the next look.
         change(port.groups.as_fd(), PORT_GROUPS);
         if change(socket.as_fd(), PORT) {
-            self.port = heed;
+            self.port = packet_wake_up;
         }
     }
 
@@ -246,7 +250,7 @@ impl Poller {
     }
 
     /// Sleeps for `pause`, or until there is something to deal with.
-    pub fn rest(&self, pause: Duration) {
+    pub fn sleep(&self, pause: Duration) {
         let mut wait = libc::pollfd {
             fd: self.epoll.as_raw_fd(),
             events: libc::POLLIN,
@@ -265,7 +269,7 @@ impl Poller {
     /// doorbell rings, callers, deaths and connection attempts. Returns soon if the system cannot
     /// wait.
     pub fn wait(&mut self, process: &Arc<Process>, member: &Member, timeout: i32) {
-        let own = until(self.tend(process, member));
+        let own = until(self.run_due_work(process, member));
         let timeout = match (own, timeout) {
             (-1, timeout) => timeout,
             (own, timeout) if timeout < 0 => own,
@@ -303,14 +307,14 @@ impl Poller {
                         port.serve_callers();
                     }
                 }
-                PORT_TUNNELS => self.leave_tunnels(process),
+                PORT_FALLBACK => self.serve_fallback(process),
                 PORT_MANAGEMENT => {
                     if let Some(port) = process.roce.get() {
                         process.receive_management(port);
                     }
                 }
-                CAPTURER => process.capture.hear(),
-                number => stale |= !self.heard(process, member, number),
+                CAPTURER => process.capture.receive(),
+                number => stale |= !self.receive_from(process, member, number),
             }
         }
         if stale {
@@ -327,12 +331,12 @@ impl Poller {
             return;
         };
         self.epoll = epoll;
-        self.port = Heed::None;
-        self.attend_port(process);
-        self.attend_capturer(process);
+        self.port = PacketWakeUp::None;
+        self.watch_port(process);
+        self.watch_capturer(process);
         let _ = self.add(process.doorbell.as_fd().as_raw_fd(), DOORBELL);
         // If either addition fails, callers and doorbell rings wait for the next look.
-        self.deaf_until = Some(clock::now());
+        self.accept_again_at = Some(clock::now());
         let mut lost = Vec::new();
         for (number, watched) in &self.watched {
             let fd = match watched {
@@ -369,10 +373,10 @@ impl Poller {
     }
 
     /// Does all work that is due. Returns the time of the next, u64::MAX for none.
-    fn tend(&mut self, process: &Arc<Process>, member: &Member) -> u64 {
-        for identity in process.seekers.take_new() {
+    fn run_due_work(&mut self, process: &Arc<Process>, member: &Member) -> u64 {
+        for identity in process.connect_requests.take_new() {
             if let Some(channel) = process.outbound_to(identity) {
-                process.end_search(identity, Outcome::Made(&channel));
+                process.end_connection_attempt(identity, ConnectOutcome::Made(&channel));
             } else {
                 self.attempts
                     .entry(identity)
@@ -381,13 +385,13 @@ impl Poller {
         }
         let now = clock::now();
         self.begin_attempts(process, member, now);
-        for identity in process.seekers.impatient(now) {
-            process.end_search(identity, Outcome::NoAnswer);
+        for identity in process.connect_requests.overdue(now) {
+            process.end_connection_attempt(identity, ConnectOutcome::NoAnswer);
         }
         self.drop_silent_callers(process, now);
-        if self.deaf_until.is_some_and(|deadline| now >= deadline) {
+        if self.accept_again_at.is_some_and(|deadline| now >= deadline) {
             let listener = member.listener.as_fd().as_raw_fd();
-            self.deaf_until = match self.add(listener, LISTENER) {
+            self.accept_again_at = match self.add(listener, LISTENER) {
                 Ok(()) | Err(Errno::EEXIST) => None,
                 Err(_) => Some(now + RESPITE),
             };
@@ -401,8 +405,8 @@ impl Poller {
     }
 
     fn deadline(&self, process: &Process) -> u64 {
-        let mut first = process.seekers.deadline();
-        first = first.min(self.deaf_until.unwrap_or(u64::MAX));
+        let mut first = process.connect_requests.deadline();
+        first = first.min(self.accept_again_at.unwrap_or(u64::MAX));
         if !self.unwatched.0.is_empty() {
             first = first.min(self.unwatched.1);
         }
@@ -413,12 +417,12 @@ impl Poller {
             });
             first = first.min(deadlines.min().unwrap_or(u64::MAX));
         }
-        let resting = self.attempts.values().filter_map(Attempt::rests_until);
+        let resting = self.attempts.values().filter_map(Attempt::backoff_until);
         first.min(resting.min().unwrap_or(u64::MAX))
     }
 
     fn begin_attempts(&mut self, process: &Arc<Process>, member: &Member, now: u64) {
-        let due = |attempt: &Attempt| attempt.rests_until().is_some_and(|until| until <= now);
+        let due = |attempt: &Attempt| attempt.backoff_until().is_some_and(|until| until <= now);
         let due: Vec<Identity> = self
             .attempts
             .iter()
@@ -427,9 +431,9 @@ impl Poller {
             .collect();
         for identity in due {
             // The request for a connection was withdrawn during the backoff.
-            if !process.seekers.is_sought(identity) {
+            if !process.connect_requests.is_requested(identity) {
                 self.attempts.remove(&identity);
-                process.end_search(identity, Outcome::Gone);
+                process.end_connection_attempt(identity, ConnectOutcome::Gone);
                 continue;
             }
             let Some(attempt) = self.attempts.get_mut(&identity) else {
@@ -446,9 +450,9 @@ impl Poller {
                     }
                 }
             }
-            if matches!(turn, Turn::Gone) {
+            if matches!(turn, AttemptProgress::Gone) {
                 self.attempts.remove(&identity);
-                process.end_search(identity, Outcome::Gone);
+                process.end_connection_attempt(identity, ConnectOutcome::Gone);
             }
         }
     }
@@ -487,7 +491,7 @@ impl Poller {
                 Ok(socket) => self.admit(process, socket),
                 Err(Errno(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)) => {
                     self.remove(member.listener.as_fd().as_raw_fd());
-                    self.deaf_until = Some(clock::now() + RESPITE);
+                    self.accept_again_at = Some(clock::now() + RESPITE);
                     return;
                 }
                 // No more connections, or the caller has ended.
@@ -515,7 +519,7 @@ impl Poller {
 
     /// Handles an event of a watched connection: a message, a doorbell ring or its end. Returns
     /// false if the number is not watched any more.
-    fn heard(&mut self, process: &Arc<Process>, member: &Member, number: u64) -> bool {
+    fn receive_from(&mut self, process: &Arc<Process>, member: &Member, number: u64) -> bool {
         match self.watched.get(&number) {
             None => return false,
             Some(Watched::Peer(peer)) => {
@@ -530,38 +534,38 @@ impl Poller {
             }
             Some(Watched::Attempt(identity)) => {
                 let identity = *identity;
-                self.heard_attempt(process, member, number, identity);
+                self.receive_from_attempt(process, member, number, identity);
             }
-            Some(Watched::Caller(_)) => self.heard_caller(process, number),
+            Some(Watched::Caller(_)) => self.receive_from_caller(process, number),
         }
         true
     }
 
-    fn heard_caller(&mut self, process: &Arc<Process>, number: u64) {
+    fn receive_from_caller(&mut self, process: &Arc<Process>, number: u64) {
         let Some(Watched::Caller(caller)) = self.watched.remove(&number) else {
             return;
         };
         let fd = caller.socket.as_fd().as_raw_fd();
-        match caller.hear(process) {
-            Heard::More(caller) => {
+        match caller.receive(process) {
+            CallerProgress::More(caller) => {
                 self.watched.insert(number, Watched::Caller(caller));
                 return;
             }
-            Heard::Peer(peer) => {
+            CallerProgress::Peer(peer) => {
                 self.watched.insert(number, Watched::Peer(peer));
             }
-            Heard::Capturer => {
+            CallerProgress::Capturer => {
                 self.remove(fd);
-                self.attend_capturer(process);
+                self.watch_capturer(process);
             }
             // The socket is already closed, and so is not watched any more.
-            Heard::Done => (),
+            CallerProgress::Done => (),
         }
         process.handshakes.remove(fd);
         self.callers -= 1;
     }
 
-    fn heard_attempt(
+    fn receive_from_attempt(
         &mut self,
         process: &Arc<Process>,
         member: &Member,
@@ -574,25 +578,25 @@ impl Poller {
         let Some(fd) = attempt.descriptor() else {
             return;
         };
-        let turn = attempt.hear(process, member);
-        if matches!(turn, Turn::More) {
+        let turn = attempt.receive(process, member);
+        if matches!(turn, AttemptProgress::More) {
             return;
         }
         process.handshakes.remove(fd);
         self.watched.remove(&number);
         match turn {
-            Turn::More | Turn::Rests => (),
-            Turn::Gone => {
+            AttemptProgress::More | AttemptProgress::BacksOff => (),
+            AttemptProgress::Gone => {
                 self.attempts.remove(&identity);
-                process.end_search(identity, Outcome::Gone);
+                process.end_connection_attempt(identity, ConnectOutcome::Gone);
             }
-            Turn::Made(channel) => {
+            AttemptProgress::Made(channel) => {
                 self.attempts.remove(&identity);
                 // The same descriptor, under the same number.
                 self.watched
                     .insert(number, Watched::Peer(channel.peer.clone()));
                 process.add_outbound(identity, channel.clone());
-                process.end_search(identity, Outcome::Made(&channel));
+                process.end_connection_attempt(identity, ConnectOutcome::Made(&channel));
             }
         }
     }

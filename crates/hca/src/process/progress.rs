@@ -2,12 +2,12 @@
 //! pairs whose deadline has passed.
 
 use crate::lock::Guard;
-use crate::path::Peer;
+use crate::peer::Peer;
 use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
 use crate::process::tables::ModeratedQueues;
 use crate::process::{Channels, Process, SeenChannels};
 use crate::qp::Qp;
-use crate::qp::responder::{self, Known, Progress};
+use crate::qp::responder::{self, Progress, QpCache};
 use crate::shm::channel::REQUEST_CELLS;
 use crate::shm::ring::Corrupt;
 use crate::sync::look_again_later;
@@ -53,7 +53,7 @@ impl Process {
         if most <= LOOKS || seen.armings != armings {
             seen.armings = armings;
             self.progress_on(&channels.inbound, &channels.outbound);
-            return self.give_way(seen);
+            return self.yield_to_progress_thread(seen);
         }
         // Among many peers, polls take turns: ready work is found after a few of them, as soon as
         // by one long look. The first poll after an arming looks at all: a thread that has armed a
@@ -64,13 +64,13 @@ impl Process {
             some_of(&channels.inbound, turn),
             some_of(&channels.outbound, turn),
         );
-        self.give_way(seen);
+        self.yield_to_progress_thread(seen);
     }
 
     /// Yields to the progress thread now and then: it may hold the work that this thread polls for,
     /// and wait for the processor that the polling takes.
     #[inline]
-    fn give_way(&self, seen: &mut SeenChannels) {
+    fn yield_to_progress_thread(&self, seen: &mut SeenChannels) {
         match self.thread_works.load(Ordering::Relaxed) {
             true => look_again_later(&mut seen.looks),
             false => seen.looks = 0,
@@ -201,13 +201,13 @@ impl Process {
         let mut served = 0;
         let mut published = false;
         // Taken out for the batch, because a ready completion borrows from it.
-        let mut known = std::mem::take(&mut serving.known);
+        let mut qp_cache = std::mem::take(&mut serving.qp_cache);
         while served < BATCH {
             match serving.requests.peek(&requests) {
                 Ok(Some(record)) => {
                     serving.requests.prefetch(&requests);
                     self.complete_before(inbound);
-                    match responder::serve(self, inbound, serving, &mut known, &record) {
+                    match responder::serve(self, inbound, serving, &mut qp_cache, &record) {
                         Progress::Done(delivered) => {
                             serving.requests.advance(&record);
                             if let Some(delivered) = delivered {
@@ -228,7 +228,7 @@ impl Process {
                 }
             }
         }
-        serving.known = known;
+        serving.qp_cache = qp_cache;
         inbound.note_position(serving);
         published |= serving.requests.publish(&requests);
         // A long read fills the ring of answers before it is fully served: the requester must be
@@ -307,7 +307,7 @@ impl Process {
         }
         outbound.take_acknowledged(head, completing)?;
         for one in &completing.done {
-            if let Some(queue_pair) = self.sender(&mut completing.known, one) {
+            if let Some(queue_pair) = self.sender(&mut completing.qp_cache, one) {
                 queue_pair.acknowledged(one.index, one.epoch);
             }
         }
@@ -344,8 +344,8 @@ impl Process {
 
     /// Returns the queue pair of a request, if it is still the incarnation that sent it.
     #[inline]
-    fn sender<'a>(&self, known: &'a mut Known, one: &InFlight) -> Option<&'a Arc<Qp>> {
-        let queue_pair = known.find(self, one.number)?;
+    fn sender<'a>(&self, qp_cache: &'a mut QpCache, one: &InFlight) -> Option<&'a Arc<Qp>> {
+        let queue_pair = qp_cache.find(self, one.number)?;
         (queue_pair.incarnation() == one.incarnation).then_some(queue_pair)
     }
 
@@ -356,7 +356,7 @@ impl Process {
     }
 
     /// Flushes all requests that a dead peer will not complete, and forgets the peer.
-    pub(crate) fn bury_dead(&self) {
+    pub(crate) fn remove_dead_peers(&self) {
         // The set of dead peers is fixed here: a peer that dies later is handled and forgotten the
         // next time.
         let dead = Dead::among(&self.channels());
@@ -373,7 +373,7 @@ impl Process {
             let mut completing = outbound.completing.lock();
             let (in_flight, starving) = outbound.take_all();
             for lost in in_flight {
-                if let Some(queue_pair) = self.sender(&mut completing.known, &lost) {
+                if let Some(queue_pair) = self.sender(&mut completing.qp_cache, &lost) {
                     queue_pair.peer_died(lost.index, lost.epoch);
                 }
             }
@@ -383,8 +383,11 @@ impl Process {
         }
         self.forget(&dead);
         for inbound in &dead.inbound {
-            let mut arrivals = self.xrc_arrivals.lock().unwrap_or_else(|e| e.into_inner());
-            arrivals.forget(inbound.peer.identity);
+            let mut states = self
+                .xrc_message_states
+                .lock()
+                .unwrap_or_else(|e| e.into_inner());
+            states.forget(inbound.peer.identity);
         }
         if let Some(member) = self.member.get() {
             for peer in dead.peers() {

@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
 /// A table for few objects, which it does not keep alive.
-pub struct Directory<T> {
+pub struct WeakTable<T> {
     entries: RwLock<HashMap<u32, Weak<T>>>,
 }
 
-impl<T> Default for Directory<T> {
-    fn default() -> Directory<T> {
-        Directory {
+impl<T> Default for WeakTable<T> {
+    fn default() -> WeakTable<T> {
+        WeakTable {
             entries: RwLock::default(),
         }
     }
 }
 
-impl<T> Directory<T> {
+impl<T> WeakTable<T> {
     /// Adds an object.
     pub fn insert(&self, number: u32, object: &Arc<T>) {
         self.write().insert(number, Arc::downgrade(object));
@@ -71,7 +71,7 @@ impl<T> Directory<T> {
 /// Moderated completion queues, by their number in the timers: above all queue pair numbers.
 #[derive(Default)]
 pub struct ModeratedQueues {
-    queues: Directory<Cq>,
+    queues: WeakTable<Cq>,
     next: AtomicU32,
 }
 
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_stand_for_what_was_set() {
+    fn number_table_returns_the_stored_value() {
         let table = NumberTable::default();
         assert!(table.find(5).is_none());
         assert!(table.set(5, None::<Arc<u8>>).is_none());

@@ -2,13 +2,13 @@
 //! it makes progress when no thread of the application does.
 //!
 //! While the application polls, the thread would only get in its way: it then checks now and then
-//! whether that is still so ([`crate::process::lurk`]), and asks for no doorbell rings. When
+//! whether that is still so ([`crate::process::idle_policy`]), and asks for no doorbell rings. When
 //! polling stops for long, or leaves requests, or the application arms a completion queue for an
 //! event and does not poll on, the thread *arms*: peers ring after they have stored something. An
 //! idle process therefore takes no processor time.
 
 use crate::errno::Result;
-use crate::process::lurk::Lurker;
+use crate::process::idle_policy::IdlePolicy;
 use crate::process::poller::{Poller, until};
 use crate::process::{Member, Process};
 use crate::shm::sleep;
@@ -36,8 +36,8 @@ pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
 }
 
 /// Returns whether an event is wanted that is not left to the application's polling.
-fn waits_for_event(process: &Process, lurker: &Lurker) -> bool {
-    lurker.heeds_events(process.armings.load(Ordering::SeqCst))
+fn waits_for_event(process: &Process, policy: &IdlePolicy) -> bool {
+    policy.serves_events(process.armings.load(Ordering::SeqCst))
         && process.armed_queues.load(Ordering::SeqCst) > 0
 }
 
@@ -45,43 +45,44 @@ fn waits_for_event(process: &Process, lurker: &Lurker) -> bool {
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     // By this, peers that access this process's memory themselves see when it ends.
     process.contexts.hold();
-    poller.attend_port(process);
-    poller.attend_capturer(process);
+    poller.watch_port(process);
+    poller.watch_capturer(process);
     be_punctual();
-    let mut lurker = Lurker::new();
+    let mut policy = IdlePolicy::new();
     while !process.stopping.load(Ordering::Relaxed) {
         process.thread_works.store(true, Ordering::Relaxed);
-        process.bury_dead();
+        process.remove_dead_peers();
         let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
         let armings = process.armings.load(Ordering::SeqCst);
-        lurker.saw(clock::now(), is_polled, armings, process.demand());
-        let mut lurks =
-            lurker.is_attended() && !waits_for_event(process, &lurker) && !lurker.is_needed();
-        if lurks && process.has_left_work() {
-            lurks = !lurker.left_to();
-            if lurks {
-                lurker.served(process.take_left_work());
+        policy.record_look(clock::now(), is_polled, armings, process.demand());
+        let mut is_idle = policy.application_polls()
+            && !waits_for_event(process, &policy)
+            && !policy.serves_left_work();
+        if is_idle && process.has_left_work() {
+            is_idle = !policy.note_left_work();
+            if is_idle {
+                policy.note_left_work_served(process.take_left_work());
             }
         }
-        let may_sleep = if lurks {
-            lurker.looked(process.has_packets());
+        let may_sleep = if is_idle {
+            policy.note_packet_check(process.has_packets());
             false
         } else {
-            lurker.came(process.progress());
+            policy.note_wake_up(process.progress());
             sleep::before_sleep(process.contexts.armed(), || process.progress_before_sleep())
         };
         process.thread_works.store(false, Ordering::Relaxed);
-        poller.heed_port(process, !lurks);
+        poller.set_packet_wake_up(process, !is_idle);
         let timeout = match may_sleep {
             true => until(process.timers.next()),
             false => 0,
         };
-        if lurks {
-            poller.rest(lurker.pause());
+        if is_idle {
+            poller.sleep(policy.next_interval());
         }
         poller.wait(process, member, timeout);
         sleep::after_sleep(process.contexts.armed(), || {
-            waits_for_event(process, &lurker)
+            waits_for_event(process, &policy)
         });
     }
     // Peers may access the context table until the process ends, so its hold must last.

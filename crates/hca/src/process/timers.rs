@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_are_due_come_once_and_in_order() {
+    fn due_timers_fire_once_in_order() {
         let timers = Timers::default();
         assert_eq!(timers.next(), u64::MAX);
         assert!(timers.set(50, 1));

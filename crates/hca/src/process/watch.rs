@@ -8,7 +8,7 @@
 use crate::context::Context;
 use crate::device::Device;
 use crate::event::AsyncEvent;
-use crate::link::{self, Change, down};
+use crate::link::{self, PortChange, down};
 use crate::process::{CURRENT, Process};
 use crate::shm::registry;
 use crate::sys::monitor::Monitor;
@@ -33,11 +33,11 @@ impl Watch {
     }
 
     /// Sends an event to the contexts of the port's device, with the port's number there.
-    fn tell(&self, port: u8, change: Change) {
+    fn notify(&self, port: u8, change: PortChange) {
         let kind = match change {
-            Change::Active => IBV_EVENT_PORT_ACTIVE,
-            Change::Down => IBV_EVENT_PORT_ERR,
-            Change::Gids => IBV_EVENT_GID_CHANGE,
+            PortChange::Active => IBV_EVENT_PORT_ACTIVE,
+            PortChange::Down => IBV_EVENT_PORT_ERR,
+            PortChange::Gids => IBV_EVENT_GID_CHANGE,
         };
         let (device, number) = Device::of_port(port);
         let contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl Process {
             for queue_pair in self.queue_pairs.all() {
                 queue_pair.port_changed(port);
             }
-            self.watch.tell(port, change);
+            self.watch.notify(port, change);
         }
     }
 }
@@ -95,7 +95,7 @@ fn follow(process: &Process) {
     while !process.stopping.load(Ordering::Relaxed) {
         // First the changes from before the monitor started.
         for (port, change) in link::follow() {
-            process.watch.tell(port, change);
+            process.watch.notify(port, change);
         }
         monitor.wait();
     }

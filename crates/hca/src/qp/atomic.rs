@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_survives_its_bytes_and_others_are_refused() {
+    fn atomic_operation_round_trips_and_invalid_ones_are_refused() {
         for opcode in [
             IBV_WR_ATOMIC_CMP_AND_SWP,
             IBV_WR_ATOMIC_FETCH_AND_ADD,

@@ -2,10 +2,10 @@
 //! while the channel is made, because posting must not wait for a peer that may be stopped.
 
 use crate::process::Process;
+use crate::process::connect::ConnectStatus;
 use crate::process::link::Outbound;
-use crate::process::seek::Search;
 use crate::qp::Qp;
-use crate::qp::message::{Datagram, Route};
+use crate::qp::ring_message::{Datagram, Route};
 use crate::shm::registry::Identity;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ const MOST: usize = 1024;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A copy of a datagram: its queue pair's buffers may change once it is posted.
-pub(super) struct Waiting {
+pub(super) struct WaitingDatagram {
     pub queue_pair: Arc<Qp>,
     pub datagram: Datagram,
     pub route: Route,
@@ -25,7 +25,7 @@ pub(super) struct Waiting {
     pub bytes: Vec<u8>,
 }
 
-type ByProcess = HashMap<Identity, VecDeque<Waiting>>;
+type ByProcess = HashMap<Identity, VecDeque<WaitingDatagram>>;
 
 /// Datagrams that wait for a channel, by destination process.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Backlog {
     }
 
     /// Sends `datagram` to `identity` once there is a channel.
-    pub(super) fn push(&self, process: &Process, identity: Identity, datagram: Waiting) {
+    pub(super) fn push(&self, process: &Process, identity: Identity, datagram: WaitingDatagram) {
         {
             let mut waiting = self.lock();
             if let Some(queue) = waiting.get_mut(&identity) {
@@ -56,7 +56,7 @@ impl Backlog {
             }
             waiting.insert(identity, VecDeque::from([datagram]));
         }
-        if process.seek(identity, None) != Search::UnderWay {
+        if process.connect(identity, None) != ConnectStatus::UnderWay {
             self.end_wait(identity, None);
         }
     }
@@ -72,7 +72,7 @@ impl Backlog {
     }
 
     /// Takes the next datagram for `identity`. After the last one, the queue is removed.
-    fn next(&self, identity: Identity) -> Option<Waiting> {
+    fn next(&self, identity: Identity) -> Option<WaitingDatagram> {
         let mut waiting = self.lock();
         let next = waiting.get_mut(&identity)?.pop_front();
         if next.is_none() {

@@ -7,8 +7,8 @@
 use super::responder;
 use super::{Qp, ReceiveQueue};
 use crate::roce::path::Path;
-use crate::roce::receive::Arrival;
-use crate::roce::train::Train;
+use crate::roce::receive::ReceivedPacket;
+use crate::roce::tx_batch::TxBatch;
 use crate::sys::clock;
 use std::sync::Arc;
 use verbena_wire::bth::Bth;
@@ -26,11 +26,11 @@ const PAYLOAD: usize = 16;
 
 /// Time of the last notification.
 #[derive(Debug, Default)]
-pub(in crate::qp) struct Told(Option<u64>);
+pub(in crate::qp) struct NotificationTimer(Option<u64>);
 
-impl Told {
+impl NotificationTimer {
     /// Returns whether another notification is due, and records it as sent.
-    fn again(&mut self, now: u64) -> bool {
+    fn try_restart(&mut self, now: u64) -> bool {
         let is_time = self.0.is_none_or(|last| now >= last + INTERVAL);
         if is_time {
             self.0 = Some(now);
@@ -42,18 +42,18 @@ impl Told {
 impl Qp {
     /// Handles a received packet that a switch has marked: notifies the peer.
     #[cold]
-    pub(crate) fn note_congestion(&self, arrival: &Arrival<'_>) {
+    pub(crate) fn note_congestion(&self, received: &ReceivedPacket<'_>) {
         let counters = self.process.counters.shard();
         counters.marked_packets.add(1);
         let mut guard = self.lock_receive();
         let ReceiveQueue { packets, .. } = &mut *guard;
-        let Some((path, peer, told)) = packets
+        let Some((path, peer, notification_timer)) = packets
             .as_deref_mut()
-            .and_then(responder::packets::Packets::connection)
+            .and_then(responder::packet_responder::PacketResponder::connection)
         else {
             return;
         };
-        if path.is_way_of(arrival) && told.again(clock::now()) {
+        if path.is_path_of(received) && notification_timer.try_restart(clock::now()) {
             notify(&path.clone().with_traffic_class(CLASS), peer);
             counters.congestion_notifications_sent.add(1);
             counters.packets_sent.add(1);
@@ -62,11 +62,11 @@ impl Qp {
 
     /// Handles the peer's notification that packets of this queue pair met congestion.
     #[cold]
-    pub(crate) fn take_congestion_notification(self: &Arc<Qp>, arrival: &Arrival<'_>) {
+    pub(crate) fn take_congestion_notification(self: &Arc<Qp>, received: &ReceivedPacket<'_>) {
         let counters = self.process.counters.shard();
         counters.congestion_notifications_received.add(1);
         if let Some(packets) = &mut self.lock_send().packets {
-            packets.congested(arrival);
+            packets.congested(received);
         }
     }
 }
@@ -78,10 +78,10 @@ fn notify(path: &Path, peer: Qpn) {
         bth,
         extensions: Extensions::NONE,
     };
-    let mut train = Train::new(path);
-    if let Ok(payload) = headers.emit_around(PAYLOAD, train.room()) {
+    let mut tx_batch = TxBatch::new(path);
+    if let Ok(payload) = headers.emit_around(PAYLOAD, tx_batch.room()) {
         payload.fill(0);
-        train.couple(headers.packet_length(PAYLOAD));
+        tx_batch.push(headers.packet_length(PAYLOAD));
     }
 }
 
@@ -90,11 +90,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peer_is_told_once_in_a_while() {
-        let mut told = Told::default();
+    fn congestion_notifications_are_rate_limited() {
+        let mut notification_timer = NotificationTimer::default();
         let times = [0, 1, INTERVAL - 1, INTERVAL, INTERVAL + 1, 2 * INTERVAL];
         assert_eq!(
-            times.map(|now| told.again(now)),
+            times.map(|now| notification_timer.try_restart(now)),
             [true, false, false, true, false, true]
         );
     }

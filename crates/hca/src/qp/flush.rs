@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flush_survives_the_wire() {
+    fn flush_round_trips() {
         for (visible, persistent) in [(true, false), (false, true), (true, true)] {
             for region in [false, true] {
                 let flush = Flush {

@@ -7,19 +7,19 @@
 //!   its lock.
 //! - Completions of one queue are pushed in the order of its work requests.
 
+mod acknowledge;
 pub mod atomic;
 pub mod backlog;
 mod check;
 mod congestion;
 pub mod flush;
-pub mod message;
 pub mod multicast;
-mod packets;
+mod packet_setup;
 mod ports;
 mod requester;
 pub mod responder;
+pub mod ring_message;
 mod send;
-mod settle;
 mod transition;
 
 pub use send::{Bind, Poster, SendRequest};
@@ -29,9 +29,9 @@ use crate::cq::{Completion, Cq};
 use crate::device;
 use crate::errno::Result;
 use crate::event::AsyncEvent;
+use crate::fault_injection::{self, Fault};
 use crate::link;
 use crate::lock::{Guard, Lock};
-use crate::planted::{self, Fault};
 use crate::process::Process;
 use crate::quota;
 use crate::receive::{Receive, ReceiveRing, Srq};
@@ -40,7 +40,7 @@ use crate::roce::path::{Path, interface_towards};
 use crate::shm::context_table::{Interfaces, QpRecord};
 use crate::xrcd::Xrcd;
 use multicast::Loopback;
-use responder::Arrival;
+use responder::MessageState;
 use send::SendQueue;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -90,7 +90,7 @@ pub struct Qp {
     established: AtomicBool,
     destroyed: AtomicBool,
     /// The queue pair's share of the device's limit, until it is destroyed.
-    place: Mutex<Option<quota::Place>>,
+    quota_share: Mutex<Option<quota::QuotaShare>>,
     attributes: Mutex<ibv_qp_attr>,
     send: Lock<SendQueue>,
     receive: Lock<ReceiveQueue>,
@@ -99,12 +99,12 @@ pub struct Qp {
 /// Responder state.
 pub(crate) struct ReceiveQueue {
     ring: ReceiveRing,
-    arrival: Arrival,
+    message_state: MessageState,
     qkey: u32,
     port: u8,
     rnr_timer: u8,
     /// Responder of requests that arrive as packets.
-    packets: Option<Box<responder::packets::Packets>>,
+    packets: Option<Box<responder::packet_responder::PacketResponder>>,
 }
 
 impl Qp {
@@ -115,7 +115,7 @@ impl Qp {
     /// types that the device lacks; ENOMEM beyond the device's number of queue pairs.
     pub fn create(context: &Arc<Context>, init: QpInit) -> Result<Arc<Qp>> {
         let cap = check::init(&init)?;
-        let place = quota::QUEUE_PAIRS.take()?;
+        let quota_share = quota::QUEUE_PAIRS.take()?;
         let process = context.process.clone();
         let number = process.allocate_number()?;
         let queue_pair = Arc::new(Qp {
@@ -136,7 +136,7 @@ impl Qp {
             cookie: AtomicUsize::new(0),
             established: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
-            place: Mutex::new(Some(place)),
+            quota_share: Mutex::new(Some(quota_share)),
             attributes: Mutex::new(ibv_qp_attr {
                 cap,
                 ..ibv_qp_attr::default()
@@ -144,7 +144,7 @@ impl Qp {
             send: Lock::new(SendQueue::new(cap.max_send_wr)),
             receive: Lock::new(ReceiveQueue {
                 ring: ReceiveRing::new(cap.max_recv_wr, cap.max_recv_sge),
-                arrival: Arrival::default(),
+                message_state: MessageState::default(),
                 qkey: 0,
                 port: 0,
                 rnr_timer: 0,
@@ -221,7 +221,7 @@ impl Qp {
     /// GID that is not an address (any more), and ENETDOWN if the RoCE port could not be opened.
     pub fn modify(self: &Arc<Qp>, new: &ibv_qp_attr, mask: c_int) -> Result<()> {
         if mask & IBV_QP_STATE != 0 {
-            self.settle_before(new.qp_state);
+            self.complete_acknowledged_before(new.qp_state);
         }
         {
             let mut attributes = self.lock_attributes();
@@ -259,7 +259,7 @@ impl Qp {
             self.apply(&attributes, from, to, mask, path);
             let ends = matches!(to, IBV_QPS_RESET | IBV_QPS_ERR);
             let fences = ends && from != IBV_QPS_RESET || revokes;
-            if fences && !planted::is(Fault::ModifyFence) {
+            if fences && !fault_injection::is(Fault::ModifyFence) {
                 self.process.fence();
             }
         }
@@ -267,7 +267,7 @@ impl Qp {
             && mask & IBV_QP_DEST_QPN != 0
             && !self.goes_by_packets()
         {
-            self.seek_peer();
+            self.connect_to_peer();
         }
         Ok(())
     }
@@ -401,7 +401,7 @@ impl Qp {
         {
             let mut receive = self.lock_receive();
             receive.ring.clear();
-            receive.arrival = Arrival::default();
+            receive.message_state = MessageState::default();
             receive.packets = None;
         }
         self.established.store(false, Ordering::Relaxed);
@@ -418,7 +418,7 @@ impl Qp {
         let was_in_error = before == IBV_QPS_ERR;
         self.set_state(send, IBV_QPS_ERR);
         send.packets = None;
-        for flushed in send.take_unfinished() {
+        for flushed in send.take_pending() {
             self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
         }
         self.flush_receives();
@@ -434,17 +434,17 @@ impl Qp {
 
     fn flush_receives_of(&self, receive: &mut ReceiveQueue) {
         let begun = receive
-            .arrival
+            .message_state
             .current
             .take()
             .map(|current| current.receive);
         let packets = receive.packets.take();
-        let in_hand = packets.and_then(|packets| packets.into_receive());
-        let mut posted: Vec<Receive> = begun.into_iter().chain(in_hand).collect();
+        let taken = packets.and_then(|packets| packets.into_receive());
+        let mut posted: Vec<Receive> = begun.into_iter().chain(taken).collect();
         while let Some(next) = receive.ring.take() {
             posted.push(next);
         }
-        if planted::is(Fault::FlushOrder) {
+        if fault_injection::is(Fault::FlushOrder) {
             posted.reverse();
         }
         for flushed in posted {
@@ -658,7 +658,7 @@ impl Qp {
                 )
         });
         self.process.release_number(self.number);
-        *self.place.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        *self.quota_share.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }
 

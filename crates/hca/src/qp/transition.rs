@@ -247,7 +247,7 @@ mod tests {
     const KINDS: [ibv_qp_type; 5] = [RC, UC, UD, XRC_INI, XRC_TGT];
 
     #[test]
-    fn the_usual_life_of_each_type_is_allowed() {
+    fn usual_transitions_of_each_type_are_allowed() {
         for kind in KINDS {
             let all = [
                 (IBV_QPS_RESET, IBV_QPS_INIT, RESET_INIT),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_have_the_names_of_their_bits() {
+    fn attribute_bits_are_named() {
         for (bit, name) in [
             (IBV_QP_ACCESS_FLAGS, "IBV_QP_ACCESS_FLAGS"),
             (IBV_QP_AV, "IBV_QP_AV"),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn each_required_attribute_is_missed() {
+    fn missing_required_attribute_is_refused() {
         for bit in (0..26).map(|bit| 1 << bit).filter(|bit| RC_RTR & bit != 0) {
             let mask = (RC_RTR & !bit) | IBV_QP_STATE;
             assert_eq!(
@@ -289,7 +289,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_state_is_reached_out_of_order(
+        fn transition_out_of_order_is_refused(
             kind in proptest::sample::select(KINDS.to_vec()),
             from in 0u32..7,
             to in 0u32..7,

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_appended_and_a_truncated_file_starts_over() {
+    fn lines_are_appended_and_truncation_starts_over() {
         let scratch = Scratch::new("append");
         assert!(append(&scratch.0, "one\n", LIMIT).unwrap());
         assert!(append(&scratch.0, "two\n", LIMIT).unwrap());
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_does_not_grow_beyond_its_limit() {
+    fn file_stays_within_its_limit() {
         let scratch = Scratch::new("limit");
         assert!(append(&scratch.0, "12345678\n", 10).unwrap());
         assert!(!append(&scratch.0, "9\n", 10).unwrap());
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_no_file() {
+    fn directory_is_refused_as_log_file() {
         assert!(append(&std::env::temp_dir(), "line\n", LIMIT).is_err());
     }
 }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_its_prefix() {
+    fn network_includes_addresses_of_its_prefix() {
         assert!(includes("10.9.0.0/24", "10.9.0.1"));
         assert!(includes("10.9.0.0/24", "10.9.0.255"));
         assert!(!includes("10.9.0.0/24", "10.9.1.0"));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_of_one_family_says_nothing_of_the_other() {
+    fn networks_of_one_family_exclude_the_other() {
         assert!(includes("0.0.0.0/0", "203.0.113.9"));
         assert!(!includes("0.0.0.0/0", "fd09::1"));
         assert!(includes("::/0", "fd09::1"));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn invalid_network_is_refused() {
         for word in [
             "",
             "10.0.0.0/33",

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gid_names_a_group_of_ipv4_or_ipv6() {
+    fn multicast_gid_maps_to_ipv4_or_ipv6_group() {
         let of = |text: &str| {
             let ip: Ipv6Addr = text.parse().unwrap();
             address(ibv_gid::from_bytes(ip.octets())).map(|ip| ip.to_string())

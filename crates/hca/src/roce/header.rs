@@ -115,7 +115,7 @@ mod tests {
 
     /// Header that a receiver found before a datagram of 33 bytes sent by Linux' rxe.
     #[test]
-    fn an_ipv4_header_stands_behind_twenty_zeros() {
+    fn ipv4_header_follows_twenty_zero_bytes() {
         let route = within(Network::V4(V4 {
             tos: 0,
             identification: 0x9550,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_header_is_where_the_route_header_would_be() {
+    fn ipv6_header_replaces_the_grh() {
         let route = within(Network::V6(V6 {
             traffic_class: 0,
             flow_label: 0,

@@ -13,12 +13,12 @@
 //! The [`Agent`] handles the messages: the connection manager, if the process has one. It is called
 //! by any thread that receives packets and must not block.
 
-use super::path::{Path, gid, residence_of};
+use super::fallback::udp_probe;
+use super::path::{Path, gid, udp_port_of};
 use super::port::Port;
-use super::receive::Arrival;
-use super::residence::Residence;
-use super::train::Train;
-use super::tunnel::trial;
+use super::receive::ReceivedPacket;
+use super::tx_batch::TxBatch;
+use super::udp_port::UdpPort;
 use crate::errno::{Errno, Result};
 use crate::link;
 use crate::process::Process;
@@ -40,7 +40,7 @@ pub use super::steering::SLOT_BITS;
 
 /// A management datagram with the addresses of both ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct CmMad {
     /// Local interface that it came through or leaves through, by the kernel's index: a link-local
     /// address alone does not identify an interface, and each process numbers its ports
     /// differently.
@@ -50,7 +50,7 @@ pub struct Letter {
     /// Destination address.
     pub destination: Ipv6Addr,
     /// UDP port at which the peer receives, if it is a Verbena adapter.
-    pub residence: Residence,
+    pub udp_port: UdpPort,
     /// The datagram.
     pub mad: [u8; mad::LENGTH],
 }
@@ -59,7 +59,7 @@ pub struct Letter {
 #[derive(Clone, Copy, Debug)]
 pub struct Agent {
     /// Called with a received datagram.
-    pub letter: fn(Letter),
+    pub received: fn(CmMad),
     /// Called when another host has checked for a RoCE port here ([`Process::probe_port`]).
     pub question: fn(),
 }
@@ -73,19 +73,19 @@ pub fn set_agent(agent: Agent) {
 
 /// A process's share of queue pair 1.
 #[derive(Default)]
-pub(super) struct Interface {
+pub(super) struct ManagementPort {
     inbox: Mutex<Inbox>,
     psn: AtomicU32,
     /// Datagrams sent to each address since the last one from there.
     unanswered: Mutex<HashMap<Ipv6Addr, u32>>,
 }
 
-impl Interface {
+impl ManagementPort {
     /// Counts a datagram to `destination`. Returns whether so many are unanswered that possibly
     /// none arrives.
     fn is_unanswered(&self, destination: Ipv6Addr) -> bool {
         /// The first one's answer may still be on its way.
-        const PATIENCE: u32 = 2;
+        const UNANSWERED_LIMIT: u32 = 2;
         /// Addresses that are remembered.
         const MOST: usize = 1024;
         let mut unanswered = self.unanswered.lock().unwrap_or_else(|e| e.into_inner());
@@ -94,10 +94,10 @@ impl Interface {
         }
         let sent = unanswered.entry(destination).or_default();
         *sent += 1;
-        *sent >= PATIENCE
+        *sent >= UNANSWERED_LIMIT
     }
 
-    fn heard(&self, source: Ipv6Addr) {
+    fn note_answer(&self, source: Ipv6Addr) {
         let mut unanswered = self.unanswered.lock().unwrap_or_else(|e| e.into_inner());
         unanswered.remove(&source);
     }
@@ -136,20 +136,20 @@ impl Process {
     /// # Errors
     /// ENODEV without a RoCE port, EADDRNOTAVAIL if the source is not an address of the port; as
     /// [`Path::of`].
-    pub fn send_management(self: &Arc<Process>, letter: &Letter) -> Result<()> {
+    pub fn send_management(self: &Arc<Process>, cm_mad: &CmMad) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        let path = way(port, letter.interface, letter.source, letter.destination)?
-            .towards(letter.residence, &port.neighbours);
-        if port.management.is_unanswered(letter.destination) {
-            self.look_for_tunnel(&path, (letter.residence, 0));
+        let path = path_between(port, cm_mad.interface, cm_mad.source, cm_mad.destination)?
+            .towards(cm_mad.udp_port, &port.probe_cache);
+        if port.management.is_unanswered(cm_mad.destination) {
+            self.examine_udp(&path, (cm_mad.udp_port, 0));
         }
         let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
-        let packet = packet(Psn::new(psn), &letter.mad).ok_or(Errno::EINVAL)?;
-        let mut train = Train::new(&path);
-        if let Ok(length) = packet.emit(train.room()) {
-            train.couple(length);
+        let packet = packet(Psn::new(psn), &cm_mad.mad).ok_or(Errno::EINVAL)?;
+        let mut tx_batch = TxBatch::new(&path);
+        if let Ok(length) = packet.emit(tx_batch.room()) {
+            tx_batch.push(length);
         }
-        drop(train);
+        drop(tx_batch);
         self.counters.shard().packets_sent.add(1);
         Ok(())
     }
@@ -164,11 +164,11 @@ impl Process {
         interface: u32,
         source: Ipv6Addr,
         destination: Ipv6Addr,
-        residence: Residence,
+        udp_port: UdpPort,
     ) -> Result<()> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        way(port, interface, source, destination)?
-            .towards_known(residence, &port.neighbours)
+        path_between(port, interface, source, destination)?
+            .towards_known(udp_port, &port.probe_cache)
             .send(&[], 0)
     }
 
@@ -177,21 +177,20 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::send_management`].
-    pub fn private_residences(
+    pub fn private_udp_ports(
         &self,
         interface: u32,
         source: Ipv6Addr,
         destination: Ipv6Addr,
-    ) -> Result<Vec<Residence>> {
+    ) -> Result<Vec<UdpPort>> {
         let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        let path = &way(port, interface, source, destination)?;
-        let is_there =
-            |residence: &Residence| path.leads_to_one_of_us(*residence, &port.neighbours);
-        let private = Residence::all().filter(|residence| residence.is_private());
+        let path = &path_between(port, interface, source, destination)?;
+        let is_there = |udp_port: &UdpPort| path.leads_to_verbena(*udp_port, &port.probe_cache);
+        let private = UdpPort::all().filter(|udp_port| udp_port.is_private());
         // In parallel: where probes are dropped, each takes its full time.
         Ok(thread::scope(|scope| {
-            let ask = |residence| {
-                let asking = move || Some(residence).filter(is_there);
+            let ask = |udp_port| {
+                let asking = move || Some(udp_port).filter(is_there);
                 thread::Builder::new().spawn_scoped(scope, asking).ok()
             };
             let asked: Vec<_> = private.filter_map(ask).collect();
@@ -226,7 +225,7 @@ impl Process {
             }
             for arrived in (0..count).filter_map(|index| inbox.arrived(index)) {
                 // Only management messages are steered here, and no queue pair answers them.
-                self.sort(&arrived, port.residence().port(), &mut Vec::new());
+                self.dispatch(&arrived, port.udp_port().port(), &mut Vec::new());
             }
         }
     }
@@ -238,8 +237,8 @@ impl Process {
         }
     }
 
-    pub(super) fn take_management(&self, arrival: &Arrival<'_>) {
-        let headers = &arrival.packet.headers;
+    pub(super) fn take_management(&self, received: &ReceivedPacket<'_>) {
+        let headers = &received.packet.headers;
         let is_right = headers.bth.opcode.service() == Service::Ud
             && headers.bth.opcode.operation() == Operation::SendOnly
             && headers.bth.partition_key.admits(PKey::DEFAULT)
@@ -247,23 +246,23 @@ impl Process {
                 .extensions
                 .deth
                 .is_some_and(|deth| deth.queue_key == QKey::GSI);
-        if let Ok(mad) = arrival.packet.payload.try_into()
+        if let Ok(mad) = received.packet.payload.try_into()
             && is_right
         {
             if let Some(port) = self.roce.get() {
-                port.management.heard(arrival.source);
-                if let Some(token) = trial::token_of(&mad) {
-                    return port.tunnels.asked(token);
+                port.management.note_answer(received.source);
+                if let Some(token) = udp_probe::token_of(&mad) {
+                    return port.fallback.note_probe(token);
                 }
             }
             let Some(agent) = AGENT.get() else {
                 return;
             };
-            (agent.letter)(Letter {
-                interface: link::interface_number(arrival.port),
-                source: arrival.source,
-                destination: arrival.destination,
-                residence: residence_of(arrival.route.source_port),
+            (agent.received)(CmMad {
+                interface: link::interface_number(received.port),
+                source: received.source,
+                destination: received.destination,
+                udp_port: udp_port_of(received.route.source_port),
                 mad,
             });
         }
@@ -272,19 +271,24 @@ impl Process {
 
 /// Returns the path from a local address. An address that is not link-local may have moved to
 /// another interface.
-fn way(port: &Port, interface: u32, source: Ipv6Addr, destination: Ipv6Addr) -> Result<Path> {
-    let place = link::port_of(interface)
-        .and_then(|port| link::place_seen_from(port, gid(source)))
+fn path_between(
+    port: &Port,
+    interface: u32,
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+) -> Result<Path> {
+    let location = link::port_of(interface)
+        .and_then(|port| link::locate_gid_from(port, gid(source)))
         .ok_or(Errno(libc::EADDRNOTAVAIL))?;
     let vector = ibv_ah_attr {
         grh: ibv_global_route {
             dgid: gid(destination),
-            sgid_index: place.index,
+            sgid_index: location.index,
             hop_limit: HOP_LIMIT,
             ..Default::default()
         },
         is_global: 1,
-        port_num: place.port,
+        port_num: location.port,
         ..Default::default()
     };
     Path::of(&port.management_senders, &vector)

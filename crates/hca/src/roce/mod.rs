@@ -7,23 +7,23 @@
 //! before it is checked; a packet that fails a check is dropped without an answer.
 //!
 //! - [`path`]: local and remote addresses of a packet; sending sockets.
-//! - [`train`]: TX batches, packets of one queue pair sent in one call.
+//! - [`tx_batch`]: TX batches, packets of one queue pair sent in one call.
 //! - [`pool`]: port 4791, shared by all processes of a user.
 //! - [`port`]: a process's share of the port.
-//! - [`residence`]: private ports used when 4791 is taken.
-//! - [`inquiry`]: probe for a Verbena adapter at a private port.
+//! - [`udp_port`]: private ports used when 4791 is taken.
+//! - [`port_probe`]: probe for a Verbena adapter at a private port.
 //! - [`receive`]: dispatch of packets to queue pairs.
 //! - [`steering`]: dispatch of packets to the processes that share the port.
 //! - [`group`]: multicast memberships of a process.
 //! - [`management`]: queue pair 1, shared by the host.
 //! - [`allow`]: filter on source networks.
 //! - [`header`]: the 40 bytes before a received datagram.
-//! - [`tunnel`]: TCP fallback, where UDP does not pass.
+//! - [`fallback`]: TCP fallback, where UDP does not pass.
 //!
 //! A connection whose destination GID belongs to a local port leads to this host and uses shared
 //! memory; any other uses packets. For a datagram the address handle decides in the same way. Both
 //! halves of a queue pair are driven in [`crate::qp`], beside those for shared memory:
-//! `qp/send/packets.rs`, `qp/responder/packets.rs`.
+//! `qp/send/packet_requester.rs`, `qp/responder/packet_responder.rs`.
 //!
 //! Locking and lifetime rules:
 //! - A requester's state machine is part of the send queue, a responder's of the receive queue,
@@ -37,16 +37,16 @@
 //! - The inbox lock is taken before any queue pair lock, never while one is held.
 
 pub mod allow;
+pub mod fallback;
 pub mod group;
 pub mod header;
-pub mod inquiry;
 pub mod management;
 pub mod pace;
 pub mod path;
 pub mod pool;
 pub mod port;
+pub mod port_probe;
 pub mod receive;
-pub mod residence;
 mod steering;
-pub mod train;
-pub mod tunnel;
+pub mod tx_batch;
+pub mod udp_port;

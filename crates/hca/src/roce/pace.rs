@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_is_found_later_by_a_part_of_the_wait_at_most() {
+    fn packet_is_found_within_a_fraction_of_its_wait() {
         for comes_after in [100, 5_000, 64_000, 10_000_000] {
             let pace = Pace::default();
             pace.looked(1_000_000, true);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn few_polls_look_while_nothing_comes() {
+    fn idle_polls_rarely_look_for_packets() {
         let pace = Pace::default();
         pace.looked(0, true);
         let polls = (0..10_000_000).step_by(50);

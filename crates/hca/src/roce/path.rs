@@ -1,13 +1,13 @@
 //! Local and remote address of a packet: an address vector's meaning over RoCE (annex A17.4.4), and
 //! the sending sockets.
 
+use super::fallback::frame::Envelope;
+use super::fallback::reachability::Reachability;
+use super::fallback::{self, Fallback};
 use super::group;
-use super::inquiry::Neighbours;
-use super::receive::Arrival;
-use super::residence::Residence;
-use super::tunnel::far::Far;
-use super::tunnel::frame::Envelope;
-use super::tunnel::{self, Tunnels};
+use super::port_probe::ProbeCache;
+use super::receive::ReceivedPacket;
+use super::udp_port::UdpPort;
 use crate::device::GIDS;
 use crate::errno::{Errno, Result};
 use crate::link::{self, is_link_local};
@@ -27,24 +27,24 @@ const SOURCE_PORTS: u32 = 0x400;
 const BETWEEN: u16 = 16;
 
 /// Number of source ports per UDP port.
-const OF_RESIDENCE: u32 = SOURCE_PORTS / Residence::COUNT;
+const OF_UDP_PORT: u32 = SOURCE_PORTS / UdpPort::COUNT;
 
-/// Returns the source port at an index, for processes that receive at `residence`.
-fn source_port(residence: Residence, place: u32) -> u16 {
-    let place = place % OF_RESIDENCE * Residence::COUNT + residence.index();
-    FIRST_SOURCE_PORT + place as u16 * BETWEEN
+/// Returns the source port at an index, for processes that receive at `udp_port`.
+fn source_port(udp_port: UdpPort, ordinal: u32) -> u16 {
+    let ordinal = ordinal % OF_UDP_PORT * UdpPort::COUNT + udp_port.index();
+    FIRST_SOURCE_PORT + ordinal as u16 * BETWEEN
 }
 
 /// Returns the UDP port at which the sender of a packet receives, if it is a Verbena adapter. Other
 /// adapters may use any source port, so a private port is probed before packets are sent to it.
-pub fn residence_of(source_port: u16) -> Residence {
+pub fn udp_port_of(source_port: u16) -> UdpPort {
     if !is_ours(source_port) {
-        return Residence::PUBLIC;
+        return UdpPort::PUBLIC;
     }
-    let place = u32::from((source_port - FIRST_SOURCE_PORT) / BETWEEN);
-    let index = place % Residence::COUNT;
-    let found = Residence::all().find(|residence| residence.index() == index);
-    found.unwrap_or(Residence::PUBLIC)
+    let ordinal = u32::from((source_port - FIRST_SOURCE_PORT) / BETWEEN);
+    let index = ordinal % UdpPort::COUNT;
+    let found = UdpPort::all().find(|udp_port| udp_port.index() == index);
+    found.unwrap_or(UdpPort::PUBLIC)
 }
 
 /// Returns whether a Verbena adapter may have sent a packet from this source port. Another adapter
@@ -70,11 +70,11 @@ pub struct Sender {
 impl Sender {
     /// Binds to an interface's address. The source port differs between processes, so that a
     /// receiver that coalesces by address and port does not mix packets for two of its processes.
-    fn bind(residence: Residence, ip: Ipv6Addr, through: u32) -> Result<Sender> {
+    fn bind(udp_port: UdpPort, ip: Ipv6Addr, through: u32) -> Result<Sender> {
         let scope = scope(ip, through);
         let first = std::process::id().wrapping_mul(0x9e37_79b1) >> 16;
-        for attempt in 0..OF_RESIDENCE {
-            let port = source_port(residence, first.wrapping_add(attempt));
+        for attempt in 0..OF_UDP_PORT {
+            let port = source_port(udp_port, first.wrapping_add(attempt));
             let local = Address { ip, port, scope };
             match Udp::sender(local) {
                 Ok(socket) => {
@@ -99,7 +99,7 @@ impl Sender {
     }
 
     /// Sends a UDP probe of the TCP fallback, the way packets are sent.
-    pub(super) fn ask(&self, to: &Address, question: &[u8]) -> Result<()> {
+    pub(super) fn send_probe(&self, to: &Address, question: &[u8]) -> Result<()> {
         self.socket.send(to, question, question.len(), 0)
     }
 
@@ -132,9 +132,9 @@ fn leave_through(socket: &Udp, local: Address, interface: u32) -> Result<()> {
 #[derive(Debug)]
 pub struct Senders {
     ports: Vec<[Mutex<Option<Arc<Sender>>>; GIDS]>,
-    residence: Residence,
+    udp_port: UdpPort,
     failures: Failures,
-    tunnels: Arc<Tunnels>,
+    fallback: Arc<Fallback>,
 }
 
 /// Treatment of ICMP errors.
@@ -147,23 +147,23 @@ enum Failures {
 }
 
 impl Senders {
-    /// Creates senders that ignore ICMP errors, for a process that receives at `residence`.
-    pub fn that_forget_failures(residence: Residence, tunnels: &Arc<Tunnels>) -> Senders {
-        Senders::with(residence, Failures::Forgotten, tunnels)
+    /// Creates senders that ignore ICMP errors, for a process that receives at `udp_port`.
+    pub fn that_forget_failures(udp_port: UdpPort, fallback: &Arc<Fallback>) -> Senders {
+        Senders::with(udp_port, Failures::Forgotten, fallback)
     }
 
     /// Creates senders that report ICMP errors.
-    pub fn that_keep_failures(residence: Residence, tunnels: &Arc<Tunnels>) -> Senders {
-        Senders::with(residence, Failures::Kept, tunnels)
+    pub fn that_keep_failures(udp_port: UdpPort, fallback: &Arc<Fallback>) -> Senders {
+        Senders::with(udp_port, Failures::Kept, fallback)
     }
 
-    fn with(residence: Residence, failures: Failures, tunnels: &Arc<Tunnels>) -> Senders {
+    fn with(udp_port: UdpPort, failures: Failures, fallback: &Arc<Fallback>) -> Senders {
         let ports = 0..link::ports();
         Senders {
             ports: ports.map(|_| Default::default()).collect(),
-            residence,
+            udp_port,
             failures,
-            tunnels: tunnels.clone(),
+            fallback: fallback.clone(),
         }
     }
 
@@ -171,9 +171,9 @@ impl Senders {
     /// errors have arrived.
     pub fn take_failures(&self) -> Vec<(Address, Errno)> {
         let mut failures = Vec::new();
-        for place in self.ports.iter().flatten() {
-            let place = place.lock().unwrap_or_else(|e| e.into_inner());
-            let take = || place.as_ref()?.socket.take_failure();
+        for slot in self.ports.iter().flatten() {
+            let slot = slot.lock().unwrap_or_else(|e| e.into_inner());
+            let take = || slot.as_ref()?.socket.take_failure();
             failures.extend(std::iter::from_fn(take));
         }
         failures
@@ -185,11 +185,11 @@ impl Senders {
         if !entry.is_address {
             return Err(Errno(libc::EADDRNOTAVAIL));
         }
-        let places = port
+        let slots = port
             .checked_sub(1)
             .and_then(|at| self.ports.get(usize::from(at)));
-        let place = places.and_then(|places| places.get(index));
-        let mut place = place
+        let slot = slots.and_then(|slots| slots.get(index));
+        let mut slot = slot
             .ok_or(Errno::EINVAL)?
             .lock()
             .unwrap_or_else(|e| e.into_inner());
@@ -197,14 +197,14 @@ impl Senders {
         let through = interface.index;
         // The GID may have had another address before, and a recreated interface has another index.
         let is_its = |sender: &&Arc<Sender>| sender.local.ip == ip && sender.through == through;
-        if let Some(sender) = place.as_ref().filter(is_its) {
+        if let Some(sender) = slot.as_ref().filter(is_its) {
             return Ok(sender.clone());
         }
-        let sender = Arc::new(Sender::bind(self.residence, ip, through)?);
+        let sender = Arc::new(Sender::bind(self.udp_port, ip, through)?);
         if self.failures == Failures::Kept {
             sender.socket.keep_failures()?;
         }
-        *place = Some(sender.clone());
+        *slot = Some(sender.clone());
         Ok(sender)
     }
 }
@@ -228,7 +228,7 @@ pub struct Path {
     traffic_class: u8,
     route: Route,
     /// Reachability of the address; none where the TCP fallback does not apply.
-    far: Option<Arc<Far>>,
+    reachability: Option<Arc<Reachability>>,
 }
 
 /// Bits of a traffic class with which a sender declares that it reacts to congestion: ECT(0) (RFC
@@ -244,7 +244,9 @@ pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
 /// Returns the local port that has an address vector's destination, if any.
 fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
     match link::is_ethernet() {
-        true => link::place_seen_from(vector.port_num, vector.grh.dgid).map(|place| place.port),
+        true => {
+            link::locate_gid_from(vector.port_num, vector.grh.dgid).map(|location| location.port)
+        }
         false => link::infiniband_port(vector),
     }
 }
@@ -289,11 +291,11 @@ impl Path {
             port: udp::PORT,
             scope: scope(ip, sender.through),
         };
-        let may_be_tunnelled = to.scope == 0 && !ip.is_multicast() && tunnel::chosen() == Ok(true);
+        let may_fall_back = to.scope == 0 && !ip.is_multicast() && fallback::chosen() == Ok(true);
         Ok(Path {
             port: vector.port_num,
             route: route(sender.local, to, 0, 0),
-            far: may_be_tunnelled.then(|| senders.tunnels.far(sender.local.ip, ip)),
+            reachability: may_fall_back.then(|| senders.fallback.reachability(sender.local.ip, ip)),
             sender,
             to,
             traffic_class: vector.grh.traffic_class,
@@ -303,36 +305,38 @@ impl Path {
     /// Returns the path to the port at which the queue pair is reached. For a number of a private
     /// port, this may have to probe the port first.
     #[inline]
-    pub fn towards_queue_pair(self, number: Qpn, neighbours: &Neighbours) -> Path {
-        self.towards(Residence::of_number(number), neighbours)
+    pub fn towards_queue_pair(self, number: Qpn, probe_cache: &ProbeCache) -> Path {
+        self.towards(UdpPort::of_number(number), probe_cache)
     }
 
     /// Returns the path to a private port, if a Verbena adapter receives there, which may have to
     /// be probed.
     #[inline]
-    pub fn towards(self, residence: Residence, neighbours: &Neighbours) -> Path {
-        let is_through_tunnel = |path: &Path| {
-            let far = path.far.as_ref();
-            far.is_some_and(|far| far.is_tunnelled() && far.has_line(residence))
+    pub fn towards(self, udp_port: UdpPort, probe_cache: &ProbeCache) -> Path {
+        let is_over_tcp = |path: &Path| {
+            let reachability = path.reachability.as_ref();
+            reachability.is_some_and(|reachability| {
+                reachability.is_over_tcp() && reachability.has_connection(udp_port)
+            })
         };
-        match residence.is_private()
+        match udp_port.is_private()
             && !self.to.ip.is_multicast()
-            && (is_through_tunnel(&self) || self.leads_to_one_of_us(residence, neighbours))
+            && (is_over_tcp(&self) || self.leads_to_verbena(udp_port, probe_cache))
         {
-            true => self.with_port(residence.port()),
+            true => self.with_port(udp_port.port()),
             false => self,
         }
     }
 
     /// Returns whether a Verbena adapter receives at a private port of the peer.
-    pub fn leads_to_one_of_us(&self, residence: Residence, neighbours: &Neighbours) -> bool {
-        neighbours.is_at_home(residence, self.to, || self.sender.asking())
+    pub fn leads_to_verbena(&self, udp_port: UdpPort, probe_cache: &ProbeCache) -> bool {
+        probe_cache.has_adapter(udp_port, self.to, || self.sender.asking())
     }
 
     /// Returns the path to a private port, if a Verbena adapter was found there before.
-    pub fn towards_known(self, residence: Residence, neighbours: &Neighbours) -> Path {
-        match neighbours.was_at_home(residence, self.to) {
-            true => self.with_port(residence.port()),
+    pub fn towards_known(self, udp_port: UdpPort, probe_cache: &ProbeCache) -> Path {
+        match probe_cache.had_adapter(udp_port, self.to) {
+            true => self.with_port(udp_port.port()),
             false => self,
         }
     }
@@ -372,14 +376,14 @@ impl Path {
 
     /// Notes that an answer arrived on this path.
     pub fn answered(&self) {
-        if let Some(far) = &self.far {
-            far.heard();
+        if let Some(reachability) = &self.reachability {
+            reachability.note_udp_answer();
         }
     }
 
     /// Returns the reachability of the address, where the TCP fallback applies.
-    pub(super) fn far(&self) -> Option<&Arc<Far>> {
-        self.far.as_ref()
+    pub(super) fn reachability(&self) -> Option<&Arc<Reachability>> {
+        self.reachability.as_ref()
     }
 
     pub(super) fn sender(&self) -> &Arc<Sender> {
@@ -388,10 +392,10 @@ impl Path {
 
     /// Returns whether a packet came from this path's peer to this path's local address
     /// (specification 9.6.1.5; Linux' rxe makes the same check).
-    pub fn is_way_of(&self, arrival: &Arrival<'_>) -> bool {
-        arrival.source == self.to.ip
-            && arrival.destination == self.sender.local.ip
-            && arrival.port == self.port
+    pub fn is_path_of(&self, received: &ReceivedPacket<'_>) -> bool {
+        received.source == self.to.ip
+            && received.destination == self.sender.local.ip
+            && received.port == self.port
     }
 
     /// Returns whether several packets can be sent in one call.
@@ -407,9 +411,13 @@ impl Path {
     pub fn send(&self, bytes: &[u8], segment: usize) -> Result<()> {
         /// Attempts while the kernel has no room, and milliseconds to wait after each.
         const ATTEMPTS: u32 = 3;
-        const PATIENCE_MS: i32 = 1;
-        if let Some(far) = self.far.as_ref().filter(|far| far.is_tunnelled()) {
-            return self.send_through_tunnel(far, bytes, segment);
+        const TIMEOUT_MS: i32 = 1;
+        if let Some(reachability) = self
+            .reachability
+            .as_ref()
+            .filter(|reachability| reachability.is_over_tcp())
+        {
+            return self.send_over_tcp(reachability, bytes, segment);
         }
         for _ in 0..ATTEMPTS {
             let sent = self
@@ -418,7 +426,7 @@ impl Path {
                 .send(&self.to, bytes, segment, self.traffic_class);
             match sent {
                 Err(Errno(libc::EAGAIN | libc::ENOBUFS)) => {
-                    self.sender.socket.wait_for_room(PATIENCE_MS);
+                    self.sender.socket.wait_for_room(TIMEOUT_MS);
                 }
                 // The error is about an earlier datagram whose failure is kept; returning it clears
                 // it, so sending is tried again.
@@ -436,7 +444,12 @@ impl Path {
     }
 
     #[cold]
-    fn send_through_tunnel(&self, far: &Far, bytes: &[u8], segment: usize) -> Result<()> {
+    fn send_over_tcp(
+        &self,
+        reachability: &Reachability,
+        bytes: &[u8],
+        segment: usize,
+    ) -> Result<()> {
         let Ok(segment @ 1..) = u16::try_from(segment) else {
             // An empty datagram, which only serves to provoke an ICMP error, is not sent over TCP.
             return Ok(());
@@ -447,7 +460,7 @@ impl Path {
             traffic_class: self.traffic_class,
             segment,
         };
-        far.send(&self.sender, envelope, bytes)
+        reachability.send(&self.sender, envelope, bytes)
     }
 }
 
@@ -511,20 +524,20 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn adapters_like_this_one_are_known_by_their_ports() {
+    fn verbena_peers_are_recognized_by_source_port() {
         let mut all = BTreeSet::new();
-        for residence in Residence::all() {
-            for attempt in 0..OF_RESIDENCE {
-                let port = source_port(residence, attempt);
+        for udp_port in UdpPort::all() {
+            for attempt in 0..OF_UDP_PORT {
+                let port = source_port(udp_port, attempt);
                 assert!(is_ours(port) && port >= 0xc000, "{port}");
-                assert_eq!(residence_of(port), residence);
+                assert_eq!(udp_port_of(port), udp_port);
                 all.insert(port);
             }
-            let next = source_port(residence, OF_RESIDENCE);
-            assert_eq!(next, source_port(residence, 0));
+            let next = source_port(udp_port, OF_UDP_PORT);
+            assert_eq!(next, source_port(udp_port, 0));
         }
         assert_eq!(all.len(), SOURCE_PORTS as usize);
-        assert_eq!(residence_of(0xc000), Residence::PUBLIC);
+        assert_eq!(udp_port_of(0xc000), UdpPort::PUBLIC);
         let strangers = (0xc000..=u16::MAX).filter(|port| !is_ours(*port));
         assert_eq!(strangers.count(), 0x4000 / 16 * 15);
         assert!(!is_ours(udp::PORT));

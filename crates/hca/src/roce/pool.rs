@@ -1,5 +1,5 @@
 //! Port 4791, shared by all processes of a user: 64 sockets, *slots*, of which each process reads
-//! its own. Where another process has 4791, a private port ([`super::residence`]) is shared in the
+//! its own. Where another process has 4791, a private port ([`super::udp_port`]) is shared in the
 //! same way.
 //!
 //! All slots are bound to the port (SO_REUSEPORT). A kernel filter selects by queue pair number:
@@ -14,9 +14,9 @@
 //! listener may still find slots, and waits until they are closed, too, because new slots beside
 //! old ones would be in another order.
 
-use super::residence::Residence;
+use super::fallback;
 use super::steering;
-use super::tunnel;
+use super::udp_port::UdpPort;
 use crate::errno::{Errno, Result};
 use crate::shm::registry;
 use crate::sys::socket::Socket;
@@ -31,15 +31,15 @@ pub const SLOTS: u32 = 64;
 
 /// Longest wait for the slots from a process that has them, far longer than a running process
 /// needs.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The slots of this user in this network namespace.
 #[derive(Debug)]
 pub struct Pool {
-    residence: Residence,
+    udp_port: UdpPort,
     slots: Vec<Udp>,
     listener: Socket,
-    tunnels: Option<Tcp>,
+    fallback: Option<Tcp>,
 }
 
 impl Pool {
@@ -52,11 +52,11 @@ impl Pool {
     /// not answer; the system's errors.
     pub fn join() -> Result<Pool> {
         let mut why_not = None;
-        for residence in Residence::all() {
-            match Pool::make_or_ask(residence) {
+        for udp_port in UdpPort::all() {
+            match Pool::make_or_ask(udp_port) {
                 Ok(pool) => {
                     if let Some(error) = why_not {
-                        eprintln!("{}; {}", refusal(error), consequence(residence));
+                        eprintln!("{}; {}", refusal(error), consequence(udp_port));
                     }
                     return Ok(pool);
                 }
@@ -73,15 +73,15 @@ impl Pool {
         Err(error)
     }
 
-    fn make_or_ask(residence: Residence) -> Result<Pool> {
+    fn make_or_ask(udp_port: UdpPort) -> Result<Pool> {
         const ATTEMPTS: u32 = 20;
         const PAUSE: Duration = Duration::from_millis(10);
-        let name = name(residence);
+        let name = name(udp_port);
         let mut reason = Errno(libc::ETIMEDOUT);
         for _ in 0..ATTEMPTS {
             let answer = match Socket::listen_abstract(&name) {
                 Ok(listener) => {
-                    make(residence.port()).map(|slots| (listener, slots, tunnel::listen(residence)))
+                    make(udp_port.port()).map(|slots| (listener, slots, fallback::listen(udp_port)))
                 }
                 Err(Errno(libc::EADDRINUSE)) => {
                     Socket::connect_abstract(&name).and_then(|socket| receive(&socket))
@@ -97,14 +97,14 @@ impl Pool {
                     Errno(libc::ETIMEDOUT)
                 }
                 Err(error) => return Err(error),
-                Ok((listener, slots, tunnels)) => {
+                Ok((listener, slots, fallback)) => {
                     // The process that created the slots may have disabled the TCP fallback.
-                    let tunnels = tunnels.or_else(|| tunnel::listen(residence));
+                    let fallback = fallback.or_else(|| fallback::listen(udp_port));
                     return Ok(Pool {
-                        residence,
+                        udp_port,
                         slots,
                         listener,
-                        tunnels,
+                        fallback,
                     });
                 }
             };
@@ -114,8 +114,8 @@ impl Pool {
     }
 
     /// Returns the port of the slots: 4791 or a private one.
-    pub fn residence(&self) -> Residence {
-        self.residence
+    pub fn udp_port(&self) -> UdpPort {
+        self.udp_port
     }
 
     /// Hands the slots to all processes that have connected. Does not wait.
@@ -144,17 +144,17 @@ impl Pool {
     }
 
     /// Returns the listener for fallback connections, if there is one.
-    pub fn tunnels(&self) -> Option<&Tcp> {
-        self.tunnels.as_ref()
+    pub fn fallback(&self) -> Option<&Tcp> {
+        self.fallback.as_ref()
     }
 
     /// Returns the listener, the slots, and the listener for fallback connections.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let slots = self.slots.iter().map(Udp::as_fd);
-        let tunnels = self.tunnels.iter().map(Tcp::as_fd);
+        let fallback = self.fallback.iter().map(Tcp::as_fd);
         std::iter::once(self.listener.as_fd())
             .chain(slots)
-            .chain(tunnels)
+            .chain(fallback)
     }
 }
 
@@ -173,12 +173,10 @@ fn make(port: u16) -> Result<Vec<Udp>> {
 /// has them.
 fn receive(socket: &Socket) -> Result<(Socket, Vec<Udp>, Option<Tcp>)> {
     check_user(socket)?;
-    socket
-        .wait_readable(PATIENCE)
-        .map_err(|error| match error {
-            Errno::EAGAIN => Errno(libc::ETIMEDOUT),
-            error => error,
-        })?;
+    socket.wait_readable(TIMEOUT).map_err(|error| match error {
+        Errno::EAGAIN => Errno(libc::ETIMEDOUT),
+        error => error,
+    })?;
     let mut path = [0; 512];
     let received = socket.receive(&mut path)?;
     if received.length == 0 {
@@ -210,23 +208,23 @@ fn refusal(error: Errno) -> String {
         Errno(libc::ETIMEDOUT) => "a process of yours has it and does not answer".into(),
         error => format!("{error}"),
     };
-    let port = Residence::PUBLIC.port();
+    let port = UdpPort::PUBLIC.port();
     format!("verbena: UDP port {port} cannot be used: {reason}")
 }
 
 /// Describes the effect of receiving at another port.
-fn consequence(residence: Residence) -> String {
+fn consequence(udp_port: UdpPort) -> String {
     format!(
         "private port {} is used, where Verbena on other hosts finds this one and no other adapter does",
-        residence.port()
+        udp_port.port()
     )
 }
 
 /// Returns the abstract socket name of the process that has the slots.
-fn name(residence: Residence) -> Vec<u8> {
+fn name(udp_port: UdpPort) -> Vec<u8> {
     let user = user();
-    match residence {
-        Residence::PUBLIC => format!("verbena-roce-{user}"),
+    match udp_port {
+        UdpPort::PUBLIC => format!("verbena-roce-{user}"),
         private => format!("verbena-roce-{user}-{}", private.port()),
     }
     .into_bytes()
@@ -252,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_not_made_beside_some_that_are_left() {
+    fn pool_is_not_created_beside_remaining_slots() {
         let left = Udp::receiver(0, Sharing::Shared).unwrap();
         let port = left.port().unwrap();
         assert_eq!(make(port).unwrap_err(), Errno(libc::EADDRINUSE));

@@ -1,14 +1,14 @@
 //! A process's share of its UDP port, 4791 or a private one: its slot, descriptors to wait on, and
 //! pending answers.
 
+use super::fallback::{self, Fallback};
 use super::group::Memberships;
-use super::inquiry::Neighbours;
-use super::management::Interface;
+use super::management::ManagementPort;
 use super::pace::Pace;
 use super::path::Senders;
 use super::pool::{Pool, SLOTS};
-use super::residence::Residence;
-use super::tunnel::{self, Tunnels};
+use super::port_probe::ProbeCache;
+use super::udp_port::UdpPort;
 use crate::errno::Result;
 use crate::lock::Lock;
 use crate::process::Member;
@@ -30,44 +30,44 @@ pub struct Port {
     /// Decides when polls check the sockets.
     pub(super) pace: Pace,
     /// Queue pairs with pending answers.
-    talkative: Mutex<Vec<u32>>,
-    /// Length of `talkative`, readable without the lock.
+    pending_acks: Mutex<Vec<u32>>,
+    /// Length of `pending_acks`, readable without the lock.
     talking: AtomicU32,
     /// Sending sockets.
     pub senders: Senders,
     /// Sending sockets for management datagrams, which report ICMP errors.
     pub(super) management_senders: Senders,
-    pub(super) management: Interface,
+    pub(super) management: ManagementPort,
     /// Results of port probes.
-    pub neighbours: Neighbours,
+    pub probe_cache: ProbeCache,
     /// Multicast groups that this process has joined.
     pub groups: Memberships,
     /// TCP fallback.
-    pub tunnels: Arc<Tunnels>,
+    pub fallback: Arc<Fallback>,
 }
 
 impl Port {
     /// Opens the port.
     ///
     /// # Errors
-    /// As [`Pool::join`], [`Memberships::new`] and [`Tunnels::new`].
+    /// As [`Pool::join`], [`Memberships::new`] and [`Fallback::new`].
     pub fn open() -> Result<Port> {
-        let tunnels = Arc::new(Tunnels::new()?);
+        let fallback = Arc::new(Fallback::new()?);
         let pool = Pool::join()?;
-        let residence = pool.residence();
+        let udp_port = pool.udp_port();
         Ok(Port {
             pool,
             slot: OnceLock::new(),
             inbox: Lock::default(),
             pace: Pace::default(),
-            talkative: Mutex::default(),
+            pending_acks: Mutex::default(),
             talking: AtomicU32::new(0),
-            senders: Senders::that_forget_failures(residence, &tunnels),
-            management_senders: Senders::that_keep_failures(residence, &tunnels),
-            management: Interface::default(),
-            neighbours: Neighbours::default(),
+            senders: Senders::that_forget_failures(udp_port, &fallback),
+            management_senders: Senders::that_keep_failures(udp_port, &fallback),
+            management: ManagementPort::default(),
+            probe_cache: ProbeCache::default(),
             groups: Memberships::new()?,
-            tunnels,
+            fallback,
         })
     }
 
@@ -79,24 +79,24 @@ impl Port {
     pub fn allocate_block(&self, member: &Member) -> Result<u32> {
         let (registry, identity) = (&member.registry, member.identity);
         if let Some(slot) = self.slot.get() {
-            let blocks = self.residence().blocks();
+            let blocks = self.udp_port().blocks();
             let more = (blocks.start + slot + SLOTS..blocks.end).step_by(SLOTS as usize);
             return registry.allocate_block_of(identity, more);
         }
         // The first block is for management, and its slot belongs to no process. A block among the
         // next 63 comes with its slot.
-        let start = self.residence().blocks().start;
+        let start = self.udp_port().blocks().start;
         let first = registry
             .allocate_block_of(identity, start + 1..start + SLOTS)
             .inspect_err(|_| {
                 eprintln!(
                     "verbena: {} processes share UDP port {} already, as many as can",
                     SLOTS - 1,
-                    self.residence().port()
+                    self.udp_port().port()
                 );
             })?;
         let slot = first / BLOCK - start;
-        self.tunnels.take_slot(self.residence(), slot);
+        self.fallback.take_slot(self.udp_port(), slot);
         let _ = self.slot.set(slot);
         self.forget_old_packets();
         Ok(first)
@@ -118,8 +118,8 @@ impl Port {
     }
 
     /// Returns the UDP port at which this process receives.
-    pub fn residence(&self) -> Residence {
-        self.pool.residence()
+    pub fn udp_port(&self) -> UdpPort {
+        self.pool.udp_port()
     }
 
     /// Returns the socket of this process's slot, if it has one.
@@ -166,45 +166,47 @@ impl Port {
     pub fn descriptors(&self) -> Vec<RawFd> {
         let pool = self.pool.descriptors().map(|fd| fd.as_raw_fd());
         pool.chain(self.groups.descriptors())
-            .chain(self.tunnels.descriptors())
+            .chain(self.fallback.descriptors())
             .collect()
     }
 
     /// Returns the listener for fallback connections, if they are enabled.
-    pub(super) fn tunnel_listener(&self) -> Option<&Tcp> {
-        self.pool.tunnels().filter(|_| tunnel::chosen() == Ok(true))
+    pub(super) fn fallback_listener(&self) -> Option<&Tcp> {
+        self.pool
+            .fallback()
+            .filter(|_| fallback::chosen() == Ok(true))
     }
 
     /// Returns the descriptors that become readable when a fallback connection arrives or is passed
     /// to this process.
-    pub fn tunnel_callers(&self) -> Vec<RawFd> {
-        let listener = self.tunnel_listener().map(Tcp::as_fd);
-        let handed = self.tunnels.handed().map(Socket::as_fd);
-        let both = listener.into_iter().chain(handed);
+    pub fn fallback_descriptors(&self) -> Vec<RawFd> {
+        let listener = self.fallback_listener().map(Tcp::as_fd);
+        let passed = self.fallback.passed().map(Socket::as_fd);
+        let both = listener.into_iter().chain(passed);
         both.map(|fd| fd.as_raw_fd()).collect()
     }
 
     /// Notes queue pairs with pending answers.
-    pub(super) fn note_talkative(&self, numbers: impl IntoIterator<Item = u32>) {
+    pub(super) fn note_pending_acks(&self, numbers: impl IntoIterator<Item = u32>) {
         let mut numbers = numbers.into_iter().peekable();
         if numbers.peek().is_none() {
             return;
         }
-        let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
-        talkative.extend(numbers);
+        let mut pending_acks = self.pending_acks.lock().unwrap_or_else(|e| e.into_inner());
+        pending_acks.extend(numbers);
         self.talking
-            .store(talkative.len() as u32, Ordering::Release);
+            .store(pending_acks.len() as u32, Ordering::Release);
     }
 
     /// Takes the queue pairs with pending answers, each once, however many packets it received.
-    pub(super) fn take_talkative(&self) -> Vec<u32> {
+    pub(super) fn take_pending_acks(&self) -> Vec<u32> {
         if self.talking.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
         let mut numbers = {
-            let mut talkative = self.talkative.lock().unwrap_or_else(|e| e.into_inner());
+            let mut pending_acks = self.pending_acks.lock().unwrap_or_else(|e| e.into_inner());
             self.talking.store(0, Ordering::Release);
-            std::mem::take(&mut *talkative)
+            std::mem::take(&mut *pending_acks)
         };
         numbers.sort_unstable();
         numbers.dedup();

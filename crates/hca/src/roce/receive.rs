@@ -2,7 +2,7 @@
 
 use super::path::{gid, route, with_identification};
 use super::port::Port;
-use super::{allow, group, inquiry};
+use super::{allow, group, port_probe};
 use crate::capture::{self, Seen};
 use crate::link::{self, Interface, is_link_local};
 use crate::process::Process;
@@ -20,7 +20,7 @@ use verbena_wire::{Qpn, udp};
 const BATCHES: usize = 8;
 
 /// A packet that passed the ICRC check, and its headers.
-pub struct Arrival<'a> {
+pub struct ReceivedPacket<'a> {
     /// The packet.
     pub packet: Packet<'a>,
     /// Headers around it.
@@ -36,7 +36,7 @@ pub struct Arrival<'a> {
 /// Traffic class bits with which a switch reports congestion (RFC 3168: CE).
 const CONGESTION: u8 = 0b11;
 
-impl Arrival<'_> {
+impl ReceivedPacket<'_> {
     fn is_marked(&self) -> bool {
         let class = match self.route.network {
             Network::V4(network) => network.tos,
@@ -52,7 +52,7 @@ impl Arrival<'_> {
 
 /// Captures a received datagram; `checked` says how its ICRC matched, if it did.
 #[cold]
-fn tell(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
+fn capture_received(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
     let (seen, route) = match checked {
         None => (Seen::Damaged, *route),
         Some(Checked::Exactly) => (Seen::Received, *route),
@@ -60,7 +60,7 @@ fn tell(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
             (Seen::Received, with_identification(route, identification))
         }
     };
-    capture::tell(seen, clock::wall(), &route, datagram);
+    capture::record_packet(seen, clock::wall(), &route, datagram);
 }
 
 impl Process {
@@ -107,23 +107,23 @@ impl Process {
             return false;
         };
         let mut answering: Vec<Arc<Qp>> = Vec::new();
-        let at = port.residence().port();
-        let mut worked = self.answer(port, port.take_talkative());
+        let at = port.udp_port().port();
+        let mut worked = self.answer(port, port.take_pending_acks());
         for _ in 0..BATCHES {
             let count = inbox.receive(socket);
             worked |= count > 0;
             for index in 0..count {
                 if let Some(arrived) = inbox.arrived(index) {
-                    self.sort(&arrived, at, &mut answering);
+                    self.dispatch(&arrived, at, &mut answering);
                 }
             }
-            port.note_talkative(answering.drain(..).map(|queue_pair| queue_pair.number()));
+            port.note_pending_acks(answering.drain(..).map(|queue_pair| queue_pair.number()));
             if count < BUFFERS {
                 break;
             }
             // Once per batch rather than per packet, so that one acknowledgement covers many
             // packets.
-            self.answer(port, port.take_talkative());
+            self.answer(port, port.take_pending_acks());
         }
         worked | self.receive_from_groups(port, inbox)
     }
@@ -134,7 +134,7 @@ impl Process {
         for socket in &ready {
             for index in 0..inbox.receive(socket) {
                 if let Some(arrived) = inbox.arrived(index) {
-                    self.sort(&arrived, udp::PORT, &mut Vec::new());
+                    self.dispatch(&arrived, udp::PORT, &mut Vec::new());
                 }
             }
         }
@@ -145,7 +145,7 @@ impl Process {
     /// network.
     pub fn take_datagrams(&self, arrived: &Arrived<'_>) {
         let mut answering = Vec::new();
-        self.sort(arrived, udp::PORT, &mut answering);
+        self.dispatch(arrived, udp::PORT, &mut answering);
         for queue_pair in answering {
             while queue_pair.answer_by_packets() {}
         }
@@ -154,17 +154,17 @@ impl Process {
     /// Acknowledges received requests before the process ends.
     pub(crate) fn answer_last_packets(&self) {
         if let Some(port) = self.roce.get() {
-            self.answer(port, port.take_talkative());
+            self.answer(port, port.take_pending_acks());
         }
     }
 
-    fn answer(&self, port: &Port, talkative: Vec<u32>) -> bool {
-        let any = !talkative.is_empty();
-        for number in talkative {
+    fn answer(&self, port: &Port, pending_acks: Vec<u32>) -> bool {
+        let any = !pending_acks.is_empty();
+        for number in pending_acks {
             if let Some(queue_pair) = self.queue_pairs.find(number)
                 && queue_pair.answer_by_packets()
             {
-                port.note_talkative([number]);
+                port.note_pending_acks([number]);
             }
         }
         any
@@ -172,7 +172,7 @@ impl Process {
 
     /// Dispatches packets that came to UDP port `at` to their queue pairs, and adds those queue
     /// pairs to `answering`: they may have answers to send.
-    pub(super) fn sort(&self, arrived: &Arrived<'_>, at: u16, answering: &mut Vec<Arc<Qp>>) {
+    pub(super) fn dispatch(&self, arrived: &Arrived<'_>, at: u16, answering: &mut Vec<Arc<Qp>>) {
         if !allow::chosen().is_ok_and(|allowed| allowed.includes(arrived.source.ip)) {
             let datagrams = arrived.bytes.len().div_ceil(arrived.segment) as u64;
             self.counters.shard().foreign_packets.add(datagrams);
@@ -219,19 +219,19 @@ impl Process {
     ) {
         let opened = open(route, datagram);
         if capture::is_on() {
-            tell(
+            capture_received(
                 route,
                 opened.as_ref().ok().map(|(_, checked)| *checked),
                 datagram,
             );
         }
         let Ok((bytes, _)) = opened else {
-            return self.take_what_is_no_packet(arrived, route, datagram);
+            return self.take_non_packet(arrived, route, datagram);
         };
         let Ok(packet) = Packet::parse(bytes) else {
             return;
         };
-        let arrival = Arrival {
+        let received = ReceivedPacket {
             packet,
             route,
             source: arrived.source.ip,
@@ -241,14 +241,14 @@ impl Process {
         if route.destination_port != udp::PORT {
             self.counters.shard().private_port_packets.add(1);
         }
-        self.hand_over(&arrival, answering);
+        self.deliver(&received, answering);
     }
 
     /// Handles a datagram that is not an intact packet: a port probe or a damaged packet.
     #[cold]
-    fn take_what_is_no_packet(&self, arrived: &Arrived<'_>, route: &Route, datagram: &[u8]) {
+    fn take_non_packet(&self, arrived: &Arrived<'_>, route: &Route, datagram: &[u8]) {
         if route.destination_port != udp::PORT
-            && let Some(answer) = inquiry::answer_to(datagram)
+            && let Some(answer) = port_probe::answer_to(datagram)
             && let Some(socket) = self.roce.get().and_then(Port::management_socket)
         {
             // Lost if it cannot be sent now; the peer probes again.
@@ -258,14 +258,14 @@ impl Process {
         self.counters.shard().damaged_packets.add(1);
     }
 
-    fn hand_over(&self, arrival: &Arrival<'_>, answering: &mut Vec<Arc<Qp>>) {
-        let bth = &arrival.packet.headers.bth;
+    fn deliver(&self, received: &ReceivedPacket<'_>, answering: &mut Vec<Arc<Qp>>) {
+        let bth = &received.packet.headers.bth;
         if bth.destination == Qpn::GSI {
             self.counters.shard().packets_received.add(1);
-            return self.take_management(arrival);
+            return self.take_management(received);
         }
-        if arrival.destination_is_group() {
-            return self.take_group_datagram(arrival);
+        if received.destination_is_group() {
+            return self.take_group_datagram(received);
         }
         let number = bth.destination.value();
         // Consecutive packets are mostly for the same queue pair.
@@ -279,31 +279,31 @@ impl Process {
             return;
         };
         self.counters.shard().packets_received.add(1);
-        if arrival.is_marked() && bth.opcode.service() != Service::Congestion {
-            queue_pair.note_congestion(arrival);
+        if received.is_marked() && bth.opcode.service() != Service::Congestion {
+            queue_pair.note_congestion(received);
         }
         match bth.opcode.service() {
-            Service::Ud => queue_pair.take_datagram_packet(arrival),
-            Service::Congestion => queue_pair.take_congestion_notification(arrival),
+            Service::Ud => queue_pair.take_datagram_packet(received),
+            Service::Congestion => queue_pair.take_congestion_notification(received),
             Service::Rc | Service::Xrc | Service::Uc if bth.opcode.operation().is_request() => {
-                queue_pair.serve_packet(arrival);
+                queue_pair.serve_packet(received);
             }
-            Service::Rc | Service::Xrc | Service::Uc => queue_pair.take_response(arrival),
+            Service::Rc | Service::Xrc | Service::Uc => queue_pair.take_response(received),
         }
     }
 
     /// Delivers a datagram to all queue pairs attached to a group (specification 9.8.3, 10.5).
-    fn take_group_datagram(&self, arrival: &Arrival<'_>) {
-        let bth = &arrival.packet.headers.bth;
+    fn take_group_datagram(&self, received: &ReceivedPacket<'_>) {
+        let bth = &received.packet.headers.bth;
         if bth.destination != Qpn::MULTICAST || bth.opcode.service() != Service::Ud {
             return;
         }
         self.counters.shard().packets_received.add(1);
         for queue_pair in self
             .groups
-            .members(arrival.port, &arrival.destination.octets())
+            .members(received.port, &received.destination.octets())
         {
-            queue_pair.take_datagram_packet(arrival);
+            queue_pair.take_datagram_packet(received);
         }
     }
 }
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_overtakes_requests_before_it_and_nothing_else() {
+    fn acknowledgement_overtakes_only_preceding_requests() {
         assert!(is_it(&[SEND_ONLY, ACKNOWLEDGE]));
         // The first request is a retransmission, or part of a multi-packet message.
         assert!(is_it(&[SEND_ONLY, ACKNOWLEDGE, SEND_ONLY]));

@@ -110,7 +110,7 @@ mod tests {
 
     /// Sends through the kernel, because it is the kernel that runs the filter.
     #[test]
-    fn a_packet_comes_to_the_slot_that_it_names() {
+    fn packet_reaches_the_slot_it_names() {
         let first = Udp::receiver(0, Sharing::SharedByUs).unwrap();
         let port = first.port().unwrap();
         let mut slots = vec![first];

@@ -8,7 +8,7 @@
 use crate::errno::Result;
 use crate::shm::ring::{CELL, Store};
 use crate::shm::section::Sections;
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use crate::sys::memfd::Memfd;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -43,7 +43,7 @@ impl Channel {
         let memfd = Memfd::create(c"verbena-channel", LENGTH)?;
         Ok((
             Channel {
-                mapping: Mapping::of(&memfd, Rights::ReadWrite)?,
+                mapping: Mapping::of(&memfd, MappingRights::ReadWrite)?,
             },
             memfd,
         ))
@@ -56,7 +56,7 @@ impl Channel {
     pub fn of_peer(fd: OwnedFd) -> Result<Channel> {
         let memfd = Memfd::adopt(fd, LENGTH)?;
         Ok(Channel {
-            mapping: Mapping::of(&memfd, Rights::ReadWrite)?,
+            mapping: Mapping::of(&memfd, MappingRights::ReadWrite)?,
         })
     }
 

@@ -12,7 +12,7 @@
 //! done.
 
 use crate::errno::{Errno, Result};
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use crate::sys::memfd::Memfd;
 use crate::sys::robust;
 use std::os::fd::OwnedFd;
@@ -162,7 +162,7 @@ impl ContextTable {
     pub fn create() -> Result<(ContextTable, Memfd)> {
         let memfd = Memfd::create(c"verbena-contexts", LENGTH)?;
         let contexts = ContextTable {
-            mapping: Mapping::of(&memfd, Rights::ReadWrite)?,
+            mapping: Mapping::of(&memfd, MappingRights::ReadWrite)?,
         };
         memfd.seal_future_writes()?;
         contexts.front().magic.store(MAGIC, Ordering::Release);
@@ -175,7 +175,7 @@ impl ContextTable {
     /// EPROTO when the file is not a context table; the system's.
     pub fn of_peer(fd: OwnedFd) -> Result<ContextTable> {
         let contexts = ContextTable {
-            mapping: Mapping::of(&Memfd::adopt(fd, LENGTH)?, Rights::Read)?,
+            mapping: Mapping::of(&Memfd::adopt(fd, LENGTH)?, MappingRights::Read)?,
         };
         if contexts.front().magic.load(Ordering::Acquire) != MAGIC {
             return Err(Errno::EPROTO);
@@ -255,14 +255,14 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn a_peer_sees_records_and_cannot_map_them_writable() {
+    fn peer_reads_records_and_cannot_map_them_writable() {
         let (own, memfd) = ContextTable::create().unwrap();
         own.queue_pair(0x123456)
             .state
             .store(QpRecord::PRESENT | 3, Ordering::SeqCst);
         own.key(0x500).length.store(99, Ordering::SeqCst);
         let fd = memfd.as_fd().try_clone_to_owned().unwrap();
-        assert!(Mapping::of(&memfd, Rights::ReadWrite).is_err());
+        assert!(Mapping::of(&memfd, MappingRights::ReadWrite).is_err());
         let seen = ContextTable::of_peer(fd).unwrap();
         assert_eq!(
             seen.queue_pair(0x123456).state.load(Ordering::SeqCst),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_context_table_is_refused() {
+    fn invalid_context_table_file_is_refused() {
         let short = Memfd::create(c"x", 4096).unwrap();
         let fd = short.as_fd().try_clone_to_owned().unwrap();
         assert_eq!(ContextTable::of_peer(fd).unwrap_err(), Errno::EPROTO);

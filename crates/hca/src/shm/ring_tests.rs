@@ -73,13 +73,13 @@ fn pop(consumer: &mut Consumer, store: &Local) -> Option<(u8, Vec<u8>)> {
 }
 
 #[test]
-fn an_empty_ring_has_no_record() {
+fn empty_ring_has_no_record() {
     let store = Local::new(8);
     assert!(Consumer::default().peek(&store).unwrap().is_none());
 }
 
 #[test]
-fn a_full_ring_refuses_and_takes_again_after_a_release() {
+fn full_ring_refuses_until_a_release() {
     let store = Local::new(8);
     let (mut producer, mut consumer) = (Producer::default(), Consumer::default());
     let mut pushed = 0;
@@ -92,7 +92,7 @@ fn a_full_ring_refuses_and_takes_again_after_a_release() {
 }
 
 #[test]
-fn payload_that_looks_like_a_stamp_is_never_a_record() {
+fn payload_resembling_a_stamp_is_not_a_record() {
     let store = Local::new(8);
     let (mut producer, mut consumer) = (Producer::default(), Consumer::default());
     let forged = 1u32.to_ne_bytes().repeat(60);
@@ -104,7 +104,7 @@ fn payload_that_looks_like_a_stamp_is_never_a_record() {
 }
 
 #[test]
-fn nonsense_in_a_header_is_reported_not_followed() {
+fn invalid_header_is_reported() {
     let store = Local::new(8);
     let mut producer = Producer::default();
     push(&mut producer, &store, 1, b"abc").unwrap();
@@ -133,7 +133,7 @@ fn nonsense_in_a_header_is_reported_not_followed() {
 }
 
 #[test]
-fn padding_behind_padding_ends_the_search() {
+fn padding_after_padding_is_corrupt() {
     let store = Local::new(8);
     let padding = Header {
         kind: PADDING,
@@ -160,7 +160,7 @@ fn padding_behind_padding_ends_the_search() {
 }
 
 #[test]
-fn a_head_from_nowhere_is_not_believed() {
+fn invalid_head_is_refused() {
     let store = Local::new(8);
     let mut producer = Producer::default();
     while push(&mut producer, &store, 1, b"x").is_some() {}
@@ -175,7 +175,7 @@ fn a_head_from_nowhere_is_not_believed() {
 
 proptest! {
     #[test]
-    fn garbage_in_the_cells_never_leads_outside_the_ring(
+    fn garbage_in_cells_never_leads_outside_the_ring(
         garbage in proptest::collection::vec(any::<u8>(), 8 * CELL),
         steps in 1usize..50,
     ) {
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn records_come_out_as_they_went_in(
+    fn records_round_trip_through_the_ring(
         script in proptest::collection::vec((any::<bool>(), 0usize..300), 1..400),
         cells in prop_oneof![Just(8usize), Just(16), Just(64)],
     ) {

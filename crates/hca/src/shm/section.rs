@@ -8,9 +8,10 @@
 //! checks the right. The protocol of the mark itself is in [`super::access`], which the model
 //! checker compiles.
 //!
-//! A [`Section`] is also a lifetime proof for the compiler: a [`crate::memory::place::Place`]
-//! borrows from the section that it was granted in, so no address outlives it. Inside a section a
-//! thread waits only for a channel's producer lock, whose holders never fence.
+//! A [`Section`] is also a lifetime proof for the compiler: a
+//! [`crate::memory::resolve::ResolvedRange`] borrows from the section that it was granted in, so no
+//! address outlives it. Inside a section a thread waits only for a channel's producer lock, whose
+//! holders never fence.
 
 use crate::shm::ring::CELL;
 use crate::shm::{access, tombstone};
@@ -81,7 +82,7 @@ pub struct Section<'a> {
     entered: u64,
 }
 
-/// A section that was still open after `patience`: its thread is stopped, or its process breaks the
+/// A section that was still open after `timeout`: its thread is stopped, or its process breaks the
 /// protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck {
@@ -135,8 +136,8 @@ impl<'a> Sections<'a> {
     }
 
     /// Waits until every section that was open at the call has ended. Returns those still open
-    /// after `patience`, or none if `is_over` says that their process has ended.
-    pub fn wait(&self, patience: Duration, is_over: impl Fn() -> bool) -> Vec<Stuck> {
+    /// after `timeout`, or none if `is_over` says that their process has ended.
+    pub fn wait(&self, timeout: Duration, is_over: impl Fn() -> bool) -> Vec<Stuck> {
         let mut deadline = None;
         let mut stuck = Vec::new();
         for (index, mark) in self.marks.iter().enumerate() {
@@ -153,7 +154,7 @@ impl<'a> Sections<'a> {
                 if is_over() {
                     return Vec::new();
                 }
-                let limit = *deadline.get_or_insert_with(|| Instant::now() + patience);
+                let limit = *deadline.get_or_insert_with(|| Instant::now() + timeout);
                 if Instant::now() > limit {
                     stuck.push(Stuck {
                         mark: index,
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_section_is_waited_for_and_a_stuck_one_reported() {
+    fn wait_covers_open_sections_and_reports_stuck_ones() {
         let marks = OwnMarks::default();
         let sections = marks.sections();
         assert_eq!(sections.wait(Duration::ZERO, || false), []);
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_that_begins_later_is_not_waited_for() {
+    fn later_section_is_not_waited_for() {
         let marks = OwnMarks::default();
         let sections = marks.sections();
         let first = marks.enter(1);
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_may_be_in_several_sections() {
+    fn thread_may_be_in_several_sections() {
         let marks = OwnMarks::default();
         let sections = marks.sections();
         let first = marks.enter(1);
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_nobody_gives_back_are_not_waited_for_for_ever() {
+    fn wait_for_own_marks_times_out() {
         let marks = OwnMarks::default();
         let taken: Vec<Section<'_>> = (0..8).map(|_| marks.enter(1)).collect();
         assert!(marks.sections().enter(1).is_none());

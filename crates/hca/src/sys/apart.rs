@@ -66,7 +66,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_value_is_reached_and_dropped_once() {
+    fn apart_value_is_reached_and_dropped_once() {
         let counted = Arc::new(());
         let apart = Apart::new((counted.clone(), [7_u8; 10_000])).unwrap();
         assert_eq!(apart.1[9_999], 7);

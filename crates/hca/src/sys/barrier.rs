@@ -52,7 +52,7 @@ pub fn pass_by_all() {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn it_is_passed_whenever_the_kernel_has_it() {
+    fn barrier_is_passed_when_the_kernel_supports_it() {
         super::prepare();
         for _ in 0..2000 {
             if super::is_there() {

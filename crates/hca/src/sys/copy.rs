@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fen
 /// `source` must be readable and `target` writable for `length` bytes, and they must not overlap
 /// unless equal in effect to a racing DMA (the application's own contract).
 #[inline]
-pub unsafe fn deposit(source: *const u8, target: *mut u8, length: usize) {
+pub unsafe fn ordered_copy(source: *const u8, target: *mut u8, length: usize) {
     if length == 0 {
         return;
     }
@@ -49,7 +49,7 @@ pub unsafe fn deposit(source: *const u8, target: *mut u8, length: usize) {
 /// Copies without regard to order, for memory that no program polls.
 ///
 /// # Safety
-/// As [`deposit`].
+/// As [`ordered_copy`].
 #[inline]
 pub unsafe fn copy(source: *const u8, target: *mut u8, length: usize) {
     // SAFETY: the caller promises `length` readable bytes at `source` and writable ones at
@@ -71,14 +71,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_and_alignment_arrives_whole() {
+    fn copies_of_every_length_and_alignment_are_whole() {
         let source: Vec<u8> = (0..100).collect();
         for start in 0..16 {
             for length in 0..70 {
                 let mut target = [0xffu8; 100];
                 // SAFETY: both are 100 bytes long and start + length <= 85.
                 unsafe {
-                    deposit(
+                    ordered_copy(
                         source.as_ptr().add(3),
                         target.as_mut_ptr().add(start),
                         length,

@@ -2,26 +2,26 @@
 //! was asked: udp(7), ip(7), ipv6(7).
 
 use super::ancillary::Ancillary;
-use super::udp::{Arrived, Name, Udp};
+use super::udp::{Arrived, SocketName, Udp};
 use crate::errno::{Errno, Result};
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 impl Udp {
-    /// Waits for a datagram, or for the network's error for a sent one, no longer than `patience`.
+    /// Waits for a datagram, or for the network's error for a sent one, no longer than `timeout`.
     /// Takes one of either and returns the datagram's length, or the error.
     ///
     /// # Errors
     /// EAGAIN when nothing arrived; ECONNREFUSED when no socket has the port that was asked
     /// ([`Udp::keep_failures`]), and the network's others.
-    pub fn hear(&self, buffer: &mut [u8], patience: Duration) -> Result<usize> {
+    pub fn receive_within(&self, buffer: &mut [u8], timeout: Duration) -> Result<usize> {
         let mut wanted = libc::pollfd {
             fd: self.as_fd().as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        let milliseconds = patience.as_nanos().div_ceil(1_000_000);
+        let milliseconds = timeout.as_nanos().div_ceil(1_000_000);
         // SAFETY: `wanted` is one valid pollfd.
         unsafe { libc::poll(&mut wanted, 1, milliseconds.try_into().unwrap_or(i32::MAX)) };
         // SAFETY: `buffer` is writable for its length.
@@ -42,7 +42,7 @@ impl Udp {
     /// # Errors
     /// The system's, when it cannot be sent.
     pub fn answer(&self, arrived: &Arrived<'_>, bytes: &[u8]) -> Result<()> {
-        let name = Name::of(arrived.source);
+        let name = SocketName::of(arrived.source);
         let mut vector = libc::iovec {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),

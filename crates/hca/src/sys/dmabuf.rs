@@ -4,7 +4,7 @@
 //! their file system.
 
 use crate::errno::{Errno, Result};
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// linux/magic.h, DMA_BUF_MAGIC.
@@ -54,7 +54,7 @@ pub fn nature(fd: RawFd) -> Nature {
 /// # Errors
 /// EACCES for rights that the descriptor does not have; EINVAL for a buffer that the processor
 /// cannot access.
-pub fn map(fd: BorrowedFd<'_>, length: usize, rights: Rights) -> Result<Mapping> {
+pub fn map(fd: BorrowedFd<'_>, length: usize, rights: MappingRights) -> Result<Mapping> {
     let mapping = Mapping::of_fd(fd, length, rights)?;
     // Waits for devices that still write to the buffer, and makes their data visible to the
     // processor. It stays visible where processors and devices share a coherent memory; a driver
@@ -76,7 +76,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn files_of_memory_sockets_and_pipes_are_no_dma_bufs() {
+    fn memfds_sockets_and_pipes_are_not_dma_bufs() {
         let memory = Memfd::create(c"no-dma-buf", 4096).unwrap();
         assert_eq!(nature(memory.as_fd().as_raw_fd()), Nature::Other);
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();

@@ -1,6 +1,6 @@
 //! Operations common to UDP and TCP sockets: socket(2), setsockopt(2), bind(2), getsockname(2).
 
-use super::udp::{Address, Name};
+use super::udp::{Address, SocketName};
 use crate::errno::{Errno, Result};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -41,7 +41,7 @@ pub(super) fn set<T: Copy>(
 }
 
 pub(super) fn bind(socket: &OwnedFd, address: Address) -> Result<()> {
-    let name = Name::of(address);
+    let name = SocketName::of(address);
     // SAFETY: `name` holds a socket address of the length that it says.
     match unsafe { libc::bind(socket.as_raw_fd(), name.pointer(), name.length) } {
         0 => Ok(()),
@@ -56,7 +56,7 @@ pub(super) fn port(socket: &OwnedFd) -> Result<u16> {
     // SAFETY: `storage` is writable for `length` bytes.
     let answer =
         unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut storage).cast(), &mut length) };
-    match Name::read(&storage) {
+    match SocketName::read(&storage) {
         Some(name) if answer == 0 => Ok(name.port),
         _ => Err(Errno::last()),
     }

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_is_listed_once_with_all_its_addresses() {
+    fn interface_is_listed_once_with_all_addresses() {
         let all = all().unwrap();
         let mut names: Vec<_> = all.iter().map(|one| one.name.clone()).collect();
         names.sort();

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Access rights of a mapping.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Rights {
+pub enum MappingRights {
     /// Loads only.
     Read,
     /// Loads and stores.
@@ -38,7 +38,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The system's.
-    pub fn of(memfd: &Memfd, rights: Rights) -> Result<Mapping> {
+    pub fn of(memfd: &Memfd, rights: MappingRights) -> Result<Mapping> {
         Mapping::of_fd(memfd.as_fd(), memfd.length(), rights)
     }
 
@@ -46,10 +46,10 @@ impl Mapping {
     ///
     /// # Errors
     /// The system's.
-    pub fn of_fd(fd: BorrowedFd<'_>, length: usize, rights: Rights) -> Result<Mapping> {
+    pub fn of_fd(fd: BorrowedFd<'_>, length: usize, rights: MappingRights) -> Result<Mapping> {
         let protection = match rights {
-            Rights::Read => libc::PROT_READ,
-            Rights::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+            MappingRights::Read => libc::PROT_READ,
+            MappingRights::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
         };
         // SAFETY: a fresh mapping at an address of the kernel's choice replaces no other mapping.
         let base = unsafe {

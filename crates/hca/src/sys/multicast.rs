@@ -55,7 +55,7 @@ impl Udp {
 
     /// Restricts the socket to its own groups. By default, Linux also delivers datagrams to groups
     /// that other sockets of this host have joined.
-    pub(super) fn hear_of_own_groups_alone(&self, family: libc::c_int) -> Result<()> {
+    pub(super) fn receive_only_joined_groups(&self, family: libc::c_int) -> Result<()> {
         if family == libc::AF_INET6 {
             // Linux before 4.20 lacks this option. Such datagrams are dropped later, because their
             // destination is no local address.
@@ -132,7 +132,7 @@ mod tests {
 
     /// Through the loopback interface, which delivers the datagrams sent to it.
     #[test]
-    fn every_member_hears_of_its_group_and_nobody_else() {
+    fn multicast_reaches_only_members_of_the_group() {
         let group = mapped([239, 1, 2, 3]);
         let everything = Udp::receiver(0, Sharing::Shared).unwrap();
         let port = everything.port().unwrap();

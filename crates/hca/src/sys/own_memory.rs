@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_and_says_what_is_not_there() {
+    fn own_memory_copies_and_reports_unmapped_addresses() {
         let source = [7u8; 100];
         let mut target = [0u8; 100];
         // SAFETY: both arrays are 100 bytes long.
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_does_the_same_as_the_call() {
+    fn memory_file_behaves_like_the_system_call() {
         let source = [3u8; 50];
         let mut target = [0u8; 50];
         let memory = OpenOptions::new()

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mapped_pages_come_in_and_a_hole_is_an_error() {
+    fn populate_fills_mapped_pages_and_fails_on_a_hole() {
         let page = vec![1u8; 8192];
         assert_eq!(populate(page.as_ptr() as u64, 8192, Use::Write), Ok(()));
         assert_eq!(populate(page.as_ptr() as u64 + 1, 10, Use::Read), Ok(()));

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_within_this_very_process() {
+    fn process_vm_copies_within_this_process() {
         let pid = std::process::id() as i32;
         let source = [7u8; 100];
         let mut target = [0u8; 100];
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_efault_for_memory_that_is_not_there() {
+    fn process_vm_fails_with_efault_for_unmapped_memory() {
         let mut target = [0u8; 8];
         // SAFETY: the local side is valid; the kernel refuses the remote side.
         let answer = unsafe { read(std::process::id() as i32, 8, target.as_mut_ptr(), 8) };

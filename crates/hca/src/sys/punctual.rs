@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_slice_changes() {
+    fn only_the_scheduler_slice_changes() {
         let before = attributes();
         be_punctual();
         let (Some(before), Some(after)) = (before, attributes()) else {

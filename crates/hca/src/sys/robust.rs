@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_the_holder_is_seen() {
+    fn death_of_the_lock_holder_is_detected() {
         let word: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
         let holder = std::thread::spawn(move || {
             let is_known = hold(word);

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_without_end_neither_block_nor_kill() {
+    fn endless_rings_neither_block_nor_raise_signals() {
         let (a, b) = pair("rings");
         assert_eq!(b.take_rings(), Rings::Taken);
         assert_eq!(
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_the_other_end() {
+    fn send_and_receive_never_wait_for_the_peer() {
         let (a, b) = pair("silence");
         let mut buffer = [0u8; 8];
         assert_eq!(b.receive(&mut buffer).err(), Some(Errno::EAGAIN));
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_accepts_nobody_refuses_but_does_not_block() {
+    fn full_accept_queue_refuses_without_blocking() {
         let path = std::env::temp_dir().join(format!("verbena-socket-{}-deaf", std::process::id()));
         let listener = Socket::listen(&path).unwrap();
         let mut callers = Vec::new();

@@ -17,14 +17,14 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-type Body = Box<dyn FnOnce() + Send>;
+type ThreadBody = Box<dyn FnOnce() + Send>;
 
 /// State shared by the creating and the new thread until the new one has its heap. It lies on the
 /// creator's stack, so the new thread must not touch it after the post.
 struct Beginning {
     has_heap: UnsafeCell<libc::sem_t>,
     name: &'static CStr,
-    body: Option<Body>,
+    body: Option<ThreadBody>,
 }
 
 extern "C" fn enter(beginning: *mut c_void) -> *mut c_void {
@@ -115,29 +115,29 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn a_thread_runs_its_body_under_its_name() {
-        let (told, hear) = mpsc::channel();
+    fn thread_runs_its_body_under_its_name() {
+        let (sender, receiver) = mpsc::channel();
         start(c"some-name", 64 << 10, move || {
             let name = std::fs::read_to_string("/proc/thread-self/comm");
-            told.send(name.unwrap()).unwrap();
+            sender.send(name.unwrap()).unwrap();
         })
         .unwrap();
-        assert_eq!(hear.recv().unwrap(), "some-name\n");
+        assert_eq!(receiver.recv().unwrap(), "some-name\n");
     }
 
     #[test]
-    fn a_thread_that_panics_takes_nobody_with_it() {
-        let (told, hear) = mpsc::channel::<()>();
+    fn panicking_thread_does_not_end_the_process() {
+        let (sender, receiver) = mpsc::channel::<()>();
         start(c"panics", 256 << 10, move || {
-            let _told = told;
+            let _sender = sender;
             panic!("a test's");
         })
         .unwrap();
-        assert!(hear.recv().is_err());
+        assert!(receiver.recv().is_err());
     }
 
     #[test]
-    fn a_stack_that_cannot_be_is_an_error() {
+    fn impossible_stack_size_is_an_error() {
         assert!(start(c"none", 1 << 60, || ()).is_err());
     }
 }

@@ -2,7 +2,7 @@
 //! [`Tcp::wait_for_room`], which has a timeout.
 
 use super::inet;
-use super::udp::{Address, Name};
+use super::udp::{Address, SocketName};
 use crate::errno::{Errno, Result};
 use std::io::IoSlice;
 use std::mem;
@@ -79,7 +79,7 @@ impl Tcp {
             scope: 0,
         };
         inet::bind(&socket.fd, local(from))?;
-        let name = Name::of(to);
+        let name = SocketName::of(to);
         // SAFETY: `name` holds a socket address of the length that it says.
         let answer = unsafe { libc::connect(socket.fd.as_raw_fd(), name.pointer(), name.length) };
         match answer {
@@ -150,7 +150,7 @@ impl Tcp {
         let answer = unsafe {
             libc::getpeername(self.fd.as_raw_fd(), (&raw mut storage).cast(), &mut length)
         };
-        match Name::read(&storage) {
+        match SocketName::read(&storage) {
             Some(address) if answer == 0 => Ok(address),
             _ => Err(Errno::last()),
         }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_both_ways_and_ends_are_seen() {
+    fn tcp_carries_bytes_both_ways_and_reports_the_end() {
         let listener = Tcp::listen(0).unwrap();
         let calling = Tcp::connect(here(0).ip, here(listener.port().unwrap())).unwrap();
         let mut taken = None;
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_not_taken() {
+    fn write_without_room_is_refused() {
         let listener = Tcp::listen(0).unwrap();
         let calling = Tcp::connect(here(0).ip, here(listener.port().unwrap())).unwrap();
         calling.wait_for_room(1000);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_known() {
+    fn connection_to_a_closed_port_is_refused() {
         let port = Tcp::listen(0).unwrap().port().unwrap();
         let refused = Tcp::connect(here(0).ip, here(port)).and_then(|calling| {
             calling.wait_for_room(1000);

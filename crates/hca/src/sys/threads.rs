@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_thread_is_seen() {
+    fn second_thread_is_detected() {
         let (there, here) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || here.recv().is_err());
         assert!(count() >= 2 && !is_alone());

@@ -109,7 +109,7 @@ impl Udp {
         socket.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
         socket.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
         socket.set(libc::IPPROTO_IP, libc::IP_RECVTTL, 1)?;
-        socket.hear_of_own_groups_alone(family)?;
+        socket.receive_only_joined_groups(family)?;
         socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
         // Older kernels do not coalesce.
         let _ = socket.set(libc::IPPROTO_UDP, UDP_GRO, 1);
@@ -242,7 +242,7 @@ impl Udp {
                 at = libc::CMSG_NXTHDR(&message, at);
             }
         }
-        Some((Name::read(&name)?, reason?))
+        Some((SocketName::read(&name)?, reason?))
     }
 
     /// Sends `bytes`, cut into datagrams of `segment` bytes (the last may be shorter), with a type
@@ -258,7 +258,7 @@ impl Udp {
         segment: usize,
         traffic_class: u8,
     ) -> Result<()> {
-        let name = Name::of(*to);
+        let name = SocketName::of(*to);
         let mut iov = libc::iovec {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
@@ -306,13 +306,13 @@ impl AsFd for Udp {
 }
 
 /// A socket address in the kernel's form.
-pub(super) struct Name {
+pub(super) struct SocketName {
     storage: libc::sockaddr_storage,
     pub(super) length: libc::socklen_t,
 }
 
-impl Name {
-    pub(super) fn of(address: Address) -> Name {
+impl SocketName {
+    pub(super) fn of(address: Address) -> SocketName {
         // SAFETY: an all-zero sockaddr_storage is valid.
         let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
         let length = match address.ip.to_ipv4_mapped() {
@@ -344,7 +344,7 @@ impl Name {
                 mem::size_of_val(&name)
             }
         };
-        Name {
+        SocketName {
             storage,
             length: length as libc::socklen_t,
         }
@@ -493,7 +493,7 @@ impl Inbox {
             return None;
         }
         let mut arrived = Arrived {
-            source: Name::read(self.names.get(index)?)?,
+            source: SocketName::read(self.names.get(index)?)?,
             destination: Ipv6Addr::UNSPECIFIED,
             interface: 0,
             traffic_class: 0,
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_tells_whence_and_whither() {
+    fn datagram_carries_source_and_destination() {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         let sender = Udp::sender(at(0)).unwrap();
         sender
@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traffic_class_arrives() {
+    fn traffic_class_is_received() {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         for ip in [HERE, Ipv6Addr::LOCALHOST] {
             let at = |port| Address { ip, port, scope: 0 };
@@ -615,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_arrive_as_datagrams() {
+    fn segments_are_received_as_datagrams() {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         let sender = Udp::sender(at(0)).unwrap();
         let bytes: Vec<u8> = (0..250).collect();
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_of_the_data_chooses_among_those_who_share_a_port() {
+    fn payload_byte_selects_among_sockets_sharing_a_port() {
         let first = Udp::receiver(0, Sharing::Shared).unwrap();
         let port = port_of(&first);
         let second = Udp::receiver(port, Sharing::Shared).unwrap();

@@ -75,7 +75,7 @@ pub enum Rights {
 
 /// The kind of access that is held.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum HeldKind {
     Everything,
     Writes,
 }
@@ -84,7 +84,7 @@ enum Kind {
 pub struct Held<'a> {
     fault: &'a UserFault,
     range: Range,
-    kind: Kind,
+    kind: HeldKind,
     replaced: bool,
 }
 
@@ -153,7 +153,7 @@ impl UserFault {
     /// # Errors
     /// The system's.
     pub fn hold_missing(&self, start: u64, length: u64) -> Result<Held<'_>> {
-        self.register(start, length, Kind::Everything)
+        self.register(start, length, HeldKind::Everything)
     }
 
     /// Holds writes to `[start, start + length)` from now on. The range is shared memory, or
@@ -166,7 +166,7 @@ impl UserFault {
         if !self.protects_shared {
             return Err(Errno::EOPNOTSUPP);
         }
-        let held = self.register(start, length, Kind::Writes)?;
+        let held = self.register(start, length, HeldKind::Writes)?;
         let range = held.range;
         self.ioctl(
             UFFDIO_WRITEPROTECT,
@@ -178,11 +178,11 @@ impl UserFault {
         Ok(held)
     }
 
-    fn register(&self, start: u64, length: u64, kind: Kind) -> Result<Held<'_>> {
+    fn register(&self, start: u64, length: u64, kind: HeldKind) -> Result<Held<'_>> {
         let range = Range { start, length };
         let mode = match kind {
-            Kind::Everything => UFFDIO_REGISTER_MODE_MISSING,
-            Kind::Writes => UFFDIO_REGISTER_MODE_WP,
+            HeldKind::Everything => UFFDIO_REGISTER_MODE_MISSING,
+            HeldKind::Writes => UFFDIO_REGISTER_MODE_WP,
         };
         HOLDS.fetch_add(1, Ordering::SeqCst);
         #[cfg(test)]
@@ -240,7 +240,7 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         let range = self.range;
         if !self.replaced {
-            if self.kind == Kind::Writes {
+            if self.kind == HeldKind::Writes {
                 let mut protect = WriteProtect { range, mode: 0 };
                 let _ = self.fault.ioctl(UFFDIO_WRITEPROTECT, &mut protect);
             }

@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_line_of_each_kind() {
+    fn maps_lines_of_each_kind_are_parsed() {
         let heap = parse("55d0a000-55d0c000 rw-p 00000000 00:00 0    [heap]").unwrap();
         assert!(heap.is_private_anonymous());
         assert_eq!((heap.start, heap.end), (0x55d0_a000, 0x55d0_c000));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_main_stack_cannot_be_moved() {
+    fn main_stack_is_not_movable() {
         // SAFETY: reads a value that the kernel passed at the start of the program.
         let there = unsafe { libc::getauxval(libc::AT_RANDOM) };
         let stack = overlapping(there, there + 1).unwrap();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_mapping_is_found_by_its_name() {
+    fn shared_mapping_is_found_by_name() {
         let maps = Maps::open().unwrap();
         let name = "/memfd:a-name-of-this-test";
         let has = || match maps.has_shared(name, 0) {
@@ -338,7 +338,7 @@ mod tests {
         };
         assert_eq!(has(), Ok(false));
         let file = crate::sys::memfd::Memfd::create(c"a-name-of-this-test", 4096).unwrap();
-        let rights = crate::sys::mapping::Rights::Read;
+        let rights = crate::sys::mapping::MappingRights::Read;
         let mapping = crate::sys::mapping::Mapping::of(&file, rights).unwrap();
         assert_eq!((has(), maps.text_has(name)), (Ok(true), Ok(true)));
         let inode = file.identity().unwrap().1;
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_and_the_text_say_the_same() {
+    fn procmap_query_agrees_with_proc_maps() {
         let maps = Maps::open().unwrap();
         let here = 0u8;
         let address = &raw const here as u64;

@@ -10,7 +10,7 @@ fn word(side: &Side, offset: usize) -> u64 {
 
 #[test]
 #[ignore = "run by path"]
-fn case_atomics_return_what_was_there() {
+fn case_atomics_return_the_previous_value() {
     let (a, b) = pair(IBV_QPT_RC);
     b.buffer[80..88].copy_from_slice(&40u64.to_ne_bytes());
     let sges = [a.sge(0, 8)];
@@ -47,7 +47,7 @@ fn case_atomics_return_what_was_there() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_an_atomic_on_an_odd_address_is_refused() {
+fn case_unaligned_atomic_is_refused() {
     let (a, b) = pair(IBV_QPT_RC);
     let sges = [a.sge(0, 8)];
     let add = request(IBV_WR_ATOMIC_FETCH_AND_ADD, &sges);

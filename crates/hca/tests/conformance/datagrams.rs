@@ -15,7 +15,7 @@ fn local() -> ibv_ah_attr {
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_datagram_lands_behind_forty_bytes() {
+fn case_datagram_follows_forty_bytes_of_grh() {
     let (a, b) = pair(IBV_QPT_UD);
     pattern(a.buffer, 2);
     let address = AddressHandle::create(&a.pd, &local()).unwrap();
@@ -54,7 +54,7 @@ fn case_a_datagram_lands_behind_forty_bytes() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_every_member_of_a_group_gets_a_copy_with_its_route() {
+fn case_group_members_get_a_copy_with_the_grh() {
     let (a, b) = pair(IBV_QPT_UD);
     let mut bytes = [0u8; 16];
     bytes[0] = 0xff;

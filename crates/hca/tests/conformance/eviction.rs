@@ -94,7 +94,7 @@ fn case_pages_move_under_their_keys_while_peers_write() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_messages_arrive_whole_from_pages_that_move() {
+fn case_messages_from_moving_pages_arrive_whole() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     const EACH: usize = 16_000;
     const IN_FLIGHT: usize = 8;
@@ -169,7 +169,7 @@ impl SendRequestTo {
 
 #[test]
 #[ignore = "run by path"]
-fn case_what_a_region_no_longer_covers_is_out_of_reach_and_private() {
+fn case_memory_outside_a_shrunk_region_is_unreachable_and_private() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let (a, b) = pair(IBV_QPT_RC);
     let memory = pages(4 * 4096);

@@ -29,7 +29,7 @@ fn case_messages_of_every_size_arrive_in_order() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_burst_fills_the_channel_and_gets_through() {
+fn case_burst_beyond_channel_capacity_arrives() {
     let (a, b) = pair(IBV_QPT_RC);
     pattern(a.buffer, 1);
     const EACH: usize = 16_000;
@@ -57,7 +57,7 @@ fn case_a_burst_fills_the_channel_and_gets_through() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_write_with_immediate_takes_a_receive() {
+fn case_write_with_immediate_consumes_a_receive() {
     for kind in [IBV_QPT_RC, IBV_QPT_UC] {
         let (a, b) = pair(kind);
         pattern(a.buffer, 9);
@@ -86,7 +86,7 @@ fn case_a_write_with_immediate_takes_a_receive() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_late_receive_is_waited_for_and_order_kept() {
+fn case_late_receive_is_waited_for_in_order() {
     let (a, b) = pair(IBV_QPT_RC);
     a.buffer[0] = 1;
     a.buffer[1] = 2;
@@ -118,7 +118,7 @@ fn case_a_late_receive_is_waited_for_and_order_kept() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_receiver_that_is_never_ready_exhausts_the_retries() {
+fn case_receiver_never_ready_exhausts_rnr_retries() {
     let (a, b) = pair_with(IBV_QPT_RC, ALL, 14, 3);
     a.post(&request(IBV_WR_SEND, &[a.sge(0, 8)]));
     assert_eq!(a.wait().status, IBV_WC_RNR_RETRY_EXC_ERR);
@@ -127,7 +127,7 @@ fn case_a_receiver_that_is_never_ready_exhausts_the_retries() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_peer_that_is_not_there_exhausts_the_retries() {
+fn case_absent_peer_exhausts_retries() {
     let (a, b) = pair_with(IBV_QPT_RC, ALL, 8, 7);
     b.qp.destroy().unwrap();
     let sges = [a.sge(0, 8)];
@@ -148,7 +148,7 @@ fn case_a_peer_that_is_not_there_exhausts_the_retries() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_message_too_long_fails_both_sides() {
+fn case_too_long_message_fails_both_sides() {
     let (a, b) = pair(IBV_QPT_RC);
     b.receive(1, 0, 10);
     b.receive(2, 0, 10);
@@ -160,7 +160,7 @@ fn case_a_message_too_long_fails_both_sides() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_the_error_state_flushes_in_order() {
+fn case_error_state_flushes_in_order() {
     let (a, b) = pair(IBV_QPT_RC);
     b.receive(1, 0, 10);
     b.receive(2, 0, 10);
@@ -181,7 +181,7 @@ fn case_the_error_state_flushes_in_order() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_full_send_queue_refuses_until_completions_are_polled() {
+fn case_full_send_queue_refuses_until_completions_are_polled() {
     let (a, b) = pair(IBV_QPT_RC);
     let sges = [a.sge(0, 8)];
     let write = request(IBV_WR_RDMA_WRITE, &sges);

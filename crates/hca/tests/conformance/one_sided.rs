@@ -78,7 +78,7 @@ fn case_inline_data_may_change_after_the_post() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_refusals_have_their_exact_status() {
+fn case_refusals_have_exact_status() {
     let wrong_key = |side: &Side| (side.address(0), side.region.key() ^ 0x5500);
     let beyond = |side: &Side| (side.address(BUFFER - 4), side.region.key());
     let before = |side: &Side| (side.address(0) - 1, side.region.key());
@@ -104,7 +104,7 @@ fn case_refusals_have_their_exact_status() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_rights_of_the_region_are_kept() {
+fn case_region_access_rights_are_enforced() {
     let (a, b) = pair_with(
         IBV_QPT_RC,
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
@@ -131,7 +131,7 @@ fn case_rights_of_the_region_are_kept() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_wrong_local_key_is_a_local_error() {
+fn case_wrong_local_key_is_a_local_protection_error() {
     let (a, b) = pair(IBV_QPT_RC);
     let sges = [ibv_sge {
         lkey: 0xdead00,
@@ -149,7 +149,7 @@ fn case_a_wrong_local_key_is_a_local_error() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_another_domain_s_key_is_refused() {
+fn case_key_of_another_protection_domain_is_refused() {
     let (a, b) = pair(IBV_QPT_RC);
     let other = Side::new(IBV_QPT_RC, ALL);
     let sges = [a.sge(0, 8)];
@@ -166,7 +166,7 @@ fn case_another_domain_s_key_is_refused() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_deregistered_region_is_out_of_reach() {
+fn case_deregistered_region_is_unreachable() {
     let (a, b) = pair(IBV_QPT_RC);
     let rkey = b.region.key();
     b.region.deregister().unwrap();

@@ -40,7 +40,7 @@ fn is_lost(side: &Side, other: &Side) {
 
 #[test]
 #[ignore = "run by path"]
-fn case_sends_that_nobody_polls_end_their_queue_pair() {
+fn case_unpolled_send_completions_fail_the_queue_pair() {
     let (a, b) = pair(IBV_QPT_RC);
     overrun(&a, || {
         let sges = [a.sge(0, 8)];
@@ -59,7 +59,7 @@ fn case_sends_that_nobody_polls_end_their_queue_pair() {
 
 #[test]
 #[ignore = "run by path"]
-fn case_messages_that_nobody_polls_end_their_receivers_queue_pair() {
+fn case_unpolled_receive_completions_fail_the_receiver() {
     let (a, b) = pair(IBV_QPT_RC);
     overrun(&b, || {
         b.receive(1, 0, 8);

@@ -9,7 +9,7 @@ use verbena_hca::qp::{Bind, SendRequest};
 
 #[test]
 #[ignore = "run by path"]
-fn case_a_window_opens_part_of_a_region_and_closes() {
+fn case_window_grants_part_of_a_region_until_closed() {
     let (a, b) = pair(IBV_QPT_RC);
     let address = b.address(0);
     let region = Arc::new(

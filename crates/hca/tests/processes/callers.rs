@@ -15,7 +15,7 @@ use verbena_hca::sys::socket::Socket;
 const SILENT: usize = SLOTS + 200;
 
 #[test]
-fn who_means_it_gets_through() {
+fn valid_caller_connects_despite_invalid_callers() {
     let directory = scratch("callers");
     Running::start(&directory, "callers::host").wait();
     assert!(!directory.exists(), "the last one out removes the registry");
@@ -73,7 +73,7 @@ fn host() {
     // Callers that send nothing are too many, and the first of them are dropped.
     let silent: Vec<Socket> = (0..SILENT).map(|_| call(&path)).collect();
     let (mut guest, queue_pair) = invite(&adapter);
-    guest.tell(&queue_pair.number().to_string());
+    guest.write_line(&queue_pair.number().to_string());
     adapter.complete(1);
     guest.wait();
     hung_up_on(&silent[0]);
@@ -82,7 +82,7 @@ fn host() {
     // No descriptor is left when the guest connects; it gets through when there is one again.
     let (mut guest, queue_pair) = invite(&adapter);
     let taken: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-    guest.tell(&queue_pair.number().to_string());
+    guest.write_line(&queue_pair.number().to_string());
     // Time for a vain attempt to connect; nothing depends on it.
     std::thread::sleep(Duration::from_millis(100));
     drop(taken);
@@ -109,7 +109,7 @@ fn hung_up_on(caller: &Socket) {
     }
 }
 
-/// Returns a message in the format of `process/message.rs`, with all other words 0.
+/// Returns a message in the format of `process/socket_message.rs`, with all other words 0.
 fn words(magic: [u8; 8], kind: u64, slot: u32, generation: u32) -> Vec<u8> {
     let mut bytes = magic.to_vec();
     for word in [kind, slot.into(), generation.into(), 0, 0, 0, 0, 0] {

@@ -11,7 +11,7 @@ const STOPPED: usize = 13;
 /// Number of short-lived processes meanwhile.
 const SHORT: usize = 200;
 #[test]
-fn one_that_is_stopped_holds_nobody_up() {
+fn stopped_process_does_not_delay_others() {
     let directory = scratch("crowd");
     let mut crowd: Vec<Running> = (0..CROWD)
         .map(|_| Running::start(&directory, "crowd::member"))
@@ -29,7 +29,7 @@ fn one_that_is_stopped_holds_nobody_up() {
     let others = || (0..CROWD).filter(|index| *index != STOPPED);
     let began = Instant::now();
     for index in others() {
-        crowd[index].tell(&format!("{index} {matrix}"));
+        crowd[index].write_line(&format!("{index} {matrix}"));
     }
     for index in others() {
         crowd[index].hear("met all but one");
@@ -37,12 +37,12 @@ fn one_that_is_stopped_holds_nobody_up() {
     eprintln!("{} processes, all to all: {:?}", CROWD - 1, began.elapsed());
 
     crowd[STOPPED].signal(libc::SIGCONT);
-    crowd[STOPPED].tell(&format!("{STOPPED} {matrix}"));
+    crowd[STOPPED].write_line(&format!("{STOPPED} {matrix}"));
     for one in &mut crowd {
         one.hear("met all");
     }
     for one in &mut crowd {
-        one.tell("leave");
+        one.write_line("leave");
     }
     for one in crowd {
         one.wait();

@@ -53,7 +53,7 @@ impl Running {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, number) }, 0);
     }
 
-    pub fn tell(&mut self, line: &str) {
+    pub fn write_line(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
     }
 

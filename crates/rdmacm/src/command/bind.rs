@@ -128,7 +128,7 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
                 Errno(libc::ENETDOWN) => ("a port was taken down; take it up by", "`verbena port`"),
                 _ => (rule, advice),
             };
-            refusal::tell(format_args!(
+            refusal::report(format_args!(
                 "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no way leads to {} through the \
                  device: {error}; {rule} {advice}",
                 destination.ip()
@@ -176,7 +176,7 @@ fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, Sock
 fn source_towards_group(group: SocketAddr) -> Result<SocketAddr> {
     let gid_of = |ip| ibv_gid::from_bytes(mapped(ip).octets());
     if let Ok(source) = address::source_towards(group)
-        && link::place_of(gid_of(source.ip())).is_some()
+        && link::locate_gid(gid_of(source.ip())).is_some()
     {
         return Ok(source);
     }

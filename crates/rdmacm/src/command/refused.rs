@@ -14,7 +14,7 @@ pub fn tell_refused(command: &[u8], error: Errno) {
     if code == Some(code::BIND) && error.0 == libc::EAFNOSUPPORT {
         return;
     }
-    refusal::tell_call(code.map_or("rdma_cm", call_of), error);
+    refusal::report_call(code.map_or("rdma_cm", call_of), error);
 }
 
 /// Returns the librdmacm call that writes a command.

@@ -49,20 +49,20 @@ fn message(kind: Kind) -> Message {
     message
 }
 
-fn asking() -> (Correspondence, Letter) {
+fn asking() -> (Correspondence, CmMad) {
     let mut caller = Correspondence::to(0x1_0041, SERVICE, there());
     let letter = caller.say(&message(Kind::Req), 0).unwrap();
     (caller, letter)
 }
 
-fn asked(letter: &Letter) -> (Correspondence, Message) {
+fn asked(letter: &CmMad) -> (Correspondence, Message) {
     let (transaction, read) = mad::read(&letter.mad).unwrap();
     let request = mad::request(transaction, &read).unwrap();
     let called = Correspondence::of(0x2_0042, &request, SERVICE, back());
     (called, request.message)
 }
 
-fn hear(who: &mut Correspondence, letter: &Letter, now: u64) -> Heard {
+fn hear(who: &mut Correspondence, letter: &CmMad, now: u64) -> Heard {
     let (transaction, read) = mad::read(&letter.mad).unwrap();
     who.hear(letter.source, transaction, &read, now)
 }
@@ -238,11 +238,11 @@ fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
         refused: Rejected::Req,
         remote_queue_pair: 0,
     };
-    let refuse = |good: u8| Letter {
+    let refuse = |good: u8| CmMad {
         interface: 0,
         source: letter.destination,
         destination: letter.source,
-        residence: Residence::PUBLIC,
+        udp_port: UdpPort::PUBLIC,
         mad: envelope
             .rejection(INVALID_MTU as u16, &[good], &[])
             .unwrap(),
@@ -311,7 +311,7 @@ struct Side {
 
 impl Side {
     /// Processes a MAD as a program would, and returns the MADs sent in reply.
-    fn take(&mut self, letter: &Letter, now: u64) -> Vec<Letter> {
+    fn take(&mut self, letter: &CmMad, now: u64) -> Vec<CmMad> {
         match hear(&mut self.letters, letter, now) {
             Heard::Nothing => Vec::new(),
             Heard::Again(letter) => vec![*letter],
@@ -348,7 +348,7 @@ enum Reception {
 /// Outcome of a request.
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    Connected(Residence),
+    Connected(UdpPort),
     Rejected(u32),
     GivenUp(Errno),
 }
@@ -356,27 +356,27 @@ enum Outcome {
 /// A host, with the reactions of its public port and of its private ports.
 struct Called {
     public: Reception,
-    private: Vec<(Residence, Reception)>,
+    private: Vec<(UdpPort, Reception)>,
     /// Time until the private ports are found, in nanoseconds.
     found_after: u64,
 }
 
 /// An event at some time.
 enum Happening {
-    Arrives(Box<Letter>),
+    Arrives(Box<CmMad>),
     NobodyHasThePort,
     Found,
 }
 
 impl Called {
-    fn reception(&self, residence: Residence) -> Reception {
+    fn reception(&self, residence: UdpPort) -> Reception {
         let private = self.private.iter().find(|(at, _)| *at == residence);
         private.map_or(self.public, |(_, reception)| *reception)
     }
 
     /// Returns the event that a request causes, and its delay.
-    fn take(&self, letter: &Letter) -> Option<(u64, Happening)> {
-        let reception = self.reception(letter.residence);
+    fn take(&self, letter: &CmMad) -> Option<(u64, Happening)> {
+        let reception = self.reception(letter.udp_port);
         let (transaction, read) = mad::read(&letter.mad).unwrap();
         let request = mad::request(transaction, &read).unwrap();
         let reason = match reception {
@@ -385,7 +385,7 @@ impl Called {
             Reception::Grants => {
                 let mut granting = Correspondence::of(0x2_0042, &request, SERVICE, back());
                 let mut reply = message(Kind::Rep);
-                let blocks = letter.residence.blocks();
+                let blocks = letter.udp_port.blocks();
                 reply.queue_pair = (blocks.start + 1) * verbena_hca::shm::registry::BLOCK;
                 let answer = granting.say(&reply, 0).unwrap();
                 return Some((1, Happening::Arrives(answer.into())));
@@ -407,10 +407,10 @@ impl Called {
             remote_queue_pair: 0,
         };
         let mad = envelope.rejection(reason as u16, &[], &[]).unwrap();
-        let answer = Letter {
+        let answer = CmMad {
             source: letter.destination,
             destination: letter.source,
-            residence: Residence::PUBLIC,
+            udp_port: UdpPort::PUBLIC,
             mad,
             ..letter.clone()
         };
@@ -424,7 +424,7 @@ impl Called {
     /// Returns the expected outcome: the listener at the public port gets the request, else the
     /// first one at a private port; without a listener, the answer of the public port counts.
     fn outcome(&self) -> Outcome {
-        let doors = std::iter::once((Residence::PUBLIC, self.public)).chain(self.private.clone());
+        let doors = std::iter::once((UdpPort::PUBLIC, self.public)).chain(self.private.clone());
         let listening = doors.filter_map(|(residence, reception)| match reception {
             Reception::Grants => Some(Outcome::Connected(residence)),
             Reception::Rejects => Some(Outcome::Rejected(crate::message::CONSUMER_DEFINED)),
@@ -502,13 +502,13 @@ fn receptions() -> impl Strategy<Value = Reception> {
     ])
 }
 
-fn private() -> impl Strategy<Value = Vec<(Residence, Reception)>> {
+fn private() -> impl Strategy<Value = Vec<(UdpPort, Reception)>> {
     use Reception::*;
     // A port that was found does answer.
     let one = proptest::sample::select(vec![None, Some(Grants), Some(Rejects), Some(Declines)]);
     let three = proptest::collection::vec(one, 3);
     three.prop_map(|all| {
-        let residences = Residence::all().skip(1).zip(all);
+        let residences = UdpPort::all().skip(1).zip(all);
         let present = residences.filter_map(|(at, reception)| Some((at, reception?)));
         present.collect()
     })
@@ -535,7 +535,7 @@ proptest! {
         let mut fates = fates.into_iter();
         let mut network = VecDeque::new();
         let mut losses = RETRIES;
-        let mut put = |network: &mut VecDeque<Letter>, letter: Letter| match fates.next().unwrap_or(9) {
+        let mut put = |network: &mut VecDeque<CmMad>, letter: CmMad| match fates.next().unwrap_or(9) {
             0..4 if losses > 0 => losses -= 1,
             4 => network.extend([letter.clone(), letter]),
             5 => network.push_front(letter),

@@ -3,7 +3,7 @@
 use crate::capture;
 use crate::process::link::Outbound;
 use crate::qp::Qp;
-use crate::qp::message::{Answer, Nak, Route};
+use crate::qp::ring_message::{Answer, Nak, Route};
 use crate::qp::send::SendQueue;
 use crate::shm::ring::Record;
 use std::sync::Arc;
@@ -44,11 +44,11 @@ impl Qp {
 
     fn refused(self: &Arc<Qp>, send: &mut SendQueue, psn: u32, nak: Nak) {
         if capture::is_on() {
-            self.tell_refused(send, psn, nak);
+            self.capture_refused(send, psn, nak);
         }
         match nak {
             Nak::ReceiverNotReady(timer) => self.not_ready(send, psn, timer),
-            Nak::Lost => self.unanswered(send, psn),
+            Nak::NoAnswer => self.unanswered(send, psn),
             Nak::InvalidRequest => self.failed(send, psn, IBV_WC_REM_INV_REQ_ERR),
             Nak::RemoteAccess => self.failed(send, psn, IBV_WC_REM_ACCESS_ERR),
             Nak::RemoteOperation => self.failed(send, psn, IBV_WC_REM_OP_ERR),
@@ -78,7 +78,7 @@ impl Qp {
         };
         // Not trusted: an answer that does not continue the previous one, or is too long, is
         // ignored.
-        if offset != one.advance.bytes && is_read {
+        if offset != one.progress.bytes && is_read {
             return;
         }
         if offset.checked_add(length).is_none_or(|end| end > total) {
@@ -99,13 +99,13 @@ impl Qp {
         let Some(one) = Qp::awaiting(send, psn) else {
             return;
         };
-        one.advance.bytes = offset + length;
+        one.progress.bytes = offset + length;
         if is_read {
             let counters = self.process.counters.shard();
             counters.operation_bytes.add(length);
             counters.ring_path_bytes.add(length);
         }
-        if one.advance.bytes == total {
+        if one.progress.bytes == total {
             self.answer_is_whole(send, psn);
         }
     }

@@ -2,11 +2,11 @@
 
 use super::direct::{Direct, Right, Span};
 use super::{Job, Outcome};
-use crate::memory::place::Piece;
-use crate::path::{Direction, Peer, Way};
+use crate::memory::resolve::Piece;
+use crate::peer::{AccessMethod, Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
-use crate::qp::message::Request;
+use crate::qp::ring_message::Request;
 use crate::qp::send::SendQueue;
 use crate::shm::section::Section;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ impl Qp {
         if !send.has_outstanding() && is_aligned && self.fetch_allowed(send, job) {
             match self.perform(send, job, &operation) {
                 Direct::Done => return Outcome::Done,
-                Direct::Lost => return Outcome::Lost,
+                Direct::NoAnswer => return Outcome::NoAnswer,
                 Direct::Failed(status) => return Outcome::Failed(status),
                 Direct::ThroughChannel => (),
             }
         }
         if self.responder(send, &job.channel.peer, job.psn).is_none() {
-            return Outcome::Lost;
+            return Outcome::NoAnswer;
         }
         send.lane = 0;
         let remote = self.remote(request, 0, 8);
@@ -86,7 +86,7 @@ impl Qp {
         let peer = &job.channel.peer;
         let piece = right
             .granted
-            .and_then(|granted| granted.place.pieces().next());
+            .and_then(|granted| granted.range.pieces().next());
         let Some((target, offset)) = piece.and_then(|piece| whole_word(peer, piece)) else {
             return Direct::ThroughChannel;
         };
@@ -148,8 +148,10 @@ fn whole_word(peer: &Peer, piece: Piece) -> Option<(*mut u8, u64)> {
     let Piece::Arena { offset, length: 8 } = piece else {
         return None;
     };
-    match peer.way(piece, Direction::Store) {
-        Way::Pointer(pointer) if (pointer as usize).is_multiple_of(8) => Some((pointer, offset)),
+    match peer.access_method(piece, Direction::Store) {
+        AccessMethod::Pointer(pointer) if (pointer as usize).is_multiple_of(8) => {
+            Some((pointer, offset))
+        }
         _ => None,
     }
 }

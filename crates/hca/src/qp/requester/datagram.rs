@@ -9,8 +9,8 @@ use crate::memory::transfer::Runs;
 use crate::process::link::Outbound;
 use crate::qp::Qp;
 use crate::qp::backlog;
-use crate::qp::message::{Datagram, Endpoint, Request, Route};
 use crate::qp::multicast::Loopback;
+use crate::qp::ring_message::{Datagram, Endpoint, Request, Route};
 use crate::qp::send::{SendQueue, SendRequest};
 use crate::roce::path::{NOWHERE, interface_towards, leads_elsewhere};
 use crate::shm::registry::Identity;
@@ -63,7 +63,7 @@ impl Qp {
             },
             psn,
         };
-        let packet = Packet {
+        let packet = DatagramPacket {
             datagram,
             route,
             grh,
@@ -110,13 +110,13 @@ impl Qp {
         }
     }
 
-    fn send_unicast(self: &Arc<Qp>, packet: &Packet<'_>) -> Outcome {
+    fn send_unicast(self: &Arc<Qp>, packet: &DatagramPacket<'_>) -> Outcome {
         let number = packet.route.destination.number;
         let Some(channel) = self.process.outbound_to_number(number) else {
             let member = self.process.member.get();
             let owner = member.and_then(|member| member.registry.owner(number));
             return if owner.is_some() {
-                Outcome::Seek(number)
+                Outcome::Connect(number)
             } else {
                 Outcome::Done
             };
@@ -133,27 +133,29 @@ impl Qp {
 
     /// Sends to every process of this host that has joined any group; each selects its own members.
     /// A process whose channel is full misses the datagram, as a congested receiver would.
-    fn send_to_neighbours(self: &Arc<Qp>, packet: &Packet<'_>) {
+    fn send_to_neighbours(self: &Arc<Qp>, packet: &DatagramPacket<'_>) {
         let Some(member) = self.process.member.get() else {
             return;
         };
         for identity in member.registry.multicast_members() {
             match self.process.outbound_to(identity) {
-                _ if self.process.backlog.wait_for(identity) => self.greet(identity, packet),
+                _ if self.process.backlog.wait_for(identity) => {
+                    self.queue_until_connected(identity, packet)
+                }
                 Some(channel) if !channel.peer.is_dead() => self.push_multicast(&channel, packet),
                 Some(_) => (),
-                None => self.greet(identity, packet),
+                None => self.queue_until_connected(identity, packet),
             }
         }
     }
 
-    fn greet(self: &Arc<Qp>, identity: Identity, packet: &Packet<'_>) {
+    fn queue_until_connected(self: &Arc<Qp>, identity: Identity, packet: &DatagramPacket<'_>) {
         let mut bytes = vec![0u8; packet.runs.total() as usize];
         // SAFETY: `bytes` is as long as the runs.
         if unsafe { packet.runs.gather(0, bytes.as_mut_ptr(), bytes.len()) }.is_err() {
             return;
         }
-        let waiting = backlog::Waiting {
+        let waiting = backlog::WaitingDatagram {
             queue_pair: self.clone(),
             datagram: packet.datagram,
             route: packet.route,
@@ -167,14 +169,14 @@ impl Qp {
     pub(in crate::qp) fn send_waiting(
         self: &Arc<Qp>,
         channel: &Outbound,
-        waiting: &backlog::Waiting,
+        waiting: &backlog::WaitingDatagram,
     ) {
         let sge = [ibv_sge {
             addr: waiting.bytes.as_ptr() as u64,
             length: waiting.bytes.len() as u32,
             lkey: 0,
         }];
-        let packet = Packet {
+        let packet = DatagramPacket {
             datagram: waiting.datagram,
             route: waiting.route,
             grh: waiting.grh,
@@ -183,13 +185,17 @@ impl Qp {
         self.push_multicast(channel, &packet);
     }
 
-    fn push_multicast(&self, channel: &Outbound, packet: &Packet<'_>) {
+    fn push_multicast(&self, channel: &Outbound, packet: &DatagramPacket<'_>) {
         let header = Request::Datagram(packet.datagram).emit(&packet.route);
         channel.push_unawaited(header, packet.length(), |target| packet.fill(target));
         channel.peer.wake();
     }
 
-    fn push_datagram(self: &Arc<Qp>, channel: &Arc<Outbound>, packet: &Packet<'_>) -> Outcome {
+    fn push_datagram(
+        self: &Arc<Qp>,
+        channel: &Arc<Outbound>,
+        packet: &DatagramPacket<'_>,
+    ) -> Outcome {
         let header = Request::Datagram(packet.datagram).emit(&packet.route);
         let pushed = channel.push(self, header, packet.length(), None, |target| {
             packet.fill(target)
@@ -199,14 +205,14 @@ impl Qp {
 }
 
 /// A datagram and its bytes.
-struct Packet<'a> {
+struct DatagramPacket<'a> {
     datagram: Datagram,
     route: Route,
     grh: Option<[u8; 40]>,
     runs: &'a Runs<'a>,
 }
 
-impl Packet<'_> {
+impl DatagramPacket<'_> {
     fn length(&self) -> usize {
         self.grh.map_or(0, |grh| grh.len()) + self.runs.total() as usize
     }

@@ -2,9 +2,9 @@
 
 use super::Job;
 use crate::errno::Errno;
-use crate::memory::place::{Claim, Place, Refusal, grant};
+use crate::memory::resolve::{AccessRequest, Refusal, ResolvedRange, grant};
 use crate::memory::transfer::Granted;
-use crate::path::{Direction, Peer};
+use crate::peer::{Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::send::{SendQueue, SendRequest};
 use crate::shm::channel::MAX_PAYLOAD;
@@ -24,7 +24,7 @@ pub(super) enum Direct {
     /// Not possible or not allowed directly: send the request to the responder.
     ThroughChannel,
     /// The peer does not answer.
-    Lost,
+    NoAnswer,
     Failed(ibv_wc_status),
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Right<'a> {
     record: &'a QpRecord,
     incarnation: u32,
     access: u32,
-    place: Option<Place<'a>>,
+    range: Option<ResolvedRange<'a>>,
 }
 
 impl Qp {
@@ -102,7 +102,7 @@ impl Qp {
                     Ok(()) => self.count_direct(length, granted.is_through_kernel(peer)),
                     Err(Errno(libc::ESRCH)) => {
                         peer.declare_dead();
-                        return Direct::Lost;
+                        return Direct::NoAnswer;
                     }
                     // The channel path finds out on which side the memory is missing.
                     Err(_) => return Direct::ThroughChannel,
@@ -138,8 +138,8 @@ impl Qp {
         };
         let section = job.channel.section(job.request.rkey);
         self.remote_domain(peer, job.request, responder)
-            .and_then(|pd| remote_place(&section, send, job, pd, access, total).ok())
-            .is_some_and(|place| Granted::of(peer, place, direction).is_some())
+            .and_then(|pd| remote_range(&section, send, job, pd, access, total).ok())
+            .is_some_and(|range| Granted::of(peer, range, direction).is_some())
     }
 
     /// Returns the right of a request to a span of the peer's memory.
@@ -154,7 +154,7 @@ impl Qp {
     ) -> Result<Right<'a>, Direct> {
         let peer = &job.channel.peer;
         let Some(record) = self.responder(send, peer, job.psn) else {
-            return Err(Direct::Lost);
+            return Err(Direct::NoAnswer);
         };
         if record.access.load(Ordering::Relaxed) & access == 0 {
             return Err(Direct::ThroughChannel);
@@ -165,7 +165,7 @@ impl Qp {
             record,
             incarnation: record.incarnation.load(Ordering::Relaxed),
             access,
-            place: None,
+            range: None,
         };
         if span.total == 0 {
             // The key of an operation on 0 bytes is not checked (architecture specification,
@@ -173,13 +173,13 @@ impl Qp {
             let domain = self.remote_domain(peer, job.request, record);
             return domain.map(|_| right).ok_or(Direct::ThroughChannel);
         }
-        let place = self
+        let range = self
             .remote_domain(peer, job.request, record)
-            .and_then(|pd| remote_place(section, send, job, pd, access, span.total).ok())
+            .and_then(|pd| remote_range(section, send, job, pd, access, span.total).ok())
             .ok_or(Direct::ThroughChannel)?;
-        let granted = Granted::of(peer, place.part(span.offset, span.length), span.direction);
+        let granted = Granted::of(peer, range.part(span.offset, span.length), span.direction);
         right.granted = Some(granted.ok_or(Direct::ThroughChannel)?);
-        right.place = Some(place);
+        right.range = Some(range);
         Ok(right)
     }
 
@@ -187,7 +187,7 @@ impl Qp {
     /// and the peer did not wait for it: the memory accessed may no longer have been the peer's.
     #[inline]
     pub(super) fn has_held(&self, right: &Right<'_>) -> bool {
-        right.place.is_none_or(|place| place.has_held())
+        right.range.is_none_or(|range| range.has_held())
             && self.is_answered_by(right.peer, right.record)
             && right.record.incarnation.load(Ordering::Relaxed) == right.incarnation
             && right.record.access.load(Ordering::Relaxed) & right.access != 0
@@ -206,10 +206,10 @@ impl Qp {
         self.is_answered_by(peer, record)
             && record.incarnation.load(Ordering::Relaxed) == right.incarnation
             && record.access.load(Ordering::Relaxed) & right.access != 0
-            && right.place.is_some_and(|place| {
+            && right.range.is_some_and(|range| {
                 self.remote_domain(peer, job.request, record)
                     .is_some_and(|pd| {
-                        remote_place(section, send, job, pd, right.access, place.length()).is_ok()
+                        remote_range(section, send, job, pd, right.access, range.length()).is_ok()
                     })
             })
     }
@@ -247,20 +247,26 @@ impl Qp {
 
 /// Returns the range in the peer's memory that a request names, if its key grants it.
 #[inline]
-pub(super) fn remote_place<'a>(
+pub(super) fn remote_range<'a>(
     section: &'a Section<'_>,
     send: &SendQueue,
     job: &'a Job<'_>,
     pd: u32,
     access: u32,
     length: u64,
-) -> Result<Place<'a>, Refusal> {
-    let claim = Claim {
+) -> Result<ResolvedRange<'a>, Refusal> {
+    let access_request = AccessRequest {
         key: job.request.rkey,
         pd,
         queue_pair: send.destination,
         access,
     };
     let record = job.channel.peer.contexts.key(job.request.rkey);
-    grant(section, record, claim, job.request.remote_address, length)
+    grant(
+        section,
+        record,
+        access_request,
+        job.request.remote_address,
+        length,
+    )
 }

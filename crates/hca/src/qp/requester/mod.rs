@@ -22,11 +22,11 @@ mod write;
 
 use crate::capture;
 use crate::memory::transfer::Runs;
-use crate::path::Peer;
-use crate::process::link::{Acknowledge, Outbound, Pushed};
+use crate::peer::Peer;
+use crate::process::link::{Acknowledge, ChannelPush, Outbound};
 use crate::qp::Qp;
-use crate::qp::message::{Endpoint, Remote, Request, Route};
-use crate::qp::send::{Advance, SendQueue, SendRequest};
+use crate::qp::ring_message::{Endpoint, Remote, Request, Route};
+use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
 use crate::refusal;
 use crate::shm::context_table::QpRecord;
 use crate::shm::section::Section;
@@ -46,9 +46,9 @@ pub enum Outcome {
     /// The channel is full; the queue pair is woken when there is room.
     NoRoom,
     /// No channel to the owner of this number yet.
-    Seek(u32),
+    Connect(u32),
     /// The peer does not answer.
-    Lost,
+    NoAnswer,
     /// Failed with this status.
     Failed(ibv_wc_status),
 }
@@ -69,12 +69,12 @@ impl Qp {
         request: &SendRequest<'_>,
         index: u64,
         psn: u32,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
     ) -> Outcome {
         if capture::is_on() {
-            return self.execute_and_tell(send, request, index, psn, advance);
+            return self.execute_and_capture(send, request, index, psn, progress);
         }
-        self.execute_request(send, request, index, psn, advance)
+        self.execute_request(send, request, index, psn, progress)
     }
 
     #[inline]
@@ -84,7 +84,7 @@ impl Qp {
         request: &SendRequest<'_>,
         index: u64,
         psn: u32,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
     ) -> Outcome {
         if request.flags & IBV_SEND_FENCE != 0 && send.reads_in_flight > 0 {
             return Outcome::Order;
@@ -98,7 +98,7 @@ impl Qp {
             return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
         }
         if send.is_cut {
-            return self.unless_unreadable(request, self.lost());
+            return self.unless_unreadable(request, self.no_answer());
         }
         if self.kind == IBV_QPT_UD {
             return self.send_datagram(send, request, psn);
@@ -112,13 +112,13 @@ impl Qp {
             // programs exit while peers still have unanswered requests, and rely on an adapter's
             // retries.
             if send.channel.is_some() && self.kind != IBV_QPT_UC {
-                return self.unless_unreadable(request, Outcome::Lost);
+                return self.unless_unreadable(request, Outcome::NoAnswer);
             }
             send.channel = self.process.outbound_to_number(send.destination);
         }
         // Taken rather than cloned: reference counting costs as much as checking a key.
         let Some(channel) = send.channel.take() else {
-            return self.unless_unreadable(request, Outcome::Seek(send.destination));
+            return self.unless_unreadable(request, Outcome::Connect(send.destination));
         };
         let job = Job {
             channel: &channel,
@@ -128,9 +128,9 @@ impl Qp {
         };
         let outcome = match request.opcode {
             IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV => {
-                self.send_message(send, &job, advance)
+                self.send_message(send, &job, progress)
             }
-            IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => self.write(send, &job, advance),
+            IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => self.write(send, &job, progress),
             IBV_WR_RDMA_READ => self.read(send, &job),
             IBV_WR_FLUSH => self.flush(send, &job),
             _ => self.atomic(send, &job),
@@ -282,11 +282,11 @@ impl Qp {
     }
 
     /// Returns the outcome of a request that the peer does not answer.
-    fn lost(&self) -> Outcome {
+    fn no_answer(&self) -> Outcome {
         match self.kind {
             // Unreliable: the requester is not informed.
             IBV_QPT_UC | IBV_QPT_UD => Outcome::Done,
-            _ => Outcome::Lost,
+            _ => Outcome::NoAnswer,
         }
     }
 
@@ -341,20 +341,20 @@ impl Qp {
     }
 
     #[inline]
-    fn pushed(&self, via: &Arc<Outbound>, pushed: Pushed, bytes: u64) -> Outcome {
+    fn pushed(&self, via: &Arc<Outbound>, pushed: ChannelPush, bytes: u64) -> Outcome {
         match pushed {
-            Pushed::Stored => {
+            ChannelPush::Stored => {
                 self.process.counters.shard().count_stored(bytes);
                 via.peer.wake();
                 Outcome::Sent
             }
-            Pushed::Full => {
+            ChannelPush::Full => {
                 via.peer.wake();
                 Outcome::NoRoom
             }
-            Pushed::Unreadable => Outcome::Failed(IBV_WC_LOC_PROT_ERR),
+            ChannelPush::Unreadable => Outcome::Failed(IBV_WC_LOC_PROT_ERR),
             // The peer has died since the check.
-            Pushed::Closed => self.lost(),
+            ChannelPush::Closed => self.no_answer(),
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::{Job, Outcome};
 use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
-use crate::qp::message::{Part, Request};
-use crate::qp::send::{Advance, SendQueue};
+use crate::qp::ring_message::{Part, Request};
+use crate::qp::send::{RequestProgress, SendQueue};
 use crate::shm::channel::MAX_PAYLOAD;
 use crate::sys::copy;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ impl Qp {
         send: &SendQueue,
         job: &Job<'_>,
         via: &Arc<Outbound>,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
         request: impl Fn(Part, u64) -> Request,
     ) -> Outcome {
         let total = job.request.length();
         let route = self.route(send, job.psn);
         loop {
-            let offset = advance.bytes;
+            let offset = progress.bytes;
             let length = (total - offset).min(MAX_PAYLOAD as u64);
             let part = Part {
                 is_first: offset == 0,
@@ -56,7 +56,7 @@ impl Qp {
                 })
             };
             match self.pushed(via, pushed, length) {
-                Outcome::Sent if !part.is_last => advance.bytes += length,
+                Outcome::Sent if !part.is_last => progress.bytes += length,
                 outcome => return outcome,
             }
         }

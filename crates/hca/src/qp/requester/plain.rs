@@ -5,11 +5,11 @@
 //! for the general path ([`super::send`]).
 
 use crate::capture;
-use crate::memory::place::{Claim, Piece, grant};
-use crate::process::link::{Acknowledge, Pushed};
+use crate::memory::resolve::{AccessRequest, Piece, grant};
+use crate::process::link::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
-use crate::qp::message::Plain;
 use crate::qp::requester::Outcome;
+use crate::qp::ring_message::Plain;
 use crate::qp::send::{SendQueue, SendRequest};
 use crate::sys::copy;
 use std::sync::Arc;
@@ -84,10 +84,10 @@ impl Qp {
         } else {
             let arena = self.process.arena.as_ref()?;
             let section = via.section(0);
-            let claim = Claim::to_buffer(buffer.lkey, self.pd_number(), 0);
+            let access_request = AccessRequest::to_buffer(buffer.lkey, self.pd_number(), 0);
             let key = self.process.keys.record(buffer.lkey);
-            let place = grant(&section, key, claim, buffer.addr, length.into()).ok()?;
-            let Some(Piece::Arena { offset, .. }) = place.sole() else {
+            let range = grant(&section, key, access_request, buffer.addr, length.into()).ok()?;
+            let Some(Piece::Arena { offset, .. }) = range.sole() else {
                 return None;
             };
             // A granted piece lies inside the arena, as long as the section is open.
@@ -96,7 +96,7 @@ impl Qp {
         };
         let counters = self.process.counters.shard();
         counters.send_operations.add(1);
-        if pushed != Pushed::Stored {
+        if pushed != ChannelPush::Stored {
             return Some(self.pushed(via, pushed, length.into()));
         }
         counters.count_stored(length.into());

@@ -2,10 +2,10 @@
 
 use super::direct::Direct;
 use super::{Job, Outcome};
-use crate::path::Direction;
+use crate::peer::Direction;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
-use crate::qp::message::{Remote, Request};
+use crate::qp::ring_message::{Remote, Request};
 use crate::qp::send::SendQueue;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -23,7 +23,7 @@ impl Qp {
         if !is_behind && self.fetch_allowed(send, job) {
             match self.transfer(send, job, IBV_ACCESS_REMOTE_READ, Direction::Load) {
                 Direct::Done => return Outcome::Done,
-                Direct::Lost => return Outcome::Lost,
+                Direct::NoAnswer => return Outcome::NoAnswer,
                 Direct::Failed(status) => return Outcome::Failed(status),
                 Direct::ThroughChannel => (),
             }
@@ -82,7 +82,7 @@ impl Qp {
             }
         }
         if self.responder(send, &job.channel.peer, job.psn).is_none() {
-            return Outcome::Lost;
+            return Outcome::NoAnswer;
         }
         send.lane = 0;
         let remote = self.remote(job.request, 0, length);

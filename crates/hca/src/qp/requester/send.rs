@@ -3,11 +3,11 @@
 
 use super::{Job, Outcome};
 use crate::memory::transfer::Runs;
-use crate::path::{PULL_ANY, PULL_ARENA};
+use crate::peer::{PULL_ANY, PULL_ARENA};
 use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
-use crate::qp::message::{Body, Extra, Message, Part, Request, SharedQueue, Source};
-use crate::qp::send::{Advance, SendQueue, SendRequest};
+use crate::qp::ring_message::{Body, Extra, Message, Part, Request, SharedQueue, Source};
+use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
 use crate::shm::channel::MAX_PAYLOAD;
 use crate::shm::context_table::QpRecord;
 use std::sync::Arc;
@@ -26,23 +26,23 @@ impl Qp {
         self: &Arc<Qp>,
         send: &mut SendQueue,
         job: &Job<'_>,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
     ) -> Outcome {
         job.channel.prefetch();
         let request = job.request;
         let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
-            return self.unless_unreadable(request, self.lost());
+            return self.unless_unreadable(request, self.no_answer());
         };
         let shared;
         let via = match self.receiver(send, job) {
-            Ok(Receiver::QueuePair) => job.channel,
-            Ok(Receiver::Shared(owner)) => {
+            Ok(MessageTarget::QueuePair) => job.channel,
+            Ok(MessageTarget::Shared(owner)) => {
                 shared = owner;
                 &shared
             }
             Err(outcome) => return outcome,
         };
-        if advance.bytes == 0 {
+        if progress.bytes == 0 {
             self.process.counters.shard().send_operations.add(1);
         }
         let message = Message {
@@ -57,7 +57,7 @@ impl Qp {
             solicited: request.is_solicited(),
             shared: self.shared_queue(request, responder),
         };
-        if advance.bytes == 0 && might_be_fetched(via, request) {
+        if progress.bytes == 0 && might_be_fetched(via, request) {
             let section = via.section(0);
             let runs = match self.runs(&section, request, 0) {
                 Ok(runs) => runs,
@@ -67,7 +67,7 @@ impl Qp {
                 return self.send_sources(send, job, via, message);
             }
         }
-        self.send_parts(send, job, via, advance, |part, _| {
+        self.send_parts(send, job, via, progress, |part, _| {
             Request::Message(Message { part, ..message })
         })
     }
@@ -80,15 +80,15 @@ impl Qp {
         &self,
         send: &mut SendQueue,
         job: &Job<'_>,
-    ) -> Result<Receiver, Outcome> {
+    ) -> Result<MessageTarget, Outcome> {
         if self.kind != IBV_QPT_XRC_SEND {
-            return Ok(Receiver::QueuePair);
+            return Ok(MessageTarget::QueuePair);
         }
         let number = job.request.srq;
         let owner = match self.process.outbound_to_number(number) {
             Some(owner) => owner,
             None if self.process.is_owned(number) => {
-                return Err(self.unless_unreadable(job.request, Outcome::Seek(number)));
+                return Err(self.unless_unreadable(job.request, Outcome::Connect(number)));
             }
             // No such queue exists: the responder refuses the message.
             None => job.channel.clone(),
@@ -98,7 +98,7 @@ impl Qp {
             return Err(Outcome::Order);
         }
         send.lane = lane;
-        Ok(Receiver::Shared(owner))
+        Ok(MessageTarget::Shared(owner))
     }
 
     pub(super) fn shared_queue(
@@ -131,18 +131,18 @@ impl Qp {
         };
         let header = request.emit(&self.route(send, job.psn));
         let pushed = via.push(self, header, length, Some(acknowledge), |target| {
-            for (place, sge) in sges.iter().enumerate() {
+            for (index, sge) in sges.iter().enumerate() {
                 let source = Source {
                     address: sge.addr,
                     length: sge.length,
                     key: sge.lkey,
                 };
                 let bytes = source.emit();
-                // SAFETY: the ring provides room for `length` bytes, and `place` is below the
+                // SAFETY: the ring provides room for `length` bytes, and `index` is below the
                 // number of buffers.
                 unsafe {
                     target
-                        .add(place * Source::LENGTH)
+                        .add(index * Source::LENGTH)
                         .copy_from_nonoverlapping(bytes.as_ptr(), Source::LENGTH);
                 }
             }
@@ -152,7 +152,7 @@ impl Qp {
     }
 }
 
-pub(super) enum Receiver {
+pub(super) enum MessageTarget {
     /// The queue pair that ours is connected to.
     QueuePair,
     /// The owner of an XRC shared receive queue.

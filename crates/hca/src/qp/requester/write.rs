@@ -1,12 +1,12 @@
 //! RDMA writes, with and without immediate data.
 
 use super::direct::{Direct, Span};
-use super::send::Receiver;
+use super::send::MessageTarget;
 use super::{Job, Outcome};
-use crate::path::Direction;
+use crate::peer::Direction;
 use crate::qp::Qp;
-use crate::qp::message::{Body, Extra, Message, Part, Request, Write};
-use crate::qp::send::{Advance, SendQueue};
+use crate::qp::ring_message::{Body, Extra, Message, Part, Request, Write};
+use crate::qp::send::{RequestProgress, SendQueue};
 use std::sync::Arc;
 use verbena_abi::*;
 
@@ -15,34 +15,34 @@ impl Qp {
         self: &Arc<Qp>,
         send: &mut SendQueue,
         job: &Job<'_>,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
     ) -> Outcome {
-        if advance.is_placed && self.may_still_write(send, job) {
+        if progress.is_placed && self.may_still_write(send, job) {
             return self.notice(send, job);
         }
-        advance.is_placed = false;
-        let ordered = send.has_outstanding() || advance.bytes > 0;
-        if ordered && advance.bytes == 0 && self.write_waits(send, job) {
+        progress.is_placed = false;
+        let ordered = send.has_outstanding() || progress.bytes > 0;
+        if ordered && progress.bytes == 0 && self.write_waits(send, job) {
             return Outcome::Order;
         }
-        if advance.bytes == 0 {
+        if progress.bytes == 0 {
             self.process.counters.shard().write_operations.add(1);
         }
         let notifies = job.request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
         if !ordered {
             match self.transfer(send, job, IBV_ACCESS_REMOTE_WRITE, Direction::Store) {
                 Direct::Done if notifies => {
-                    advance.is_placed = true;
+                    progress.is_placed = true;
                     return self.notice(send, job);
                 }
                 Direct::Done => return Outcome::Done,
-                Direct::Lost => return self.lost(),
+                Direct::NoAnswer => return self.no_answer(),
                 Direct::Failed(status) => return Outcome::Failed(status),
                 Direct::ThroughChannel => (),
             }
         }
         if self.responder(send, &job.channel.peer, job.psn).is_none() {
-            return self.unless_unreadable(job.request, self.lost());
+            return self.unless_unreadable(job.request, self.no_answer());
         }
         send.lane = 0;
         let request = job.request;
@@ -50,7 +50,7 @@ impl Qp {
         // are in place.
         let immediate = (notifies && self.kind != IBV_QPT_XRC_SEND).then_some(request.immediate);
         let total = request.length();
-        self.send_parts(send, job, job.channel, advance, |part, offset| {
+        self.send_parts(send, job, job.channel, progress, |part, offset| {
             Request::Write(Write {
                 part,
                 remote: self.remote(request, offset, total),
@@ -83,12 +83,12 @@ impl Qp {
     /// Notifies the receive queue that the bytes of a write with immediate data are in place.
     fn notice(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
         let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
-            return self.lost();
+            return self.no_answer();
         };
         let shared;
         let via = match self.receiver(send, job) {
-            Ok(Receiver::QueuePair) => job.channel,
-            Ok(Receiver::Shared(owner)) => {
+            Ok(MessageTarget::QueuePair) => job.channel,
+            Ok(MessageTarget::Shared(owner)) => {
                 shared = owner;
                 &shared
             }

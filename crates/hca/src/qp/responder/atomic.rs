@@ -4,12 +4,12 @@ use super::Call;
 use super::failure::Failure;
 use super::why;
 use crate::errno::Errno;
-use crate::memory::place::{Piece, Place};
+use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::process::Process;
 use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
-use crate::qp::message::{Answer, Nak, Remote};
+use crate::qp::ring_message::{Answer, Nak, Remote};
 use crate::refusal;
 use crate::sys::own_memory;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ impl Call<'_> {
         };
         let found = {
             let section = self.inbound.section(remote.key);
-            let place = self.grant(&section, queue_pair, remote, right, 8)?;
-            perform(self.process, operation, place).map_err(|_| why::unmapped())?
+            let range = self.grant(&section, queue_pair, remote, right, 8)?;
+            perform(self.process, operation, range).map_err(|_| why::unmapped())?
         };
         self.answer(serving, Answer::Atomic(found));
         Ok(())
@@ -73,9 +73,9 @@ impl Call<'_> {
 pub(super) fn perform(
     process: &Process,
     operation: Atomic,
-    place: Place<'_>,
+    range: ResolvedRange<'_>,
 ) -> Result<u64, Errno> {
-    let piece = place.pieces().next().ok_or(Errno::EFAULT)?;
+    let piece = range.pieces().next().ok_or(Errno::EFAULT)?;
     let target = match (piece, &process.arena) {
         (Piece::Arena { offset, length: 8 }, Some(arena)) => arena.pointer(offset),
         (Piece::Mapping { address, length: 8 }, _) => address as *mut u8,

@@ -7,7 +7,7 @@ use crate::cq::Completion;
 use crate::link;
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
-use crate::qp::message::Datagram;
+use crate::qp::ring_message::Datagram;
 use crate::receive::Receive;
 use crate::roce::header::destination;
 use verbena_abi::*;
@@ -44,7 +44,7 @@ impl Call<'_> {
                 .copy_from_nonoverlapping(self.record.payload, ROUTE)
         };
         let group = destination(&header).octets();
-        for port in link::ports_that_hear(port) {
+        for port in link::ports_that_receive(port) {
             for queue_pair in self.process.groups.members(port, &group) {
                 self.take_datagram(&queue_pair, port, datagram, route);
             }
@@ -82,7 +82,7 @@ impl Call<'_> {
         let status = self.place_datagram(&receive, pd, route, data);
         if status != IBV_WC_SUCCESS {
             let failure = Failure::unanswered(receive.wr_id, status);
-            self.tell_refused(&failure, true);
+            self.report_refused(&failure, true);
         }
         let mut wc = ibv_wc {
             wr_id: receive.wr_id,

@@ -4,7 +4,7 @@ use super::Call;
 use crate::cq::Cq;
 use crate::process::link::Serving;
 use crate::qp::Qp;
-use crate::qp::message::{Answer, Nak};
+use crate::qp::ring_message::{Answer, Nak};
 use std::sync::Arc;
 use verbena_abi::*;
 
@@ -20,8 +20,8 @@ pub(super) struct Failure {
 
 impl Failure {
     /// The request is not answered, as if the packet were lost.
-    pub(super) fn lost() -> Failure {
-        Failure::answered(Nak::Lost)
+    pub(super) fn no_answer() -> Failure {
+        Failure::answered(Nak::NoAnswer)
     }
 
     /// The request is answered with a NAK; the queue pair stays in its state.
@@ -61,7 +61,7 @@ impl Failure {
         Failure {
             receive: Some((wr_id, status)),
             event: Some(IBV_EVENT_QP_REQ_ERR),
-            ..Failure::answered(Nak::Lost)
+            ..Failure::answered(Nak::NoAnswer)
         }
     }
 
@@ -94,7 +94,7 @@ impl Call<'_> {
     ) {
         let is_reliable = queue_pair.is_none_or(|queue_pair| queue_pair.is_reliable());
         let ends = is_reliable || failure.receive.is_some();
-        self.tell_refused(&failure, ends);
+        self.report_refused(&failure, ends);
         let own = || queue_pair.and_then(|queue_pair| queue_pair.recv_cq.as_ref());
         let mut is_completed = false;
         if let Some((wr_id, status)) = failure.receive
@@ -109,7 +109,7 @@ impl Call<'_> {
             && !queue_pair.fail_as_responder((!is_completed).then_some(event))
         {
             // The queue pair failed for another reason in between, or was reset: no NAK is due.
-            nak = nak.map(|_| Nak::Lost);
+            nak = nak.map(|_| Nak::NoAnswer);
         }
         if let Some(nak) = nak.filter(|_| is_reliable) {
             self.answer(serving, Answer::Nak(nak));

@@ -2,10 +2,10 @@
 
 use super::Call;
 use crate::errno::Errno;
-use crate::memory::place::{Claim, grant};
+use crate::memory::resolve::{AccessRequest, grant};
 use crate::memory::transfer::{Granted, Runs};
-use crate::path::Direction;
-use crate::qp::message::Source;
+use crate::peer::Direction;
+use crate::qp::ring_message::Source;
 use crate::shm::context_table::QpRecord;
 use crate::shm::section::Section;
 use std::ops::Range;
@@ -65,24 +65,30 @@ impl Call<'_> {
     ) -> Result<(), NotFetched> {
         let peer = &self.inbound.peer;
         let pd = self.requester().pd.load(Ordering::Relaxed);
-        let claim = Claim::to_buffer(source.key, pd, 0);
+        let access_request = AccessRequest::to_buffer(source.key, pd, 0);
         let record = peer.contexts.key(source.key);
         let address = source.address.wrapping_add(part.start);
         for _ in 0..MOVES {
             if !self.is_still_asked() {
                 return Err(NotFetched::Ended);
             }
-            let place = grant(section, record, claim, address, part.end - part.start)
-                .map_err(|_| self.unless_ended(NotFetched::Source))?;
+            let range = grant(
+                section,
+                record,
+                access_request,
+                address,
+                part.end - part.start,
+            )
+            .map_err(|_| self.unless_ended(NotFetched::Source))?;
             // Pages that are being moved can only be reached by their address, which not every
             // process can use.
-            let granted = Granted::of(peer, place, Direction::Load).ok_or(NotFetched::Moving)?;
+            let granted = Granted::of(peer, range, Direction::Load).ok_or(NotFetched::Moving)?;
             let copied = runs.exchange(offset as usize, peer, granted);
             if copied == Err(Errno(libc::ESRCH)) || !self.is_still_asked() {
                 return Err(NotFetched::Ended);
             }
             match copied {
-                _ if !place.has_held() => (),
+                _ if !range.has_held() => (),
                 Ok(()) => return Ok(()),
                 // The kernel does not report on which side the page was missing.
                 Err(_) if runs.are_adapters_own() => return Err(NotFetched::Source),
@@ -94,11 +100,11 @@ impl Call<'_> {
 
     fn sources(&self) -> impl Iterator<Item = Source> + '_ {
         let count = usize::from(self.record.header.length) / Source::LENGTH;
-        (0..count).map(|place| {
+        (0..count).map(|index| {
             let mut bytes = [0; Source::LENGTH];
             // SAFETY: the record holds `length` bytes of payload, checked by the ring.
             unsafe {
-                let from = self.record.payload.add(place * Source::LENGTH);
+                let from = self.record.payload.add(index * Source::LENGTH);
                 bytes
                     .as_mut_ptr()
                     .copy_from_nonoverlapping(from, Source::LENGTH);

@@ -9,28 +9,28 @@
 //! answer ring before the position passes the record (SYNC POINT answers in
 //! [`crate::process::progress`]), so a record is only processed if there is room for an answer.
 
-mod arrival;
 mod atomic;
 mod datagram;
 mod failure;
 mod fetch;
-mod message;
-pub(super) mod packets;
+mod inbound_message;
+mod message_state;
+pub(super) mod packet_responder;
 mod plain;
 mod read;
 mod why;
 mod write;
 
-pub use arrival::{Arrival, XrcArrivals};
+pub use message_state::{MessageState, XrcMessageStates};
 
 use crate::cq::{Completion, Cq};
+use crate::fault_injection::{self, Fault};
 use crate::lock::Guard;
-use crate::memory::place::{Claim, Place, grant, grant_whole};
-use crate::planted::{self, Fault};
+use crate::memory::resolve::{AccessRequest, ResolvedRange, grant, grant_whole};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
 use crate::qp::flush::Flush;
-use crate::qp::message::{Answer, Nak, Plain, Remote, Request, Route};
+use crate::qp::ring_message::{Answer, Nak, Plain, Remote, Request, Route};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
 use crate::refusal;
@@ -56,23 +56,23 @@ pub enum Progress<'a> {
 /// until then, so that no later receive of that queue completes earlier, successfully or flushed,
 /// and a reset finds it.
 pub struct Delivered<'a> {
-    cq: Completing<'a>,
+    cq: CompletionTarget<'a>,
     wc: ibv_wc,
     solicited: bool,
-    _order: Order<'a>,
+    _order: HeldLock<'a>,
 }
 
 /// The completion queue. Borrowed where possible: counting references would cost as much as
 /// checking a key.
-enum Completing<'a> {
+enum CompletionTarget<'a> {
     QueuePair(&'a Cq),
     Shared(Arc<Cq>),
 }
 
 /// Lock that is held until the completion is pushed.
-enum Order<'a> {
+enum HeldLock<'a> {
     QueuePair(#[expect(dead_code, reason = "held")] Guard<'a, ReceiveQueue>),
-    Shared(#[expect(dead_code, reason = "held")] MutexGuard<'a, XrcArrivals>),
+    Shared(#[expect(dead_code, reason = "held")] MutexGuard<'a, XrcMessageStates>),
 }
 
 impl Delivered<'_> {
@@ -80,8 +80,8 @@ impl Delivered<'_> {
     pub fn push(self) {
         let completion = Completion::received(self.wc);
         let cq: &Cq = match &self.cq {
-            Completing::QueuePair(cq) => cq,
-            Completing::Shared(cq) => cq,
+            CompletionTarget::QueuePair(cq) => cq,
+            CompletionTarget::Shared(cq) => cq,
         };
         cq.push(completion, self.solicited);
     }
@@ -90,13 +90,13 @@ impl Delivered<'_> {
 /// Cache of the queue pair that the last record was for. The next record is likely for the same
 /// one, and a lookup with reference counting takes longer than checking a message.
 #[derive(Default)]
-pub struct Known(Option<Arc<Qp>>);
+pub struct QpCache(Option<Arc<Qp>>);
 
-impl Known {
+impl QpCache {
     /// Returns the queue pair with a number.
     #[inline]
     pub fn find(&mut self, process: &Process, number: u32) -> Option<&Arc<Qp>> {
-        let is_it = |known: &Arc<Qp>| known.number == number && !known.is_destroyed();
+        let is_it = |qp_cache: &Arc<Qp>| qp_cache.number == number && !qp_cache.is_destroyed();
         if !self.0.as_ref().is_some_and(is_it) {
             self.0 = process.queue_pairs.find(number);
         }
@@ -109,7 +109,7 @@ pub fn serve<'a>(
     process: &'a Process,
     inbound: &'a Arc<Inbound>,
     serving: &mut Serving,
-    known: &'a mut Known,
+    qp_cache: &'a mut QpCache,
     record: &'a Record,
 ) -> Progress<'a> {
     if !serving.answers.has_room(&inbound.channel.answers(), 0) {
@@ -121,7 +121,7 @@ pub fn serve<'a>(
         record,
         route: Route::of(&record.header),
     };
-    let queue_pair = known.find(process, call.route.destination.number);
+    let queue_pair = qp_cache.find(process, call.route.destination.number);
     if let (Some(message), Some(queue_pair)) = (Plain::parse(&record.header), queue_pair)
         && let Some(delivered) = call.serve_plain(queue_pair, message)
     {
@@ -184,7 +184,7 @@ impl<'a> Call<'a> {
         }
         let queue_pair = queue_pair
             .filter(|queue_pair| queue_pair.is_connected_to(&self.route))
-            .ok_or_else(Failure::lost)?;
+            .ok_or_else(Failure::no_answer)?;
         queue_pair.establish();
         match request {
             Request::Message(message) => self.serve_message(queue_pair, &message),
@@ -210,7 +210,7 @@ impl<'a> Call<'a> {
         state & QpRecord::PRESENT != 0
             && state & 0xff != IBV_QPS_ERR
             && (record.incarnation.load(Ordering::Relaxed) == self.route.source.incarnation
-                || planted::is(Fault::Incarnation))
+                || fault_injection::is(Fault::Incarnation))
     }
 
     /// Returns the published record of the requester's queue pair.
@@ -267,16 +267,16 @@ impl<'a> Call<'a> {
         remote: &Remote,
         right: u32,
         length: u64,
-    ) -> Result<Place<'s>, Failure> {
-        let claim = Claim {
+    ) -> Result<ResolvedRange<'s>, Failure> {
+        let access_request = AccessRequest {
             key: remote.key,
             pd: self.check_right(queue_pair, remote, right)?,
             queue_pair: queue_pair.number,
             access: right,
         };
         let key = self.process.keys.named_record(remote.key);
-        grant(section, key, claim, remote.address, length).map_err(|_| {
-            why::note_claim(key, claim, remote.address, length);
+        grant(section, key, access_request, remote.address, length).map_err(|_| {
+            why::note_access_request(key, access_request, remote.address, length);
             Failure::fatal(Nak::RemoteAccess)
         })
     }
@@ -286,13 +286,13 @@ impl<'a> Call<'a> {
     fn is_dropped(&self, queue_pair: &Qp) -> bool {
         queue_pair
             .lock_receive()
-            .arrival
+            .message_state
             .drops(self.route.source.incarnation)
     }
 
     fn serve_flush(&self, queue_pair: &Qp, remote: &Remote, flush: Flush) -> Result<(), Failure> {
         let section = self.inbound.section(0);
-        let claim = Claim {
+        let access_request = AccessRequest {
             key: remote.key,
             pd: self.domain_of(queue_pair, remote)?,
             queue_pair: queue_pair.number,
@@ -300,8 +300,14 @@ impl<'a> Call<'a> {
         };
         let key = self.process.keys.named_record(remote.key);
         match flush.region {
-            true => grant_whole(&section, key, claim),
-            false => grant(&section, key, claim, remote.address, remote.length.into()),
+            true => grant_whole(&section, key, access_request),
+            false => grant(
+                &section,
+                key,
+                access_request,
+                remote.address,
+                remote.length.into(),
+            ),
         }
         .map(drop)
         .map_err(|_| {
@@ -309,7 +315,7 @@ impl<'a> Call<'a> {
                 true => (key.iova.load(Ordering::Relaxed), 0),
                 false => (remote.address, remote.length.into()),
             };
-            why::note_claim(key, claim, address, length);
+            why::note_access_request(key, access_request, address, length);
             Failure::fatal(Nak::RemoteAccess)
         })
     }
@@ -343,7 +349,7 @@ impl Qp {
         let record = self.process.contexts.queue_pair(self.number);
         self.receives()
             && (self.incarnation() == route.destination.incarnation
-                || planted::is(Fault::Incarnation))
+                || fault_injection::is(Fault::Incarnation))
             && record.destination.load(Ordering::Relaxed) == route.source.number
             && matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_RECV)
     }

@@ -6,9 +6,9 @@
 //! The fast path never refuses a message: one that is not plain in every respect is left unchanged
 //! for the general path.
 
-use super::{Call, Completing, Delivered, Order};
-use crate::memory::place::{Claim, Piece, grant};
-use crate::qp::message::Plain;
+use super::{Call, CompletionTarget, Delivered, HeldLock};
+use crate::memory::resolve::{AccessRequest, Piece, grant};
+use crate::qp::ring_message::Plain;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::sys::copy;
 use std::sync::Arc;
@@ -35,15 +35,19 @@ impl<'a> Call<'a> {
         if !queue_pair.is_connected_to(&self.route) {
             return None;
         }
-        let ReceiveQueue { ring, arrival, .. } = &mut *guard;
-        if !arrival.is_plain(self.route.source.incarnation) {
+        let ReceiveQueue {
+            ring,
+            message_state,
+            ..
+        } = &mut *guard;
+        if !message_state.is_plain(self.route.source.incarnation) {
             return None;
         }
         let receive = ring.front()?;
         let [buffer] = receive.sges.as_slice() else {
             return None;
         };
-        if message.total > buffer.length || !self.deposit(queue_pair, buffer, message) {
+        if message.total > buffer.length || !self.ordered_copy(queue_pair, buffer, message) {
             return None;
         }
         let wc = ibv_wc {
@@ -61,34 +65,41 @@ impl<'a> Call<'a> {
         counters.receive_operations.add(1);
         counters.receive_bytes.add(message.total.into());
         Some(Delivered {
-            cq: Completing::QueuePair(cq),
+            cq: CompletionTarget::QueuePair(cq),
             wc,
             solicited: message.solicited,
-            _order: Order::QueuePair(guard),
+            _order: HeldLock::QueuePair(guard),
         })
     }
 
     /// Stores the bytes at the beginning of the buffer, with the checks of any receive buffer.
     /// Returns false, without effect, if the buffer is not usable here.
     #[inline]
-    fn deposit(&self, queue_pair: &Qp, buffer: &ibv_sge, message: Plain) -> bool {
+    fn ordered_copy(&self, queue_pair: &Qp, buffer: &ibv_sge, message: Plain) -> bool {
         if message.total == 0 {
             return true;
         }
         let Some(arena) = &self.process.arena else {
             return false;
         };
-        let claim = Claim::to_buffer(buffer.lkey, queue_pair.pd_number(), IBV_ACCESS_LOCAL_WRITE);
+        let access_request =
+            AccessRequest::to_buffer(buffer.lkey, queue_pair.pd_number(), IBV_ACCESS_LOCAL_WRITE);
         let section = self.inbound.section(0);
         let record = self.process.keys.record(buffer.lkey);
-        let granted = grant(&section, record, claim, buffer.addr, buffer.length.into());
-        let place = granted.ok().map(|all| all.part(0, message.total.into()));
-        let Some(Piece::Arena { offset, length }) = place.and_then(|place| place.sole()) else {
+        let granted = grant(
+            &section,
+            record,
+            access_request,
+            buffer.addr,
+            buffer.length.into(),
+        );
+        let range = granted.ok().map(|all| all.part(0, message.total.into()));
+        let Some(Piece::Arena { offset, length }) = range.and_then(|range| range.sole()) else {
             return false;
         };
         // SAFETY: the record holds as many bytes of payload, checked by the ring; a piece lies
         // inside the arena.
-        unsafe { copy::deposit(self.record.payload, arena.pointer(offset), length) };
+        unsafe { copy::ordered_copy(self.record.payload, arena.pointer(offset), length) };
         true
     }
 }

@@ -4,10 +4,10 @@ use super::failure::Failure;
 use super::why;
 use super::{Call, Progress};
 use crate::errno::Errno;
-use crate::memory::place::{Piece, Place};
+use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::process::link::Serving;
 use crate::qp::Qp;
-use crate::qp::message::{Answer, Nak, Remote};
+use crate::qp::ring_message::{Answer, Nak, Remote};
 use crate::refusal;
 use crate::shm::channel::MAX_PAYLOAD;
 use crate::sys::{copy, own_memory};
@@ -40,9 +40,9 @@ impl<'a> Call<'a> {
                 serving.answers.push(&answers, header, 0, |_| ());
             } else {
                 let section = self.inbound.section(remote.key);
-                let place =
+                let range =
                     self.grant(&section, queue_pair, remote, IBV_ACCESS_REMOTE_READ, total)?;
-                let load = |target| self.load(place.part(offset, length), target);
+                let load = |target| self.load(range.part(offset, length), target);
                 serving
                     .answers
                     .try_push(&answers, header, length as usize, load)
@@ -69,9 +69,9 @@ impl<'a> Call<'a> {
     }
 
     /// Copies from local memory, the counterpart of storing a write.
-    fn load(&self, place: Place<'_>, target: *mut u8) -> Result<(), Errno> {
+    fn load(&self, range: ResolvedRange<'_>, target: *mut u8) -> Result<(), Errno> {
         let mut to = target;
-        for piece in place.pieces() {
+        for piece in range.pieces() {
             let length = piece.length();
             // SAFETY: the pieces add up to the room at `target`; arena offsets come from our own
             // key table.

@@ -4,9 +4,9 @@
 use super::Call;
 use super::failure::Failure;
 use crate::memory::explain::{access_names, explain};
-use crate::memory::place::Claim;
+use crate::memory::resolve::AccessRequest;
 use crate::process::Process;
-use crate::qp::message::Nak;
+use crate::qp::ring_message::Nak;
 use crate::qp::send::status_name;
 use crate::refusal;
 use crate::shm::context_table::KeyRecord;
@@ -23,9 +23,14 @@ pub(super) fn note_right(allowed: u32, right: u32) {
 
 /// Notes which check of a key failed for a range.
 #[cold]
-pub(super) fn note_claim(record: &KeyRecord, claim: Claim, address: u64, length: u64) {
-    if refusal::is_told() {
-        let why = explain("rkey", record, claim, address, length);
+pub(super) fn note_access_request(
+    record: &KeyRecord,
+    access_request: AccessRequest,
+    address: u64,
+    length: u64,
+) {
+    if refusal::is_reported() {
+        let why = explain("rkey", record, access_request, address, length);
         let gone = || "the rkey was valid no more when it was looked at, or moved".to_owned();
         refusal::note(format_args!("{}", why.unwrap_or_else(gone)));
     }
@@ -34,14 +39,14 @@ pub(super) fn note_claim(record: &KeyRecord, claim: Claim, address: u64, length:
 /// Notes which buffer of a receive cannot hold a message.
 #[cold]
 pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
-    if !refusal::is_told() {
+    if !refusal::is_reported() {
         return;
     }
-    let found = sges.iter().enumerate().find_map(|(place, sge)| {
-        let claim = Claim::to_buffer(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
+    let found = sges.iter().enumerate().find_map(|(index, sge)| {
+        let access_request = AccessRequest::to_buffer(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
         let record = process.keys.record(sge.lkey);
-        let why = explain("lkey", record, claim, sge.addr, sge.length.into())?;
-        (sge.length > 0).then(|| format!("sg_list[{place}] of the receive: {why}"))
+        let why = explain("lkey", record, access_request, sge.addr, sge.length.into())?;
+        (sge.length > 0).then(|| format!("sg_list[{index}] of the receive: {why}"))
     });
     let unmapped = || {
         "each lkey of the receive allows it, and the memory of a buffer is not mapped any more: deregister before munmap"
@@ -68,9 +73,9 @@ pub(super) fn event_name(event: ibv_event_type) -> &'static str {
 impl Call<'_> {
     /// Reports a refused request, before the program can see the consequences.
     #[cold]
-    pub(super) fn tell_refused(&self, failure: &Failure, ends: bool) {
+    pub(super) fn report_refused(&self, failure: &Failure, ends: bool) {
         let why = refusal::noted();
-        let Some(event) = failure.event.filter(|_| refusal::is_told()) else {
+        let Some(event) = failure.event.filter(|_| refusal::is_reported()) else {
             return;
         };
         let (own, other) = (self.route.destination.number, self.route.source.number);
@@ -84,7 +89,7 @@ impl Call<'_> {
             (None, true) => event_name(event).to_owned(),
             (None, false) => "dropped, as the queue pair is unreliable".to_owned(),
         };
-        refusal::tell(format_args!(
+        refusal::report(format_args!(
             "queue pair {own:#x}: request of queue pair {other:#x}: {outcome}: {why}"
         ));
     }

@@ -4,9 +4,9 @@ use super::failure::Failure;
 use super::why;
 use super::{Call, Delivered};
 use crate::errno::Errno;
-use crate::memory::place::{Piece, Place};
+use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::qp::Qp;
-use crate::qp::message::{Body, Extra, Message, Part, Write};
+use crate::qp::ring_message::{Body, Extra, Message, Part, Write};
 use crate::sys::{copy, own_memory};
 use std::sync::Arc;
 use verbena_abi::*;
@@ -48,7 +48,7 @@ impl<'a> Call<'a> {
     fn is_dropped_write(&self, queue_pair: &Qp) -> bool {
         queue_pair
             .lock_receive()
-            .arrival
+            .message_state
             .drops_write(self.route.source.incarnation, self.route.psn)
     }
 
@@ -74,21 +74,21 @@ impl<'a> Call<'a> {
         let section = self.inbound.section(write.remote.key);
         // A write is allowed as a whole or not at all: with the first part, the whole range is
         // checked.
-        let claimed = if write.part.is_first {
+        let checked_length = if write.part.is_first {
             u64::from(write.remote.length).max(length)
         } else {
             length
         };
-        let place = self.grant(&section, queue_pair, &write.remote, right, claimed)?;
-        self.store(place.part(0, length))
+        let range = self.grant(&section, queue_pair, &write.remote, right, checked_length)?;
+        self.store(range.part(0, length))
             .map_err(|_| why::unmapped())
     }
 
     /// Stores into local memory. Memory outside the arena is written through the kernel, because
     /// the application may have unmapped it.
-    fn store(&self, place: Place<'_>) -> Result<(), Errno> {
+    fn store(&self, range: ResolvedRange<'_>) -> Result<(), Errno> {
         let mut from = self.record.payload;
-        for piece in place.pieces() {
+        for piece in range.pieces() {
             let length = piece.length();
             // SAFETY: the pieces add up to the payload's length; arena offsets come from our own
             // key table.
@@ -96,11 +96,11 @@ impl<'a> Call<'a> {
                 match (piece, &self.process.arena) {
                     (Piece::Null { .. }, _) => (),
                     (Piece::Arena { offset, .. }, Some(arena)) => {
-                        copy::deposit(from, arena.pointer(offset), length);
+                        copy::ordered_copy(from, arena.pointer(offset), length);
                     }
                     (Piece::Arena { .. }, None) => return Err(Errno::EIO),
                     (Piece::Mapping { address, .. }, _) => {
-                        copy::deposit(from, address as *mut u8, length);
+                        copy::ordered_copy(from, address as *mut u8, length);
                     }
                     (Piece::Address { address, .. }, _) => {
                         own_memory::store(address, from, length)?;

@@ -1,11 +1,11 @@
 //! Handling of answers: acknowledgement, RNR NAK, failure, or no answer.
 
-use super::request::Unfinished;
-use super::{Pause, SendQueue, Stage, is_answered};
+use super::request::PendingRequest;
+use super::{Backoff, RequestStage, SendQueue, is_answered};
 use crate::capture;
-use crate::planted::{self, Fault};
+use crate::fault_injection::{self, Fault};
 use crate::qp::Qp;
-use crate::qp::message::rnr_nanoseconds;
+use crate::qp::ring_message::rnr_nanoseconds;
 use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -14,39 +14,39 @@ impl Qp {
     /// Handles the acknowledgement of a request.
     pub(crate) fn acknowledged(self: &Arc<Qp>, index: u64, epoch: u32) {
         let mut send = self.lock_send();
-        let Some(place) = send.find_sent(index, epoch) else {
+        let Some(position) = send.find_sent(index, epoch) else {
             return;
         };
         send.rnr_left = send.rnr_retry;
         if capture::is_on() {
-            self.tell_acknowledged(&send, place);
+            self.capture_acknowledged(&send, position);
         }
-        if place == 0 && self.complete_oldest(&mut send) {
+        if position == 0 && self.complete_oldest(&mut send) {
             return;
         }
-        let Some(one) = send.unfinished.get_mut(place) else {
+        let Some(one) = send.pending.get_mut(position) else {
             return;
         };
         if is_answered(one.opcode) && one.opcode != IBV_WR_FLUSH {
             // The position passes such a request only after its answer. A responder that omits the
             // answer violates the protocol.
-            self.fail(&mut send, place, IBV_WC_REM_OP_ERR);
+            self.fail(&mut send, position, IBV_WC_REM_OP_ERR);
             return;
         }
         if self.kind == IBV_QPT_XRC_SEND
             && one.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
-            && !one.advance.is_placed
+            && !one.progress.is_placed
         {
             // The bytes are in place; now the owner of the receive is notified.
-            one.advance.is_placed = true;
-            send.set_stage(place, Stage::Waiting);
-            send.begun = send.begun.min(place);
+            one.progress.is_placed = true;
+            send.set_stage(position, RequestStage::Waiting);
+            send.begun = send.begun.min(position);
             self.transmit(&mut send);
             return;
         }
-        send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
+        send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
         self.finish(&mut send);
-        if send.begun < send.unfinished.len() {
+        if send.begun < send.pending.len() {
             self.transmit(&mut send);
         }
     }
@@ -55,15 +55,15 @@ impl Qp {
     /// without an answer.
     pub(crate) fn peer_died(self: &Arc<Qp>, index: u64, epoch: u32) {
         let mut send = self.lock_send();
-        let Some(place) = send.find_sent(index, epoch) else {
+        let Some(position) = send.find_sent(index, epoch) else {
             return;
         };
         if matches!(self.kind, IBV_QPT_UC | IBV_QPT_UD) {
             // Unreliable: the requester is not informed.
-            send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
+            send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
         } else {
-            send.go_back(place);
-            self.wait_for_answer(&mut send, place);
+            send.go_back(position);
+            self.wait_for_answer(&mut send, position);
         }
         self.finish(&mut send);
     }
@@ -72,47 +72,47 @@ impl Qp {
     pub(in crate::qp) fn fail(
         self: &Arc<Qp>,
         send: &mut SendQueue,
-        place: usize,
+        position: usize,
         status: ibv_wc_status,
     ) {
         if matches!(self.kind, IBV_QPT_UC | IBV_QPT_UD) {
             // Unreliable: the requester is not informed.
-            send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
+            send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
             self.finish(send);
             return;
         }
-        send.go_back(place + 1);
-        send.set_stage(place, Stage::Finished(status));
-        send.begun = send.begun.max(place + 1);
+        send.go_back(position + 1);
+        send.set_stage(position, RequestStage::Finished(status));
+        send.begun = send.begun.max(position + 1);
         self.finish(send);
     }
 
     /// Handles an RNR NAK for the request with this PSN.
     pub(in crate::qp) fn not_ready(self: &Arc<Qp>, send: &mut SendQueue, psn: u32, timer: u8) {
-        let Some(place) = send.find_by_psn(psn) else {
+        let Some(position) = send.find_by_psn(psn) else {
             return;
         };
         self.process.counters.shard().rnr_retries.add(1);
-        if send.rnr_retry != 7 && !planted::is(Fault::RnrCount) {
+        if send.rnr_retry != 7 && !fault_injection::is(Fault::RnrCount) {
             if send.rnr_left == 0 {
-                self.fail(send, place, IBV_WC_RNR_RETRY_EXC_ERR);
+                self.fail(send, position, IBV_WC_RNR_RETRY_EXC_ERR);
                 return;
             }
             send.rnr_left -= 1;
         }
-        send.go_back(place);
+        send.go_back(position);
         let until = clock::now() + rnr_nanoseconds(timer);
-        send.pause = Pause::NotReady(until);
+        send.backoff = Backoff::NotReady(until);
         self.set_timer(until);
     }
 
     /// Handles a missing answer to the request with this PSN.
     pub(in crate::qp) fn unanswered(self: &Arc<Qp>, send: &mut SendQueue, psn: u32) {
-        let Some(place) = send.find_by_psn(psn) else {
+        let Some(position) = send.find_by_psn(psn) else {
             return;
         };
-        send.go_back(place);
-        self.wait_for_answer(send, place);
+        send.go_back(position);
+        self.wait_for_answer(send, position);
         self.finish(send);
     }
 
@@ -122,28 +122,28 @@ impl Qp {
         psn: u32,
         status: ibv_wc_status,
     ) {
-        if let Some(place) = send.find_by_psn(psn) {
-            self.fail(send, place, status);
+        if let Some(position) = send.find_by_psn(psn) {
+            self.fail(send, position, status);
         }
     }
 
     /// Returns the request with this PSN that awaits an answer with data.
-    pub(in crate::qp) fn awaiting(send: &mut SendQueue, psn: u32) -> Option<&mut Unfinished> {
-        let place = send.find_by_psn(psn)?;
-        send.unfinished
-            .get_mut(place)
+    pub(in crate::qp) fn awaiting(send: &mut SendQueue, psn: u32) -> Option<&mut PendingRequest> {
+        let position = send.find_by_psn(psn)?;
+        send.pending
+            .get_mut(position)
             .filter(|one| is_answered(one.opcode))
     }
 
     /// Completes a request whose answer is complete.
     pub(in crate::qp) fn answer_is_whole(self: &Arc<Qp>, send: &mut SendQueue, psn: u32) {
-        let Some(place) = send.find_by_psn(psn) else {
+        let Some(position) = send.find_by_psn(psn) else {
             return;
         };
         if capture::is_on() {
-            self.tell_answered(send, psn);
+            self.capture_answered(send, psn);
         }
-        send.set_stage(place, Stage::Finished(IBV_WC_SUCCESS));
+        send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
         self.finish(send);
         self.transmit(send);
     }

@@ -10,7 +10,7 @@
 //! - An unanswered request appears once, where a device repeats it after each timeout.
 //! - No packet is lost or duplicated, except repetitions after an RNR NAK.
 
-use super::packets::operation;
+use super::packet_requester::operation;
 use super::{SendQueue, is_answered};
 use crate::ah::AddressHandle;
 use crate::capture::{self, Seen};
@@ -18,11 +18,11 @@ use crate::device;
 use crate::link;
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
-use crate::qp::message::Nak;
 use crate::qp::requester::Outcome;
-use crate::qp::send::{Advance, SendRequest};
+use crate::qp::ring_message::Nak;
+use crate::qp::send::{RequestProgress, SendRequest};
 use crate::roce::path::{leads_elsewhere, route};
-use crate::roce::train::PACKET;
+use crate::roce::tx_batch::PACKET;
 use crate::sys::clock;
 use crate::sys::udp::Address;
 use std::net::Ipv6Addr;
@@ -49,65 +49,65 @@ const HOPS: u8 = 64;
 impl Qp {
     /// As [`Qp::execute_request`], and captures shared-memory traffic.
     #[cold]
-    pub(in crate::qp) fn execute_and_tell(
+    pub(in crate::qp) fn execute_and_capture(
         self: &Arc<Qp>,
         send: &mut SendQueue,
         request: &SendRequest<'_>,
         index: u64,
         psn: u32,
-        advance: &mut Advance,
+        progress: &mut RequestProgress,
     ) -> Outcome {
         let time = clock::wall();
-        let is_tried_first = send.lost_since.is_none();
+        let is_tried_first = send.unanswered_since.is_none();
         // The bytes of an XRC write are at the responder; the record that follows only notifies a
         // third process.
-        let is_notice = advance.is_placed && self.kind == IBV_QPT_XRC_SEND;
-        let outcome = self.execute_request(send, request, index, psn, advance);
+        let is_notice = progress.is_placed && self.kind == IBV_QPT_XRC_SEND;
+        let outcome = self.execute_request(send, request, index, psn, progress);
         let is_local = matches!(request.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW);
         if is_local || is_notice || is_on_the_wire(send, request) {
             return outcome;
         }
         match outcome {
-            Outcome::Sent => self.tell_request(send, request, psn, time),
-            Outcome::Lost if is_tried_first => self.tell_request(send, request, psn, time),
+            Outcome::Sent => self.capture_request(send, request, psn, time),
+            Outcome::NoAnswer if is_tried_first => self.capture_request(send, request, psn, time),
             Outcome::Done => {
-                self.tell_request(send, request, psn, time);
-                self.tell_answer(send, request, index, psn);
+                self.capture_request(send, request, psn, time);
+                self.capture_answer(send, request, index, psn);
             }
             _ => (),
         }
         outcome
     }
 
-    /// Captures the acknowledgement of the request at `place`, unless its answer says more, or a
+    /// Captures the acknowledgement of the request at `position`, unless its answer says more, or a
     /// notification must follow.
     #[cold]
-    pub(super) fn tell_acknowledged(&self, send: &SendQueue, place: usize) {
-        let Some(one) = send.unfinished.get(place) else {
+    pub(super) fn capture_acknowledged(&self, send: &SendQueue, position: usize) {
+        let Some(one) = send.pending.get(position) else {
             return;
         };
         let is_answered = is_answered(one.opcode) && one.opcode != IBV_WR_FLUSH;
         let awaits_notice = self.kind == IBV_QPT_XRC_SEND
             && one.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
-            && !one.advance.is_placed;
+            && !one.progress.is_placed;
         if !is_answered && !awaits_notice {
-            self.tell_answer(send, &one.request(), one.index, one.psn);
+            self.capture_answer(send, &one.request(), one.index, one.psn);
         }
     }
 
     /// Captures the answer to the request with this PSN, whose bytes are in its buffers.
     #[cold]
-    pub(super) fn tell_answered(&self, send: &mut SendQueue, psn: u32) {
-        if let Some(place) = send.find_by_psn(psn)
-            && let Some(one) = send.unfinished.get(place)
+    pub(super) fn capture_answered(&self, send: &mut SendQueue, psn: u32) {
+        if let Some(position) = send.find_by_psn(psn)
+            && let Some(one) = send.pending.get(position)
         {
-            self.tell_answer(send, &one.request(), one.index, psn);
+            self.capture_answer(send, &one.request(), one.index, psn);
         }
     }
 
     /// Captures the responder's NAK for the request with this PSN.
     #[cold]
-    pub(in crate::qp) fn tell_refused(&self, send: &mut SendQueue, psn: u32, nak: Nak) {
+    pub(in crate::qp) fn capture_refused(&self, send: &mut SendQueue, psn: u32, nak: Nak) {
         let syndrome = match nak {
             Nak::ReceiverNotReady(timer) => RnrTimer::from_code(timer).map(Syndrome::RnrNak),
             Nak::InvalidRequest => Some(Syndrome::Nak(NakCode::InvalidRequest)),
@@ -115,39 +115,39 @@ impl Qp {
             Nak::RemoteOperation => Some(Syndrome::Nak(NakCode::RemoteOperationalError)),
             // Without an answer on the wire; and a request with unreadable buffers would not have
             // been sent.
-            Nak::Lost | Nak::SourceProtection => None,
+            Nak::NoAnswer | Nak::SourceProtection => None,
         };
-        let (Some(syndrome), Some(place)) = (syndrome, send.find_by_psn(psn)) else {
+        let (Some(syndrome), Some(position)) = (syndrome, send.find_by_psn(psn)) else {
             return;
         };
-        if let Some(one) = send.unfinished.get(place)
-            && let Some(teller) = Answers::of(self, send, &one.request(), one.index)
+        if let Some(one) = send.pending.get(position)
+            && let Some(answers) = AnswerCapture::of(self, send, &one.request(), one.index)
         {
             // Earlier messages are done.
-            let msn = teller.msn.wrapping_sub(1) & 0xff_ffff;
-            teller.tell_syndrome(psn, syndrome, msn);
+            let msn = answers.msn.wrapping_sub(1) & 0xff_ffff;
+            answers.capture_syndrome(psn, syndrome, msn);
         }
     }
 
-    fn tell_request(&self, send: &SendQueue, request: &SendRequest<'_>, psn: u32, time: u64) {
+    fn capture_request(&self, send: &SendQueue, request: &SendRequest<'_>, psn: u32, time: u64) {
         let section = self.process.own_marks.enter(0);
         let (Some(mut packets), Ok(runs)) = (
-            Packets::of(self, send, request, psn),
+            CapturedPackets::of(self, send, request, psn),
             self.runs(&section, request, 0),
         ) else {
             return;
         };
-        let route = self.told_route(send, request);
+        let route = self.captured_route(send, request);
         let mut room = [0; PACKET];
         while let Some(length) = packets.make(&mut Bytes(&runs), &mut room) {
             if let Ok(sealed) = seal(&route, length, &mut room) {
-                capture::tell(Seen::Sent, time, &route, &room[..sealed]);
+                capture::record_packet(Seen::Sent, time, &route, &room[..sealed]);
             }
         }
     }
 
-    fn tell_answer(&self, send: &SendQueue, request: &SendRequest<'_>, index: u64, psn: u32) {
-        let Some(teller) = Answers::of(self, send, request, index) else {
+    fn capture_answer(&self, send: &SendQueue, request: &SendRequest<'_>, index: u64, psn: u32) {
+        let Some(answers) = AnswerCapture::of(self, send, request, index) else {
             return;
         };
         let section = self.process.own_marks.enter(0);
@@ -155,23 +155,23 @@ impl Qp {
             return;
         };
         match request.opcode {
-            IBV_WR_RDMA_READ => teller.tell_read(send, psn, &runs),
+            IBV_WR_RDMA_READ => answers.capture_read(send, psn, &runs),
             IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
-                teller.tell_atomic(psn, &runs);
+                answers.capture_atomic(psn, &runs);
             }
             IBV_WR_ATOMIC_WRITE | IBV_WR_FLUSH => {
-                teller.tell_data(Wire::ReadResponseOnly, psn, 0, &runs, 0);
+                answers.capture_data(Wire::ReadResponseOnly, psn, 0, &runs, 0);
             }
             _ => {
                 let last = send.packets(request.opcode, request.length()) - 1;
                 let psn = psn.wrapping_add(last) & 0xff_ffff;
-                teller.tell_syndrome(psn, Syndrome::Ack(Credits::UNLIMITED), teller.msn);
+                answers.capture_syndrome(psn, Syndrome::Ack(Credits::UNLIMITED), answers.msn);
             }
         }
     }
 
     /// Returns the headers of a request's packets: the GIDs as addresses, as over RoCE.
-    fn told_route(&self, send: &SendQueue, request: &SendRequest<'_>) -> Route {
+    fn captured_route(&self, send: &SendQueue, request: &SendRequest<'_>) -> Route {
         let (vector, remote) = match request.address {
             Some(address) => (address.attributes(), request.remote_qpn),
             None => (&send.vector, send.destination),
@@ -209,19 +209,19 @@ fn is_on_the_wire(send: &SendQueue, request: &SendRequest<'_>) -> bool {
 }
 
 /// Packet requester for one request.
-enum Packets {
+enum CapturedPackets {
     Reliable(Box<Requester>),
     Unreliable(unreliable::Requester),
 }
 
-impl Packets {
+impl CapturedPackets {
     /// Creates the requester; None for a request without packets.
     fn of(
         queue_pair: &Qp,
         send: &SendQueue,
         request: &SendRequest<'_>,
         psn: u32,
-    ) -> Option<Packets> {
+    ) -> Option<CapturedPackets> {
         let operation = operation(request)?;
         let is_word = matches!(
             operation,
@@ -269,7 +269,7 @@ impl Packets {
                 capacity: 1,
             });
             machine.post(posted).ok()?;
-            return Some(Packets::Reliable(Box::new(machine)));
+            return Some(CapturedPackets::Reliable(Box::new(machine)));
         }
         let mut machine = unreliable::Requester::new(unreliable::Configuration {
             service: match queue_pair.kind {
@@ -282,14 +282,16 @@ impl Packets {
             capacity: 1,
         });
         machine.post(posted).ok()?;
-        Some(Packets::Unreliable(machine))
+        Some(CapturedPackets::Unreliable(machine))
     }
 
     /// Makes the next packet, and returns its length.
     fn make(&mut self, bytes: &mut Bytes<'_>, room: &mut [u8]) -> Option<usize> {
         match self {
-            Packets::Reliable(machine) => machine.poll_transmit(Instant(0), bytes, room).ok()?,
-            Packets::Unreliable(machine) => {
+            CapturedPackets::Reliable(machine) => {
+                machine.poll_transmit(Instant(0), bytes, room).ok()?
+            }
+            CapturedPackets::Unreliable(machine) => {
                 let made = machine.poll_transmit(bytes, room).ok()?;
                 made.map(|packet| packet.length)
             }
@@ -334,7 +336,7 @@ impl RequesterAccess for Bytes<'_> {
 }
 
 /// Captures the answers to one request.
-struct Answers {
+struct AnswerCapture {
     service: Reliable,
     route: Route,
     /// The requester's queue pair number.
@@ -343,37 +345,37 @@ struct Answers {
     msn: u32,
 }
 
-impl Answers {
+impl AnswerCapture {
     /// Creates the state; None for a queue pair without answers.
     fn of(
         queue_pair: &Qp,
         send: &SendQueue,
         request: &SendRequest<'_>,
         index: u64,
-    ) -> Option<Answers> {
-        Some(Answers {
+    ) -> Option<AnswerCapture> {
+        Some(AnswerCapture {
             service: match queue_pair.kind {
                 IBV_QPT_RC => Reliable::Rc,
                 IBV_QPT_XRC_SEND => Reliable::Xrc,
                 _ => return None,
             },
-            route: queue_pair.told_route(send, request).reversed(),
+            route: queue_pair.captured_route(send, request).reversed(),
             destination: Qpn::new(queue_pair.number),
             msn: (index - send.first_index + 1) as u32 & 0xff_ffff,
         })
     }
 
     /// Captures an acknowledgement or NAK.
-    fn tell_syndrome(&self, psn: u32, syndrome: Syndrome, msn: u32) {
+    fn capture_syndrome(&self, psn: u32, syndrome: Syndrome, msn: u32) {
         let extensions = Extensions {
             aeth: Some(Aeth { syndrome, msn }),
             ..Extensions::NONE
         };
-        self.tell(Wire::Acknowledge, psn, extensions, 0, |_| Ok(()));
+        self.capture_packet(Wire::Acknowledge, psn, extensions, 0, |_| Ok(()));
     }
 
     /// Captures the result of an atomic.
-    fn tell_atomic(&self, psn: u32, runs: &Runs<'_>) {
+    fn capture_atomic(&self, psn: u32, runs: &Runs<'_>) {
         let mut found = [0; 8];
         if Bytes(runs).read(0, &mut found).is_ok() {
             let extensions = Extensions {
@@ -383,12 +385,12 @@ impl Answers {
                 }),
                 ..Extensions::NONE
             };
-            self.tell(Wire::AtomicAcknowledge, psn, extensions, 0, |_| Ok(()));
+            self.capture_packet(Wire::AtomicAcknowledge, psn, extensions, 0, |_| Ok(()));
         }
     }
 
     /// Captures the response to a read.
-    fn tell_read(&self, send: &SendQueue, psn: u32, runs: &Runs<'_>) {
+    fn capture_read(&self, send: &SendQueue, psn: u32, runs: &Runs<'_>) {
         let Some(mtu) = Mtu::from_code((send.mtu / 128).trailing_zeros() as u8) else {
             return;
         };
@@ -405,18 +407,18 @@ impl Answers {
                 Place::Only => Wire::ReadResponseOnly,
             };
             let psn = psn.wrapping_add(index) & 0xff_ffff;
-            self.tell_data(operation, psn, segment.offset.into(), runs, segment.length);
+            self.capture_data(operation, psn, segment.offset.into(), runs, segment.length);
         }
     }
 
     /// Captures one packet of a read response.
-    fn tell_data(&self, operation: Wire, psn: u32, offset: u64, runs: &Runs<'_>, length: u32) {
+    fn capture_data(&self, operation: Wire, psn: u32, offset: u64, runs: &Runs<'_>, length: u32) {
         let extensions = Extensions {
             aeth: (operation != Wire::ReadResponseMiddle).then(|| self.done()),
             ..Extensions::NONE
         };
         let fill = |room: &mut [u8]| Bytes(runs).read(offset, room);
-        self.tell(operation, psn, extensions, length as usize, fill);
+        self.capture_packet(operation, psn, extensions, length as usize, fill);
     }
 
     fn done(&self) -> Aeth {
@@ -426,7 +428,7 @@ impl Answers {
         }
     }
 
-    fn tell(
+    fn capture_packet(
         &self,
         operation: Wire,
         psn: u32,
@@ -442,7 +444,7 @@ impl Answers {
         if made.is_ok_and(|place| fill(place).is_ok())
             && let Ok(sealed) = seal(&self.route, headers.packet_length(payload), &mut room)
         {
-            capture::tell(Seen::Received, clock::wall(), &self.route, &room[..sealed]);
+            capture::record_packet(Seen::Received, clock::wall(), &self.route, &room[..sealed]);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Completion of finished requests in the order of posting, and flushing after a failure.
 
-use super::request::Unfinished;
-use super::{SendQueue, Stage};
+use super::request::PendingRequest;
+use super::{RequestStage, SendQueue};
 use crate::cq::Completion;
 use crate::qp::Qp;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ impl Qp {
     /// or a drain notification wait for it.
     #[inline]
     pub(super) fn complete_oldest(self: &Arc<Qp>, send: &mut SendQueue) -> bool {
-        let waits = send.begun < send.unfinished.len() || send.notify_drained;
+        let waits = send.begun < send.pending.len() || send.notify_drained;
         let Some(one) = send
-            .unfinished
+            .pending
             .front()
-            .filter(|one| one.opcode == IBV_WR_SEND && one.stage == Stage::Sent && !waits)
+            .filter(|one| one.opcode == IBV_WR_SEND && one.stage == RequestStage::Sent && !waits)
         else {
             return false;
         };
         self.complete_send(send, one, IBV_WC_SUCCESS);
-        send.unfinished.remove_front();
+        send.pending.remove_front();
         send.begun -= 1;
         send.sent -= 1;
         if send
-            .unfinished
+            .pending
             .front()
-            .is_some_and(|next| next.stage != Stage::Sent)
+            .is_some_and(|next| next.stage != RequestStage::Sent)
         {
             self.finish(send);
         }
@@ -37,15 +37,15 @@ impl Qp {
 
     /// Completes finished requests, in order.
     pub(super) fn finish(self: &Arc<Qp>, send: &mut SendQueue) {
-        while let Some(one) = send.unfinished.front()
-            && let Stage::Finished(status) = one.stage
+        while let Some(one) = send.pending.front()
+            && let RequestStage::Finished(status) = one.stage
         {
             if status != IBV_WC_SUCCESS {
                 self.finish_failed(send, status);
                 break;
             }
             self.complete_send(send, one, IBV_WC_SUCCESS);
-            send.unfinished.remove_front();
+            send.pending.remove_front();
             send.begun -= 1;
         }
         self.check_drained(send);
@@ -66,17 +66,17 @@ impl Qp {
             false => IBV_QPS_SQE,
         };
         self.set_state(send, after);
-        if let Some(one) = send.unfinished.front() {
-            self.tell_failed(send, one, status);
+        if let Some(one) = send.pending.front() {
+            self.report_failed(send, one, status);
             self.complete_send(send, one, status);
         }
-        send.unfinished.remove_front();
+        send.pending.remove_front();
         send.begun -= 1;
         if is_reliable {
             self.enter_error_from(before, send);
             return;
         }
-        for flushed in send.take_unfinished() {
+        for flushed in send.take_pending() {
             self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
         }
     }
@@ -92,7 +92,7 @@ impl Qp {
     pub(in crate::qp) fn complete_send(
         &self,
         send: &SendQueue,
-        one: &Unfinished,
+        one: &PendingRequest,
         status: ibv_wc_status,
     ) {
         let signalled = self.signal_all || one.flags & IBV_SEND_SIGNALED != 0;

@@ -2,7 +2,7 @@
 //! one packet and completes when that is made.
 
 use super::SendQueue;
-use super::packets::status_of;
+use super::packet_requester::status_of;
 use crate::ah::AddressHandle;
 use crate::device;
 use crate::memory::transfer::Runs;
@@ -10,7 +10,7 @@ use crate::qp::Qp;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
 use crate::roce::path::Path;
-use crate::roce::train::Train;
+use crate::roce::tx_batch::TxBatch;
 use verbena_abi::*;
 use verbena_transport::completion::{SendCompletion, Status};
 use verbena_transport::request::{
@@ -55,7 +55,7 @@ impl Qp {
         let Ok(path) = Path::of(&port.senders, address.attributes()) else {
             return Outcome::Done;
         };
-        let path = path.towards_queue_pair(Qpn::new(request.remote_qpn), &port.neighbours);
+        let path = path.towards_queue_pair(Qpn::new(request.remote_qpn), &port.probe_cache);
         let source = send.port;
         let datagrams = send
             .datagrams
@@ -81,15 +81,15 @@ impl Qp {
         if posted.is_err() {
             return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
         }
-        let mut access = Access {
+        let mut access = DatagramBuffers {
             runs,
             status: Status::LocalProtection,
         };
-        let mut train = Train::new(&path);
-        if let Ok(Some(made)) = datagrams.0.poll_transmit(&mut access, train.room()) {
-            train.couple(made.length);
+        let mut tx_batch = TxBatch::new(&path);
+        if let Ok(Some(made)) = datagrams.0.poll_transmit(&mut access, tx_batch.room()) {
+            tx_batch.push(made.length);
         }
-        drop(train);
+        drop(tx_batch);
         if access.status != Status::Success {
             // The queue pair enters the send queue error state; the requester is created anew
             // afterwards.
@@ -106,12 +106,12 @@ impl Qp {
     }
 }
 
-struct Access<'a> {
+struct DatagramBuffers<'a> {
     runs: &'a Runs<'a>,
     status: Status,
 }
 
-impl RequesterAccess for Access<'_> {
+impl RequesterAccess for DatagramBuffers<'_> {
     fn gather(&mut self, _: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
         // SAFETY: `into` is writable for its length.
         unsafe {

@@ -1,14 +1,14 @@
 //! The send queue: posting, order, waiting, completion.
 //!
 //! A request that is executed at once while the queue is empty leaves no state except its
-//! completion. Others wait in `unfinished`, in order: first those that were sent and await an
+//! completion. Others wait in `pending`, in order: first those that were sent and await an
 //! answer, then those not begun.
 
 mod answer;
 mod capture;
 mod completion;
 pub(super) mod datagrams;
-pub(super) mod packets;
+pub(super) mod packet_requester;
 mod post;
 mod progress;
 mod request;
@@ -17,7 +17,7 @@ mod why;
 pub(in crate::qp) use why::status_name;
 
 pub use post::Poster;
-pub use request::{Advance, Bind, SendRequest, Unfinished};
+pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};
 
 use crate::cq::Retired;
 use crate::process::link::Outbound;
@@ -25,13 +25,13 @@ use crate::roce::path::Path;
 use crate::shm::context_table::{Interfaces, QpRecord};
 use crate::slots::Slots;
 use datagrams::Datagrams;
-use packets::Packets;
+use packet_requester::PacketRequester;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum RequestStage {
     /// Not begun, or only partly sent.
     #[default]
     Waiting,
@@ -42,20 +42,20 @@ enum Stage {
 
 /// Reason why nothing is sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pause {
+enum Backoff {
     None,
     /// Backoff until this time, because the receiver was not ready.
     NotReady(u64),
     /// Backoff until this time, because the peer does not answer.
-    Lost(u64),
+    NoAnswer(u64),
     /// Until there is a channel, or connecting has failed for now.
-    Sought,
+    Connecting,
 }
 
 /// A previous connection: the responder, and the PSN that it expects next from us unless it was
 /// reset as well.
 #[derive(Clone, Copy, Debug)]
-struct Spent {
+struct PreviousConnection {
     destination: u32,
     incarnation: u32,
     next_psn: u32,
@@ -68,8 +68,8 @@ pub struct SendQueue {
     /// Index of the first request of this connection.
     first_index: u64,
     pub(super) retired: Arc<Retired>,
-    unfinished: Slots<Unfinished>,
-    /// Number of requests in `unfinished` that are sent or finished.
+    pending: Slots<PendingRequest>,
+    /// Number of requests in `pending` that are sent or finished.
     begun: usize,
     /// Number of requests that are sent and not answered.
     sent: usize,
@@ -79,7 +79,7 @@ pub struct SendQueue {
     /// Incarnation of the responder that expected our first request.
     pub(super) responder: Option<u32>,
     /// End of a previous connection of this queue pair to a responder.
-    spent: Option<Spent>,
+    previous_connection: Option<PreviousConnection>,
     /// Address of the channel with messages in flight: XRC uses several.
     pub(super) lane: usize,
     pub(super) destination: u32,
@@ -100,15 +100,15 @@ pub struct SendQueue {
     retry_count: u8,
     rnr_retry: u8,
     rnr_left: u8,
-    pause: Pause,
-    lost_since: Option<u64>,
+    backoff: Backoff,
+    unanswered_since: Option<u64>,
     /// Number whose owner is being connected to.
-    seeking: Option<u32>,
+    connecting: Option<u32>,
     /// The responder must be woken for records in the channel: once for a list of requests, at the
     /// end of posting.
     pub(super) owes_wake: bool,
     /// Requester for packets, if the peer is on another host.
-    pub(super) packets: Option<Box<Packets>>,
+    pub(super) packets: Option<Box<PacketRequester>>,
     pub(super) path: Option<Path>,
     pub(super) datagrams: Option<Box<Datagrams>>,
 }
@@ -120,13 +120,13 @@ impl SendQueue {
             posted: 0,
             first_index: 0,
             retired: Arc::default(),
-            unfinished: Slots::default(),
+            pending: Slots::default(),
             begun: 0,
             sent: 0,
             epoch: 0,
             channel: None,
             responder: None,
-            spent: None,
+            previous_connection: None,
             lane: 0,
             destination: 0,
             mtu: 4096,
@@ -142,9 +142,9 @@ impl SendQueue {
             retry_count: 0,
             rnr_retry: 0,
             rnr_left: 0,
-            pause: Pause::None,
-            lost_since: None,
-            seeking: None,
+            backoff: Backoff::None,
+            unanswered_since: None,
+            connecting: None,
             owes_wake: false,
             packets: None,
             path: None,
@@ -173,8 +173,8 @@ impl SendQueue {
 
     pub(super) fn forget_channel(&mut self) {
         if let Some(incarnation) = self.responder.take() {
-            let next = self.unfinished.get(self.begun).map(|one| one.psn);
-            self.spent = Some(Spent {
+            let next = self.pending.get(self.begun).map(|one| one.psn);
+            self.previous_connection = Some(PreviousConnection {
                 destination: self.destination,
                 incarnation,
                 next_psn: next.unwrap_or(self.next_psn),
@@ -186,11 +186,12 @@ impl SendQueue {
     /// Returns the PSN that a responder in this incarnation expects from us: its initial PSN, or
     /// where our previous connection to it ended.
     pub(super) fn expected_psn(&self, incarnation: u32, record: &QpRecord) -> u32 {
-        match &self.spent {
-            Some(spent)
-                if spent.destination == self.destination && spent.incarnation == incarnation =>
+        match &self.previous_connection {
+            Some(previous_connection)
+                if previous_connection.destination == self.destination
+                    && previous_connection.incarnation == incarnation =>
             {
-                spent.next_psn
+                previous_connection.next_psn
             }
             _ => record.receive_psn.load(Ordering::Relaxed),
         }
@@ -201,39 +202,39 @@ impl SendQueue {
         self.path = None;
         self.datagrams = None;
         self.forget_channel();
-        self.unfinished.take_all();
+        self.pending.take_all();
         self.begun = 0;
         self.sent = 0;
         self.epoch = self.epoch.wrapping_add(1);
         self.reads_in_flight = 0;
-        self.pause = Pause::None;
-        self.lost_since = None;
+        self.backoff = Backoff::None;
+        self.unanswered_since = None;
         self.first_index = self.posted;
         self.retired.forget(self.posted);
     }
 
-    pub(super) fn take_unfinished(&mut self) -> Vec<Unfinished> {
+    pub(super) fn take_pending(&mut self) -> Vec<PendingRequest> {
         self.begun = 0;
         self.sent = 0;
         self.epoch = self.epoch.wrapping_add(1);
         self.reads_in_flight = 0;
-        self.pause = Pause::None;
-        self.unfinished.take_all()
+        self.backoff = Backoff::None;
+        self.pending.take_all()
     }
 
     /// Returns the number of incomplete requests, and the reason why the first of them waits.
     pub(super) fn waiting(&self) -> (usize, &'static str) {
-        let first = self.unfinished.front().map(|one| one.stage);
-        let reason = match (first, self.pause) {
+        let first = self.pending.front().map(|one| one.stage);
+        let reason = match (first, self.backoff) {
             (None, _) => "nothing",
-            (Some(Stage::Sent), _) => "answer",
-            (Some(Stage::Finished(_)), _) => "completion",
-            (Some(Stage::Waiting), Pause::None) => "turn",
-            (Some(Stage::Waiting), Pause::NotReady(_)) => "receiver",
-            (Some(Stage::Waiting), Pause::Lost(_)) => "peer",
-            (Some(Stage::Waiting), Pause::Sought) => "channel",
+            (Some(RequestStage::Sent), _) => "answer",
+            (Some(RequestStage::Finished(_)), _) => "completion",
+            (Some(RequestStage::Waiting), Backoff::None) => "turn",
+            (Some(RequestStage::Waiting), Backoff::NotReady(_)) => "receiver",
+            (Some(RequestStage::Waiting), Backoff::NoAnswer(_)) => "peer",
+            (Some(RequestStage::Waiting), Backoff::Connecting) => "channel",
         };
-        (self.unfinished.len(), reason)
+        (self.pending.len(), reason)
     }
 
     /// Returns whether a request is in flight.
@@ -243,85 +244,85 @@ impl SendQueue {
 
     /// Returns whether no request is partly done, as the drained state requires.
     pub(super) fn is_drained(&self) -> bool {
-        self.begun == 0 && self.unfinished.front().is_none_or(|one| !one.is_started)
+        self.begun == 0 && self.pending.front().is_none_or(|one| !one.is_started)
     }
 
     /// Returns whether a request that is posted now may be executed at once: there is room for it,
     /// no backoff, and all earlier requests are in flight or done.
     #[inline]
     fn may_go_on(&self) -> bool {
-        let failed = |one: &Unfinished| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
+        let failed = |one: &PendingRequest| matches!(one.stage, RequestStage::Finished(status) if status != IBV_WC_SUCCESS);
         self.posted - self.retired.position() < self.capacity
-            && self.begun == self.unfinished.len()
-            && self.pause == Pause::None
-            && (self.begun == 0 || !self.unfinished.get(self.begun - 1).is_some_and(failed))
+            && self.begun == self.pending.len()
+            && self.backoff == Backoff::None
+            && (self.begun == 0 || !self.pending.get(self.begun - 1).is_some_and(failed))
     }
 
     /// Records that the request appended last was sent. It must not be one with an answer.
     #[inline]
     fn note_sent(&mut self) {
         let epoch = self.epoch;
-        if let Some(one) = self.unfinished.get_mut(self.begun) {
+        if let Some(one) = self.pending.get_mut(self.begun) {
             one.epoch = epoch;
             one.is_started = true;
-            one.stage = Stage::Sent;
+            one.stage = RequestStage::Sent;
         }
         self.begun += 1;
         self.sent += 1;
-        self.lost_since = None;
+        self.unanswered_since = None;
     }
 
     /// Changes a request's stage; apart from [`SendQueue::note_sent`], no other code does.
-    fn set_stage(&mut self, place: usize, stage: Stage) {
-        let Some(one) = self.unfinished.get_mut(place) else {
+    fn set_stage(&mut self, position: usize, stage: RequestStage) {
+        let Some(one) = self.pending.get_mut(position) else {
             return;
         };
         let before = std::mem::replace(&mut one.stage, stage);
         let reads = u32::from(is_answered(one.opcode));
-        if before == Stage::Sent {
+        if before == RequestStage::Sent {
             self.sent -= 1;
             self.reads_in_flight -= reads;
         }
-        if stage == Stage::Sent {
+        if stage == RequestStage::Sent {
             self.sent += 1;
             self.reads_in_flight += reads;
         }
     }
 
-    fn stage(&self, place: usize) -> Option<Stage> {
-        self.unfinished.get(place).map(|one| one.stage)
+    fn stage(&self, position: usize) -> Option<RequestStage> {
+        self.pending.get(position).map(|one| one.stage)
     }
 
     /// Returns the request with this PSN that is in flight or partly sent.
     fn find_by_psn(&mut self, psn: u32) -> Option<usize> {
-        let may_be_sent = (self.begun + 1).min(self.unfinished.len());
-        self.unfinished.range(0..may_be_sent).position(|one| {
-            let in_part = one.stage == Stage::Waiting && one.advance.bytes > 0;
-            one.psn == psn && (one.stage == Stage::Sent || in_part)
+        let may_be_sent = (self.begun + 1).min(self.pending.len());
+        self.pending.range(0..may_be_sent).position(|one| {
+            let in_part = one.stage == RequestStage::Waiting && one.progress.bytes > 0;
+            one.psn == psn && (one.stage == RequestStage::Sent || in_part)
         })
     }
 
     /// Returns the request that was sent as number `index` after `epoch` go-backs, if it was not
     /// sent again since.
     fn find_sent(&self, index: u64, epoch: u32) -> Option<usize> {
-        let first = self.unfinished.front()?.index;
-        let place = usize::try_from(index.checked_sub(first)?).ok()?;
-        let one = self.unfinished.get(place)?;
-        (one.stage == Stage::Sent && one.epoch == epoch).then_some(place)
+        let first = self.pending.front()?.index;
+        let position = usize::try_from(index.checked_sub(first)?).ok()?;
+        let one = self.pending.get(position)?;
+        (one.stage == RequestStage::Sent && one.epoch == epoch).then_some(position)
     }
 
-    /// Marks all requests from `place` on for sending again.
-    fn go_back(&mut self, place: usize) {
+    /// Marks all requests from `position` on for sending again.
+    fn go_back(&mut self, position: usize) {
         self.epoch = self.epoch.wrapping_add(1);
-        for later in place..self.unfinished.len() {
-            if self.stage(later) == Some(Stage::Sent) {
-                self.set_stage(later, Stage::Waiting);
+        for later in position..self.pending.len() {
+            if self.stage(later) == Some(RequestStage::Sent) {
+                self.set_stage(later, RequestStage::Waiting);
             }
-            if let Some(one) = self.unfinished.get_mut(later) {
-                one.advance.bytes = 0;
+            if let Some(one) = self.pending.get_mut(later) {
+                one.progress.bytes = 0;
             }
         }
-        self.begun = self.begun.min(place);
+        self.begun = self.begun.min(position);
     }
 
     /// Returns the number of packets of a request, each with its own PSN; local operations have

@@ -1,8 +1,8 @@
 //! Posting of send requests: validation, and immediate execution where possible.
 
-use super::request::{Advance, SendRequest};
+use super::request::{RequestProgress, SendRequest};
 use super::why::opcode_name;
-use super::{Pause, SendQueue, is_answered};
+use super::{Backoff, SendQueue, is_answered};
 use crate::errno::{Errno, Result};
 use crate::lock::Guard;
 use crate::qp::Qp;
@@ -98,9 +98,9 @@ impl Qp {
         let length = request.length();
         let psn = send.next_psn;
         send.next_psn = (psn + send.packets(request.opcode, length)) & 0xff_ffff;
-        if state == IBV_QPS_RTS && send.unfinished.is_empty() && send.pause == Pause::None {
-            let mut advance = Advance::default();
-            let outcome = self.execute(send, request, index, psn, &mut advance);
+        if state == IBV_QPS_RTS && send.pending.is_empty() && send.backoff == Backoff::None {
+            let mut progress = RequestProgress::default();
+            let outcome = self.execute(send, request, index, psn, &mut progress);
             if outcome == Outcome::Done {
                 if self.signal_all || request.flags & IBV_SEND_SIGNALED != 0 {
                     self.push_send(
@@ -114,16 +114,16 @@ impl Qp {
                 }
                 return Ok(());
             }
-            let one = send.unfinished.append();
+            let one = send.pending.append();
             one.fill(request, index, psn);
-            one.advance = advance;
+            one.progress = progress;
             self.note(send, 0, outcome);
             self.finish(send);
             return Ok(());
         }
-        send.unfinished.append().fill(request, index, psn);
+        send.pending.append().fill(request, index, psn);
         if matches!(state, IBV_QPS_ERR | IBV_QPS_SQE) {
-            for flushed in send.take_unfinished() {
+            for flushed in send.take_pending() {
                 self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
             }
         } else {
@@ -147,12 +147,12 @@ impl Qp {
         let outcome = self.send_plain(send, request, index, psn)?;
         send.posted += 1;
         send.next_psn = (psn + 1) & 0xff_ffff;
-        send.unfinished.append().fill(request, index, psn);
+        send.pending.append().fill(request, index, psn);
         if outcome == Outcome::Sent {
             send.note_sent();
         } else {
-            let place = send.begun;
-            self.note(send, place, outcome);
+            let position = send.begun;
+            self.note(send, position, outcome);
             self.finish(send);
         }
         Some(Ok(()))

@@ -1,116 +1,116 @@
 //! Sending pending requests in order, and waiting for the receiver, an answer or a channel.
 
-use super::request::Unfinished;
-use super::{Pause, SendQueue, Stage};
-use crate::process::seek::Search;
+use super::request::PendingRequest;
+use super::{Backoff, RequestStage, SendQueue};
+use crate::process::connect::ConnectStatus;
 use crate::qp::Qp;
-use crate::qp::message::timeout_nanoseconds;
 use crate::qp::requester::Outcome;
+use crate::qp::ring_message::timeout_nanoseconds;
 use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
 
 /// Nanoseconds that a datagram waits for a channel to a process that does not answer.
-const DATAGRAM_PATIENCE: u64 = 2_000_000_000;
+const DATAGRAM_TIMEOUT: u64 = 2_000_000_000;
 
 impl Qp {
     /// Sends pending requests, as far as possible.
     pub(in crate::qp) fn transmit(self: &Arc<Qp>, send: &mut SendQueue) {
-        while send.begun < send.unfinished.len() && send.pause == Pause::None {
-            let place = send.begun;
+        while send.begun < send.pending.len() && send.backoff == Backoff::None {
+            let position = send.begun;
             let state = self.state();
-            let is_started = send.unfinished.get(place).is_some_and(|one| one.is_started);
+            let is_started = send.pending.get(position).is_some_and(|one| one.is_started);
             // While the send queue drains, begun requests finish and no others begin.
             if state != IBV_QPS_RTS && !(state == IBV_QPS_SQD && is_started) {
                 break;
             }
             // A failed request blocks all later ones, until it is completed below and flushes them.
-            let failed = |one: &Unfinished| matches!(one.stage, Stage::Finished(status) if status != IBV_WC_SUCCESS);
-            if place > 0 && send.unfinished.get(place - 1).is_some_and(failed) {
+            let failed = |one: &PendingRequest| matches!(one.stage, RequestStage::Finished(status) if status != IBV_WC_SUCCESS);
+            if position > 0 && send.pending.get(position - 1).is_some_and(failed) {
                 break;
             }
             // Taken out temporarily, because executing needs the queue.
-            let Some(one) = send.unfinished.get_mut(place).map(std::mem::take) else {
+            let Some(one) = send.pending.get_mut(position).map(std::mem::take) else {
                 break;
             };
-            let mut advance = one.advance;
-            let outcome = self.execute(send, &one.request(), one.index, one.psn, &mut advance);
-            if let Some(slot) = send.unfinished.get_mut(place) {
+            let mut progress = one.progress;
+            let outcome = self.execute(send, &one.request(), one.index, one.psn, &mut progress);
+            if let Some(slot) = send.pending.get_mut(position) {
                 *slot = one;
-                slot.advance = advance;
+                slot.progress = progress;
             }
-            if !self.note(send, place, outcome) {
+            if !self.note(send, position, outcome) {
                 break;
             }
         }
         self.finish(send);
     }
 
-    /// Records the outcome of the request at `place`. Returns whether the next one may be sent.
+    /// Records the outcome of the request at `position`. Returns whether the next one may be sent.
     pub(super) fn note(
         self: &Arc<Qp>,
         send: &mut SendQueue,
-        place: usize,
+        position: usize,
         outcome: Outcome,
     ) -> bool {
         let epoch = send.epoch;
-        if let Some(one) = send.unfinished.get_mut(place) {
+        if let Some(one) = send.pending.get_mut(position) {
             one.epoch = epoch;
             one.is_started |=
-                outcome == Outcome::Sent || one.advance.bytes > 0 || one.advance.is_placed;
+                outcome == Outcome::Sent || one.progress.bytes > 0 || one.progress.is_placed;
         }
         let stage = match outcome {
-            Outcome::Done => Stage::Finished(IBV_WC_SUCCESS),
-            Outcome::Sent => Stage::Sent,
-            Outcome::Failed(status) => Stage::Finished(status),
+            Outcome::Done => RequestStage::Finished(IBV_WC_SUCCESS),
+            Outcome::Sent => RequestStage::Sent,
+            Outcome::Failed(status) => RequestStage::Finished(status),
             Outcome::Order | Outcome::NoRoom => return false,
-            Outcome::Seek(number) => match (self.seek(send, number), self.kind) {
+            Outcome::Connect(number) => match (self.connect(send, number), self.kind) {
                 // A missing channel does not count as loss: packets would not need one.
-                (Search::UnderWay, _) => {
-                    send.pause = Pause::Sought;
+                (ConnectStatus::UnderWay, _) => {
+                    send.backoff = Backoff::Connecting;
                     return false;
                 }
                 (_, IBV_QPT_UC | IBV_QPT_UD) => {
-                    return self.give_up(send, place, IBV_WC_SUCCESS);
+                    return self.give_up(send, position, IBV_WC_SUCCESS);
                 }
-                _ => return self.wait_for_answer(send, place),
+                _ => return self.wait_for_answer(send, position),
             },
-            Outcome::Lost => return self.wait_for_answer(send, place),
+            Outcome::NoAnswer => return self.wait_for_answer(send, position),
         };
-        send.set_stage(place, stage);
-        send.begun = send.begun.max(place + 1);
-        send.lost_since = None;
+        send.set_stage(position, stage);
+        send.begun = send.begun.max(position + 1);
+        send.unanswered_since = None;
         true
     }
 
     /// Schedules another attempt for a request that the peer does not answer, possibly ever, and
     /// gives up after the ACK timeout and all retries (architecture specification, 9.7.6.1.3).
     /// Returns whether it gave up.
-    pub(super) fn wait_for_answer(&self, send: &mut SendQueue, place: usize) -> bool {
+    pub(super) fn wait_for_answer(&self, send: &mut SendQueue, position: usize) -> bool {
         let now = clock::now();
-        let since = *send.lost_since.get_or_insert(now);
+        let since = *send.unanswered_since.get_or_insert(now);
         self.process.counters.shard().lost_retries.add(1);
-        if self.kind == IBV_QPT_UD && now - since > DATAGRAM_PATIENCE {
-            return self.give_up(send, place, IBV_WC_SUCCESS);
+        if self.kind == IBV_QPT_UD && now - since > DATAGRAM_TIMEOUT {
+            return self.give_up(send, position, IBV_WC_SUCCESS);
         }
         if let Some(timeout) = timeout_nanoseconds(send.timeout).filter(|_| self.kind != IBV_QPT_UD)
         {
-            let patience = timeout.saturating_mul(u64::from(send.retry_count) + 1);
-            if now - since >= patience {
-                return self.give_up(send, place, IBV_WC_RETRY_EXC_ERR);
+            let total_timeout = timeout.saturating_mul(u64::from(send.retry_count) + 1);
+            if now - since >= total_timeout {
+                return self.give_up(send, position, IBV_WC_RETRY_EXC_ERR);
             }
         }
         // The peer may be about to become ready: check soon, then less often.
         let wait = ((now - since) / 4).clamp(200_000, 20_000_000);
-        send.pause = Pause::Lost(now + wait);
+        send.backoff = Backoff::NoAnswer(now + wait);
         self.set_timer(now + wait);
         false
     }
 
-    fn give_up(&self, send: &mut SendQueue, place: usize, status: ibv_wc_status) -> bool {
-        send.set_stage(place, Stage::Finished(status));
-        send.begun = send.begun.max(place + 1);
-        send.lost_since = None;
+    fn give_up(&self, send: &mut SendQueue, position: usize, status: ibv_wc_status) -> bool {
+        send.set_stage(position, RequestStage::Finished(status));
+        send.begun = send.begun.max(position + 1);
+        send.unanswered_since = None;
         true
     }
 
@@ -123,38 +123,39 @@ impl Qp {
     /// Continues after a deadline, or when there is room or a connection.
     pub(crate) fn wake(self: &Arc<Qp>) {
         let mut send = self.lock_send();
-        match send.pause {
-            Pause::NotReady(until) | Pause::Lost(until) if clock::now() < until => return,
-            _ => send.pause = Pause::None,
+        match send.backoff {
+            Backoff::NotReady(until) | Backoff::NoAnswer(until) if clock::now() < until => return,
+            _ => send.backoff = Backoff::None,
         }
         self.transmit(&mut send);
     }
 
     /// Starts connecting to the peer, so that the channel exists when the first request is posted.
     /// Does not wait.
-    pub(in crate::qp) fn seek_peer(self: &Arc<Qp>) {
+    pub(in crate::qp) fn connect_to_peer(self: &Arc<Qp>) {
         let destination = self.destination();
         if self.process.outbound_to_number(destination).is_none() {
-            self.process.seek_number(destination, None);
+            self.process.connect_to_owner(destination, None);
         }
     }
 
-    /// Starts connecting to the owner of `number`; [`Qp::sought`] is called at the end.
-    fn seek(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> Search {
-        if send.seeking == Some(number) {
-            return Search::UnderWay;
+    /// Starts connecting to the owner of `number`; [`Qp::connection_attempt_ended`] is called at
+    /// the end.
+    fn connect(self: &Arc<Qp>, send: &mut SendQueue, number: u32) -> ConnectStatus {
+        if send.connecting == Some(number) {
+            return ConnectStatus::UnderWay;
         }
-        let search = self.process.seek_number(number, Some(self.clone()));
-        send.seeking = (search == Search::UnderWay).then_some(number);
-        search
+        let status = self.process.connect_to_owner(number, Some(self.clone()));
+        send.connecting = (status == ConnectStatus::UnderWay).then_some(number);
+        status
     }
 
     /// Continues after connecting has succeeded or failed.
-    pub(crate) fn sought(self: &Arc<Qp>) {
+    pub(crate) fn connection_attempt_ended(self: &Arc<Qp>) {
         let mut send = self.lock_send();
-        send.seeking = None;
-        if matches!(send.pause, Pause::Sought | Pause::Lost(_)) {
-            send.pause = Pause::None;
+        send.connecting = None;
+        if matches!(send.backoff, Backoff::Connecting | Backoff::NoAnswer(_)) {
+            send.backoff = Backoff::None;
         }
         self.transmit(&mut send);
     }

@@ -1,6 +1,6 @@
 //! Send work requests: as posted, and as kept until completion.
 
-use super::Stage;
+use super::RequestStage;
 use crate::ah::AddressHandle;
 use crate::memory::region::Region;
 use crate::memory::window::Window;
@@ -68,7 +68,7 @@ impl SendRequest<'_> {
 
 /// Progress of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Advance {
+pub struct RequestProgress {
     /// Bytes sent, or bytes of the answer received.
     pub bytes: u64,
     /// The bytes of a write with immediate data are in place; only the receive queue must be
@@ -95,7 +95,7 @@ pub struct Bind<'a> {
 
 /// A pending work request.
 #[derive(Default)]
-pub struct Unfinished {
+pub struct PendingRequest {
     pub(super) wr_id: u64,
     pub(super) opcode: ibv_wr_opcode,
     pub(super) flags: u32,
@@ -111,13 +111,13 @@ pub struct Unfinished {
     pub(super) remote_qpn: u32,
     pub(super) remote_qkey: u32,
     bind: Option<OwnedBind>,
-    pub(super) stage: Stage,
+    pub(super) stage: RequestStage,
     pub(in crate::qp) index: u64,
     pub(in crate::qp) psn: u32,
     /// Number of go-backs when it was sent: an acknowledgement of an earlier transmission is
     /// ignored.
     pub(super) epoch: u32,
-    pub(in crate::qp) advance: Advance,
+    pub(in crate::qp) progress: RequestProgress,
     /// Partly or wholly sent: it must finish before the send queue is drained.
     pub(super) is_started: bool,
 }
@@ -144,7 +144,7 @@ impl OwnedBind {
     }
 }
 
-impl Slot for Unfinished {
+impl Slot for PendingRequest {
     #[inline]
     fn release(&mut self) {
         self.address = None;
@@ -158,7 +158,7 @@ impl Slot for Unfinished {
 /// Largest inline buffer in bytes that is kept for reuse.
 const INLINE_KEPT: usize = 256;
 
-impl Unfinished {
+impl PendingRequest {
     /// Stores a request that was just posted.
     pub(super) fn fill(&mut self, request: &SendRequest<'_>, index: u64, psn: u32) {
         self.wr_id = request.wr_id;
@@ -174,11 +174,11 @@ impl Unfinished {
         self.remote_qpn = request.remote_qpn;
         self.remote_qkey = request.remote_qkey;
         self.bind = request.bind.map(OwnedBind::of);
-        self.stage = Stage::Waiting;
+        self.stage = RequestStage::Waiting;
         self.index = index;
         self.psn = psn;
         self.epoch = 0;
-        self.advance = Advance::default();
+        self.progress = RequestProgress::default();
         self.is_started = false;
         if request.is_inline() {
             self.keep_inline(request);

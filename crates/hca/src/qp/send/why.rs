@@ -2,10 +2,10 @@
 //! ([`crate::refusal`]).
 
 use super::SendQueue;
-use super::request::{SendRequest, Unfinished};
+use super::request::{PendingRequest, SendRequest};
 use crate::device;
 use crate::memory::explain::{access_names, explain, range_name};
-use crate::memory::place::Claim;
+use crate::memory::resolve::AccessRequest;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
 use crate::refusal;
@@ -16,8 +16,13 @@ use verbena_abi::*;
 impl Qp {
     /// Reports a failed request, before the program can see its completion.
     #[cold]
-    pub(super) fn tell_failed(&self, send: &SendQueue, one: &Unfinished, status: ibv_wc_status) {
-        if !refusal::is_told() {
+    pub(super) fn report_failed(
+        &self,
+        send: &SendQueue,
+        one: &PendingRequest,
+        status: ibv_wc_status,
+    ) {
+        if !refusal::is_reported() {
             return;
         }
         let request = one.request();
@@ -31,7 +36,7 @@ impl Qp {
                     request.immediate
                 )
             }),
-            IBV_WC_RETRY_EXC_ERR => nobody_answers(send),
+            IBV_WC_RETRY_EXC_ERR => no_answer_reason(send),
             IBV_WC_RNR_RETRY_EXC_ERR => format!(
                 "queue pair {:#x} had no receive posted, {} times after the first (rnr_retry): post receives before the \
                  sender sends, or set rnr_retry to 7, for ever",
@@ -42,7 +47,7 @@ impl Qp {
             }
             _ => "see ibv_poll_cq(3)".to_owned(),
         };
-        refusal::tell(format_args!(
+        refusal::report(format_args!(
             "queue pair {:#x}: {} wr_id {:#x}: {}: {why}",
             self.number,
             opcode_name(request.opcode),
@@ -76,13 +81,13 @@ impl Qp {
             }
             _ => 0,
         };
-        let found = request.sges.iter().enumerate().find_map(|(place, sge)| {
-            let claim = Claim::to_buffer(sge.lkey, self.pd_number(), access);
+        let found = request.sges.iter().enumerate().find_map(|(index, sge)| {
+            let access_request = AccessRequest::to_buffer(sge.lkey, self.pd_number(), access);
             let record = self.process.keys.record(sge.lkey);
             (sge.length > 0)
-                .then(|| explain("lkey", record, claim, sge.addr, sge.length.into()))
+                .then(|| explain("lkey", record, access_request, sge.addr, sge.length.into()))
                 .flatten()
-                .map(|why| format!("sg_list[{place}]: {why}"))
+                .map(|why| format!("sg_list[{index}]: {why}"))
         });
         found.unwrap_or_else(|| {
             "each lkey of sg_list allows it, and the memory of a buffer is not mapped any more: deregister before munmap"
@@ -146,7 +151,7 @@ impl Qp {
         if word_of(request.opcode) && !request.remote_address.is_multiple_of(8) {
             return format!("{asked}: the address of an atomic is a multiple of 8");
         }
-        let claim = Claim {
+        let access_request = AccessRequest {
             key,
             pd: responder.pd.load(Relaxed),
             queue_pair: send.destination,
@@ -155,7 +160,7 @@ impl Qp {
         let found = explain(
             "rkey",
             contexts.key(key),
-            claim,
+            access_request,
             request.remote_address,
             length,
         );
@@ -178,7 +183,7 @@ impl Qp {
     }
 }
 
-fn nobody_answers(send: &SendQueue) -> String {
+fn no_answer_reason(send: &SendQueue) -> String {
     format!(
         "queue pair {:#x} did not answer: timeout is {} (4.096 us times 2 to that power) and retry_cnt {}; it is not there, \
          its process has ended, it is not in RTR or RTS, or it is connected to another queue pair, port or packet number",

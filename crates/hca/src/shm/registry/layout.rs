@@ -8,7 +8,7 @@
 //!   its life has ended.
 
 use crate::errno::{Errno, Result};
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
@@ -92,7 +92,7 @@ impl Table {
             length if length != LENGTH as u64 => return Err(Errno::EPROTO),
             _ => (),
         }
-        let mapping = Mapping::of_fd(file.as_fd(), LENGTH, Rights::ReadWrite)?;
+        let mapping = Mapping::of_fd(file.as_fd(), LENGTH, MappingRights::ReadWrite)?;
         let magic = mapping.word64(MAGIC_AT);
         let ours = MAGIC << 32 | LAYOUT;
         match magic.compare_exchange(0, ours, Ordering::AcqRel, Ordering::Acquire) {

@@ -23,7 +23,7 @@ use crate::errno::{Errno, Result};
 use crate::sys::socket::Socket;
 use directory::{Directory, FILE};
 use layout::{Life, Table};
-use presence::{Alone, Claim};
+use presence::{Alone, SlotLock};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
@@ -37,7 +37,7 @@ pub const MULTICAST: u32 = 1;
 
 /// Time that an entering process waits for the last leaving process to finish removing the
 /// registry: some hundred microseconds, unless that process is stopped just then.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Identity of a process in the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,7 +97,7 @@ impl Registry {
                 let table = match Table::of(&file) {
                     // A registry of another version is removed if all its processes are dead.
                     Err(Errno::EPROTO)
-                        if layout::is_a_registry(&file) && presence::nobody_lives(&file) =>
+                        if layout::is_a_registry(&file) && presence::is_unused(&file) =>
                     {
                         directory.remove();
                         continue;
@@ -120,7 +120,7 @@ impl Registry {
     /// As [`Registry::open`]; ENOMEM when every slot is taken; EBUSY when the last leaving process
     /// does not finish removing the registry within 10 s.
     pub fn enter(directory: &Path) -> Result<(Registry, Identity, Socket)> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let registry = Registry::open(directory)?;
             if registry.ports_down().load(Ordering::SeqCst) != 0 {
@@ -154,7 +154,7 @@ impl Registry {
     /// Takes a slot for this process and listens for its peers. ESTALE when the registry is removed
     /// meanwhile.
     fn join(&self) -> Result<(Identity, Socket)> {
-        let slot = self.claim_slot()?;
+        let slot = self.lock_slot()?;
         let entered = self.occupy(slot);
         if entered.is_err() {
             presence::release(&self.file, slot);
@@ -164,16 +164,16 @@ impl Registry {
 
     /// Locks a slot without a live process: a released one if possible, otherwise that of a dead
     /// process.
-    fn claim_slot(&self) -> Result<u32> {
+    fn lock_slot(&self) -> Result<u32> {
         for only_given_back in [true, false] {
             for slot in self.table.slots_to_try() {
                 if only_given_back && self.table.life(slot).lasts {
                     continue;
                 }
-                match presence::claim(&self.file, slot)? {
-                    Claim::Held => return Ok(slot),
-                    Claim::Taken => (),
-                    Claim::Closing => return Err(Errno::ESTALE),
+                match presence::try_lock(&self.file, slot)? {
+                    SlotLock::Held => return Ok(slot),
+                    SlotLock::Taken => (),
+                    SlotLock::Closing => return Err(Errno::ESTALE),
                 }
             }
         }
@@ -188,7 +188,7 @@ impl Registry {
         }
         let before = self.table.life(slot);
         if before.lasts {
-            self.bury(Identity {
+            self.reclaim_slot(Identity {
                 slot,
                 generation: before.generation,
             });
@@ -212,7 +212,7 @@ impl Registry {
 
     /// Releases the slot and all its numbers. The last process to leave removes the registry.
     pub fn leave(&self, identity: Identity) {
-        self.bury(identity);
+        self.reclaim_slot(identity);
         presence::release(&self.file, identity.slot);
         self.remove_if_empty();
     }
@@ -220,14 +220,14 @@ impl Registry {
     /// Reclaims the remains of dead processes, and removes the registry itself if no process is
     /// left.
     pub fn sweep(&self) {
-        self.bury_all_dead();
+        self.reclaim_all_dead();
         self.remove_if_empty();
     }
 
     /// Reclaims the remains of a process if it is dead.
     pub fn reclaim(&self, identity: Identity) {
         if self.lasts(identity) && !self.is_held(identity.slot) {
-            self.bury(identity);
+            self.reclaim_slot(identity);
         }
     }
 
@@ -283,7 +283,7 @@ impl Registry {
         let block = match try_all() {
             Some(block) => block,
             None => {
-                self.bury_all_dead();
+                self.reclaim_all_dead();
                 try_all().ok_or(Errno::ENOMEM)?
             }
         };
@@ -357,13 +357,13 @@ impl Registry {
     }
 
     /// Ends the life of a process that is leaving or dead.
-    fn bury(&self, identity: Identity) {
+    fn reclaim_slot(&self, identity: Identity) {
         if self.table.end_life(identity.slot, identity.generation) {
             let _ = fs::remove_file(self.directory.socket(identity));
         }
     }
 
-    fn bury_all_dead(&self) {
+    fn reclaim_all_dead(&self) {
         for identity in self.lives() {
             self.reclaim(identity);
         }
@@ -372,7 +372,7 @@ impl Registry {
     /// Removes the registry if no process lives. The exclusive lock is taken without waiting, and
     /// only when no process lives: so only entering processes can meet it.
     fn remove_if_empty(&self) {
-        let Some(_alone) = Alone::claim(&self.file) else {
+        let Some(_alone) = Alone::try_lock(&self.file) else {
             return;
         };
         if self.file.metadata().is_ok_and(|file| file.nlink() > 0) {

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 
 /// Result of an attempt to lock a slot's byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum SlotLock {
     /// The caller holds it.
     Held,
     /// A live process holds it.
@@ -22,12 +22,12 @@ pub(super) enum Claim {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum LockKind {
     Exclusive = libc::F_WRLCK as isize,
     None = libc::F_UNLCK as isize,
 }
 
-fn range(kind: Kind, first: u32, count: usize) -> libc::flock {
+fn range(kind: LockKind, first: u32, count: usize) -> libc::flock {
     // SAFETY: an all-zero flock is valid; OFD locks want l_pid to be 0.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = kind as libc::c_short;
@@ -52,13 +52,13 @@ fn control(file: &File, command: libc::c_int, lock: &mut libc::flock) -> Result<
 
 /// Returns the lock of another open file that conflicts with these bytes, if there is one.
 fn obstacle(file: &File, first: u32, count: usize) -> Result<Option<libc::flock>> {
-    let mut lock = range(Kind::Exclusive, first, count);
+    let mut lock = range(LockKind::Exclusive, first, count);
     control(file, libc::F_OFD_GETLK, &mut lock)?;
     Ok((libc::c_int::from(lock.l_type) != libc::F_UNLCK).then_some(lock))
 }
 
 fn try_hold(file: &File, first: u32, count: usize) -> Result<bool> {
-    let mut lock = range(Kind::Exclusive, first, count);
+    let mut lock = range(LockKind::Exclusive, first, count);
     match control(file, libc::F_OFD_SETLK, &mut lock) {
         Ok(()) => Ok(true),
         Err(Errno(libc::EAGAIN | libc::EACCES)) => Ok(false),
@@ -67,18 +67,18 @@ fn try_hold(file: &File, first: u32, count: usize) -> Result<bool> {
 }
 
 /// Tries to lock the byte of a slot.
-pub(super) fn claim(file: &File, slot: u32) -> Result<Claim> {
+pub(super) fn try_lock(file: &File, slot: u32) -> Result<SlotLock> {
     if try_hold(file, slot, 1)? {
-        return Ok(Claim::Held);
+        return Ok(SlotLock::Held);
     }
     Ok(match obstacle(file, slot, 1)? {
-        Some(lock) if lock.l_len != 1 => Claim::Closing,
-        _ => Claim::Taken,
+        Some(lock) if lock.l_len != 1 => SlotLock::Closing,
+        _ => SlotLock::Taken,
     })
 }
 
 pub(super) fn release(file: &File, slot: u32) {
-    let _ = control(file, libc::F_OFD_SETLK, &mut range(Kind::None, slot, 1));
+    let _ = control(file, libc::F_OFD_SETLK, &mut range(LockKind::None, slot, 1));
 }
 
 /// Returns whether a process lives in a slot. Through the file that holds the slot itself, the
@@ -91,8 +91,8 @@ pub(super) fn is_held(file: &File, slot: u32) -> bool {
 /// Returns whether no process holds a lock on a registry of any layout. A process that enters
 /// meanwhile finds the registry removed afterwards: it waits for the lock, or sees that the file
 /// has no name.
-pub(super) fn nobody_lives(file: &File) -> bool {
-    let mut everything = range(Kind::Exclusive, 0, 0);
+pub(super) fn is_unused(file: &File) -> bool {
+    let mut everything = range(LockKind::Exclusive, 0, 0);
     everything.l_start = 0;
     control(file, libc::F_OFD_SETLK, &mut everything).is_ok()
 }
@@ -101,13 +101,17 @@ pub(super) fn nobody_lives(file: &File) -> bool {
 pub(super) struct Alone<'a>(&'a File);
 
 impl<'a> Alone<'a> {
-    pub(super) fn claim(file: &'a File) -> Option<Alone<'a>> {
+    pub(super) fn try_lock(file: &'a File) -> Option<Alone<'a>> {
         matches!(try_hold(file, 0, SLOTS), Ok(true)).then_some(Alone(file))
     }
 }
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        let _ = control(self.0, libc::F_OFD_SETLK, &mut range(Kind::None, 0, SLOTS));
+        let _ = control(
+            self.0,
+            libc::F_OFD_SETLK,
+            &mut range(LockKind::None, 0, SLOTS),
+        );
     }
 }

@@ -50,7 +50,7 @@ impl Member {
 }
 
 #[test]
-fn a_process_joins_takes_numbers_and_leaves_nothing() {
+fn registry_is_removed_with_its_last_process() {
     let path = scratch("join");
     let me = enter(&path);
     let first = me.block().unwrap();
@@ -63,7 +63,7 @@ fn a_process_joins_takes_numbers_and_leaves_nothing() {
 }
 
 #[test]
-fn a_registry_that_was_removed_is_not_joined_nor_mistaken_for_its_successor() {
+fn removed_registry_refuses_joins_and_spares_its_successor() {
     let path = scratch("stale");
     let early = Registry::open(&path).unwrap();
     enter(&path).leave();
@@ -77,7 +77,7 @@ fn a_registry_that_was_removed_is_not_joined_nor_mistaken_for_its_successor() {
 }
 
 #[test]
-fn whoever_enters_while_others_leave_gets_in() {
+fn process_can_enter_while_others_leave() {
     let path = scratch("crowd");
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -96,7 +96,7 @@ fn whoever_enters_while_others_leave_gets_in() {
 }
 
 #[test]
-fn what_a_dead_process_left_is_taken_back_and_what_a_live_one_has_is_not() {
+fn numbers_are_reclaimed_from_dead_processes_only() {
     let path = scratch("dead");
     let (me, other) = (enter(&path), enter(&path));
     let number = other.block().unwrap();
@@ -117,7 +117,7 @@ fn what_a_dead_process_left_is_taken_back_and_what_a_live_one_has_is_not() {
 }
 
 #[test]
-fn slots_of_the_dead_are_used_again_when_there_is_no_other() {
+fn slots_of_dead_processes_are_reused_when_full() {
     allow_many_descriptors();
     let path = scratch("slots");
     let me = enter(&path);
@@ -136,7 +136,7 @@ fn slots_of_the_dead_are_used_again_when_there_is_no_other() {
 }
 
 #[test]
-fn when_every_slot_is_taken_nobody_enters() {
+fn enter_fails_when_every_slot_is_taken() {
     allow_many_descriptors();
     let path = scratch("full");
     let all: Vec<Member> = (0..SLOTS).map(|_| enter(&path)).collect();
@@ -147,7 +147,7 @@ fn when_every_slot_is_taken_nobody_enters() {
 }
 
 #[test]
-fn numbers_of_the_dead_are_used_again_when_there_are_no_others() {
+fn numbers_of_dead_processes_are_reused_when_exhausted() {
     let path = scratch("blocks");
     let (me, other) = (enter(&path), enter(&path));
     let mine: Vec<u32> = (0..1000).map(|_| me.block().unwrap()).collect();
@@ -162,7 +162,7 @@ fn numbers_of_the_dead_are_used_again_when_there_are_no_others() {
 }
 
 #[test]
-fn numbers_of_one_who_left_are_nobodys_and_come_again_last() {
+fn released_numbers_have_no_owner_and_are_reused_last() {
     let path = scratch("again");
     let (me, other) = (enter(&path), enter(&path));
     let its = other.block().unwrap();
@@ -175,7 +175,7 @@ fn numbers_of_one_who_left_are_nobodys_and_come_again_last() {
 }
 
 #[test]
-fn two_take_numbers_at_once_and_never_the_same() {
+fn concurrent_allocations_never_share_a_number() {
     let path = scratch("race");
     let members = [enter(&path), enter(&path)];
     let taken: Vec<Vec<u32>> = std::thread::scope(|scope| {
@@ -198,7 +198,7 @@ fn two_take_numbers_at_once_and_never_the_same() {
 }
 
 #[test]
-fn sockets_that_no_slot_names_are_removed_with_the_registry() {
+fn orphaned_sockets_are_removed_with_the_registry() {
     let path = scratch("orphan");
     let (me, lost) = (enter(&path), enter(&path));
     lost.registry
@@ -210,7 +210,7 @@ fn sockets_that_no_slot_names_are_removed_with_the_registry() {
 }
 
 #[test]
-fn a_socket_in_the_way_is_replaced() {
+fn existing_file_at_the_socket_path_is_replaced() {
     let path = scratch("way");
     let me = enter(&path);
     let (slot, generation) = (1, 1);
@@ -224,7 +224,7 @@ fn a_socket_in_the_way_is_replaced() {
 }
 
 #[test]
-fn a_directory_open_to_others_is_refused() {
+fn directory_accessible_to_others_is_refused() {
     let path = scratch("open");
     DirBuilder::new().mode(0o755).create(&path).unwrap();
     assert_eq!(Registry::open(&path).err(), Some(Errno::EPERM));
@@ -232,7 +232,7 @@ fn a_directory_open_to_others_is_refused() {
 }
 
 #[test]
-fn what_is_mapped_is_there() {
+fn registry_file_is_fully_allocated() {
     let path = scratch("room");
     let me = enter(&path);
     // In units of 512 bytes (stat(2)), regardless of the file system's block size.
@@ -242,7 +242,7 @@ fn what_is_mapped_is_there() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_named() {
+fn registry_errors_name_their_cause() {
     let kib = layout::LENGTH.div_ceil(1024).to_string();
     assert!(obstacle(Errno(libc::ENOSPC)).contains(&kib));
     assert!(obstacle(Errno(libc::EROFS)).contains("only be read"));
@@ -251,7 +251,7 @@ fn what_stands_in_the_way_is_named() {
 }
 
 #[test]
-fn a_file_that_is_no_registry_is_refused() {
+fn invalid_registry_file_is_refused() {
     let path = scratch("other");
     DirBuilder::new().mode(0o700).create(&path).unwrap();
     fs::write(path.join(FILE), b"something else").unwrap();
@@ -261,7 +261,7 @@ fn a_file_that_is_no_registry_is_refused() {
 }
 
 #[test]
-fn a_registry_of_another_version_stays_while_its_processes_live() {
+fn registry_of_another_version_stays_while_its_processes_live() {
     let path = scratch("version");
     let member = enter(&path);
     // Of the version before: magic and layout were 32 bits each.

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Whether pages may be held through a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PinVerdict {
     /// There is no such descriptor.
     Closed,
     /// It holds no pages.
@@ -43,17 +43,17 @@ pub enum Question {
 
 /// Context for questions about descriptors of this process.
 #[derive(Debug)]
-pub struct Looks {
+pub struct DescriptorInspector {
     /// Descriptor of the directory of all descriptors.
     pub list: RawFd,
     /// The inode that io_uring rings never have.
     pub nameless: u64,
 }
 
-impl Looks {
+impl DescriptorInspector {
     /// Returns whether one question suffices to tell that the descriptor is open and holds no
     /// pages.
-    pub fn settles(&self, question: Question, number: RawFd) -> bool {
+    pub fn suffices(&self, question: Question, number: RawFd) -> bool {
         match question {
             Question::Flags => flags(number).is_some_and(is_harmless_as_opened),
             // In this case O_DIRECT makes no difference.
@@ -66,15 +66,15 @@ impl Looks {
 
     /// Returns the verdict on a descriptor, and the single question that would have decided it, if
     /// there is one.
-    pub fn verdict(&self, number: RawFd) -> (Verdict, Option<Question>) {
+    pub fn verdict(&self, number: RawFd) -> (PinVerdict, Option<Question>) {
         let Some(flags) = flags(number) else {
-            return (Verdict::Closed, None);
+            return (PinVerdict::Closed, None);
         };
         if is_harmless_as_opened(flags) {
-            return (Verdict::Harmless, Some(Question::Flags));
+            return (PinVerdict::Harmless, Some(Question::Flags));
         }
         let Some(status) = status(number) else {
-            return (Verdict::Closed, None);
+            return (PinVerdict::Closed, None);
         };
         let nature = self.nature(&status, flags & libc::O_DIRECT != 0);
         let holds = match nature {
@@ -88,14 +88,14 @@ impl Looks {
             },
         };
         if holds {
-            return (Verdict::Holds, None);
+            return (PinVerdict::Holds, None);
         }
         let question = match nature {
             Nature::Socket => Some(Question::Domain),
             _ if self.nature(&status, true) == Nature::Harmless => Some(Question::Status),
             _ => None,
         };
-        (Verdict::Harmless, question)
+        (PinVerdict::Harmless, question)
     }
 
     fn nature(&self, status: &Stat, is_direct: bool) -> Nature {
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_descriptor_is_depends_on_its_type_and_device() {
+    fn descriptor_nature_follows_type_and_device() {
         let device = |major, minor| nature(libc::S_IFCHR, (major, minor), false, false);
         assert_eq!(device(1, 3), Nature::Harmless, "/dev/null");
         assert_eq!(device(136, 7), Nature::Harmless, "a terminal");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn only_known_names_are_harmless() {
+    fn only_listed_names_are_harmless() {
         assert!(is_harmless_name(b"anon_inode:[eventpoll]"));
         assert!(is_harmless_name(b"anon_inode:[userfaultfd]"));
         for name in [
@@ -292,36 +292,36 @@ mod tests {
     }
 
     #[test]
-    fn releases_are_compared_by_number() {
+    fn kernel_releases_are_compared_numerically() {
         assert!(is_at_least("6.1.0-18-amd64", (5, 12)));
         assert!(is_at_least("5.12.0", (5, 12)) && is_at_least("5.15.0-91-generic", (5, 12)));
         assert!(!is_at_least("5.4.0", (5, 12)) && !is_at_least("", (5, 12)));
     }
 
     #[test]
-    fn descriptors_of_this_process_are_told_apart() {
+    fn descriptors_of_this_process_are_classified() {
         let list = std::fs::File::open("/proc/self/fd").unwrap();
-        let looks = Looks {
+        let inspector = DescriptorInspector {
             list: list.as_raw_fd(),
             nameless: nameless_inode(),
         };
-        let look = |number| looks.verdict(number).0;
+        let look = |number| inspector.verdict(number).0;
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert_eq!(look(one.as_raw_fd()), Verdict::Harmless);
-        assert_eq!(look(list.as_raw_fd()), Verdict::Harmless);
+        assert_eq!(look(one.as_raw_fd()), PinVerdict::Harmless);
+        assert_eq!(look(list.as_raw_fd()), PinVerdict::Harmless);
         let null = std::fs::OpenOptions::new()
             .read(true)
             .write(true)
             .open("/dev/null")
             .unwrap();
-        assert_eq!(look(null.as_raw_fd()), Verdict::Harmless);
-        assert_eq!(look(1 << 20), Verdict::Closed);
+        assert_eq!(look(null.as_raw_fd()), PinVerdict::Harmless);
+        assert_eq!(look(1 << 20), PinVerdict::Closed);
     }
 
     #[test]
-    fn one_question_settles_what_it_settled_before() {
+    fn question_settles_descriptors_of_the_same_kind() {
         let list = std::fs::File::open("/proc/self/fd").unwrap();
-        let looks = Looks {
+        let inspector = DescriptorInspector {
             list: list.as_raw_fd(),
             nameless: nameless_inode(),
         };
@@ -347,19 +347,19 @@ mod tests {
             file.as_raw_fd(),
         ];
         for number in all.into_iter().chain(made()) {
-            let (verdict, question) = looks.verdict(number);
-            assert_eq!(verdict, Verdict::Harmless, "{number}");
+            let (verdict, question) = inspector.verdict(number);
+            assert_eq!(verdict, PinVerdict::Harmless, "{number}");
             let is_file = number == file.as_raw_fd();
             assert_eq!(question.is_none(), is_file, "{number}");
-            assert!(question.is_none_or(|question| looks.settles(question, number)));
+            assert!(question.is_none_or(|question| inspector.suffices(question, number)));
         }
         // For a file that may have been opened with O_DIRECT the status alone decides nothing, and
         // no question decides a number that is closed or now of another type.
         for question in [Question::Flags, Question::Status, Question::Domain] {
-            assert!(!looks.settles(question, file.as_raw_fd()));
-            assert!(!looks.settles(question, 1 << 20));
+            assert!(!inspector.suffices(question, file.as_raw_fd()));
+            assert!(!inspector.suffices(question, 1 << 20));
         }
-        assert!(!looks.settles(Question::Domain, pipe.as_raw_fd()));
-        assert!(!looks.settles(Question::Status, socket.as_raw_fd()));
+        assert!(!inspector.suffices(Question::Domain, pipe.as_raw_fd()));
+        assert!(!inspector.suffices(Question::Status, socket.as_raw_fd()));
     }
 }

@@ -30,7 +30,7 @@ mod tests {
     use std::os::fd::{AsFd, AsRawFd};
 
     #[test]
-    fn all_that_are_open_are_in_it() {
+    fn descriptor_list_contains_all_open_descriptors() {
         let many: Vec<_> = (0..300)
             .map(|_| std::fs::File::open("/dev/null").unwrap())
             .collect();

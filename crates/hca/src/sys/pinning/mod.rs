@@ -29,7 +29,7 @@ mod spliced;
 
 use crate::errno::Result;
 use crate::sys::vma::Maps;
-use descriptor::{Looks, Question, Verdict};
+use descriptor::{DescriptorInspector, PinVerdict, Question};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::FileExt;
@@ -56,13 +56,13 @@ pub struct Pinning {
     /// That number when this process was last seen without a context.
     without_context: AtomicU64,
     /// Checks one descriptor.
-    looks: Looks,
-    numbers: Mutex<Numbers>,
+    inspector: DescriptorInspector,
+    numbers: Mutex<DescriptorNumbers>,
 }
 
 /// The numbers of descriptors.
 #[derive(Debug)]
-struct Numbers {
+struct DescriptorNumbers {
     /// Those open at the last check, each with the question that decided it then.
     open: List<(RawFd, Option<Question>), KEPT>,
     /// Descriptors of the adapter that stay open as long as this process lives and hold no pages.
@@ -113,12 +113,12 @@ impl Pinning {
         let descriptors = File::open(DESCRIPTORS)?;
         let contexts = File::open(CONTEXTS).ok();
         let pinning = Pinning {
-            looks: Looks {
+            inspector: DescriptorInspector {
                 list: descriptors.as_raw_fd(),
                 nameless: descriptor::nameless_inode(),
             },
             without_context: AtomicU64::new(0),
-            numbers: Mutex::new(Numbers {
+            numbers: Mutex::new(DescriptorNumbers {
                 open: List::new((-1, None)),
                 known: List::new(-1),
             }),
@@ -157,7 +157,7 @@ impl Pinning {
     fn by_descriptor(&self) -> bool {
         let count = self.count();
         let mut numbers = self.numbers();
-        let Numbers { open, known } = &mut *numbers;
+        let DescriptorNumbers { open, known } = &mut *numbers;
         let known = known.all();
         // As many as there are, and all of them open: there is no other.
         if count > 0
@@ -171,9 +171,9 @@ impl Pinning {
         let mut is_held = false;
         let listed = list::each(self.descriptors.as_fd(), |number| {
             if !known.contains(&number) {
-                let (verdict, question) = self.looks.verdict(number);
+                let (verdict, question) = self.inspector.verdict(number);
                 open.push((number, question));
-                is_held = is_held || verdict == Verdict::Holds;
+                is_held = is_held || verdict == PinVerdict::Holds;
             }
         });
         if listed.is_err() {
@@ -185,19 +185,19 @@ impl Pinning {
     /// Returns whether any of them holds pages; None if one of them is not open any more.
     fn any_holds(&self, numbers: &[(RawFd, Option<Question>)]) -> Option<bool> {
         for &(number, question) in numbers {
-            if question.is_some_and(|question| self.looks.settles(question, number)) {
+            if question.is_some_and(|question| self.inspector.suffices(question, number)) {
                 continue;
             }
-            match self.looks.verdict(number).0 {
-                Verdict::Closed => return None,
-                Verdict::Holds => return Some(true),
-                Verdict::Harmless => (),
+            match self.inspector.verdict(number).0 {
+                PinVerdict::Closed => return None,
+                PinVerdict::Holds => return Some(true),
+                PinVerdict::Harmless => (),
             }
         }
         Some(false)
     }
 
-    fn numbers(&self) -> MutexGuard<'_, Numbers> {
+    fn numbers(&self) -> MutexGuard<'_, DescriptorNumbers> {
         self.numbers.lock().unwrap_or_else(|e| e.into_inner())
     }
 

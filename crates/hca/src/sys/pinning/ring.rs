@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_holds_its_buffers_and_what_its_files_read_to() {
+    fn io_uring_with_buffers_or_files_pins_memory() {
         let text = |files, buffers| {
             format!(
                 "pos:\t0\nSqThread:\t-1\nUserFiles:\t{files}\nUserBufs:\t{buffers}\nPollList:\n"

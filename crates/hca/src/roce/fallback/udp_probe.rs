@@ -28,11 +28,11 @@ const ATTRIBUTE: [u8; 2] = *b"Vb";
 /// Nanoseconds to wait for the report of each probe; the next probe follows, and after the last one
 /// the probing has failed. The peer may have to wait for a processor, and a probe may be lost.
 /// Counted from the sending of the probe, because the sender may have to wait, too.
-const PATIENCE: [u64; 5] = [20_000_000, 40_000_000, 80_000_000, 160_000_000, 300_000_000];
+const TIMEOUTS: [u64; 5] = [20_000_000, 40_000_000, 80_000_000, 160_000_000, 300_000_000];
 
 /// Result of probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum UdpVerdict {
     /// Packets pass.
     Passes,
     /// Packets do not pass.
@@ -41,7 +41,7 @@ pub enum Verdict {
 
 /// Next action of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum NextAction {
     /// Send the probe.
     Ask,
     /// Call again at this time.
@@ -52,28 +52,31 @@ pub enum Step {
 
 /// A trial in progress.
 #[derive(Clone, Copy, Debug)]
-pub struct Trial {
+pub struct UdpProbe {
     due: u64,
-    asked: usize,
+    attempts: usize,
 }
 
-impl Trial {
+impl UdpProbe {
     /// Starts a trial.
-    pub fn new(now: u64) -> Trial {
-        Trial { due: now, asked: 0 }
+    pub fn new(now: u64) -> UdpProbe {
+        UdpProbe {
+            due: now,
+            attempts: 0,
+        }
     }
 
     /// Returns the next action.
-    pub fn step(&mut self, now: u64) -> Step {
+    pub fn step(&mut self, now: u64) -> NextAction {
         if now < self.due {
-            return Step::Wait(self.due);
+            return NextAction::Wait(self.due);
         }
-        let Some(patience) = PATIENCE.get(self.asked) else {
-            return Step::GiveUp;
+        let Some(timeout) = TIMEOUTS.get(self.attempts) else {
+            return NextAction::GiveUp;
         };
-        self.asked += 1;
-        self.due = now + patience;
-        Step::Ask
+        self.attempts += 1;
+        self.due = now + timeout;
+        NextAction::Ask
     }
 }
 
@@ -117,39 +120,39 @@ mod tests {
     }
 
     #[test]
-    fn it_asks_a_few_times_and_gives_up() {
-        let mut trial = Trial::new(1000);
+    fn probing_gives_up_after_a_few_attempts() {
+        let mut udp_probe = UdpProbe::new(1000);
         let mut now = 1000;
         let mut questions = 0;
         loop {
-            match trial.step(now) {
-                Step::Ask => questions += 1,
-                Step::Wait(until) => {
+            match udp_probe.step(now) {
+                NextAction::Ask => questions += 1,
+                NextAction::Wait(until) => {
                     assert!(until > now);
                     now = until;
                 }
-                Step::GiveUp => break,
+                NextAction::GiveUp => break,
             }
         }
-        assert_eq!(questions, PATIENCE.len());
-        assert_eq!(now, 1000 + PATIENCE.iter().sum::<u64>());
-        assert_eq!(trial.step(now), Step::GiveUp);
+        assert_eq!(questions, TIMEOUTS.len());
+        assert_eq!(now, 1000 + TIMEOUTS.iter().sum::<u64>());
+        assert_eq!(udp_probe.step(now), NextAction::GiveUp);
     }
 
     #[test]
-    fn who_comes_late_to_ask_waits_as_long_for_answers() {
+    fn late_probe_waits_its_full_timeout() {
         let late = 10_000_000_000;
-        let mut trial = Trial::new(0);
-        for patience in PATIENCE {
-            assert_eq!(trial.step(late), Step::Ask);
-            assert_eq!(trial.step(late), Step::Wait(late + patience));
-            trial.due = late;
+        let mut udp_probe = UdpProbe::new(0);
+        for timeout in TIMEOUTS {
+            assert_eq!(udp_probe.step(late), NextAction::Ask);
+            assert_eq!(udp_probe.step(late), NextAction::Wait(late + timeout));
+            udp_probe.due = late;
         }
-        assert_eq!(trial.step(late), Step::GiveUp);
+        assert_eq!(udp_probe.step(late), NextAction::GiveUp);
     }
 
     #[test]
-    fn a_question_is_a_packet_that_finds_who_is_asked() {
+    fn probe_is_steered_to_its_slot_and_fails_after_nat() {
         let from = at(Ipv4Addr::new(10, 9, 0, 1).to_ipv6_mapped(), 50_000);
         let to = at(Ipv4Addr::new(10, 9, 0, 2).to_ipv6_mapped(), 4791);
         for slot in [1, 17, 63] {
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn other_messages_name_nobody() {
+    fn other_datagrams_have_no_probe_token() {
         let mut datagram = [0; mad::LENGTH];
         assert_eq!(token_of(&datagram), None);
         datagram[1] = mad::Class::COMMUNICATION.0;

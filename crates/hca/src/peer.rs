@@ -12,12 +12,12 @@
 
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
-use crate::memory::place::Piece;
+use crate::memory::resolve::Piece;
 use crate::shm::context_table::ContextTable;
 use crate::shm::registry::Identity;
 use crate::shm::sleep;
 use crate::sys::doorbell::Doorbell;
-use crate::sys::mapping::{Mapping, Rights};
+use crate::sys::mapping::{Mapping, MappingRights};
 use crate::sys::memfd::Memfd;
 use crate::sys::process_vm;
 use crate::sys::socket::Socket;
@@ -96,7 +96,7 @@ enum ArenaView {
     Own { base: usize, length: usize },
 }
 
-/// Direction of an access at a [`Way`].
+/// Direction of an access at a [`AccessMethod`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Bytes are read from there.
@@ -107,7 +107,7 @@ pub enum Direction {
 
 /// Means of access to a piece of a peer's memory.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub enum AccessMethod {
     /// The piece is in this address space: pages of an arena, or a local mapping.
     Pointer(*mut u8),
     /// The kernel copies from or to this address of process `pid`.
@@ -147,7 +147,7 @@ impl Peer {
     ///
     /// # Errors
     /// Those of [`ContextTable::of_peer`].
-    pub fn meet(
+    pub fn from_introduction(
         introduction: Introduction,
         socket: Socket,
         pid: i32,
@@ -157,7 +157,7 @@ impl Peer {
             Some(fd) if matches!(forced, None | Some(Forced::Mapped)) => {
                 // Without enough address space (under a limit, say), the other paths are used.
                 Memfd::adopt(fd, introduction.arena_length)
-                    .and_then(|memfd| Mapping::of(&memfd, Rights::ReadWrite))
+                    .and_then(|memfd| Mapping::of(&memfd, MappingRights::ReadWrite))
                     .ok()
                     .map(ArenaView::Mapped)
             }
@@ -218,39 +218,39 @@ impl Peer {
     /// a copy for any time and go on after the owner has ended its right. Pages of the arena can be
     /// moved away from under such a copy; an address of the application cannot.
     #[inline]
-    pub fn way(&self, piece: Piece, direction: Direction) -> Way {
+    pub fn access_method(&self, piece: Piece, direction: Direction) -> AccessMethod {
         match (piece, self.reach.forced) {
-            (Piece::Null { .. }, _) => Way::Null,
-            (_, Some(Forced::Ring)) => Way::Unreachable,
+            (Piece::Null { .. }, _) => AccessMethod::Null,
+            (_, Some(Forced::Ring)) => AccessMethod::Unreachable,
             (Piece::Arena { offset, length }, forced) => {
                 match self.arena_pointer(offset, length) {
-                    Some(pointer) if forced != Some(Forced::Cma) => Way::Pointer(pointer),
+                    Some(pointer) if forced != Some(Forced::Cma) => AccessMethod::Pointer(pointer),
                     // The address at which the peer itself sees its arena: these pages stay when
                     // the application unmaps its range.
                     _ => self.kernel(self.reach.arena_base.wrapping_add(offset)),
                 }
             }
             (Piece::Mapping { address, .. }, _) if self.reach.own => {
-                Way::Pointer(address as *mut u8)
+                AccessMethod::Pointer(address as *mut u8)
             }
-            (Piece::Mapping { .. }, _) => Way::Unreachable,
-            (Piece::Address { address, .. }, _) if self.reach.own => Way::Own(address),
+            (Piece::Mapping { .. }, _) => AccessMethod::Unreachable,
+            (Piece::Address { address, .. }, _) if self.reach.own => AccessMethod::Own(address),
             (Piece::Address { address, .. }, _) if direction == Direction::Load => {
                 self.kernel(address)
             }
-            (Piece::Address { .. }, _) => Way::Unreachable,
+            (Piece::Address { .. }, _) => AccessMethod::Unreachable,
         }
     }
 
     #[inline]
-    fn kernel(&self, address: u64) -> Way {
+    fn kernel(&self, address: u64) -> AccessMethod {
         if self.reach.cma && self.reach.forced != Some(Forced::Mapped) {
-            Way::Kernel {
+            AccessMethod::Kernel {
                 pid: self.pid,
                 address,
             }
         } else {
-            Way::Unreachable
+            AccessMethod::Unreachable
         }
     }
 

@@ -9,8 +9,8 @@
 //! the port.
 //!
 //! Other adapters may use any number. Before packets go to a private port, a probe
-//! ([`super::inquiry`]) checks for a Verbena adapter there; without an answer, port 4791 is used.
-//! Other adapters do not know of the private ports and cannot reach a process there.
+//! ([`super::port_probe`]) checks for a Verbena adapter there; without an answer, port 4791 is
+//! used. Other adapters do not know of the private ports and cannot reach a process there.
 
 use super::steering::SLOT_BITS;
 use crate::shm::registry::{BLOCK, BLOCKS};
@@ -24,17 +24,17 @@ const _: () = assert!(PART.is_multiple_of(SLOT_BITS + 1));
 
 /// UDP port of a process, as an index: 0 for 4791.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Residence(u8);
+pub struct UdpPort(u8);
 
-impl Residence {
+impl UdpPort {
     /// Port 4791, the default.
-    pub const PUBLIC: Residence = Residence(0);
+    pub const PUBLIC: UdpPort = UdpPort(0);
     /// Private ports. Not registered for other uses, and outside the kernel's default range of
     /// ephemeral ports.
     const PRIVATE: [u16; 3] = [24791, 24792, 24793];
 
     /// Number of ports.
-    pub const COUNT: u32 = 1 + Residence::PRIVATE.len() as u32;
+    pub const COUNT: u32 = 1 + UdpPort::PRIVATE.len() as u32;
 
     /// Returns the index of the port.
     pub fn index(self) -> u32 {
@@ -42,41 +42,41 @@ impl Residence {
     }
 
     /// Returns all ports, in the order in which they are tried.
-    pub fn all() -> impl Iterator<Item = Residence> {
-        (0..=Residence::PRIVATE.len() as u8).map(Residence)
+    pub fn all() -> impl Iterator<Item = UdpPort> {
+        (0..=UdpPort::PRIVATE.len() as u8).map(UdpPort)
     }
 
     /// Returns the port of a queue pair number, for a Verbena adapter.
     #[inline]
-    pub fn of_number(number: Qpn) -> Residence {
+    pub fn of_number(number: Qpn) -> UdpPort {
         let block = number.value() / BLOCK;
-        let all = Residence::all().find(|residence| residence.blocks().contains(&block));
+        let all = UdpPort::all().find(|udp_port| udp_port.blocks().contains(&block));
         // Block 0 is shared by all.
-        all.unwrap_or(Residence::PUBLIC)
+        all.unwrap_or(UdpPort::PUBLIC)
     }
 
     /// Returns the UDP port number.
     pub fn port(self) -> u16 {
         match self.0.checked_sub(1) {
             None => udp::PORT,
-            Some(at) => Residence::PRIVATE[usize::from(at)],
+            Some(at) => UdpPort::PRIVATE[usize::from(at)],
         }
     }
 
     /// Returns the entry of a UDP port number, if it is one of these ports.
-    pub fn of_port(port: u16) -> Option<Residence> {
-        Residence::all().find(|residence| residence.port() == port)
+    pub fn of_port(port: u16) -> Option<UdpPort> {
+        UdpPort::all().find(|udp_port| udp_port.port() == port)
     }
 
     /// Returns whether this is a private port.
     pub fn is_private(self) -> bool {
-        self != Residence::PUBLIC
+        self != UdpPort::PUBLIC
     }
 
     /// Returns the blocks of queue pair numbers reached at this port. The first block belongs to no
     /// slot.
     pub fn blocks(self) -> Range<u32> {
-        let private = BLOCKS - Residence::PRIVATE.len() as u32 * PART;
+        let private = BLOCKS - UdpPort::PRIVATE.len() as u32 * PART;
         match self.0.checked_sub(1) {
             None => 0..private,
             Some(at) => {
@@ -93,28 +93,28 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_number_is_reached_at_one_port() {
+    fn each_queue_pair_number_maps_to_one_udp_port() {
         let mut next = 0;
-        for residence in Residence::all() {
-            let blocks = residence.blocks();
+        for udp_port in UdpPort::all() {
+            let blocks = udp_port.blocks();
             assert_eq!(blocks.start, next);
             for block in [blocks.start, blocks.end - 1] {
                 for number in [block * BLOCK, block * BLOCK + BLOCK - 1] {
-                    assert_eq!(Residence::of_number(Qpn::new(number)), residence);
+                    assert_eq!(UdpPort::of_number(Qpn::new(number)), udp_port);
                 }
             }
             next = blocks.end;
         }
         assert_eq!(next, BLOCKS);
-        let ports: BTreeSet<u16> = Residence::all().map(Residence::port).collect();
-        assert_eq!(ports.len(), Residence::all().count());
+        let ports: BTreeSet<u16> = UdpPort::all().map(UdpPort::port).collect();
+        assert_eq!(ports.len(), UdpPort::all().count());
     }
 
     #[test]
-    fn management_and_small_numbers_are_public() {
+    fn management_and_small_numbers_use_the_public_port() {
         for number in [Qpn::GSI, Qpn::new(0x100), Qpn::new(0xcf_ffff)] {
-            assert_eq!(Residence::of_number(number), Residence::PUBLIC);
+            assert_eq!(UdpPort::of_number(number), UdpPort::PUBLIC);
         }
-        assert_eq!(Residence::of_number(Qpn::new(0xd0_0000)).port(), 24791);
+        assert_eq!(UdpPort::of_number(Qpn::new(0xd0_0000)).port(), 24791);
     }
 }

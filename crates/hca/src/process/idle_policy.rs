@@ -57,7 +57,7 @@ const SETTLED: u8 = 20;
 /// Number of wake-ups in vain, in a row, after which the thread leaves the work to the application.
 /// One for each request would be too few: the peer also rings for its completions, which the
 /// application polls for.
-const PATIENCE: u8 = 4;
+const VAIN_WAKE_UPS: u8 = 4;
 
 /// Amount by which left work raises the count; a look that has seen polling lowers it by one.
 const LEFT: u8 = 2;
@@ -69,7 +69,7 @@ const TOO_OFTEN: u8 = 5;
 const NEARLY: u8 = TOO_OFTEN - LEFT + 3;
 
 /// State of the idle policy: the results of the last looks.
-pub(super) struct Lurker {
+pub(super) struct IdlePolicy {
     /// Whether a packet waited at the last look.
     waits: bool,
     /// Time to the next look if no packet waits.
@@ -83,7 +83,7 @@ pub(super) struct Lurker {
     left_at: u64,
     /// Number of queue armings at the last look.
     armings: usize,
-    /// Number of looks with polling since a queue was armed, up to [`PATIENCE`].
+    /// Number of looks with polling since a queue was armed, up to [`VAIN_WAKE_UPS`].
     polled: u8,
     /// Time of the last look that saw polling, and of the last look, in nanoseconds.
     polled_at: u64,
@@ -96,10 +96,10 @@ pub(super) struct Lurker {
     quiet: u8,
 }
 
-impl Lurker {
+impl IdlePolicy {
     /// Returns the state of a thread that starts.
-    pub(super) fn new() -> Lurker {
-        Lurker {
+    pub(super) fn new() -> IdlePolicy {
+        IdlePolicy {
             waits: false,
             seldom: SHORTEST,
             needed: 0,
@@ -117,7 +117,13 @@ impl Lurker {
 
     /// Records a look at time `now` in nanoseconds: whether the application has polled since the
     /// last look, how often queues have been armed so far, and the demand on the adapter.
-    pub(super) fn saw(&mut self, now: u64, is_polled: bool, armings: usize, demand: Demand) {
+    pub(super) fn record_look(
+        &mut self,
+        now: u64,
+        is_polled: bool,
+        armings: usize,
+        demand: Demand,
+    ) {
         // The time of a poll during a long sleep is unknown.
         let is_polled = is_polled && now.saturating_sub(self.looked_at) <= GRACE.as_nanos() as u64;
         self.looked_at = now;
@@ -132,7 +138,7 @@ impl Lurker {
         };
         self.polled = match (is_armed, is_polled) {
             (true, _) => 0,
-            (false, true) => PATIENCE.min(self.polled + 1),
+            (false, true) => VAIN_WAKE_UPS.min(self.polled + 1),
             (false, false) => self.polled,
         };
         self.unarmed = count(self.unarmed, !is_armed, SETTLED);
@@ -142,7 +148,7 @@ impl Lurker {
     }
 
     /// Returns whether the application polls, or is expected to poll again.
-    pub(super) fn is_attended(&self) -> bool {
+    pub(super) fn application_polls(&self) -> bool {
         self.away() == Duration::ZERO || self.expects_polls()
     }
 
@@ -161,18 +167,18 @@ impl Lurker {
 
     /// Returns whether the thread serves the events of armed queues itself, given the number of
     /// armings so far.
-    pub(super) fn heeds_events(&self, armings: usize) -> bool {
-        armings != self.armings || self.polled < PATIENCE || self.away() > GRACE
+    pub(super) fn serves_events(&self, armings: usize) -> bool {
+        armings != self.armings || self.polled < VAIN_WAKE_UPS || self.away() > GRACE
     }
 
     /// Returns whether the work is left to the thread although the application polls.
-    pub(super) fn is_needed(&self) -> bool {
+    pub(super) fn serves_left_work(&self) -> bool {
         self.needed > 0
     }
 
     /// Notes that the application has left work. Returns whether the thread takes over the work
     /// from now on; if not, it serves this once.
-    pub(super) fn left_to(&mut self) -> bool {
+    pub(super) fn note_left_work(&mut self) -> bool {
         if self.left_at >= self.polled_at {
             // It has not polled since, so it computes. An application that watches its memory polls
             // once it has been served.
@@ -184,12 +190,12 @@ impl Lurker {
         if self.left < TOO_OFTEN {
             return false;
         }
-        (self.left, self.needed) = (0, PATIENCE);
+        (self.left, self.needed) = (0, VAIN_WAKE_UPS);
         true
     }
 
     /// Notes that left work was served, and whether more follows.
-    pub(super) fn served(&mut self, follows: bool) {
+    pub(super) fn note_left_work_served(&mut self, follows: bool) {
         if follows {
             self.seldom = SHORTEST;
         }
@@ -197,30 +203,30 @@ impl Lurker {
 
     /// Notes a look that checked only whether packets wait and left all other work to the
     /// application.
-    pub(super) fn looked(&mut self, waits: bool) {
+    pub(super) fn note_packet_check(&mut self, waits: bool) {
         self.waits = waits;
         self.seldom = LONGEST.min(2 * self.seldom);
     }
 
     /// Notes that the thread woke to do all pending work, and whether it found any.
-    pub(super) fn came(&mut self, found: bool) {
+    pub(super) fn note_wake_up(&mut self, found: bool) {
         self.seldom = SHORTEST;
         if found {
             self.quiet = 0;
         }
         if std::mem::take(&mut self.waits) && found {
-            self.needed = PATIENCE;
+            self.needed = VAIN_WAKE_UPS;
         }
         match (found, self.needed) {
             (_, 0) => (),
-            (true, _) => self.needed = PATIENCE,
+            (true, _) => self.needed = VAIN_WAKE_UPS,
             (false, 1) => (self.needed, self.left) = (0, NEARLY),
             (false, _) => self.needed -= 1,
         }
     }
 
     /// Returns the time to wait before the next look.
-    pub(super) fn pause(&self) -> Duration {
+    pub(super) fn next_interval(&self) -> Duration {
         match (self.waits, self.away(), self.demand) {
             (true, _, _) => SHORTEST,
             (false, Duration::ZERO, Demand::Nothing) => self.seldom,
@@ -239,275 +245,310 @@ mod tests {
     const LOOK: u64 = 1_000_000;
 
     /// A thread that looks every [`LOOK`].
-    struct Looking {
-        lurker: Lurker,
+    struct Simulation {
+        policy: IdlePolicy,
         now: u64,
     }
 
-    impl Looking {
-        fn new() -> Looking {
-            Looking {
-                lurker: Lurker::new(),
+    impl Simulation {
+        fn new() -> Simulation {
+            Simulation {
+                policy: IdlePolicy::new(),
                 now: 1 << 40,
             }
         }
 
-        fn saw(&mut self, is_polled: bool, armings: usize, demand: Demand) -> &mut Lurker {
+        fn record_look(
+            &mut self,
+            is_polled: bool,
+            armings: usize,
+            demand: Demand,
+        ) -> &mut IdlePolicy {
             self.now += LOOK;
-            self.lurker.saw(self.now, is_polled, armings, demand);
-            &mut self.lurker
+            self.policy
+                .record_look(self.now, is_polled, armings, demand);
+            &mut self.policy
         }
     }
 
     /// Simulates an application that alternates between polling and other work; a peer has new data
     /// for it whenever it has taken the last. Returns the time at which the thread, looking at the
     /// intervals that it chooses, takes over the work.
-    fn until_needed(polls: u64, pauses: u64, limit: u64) -> Option<u64> {
-        let mut lurker = Lurker::new();
-        let (start, period) = (1 << 40, polls + pauses);
+    fn until_needed(polls: u64, computing: u64, limit: u64) -> Option<u64> {
+        let mut policy = IdlePolicy::new();
+        let (start, period) = (1 << 40, polls + computing);
         // The number of the last poll.
         let polled = |at: u64| (at / period) * polls + (at % period).min(polls);
         let (mut before, mut seen_at) = (0, None);
         let mut now = 0;
         while now < limit {
-            now += lurker.pause().as_nanos() as u64;
+            now += policy.next_interval().as_nanos() as u64;
             let is_polled = polled(now) != polled(before);
-            lurker.saw(start + now, is_polled, 0, UnderWay);
+            policy.record_look(start + now, is_polled, 0, UnderWay);
             // The work is new, or was already there at the last look.
             let is_left = seen_at.is_some_and(|seen| polled(seen) == polled(now));
-            if is_left && lurker.left_to() {
+            if is_left && policy.note_left_work() {
                 return Some(now);
             }
             seen_at = (!is_left).then_some(now);
-            lurker.looked(false);
+            policy.note_packet_check(false);
             before = now;
         }
         None
     }
 
     #[test]
-    fn who_waits_for_the_thread_is_soon_rung_for() {
-        let mut lurker = Lurker::new();
+    fn application_waiting_for_the_thread_soon_gets_rings() {
+        let mut policy = IdlePolicy::new();
         let mut now = 1 << 40;
         let began = now;
         let mut is_served = true;
         loop {
             // Once served, the application polls; then the peer has new data, for which it watches
             // its memory.
-            lurker.saw(now, is_served, 0, UnderWay);
+            policy.record_look(now, is_served, 0, UnderWay);
             let is_left = !is_served;
-            if is_left && lurker.left_to() {
+            if is_left && policy.note_left_work() {
                 break;
             }
             is_served = is_left;
-            lurker.looked(false);
-            now += lurker.pause().as_nanos() as u64;
+            policy.note_packet_check(false);
+            now += policy.next_interval().as_nanos() as u64;
         }
         assert!(now - began < 2_000_000, "{} ns", now - began);
     }
 
     #[test]
-    fn who_computes_between_polls_is_not_rung_for() {
+    fn application_computing_between_polls_gets_no_rings() {
         // As NAS CG and LU do.
-        for (polls, pauses) in [
+        for (polls, computing) in [
             (1_000_000, 300_000),
             (3_000_000, 6_000_000),
             (4_000_000, 20_000_000),
         ] {
             assert_eq!(
-                until_needed(polls, pauses, 2_000_000_000),
+                until_needed(polls, computing, 2_000_000_000),
                 None,
-                "{polls} {pauses}"
+                "{polls} {computing}"
             );
         }
     }
 
     #[test]
-    fn who_comes_in_vain_too_often_leaves_the_work_to_the_application() {
-        let mut looking = Looking::new();
-        assert!(!looking.lurker.is_needed());
-        looking.lurker.came(true);
-        let lurker = &looking.lurker;
-        assert!(!lurker.is_needed(), "the application had left nothing");
+    fn thread_leaves_work_to_the_application_after_vain_wake_ups() {
+        let mut simulation = Simulation::new();
+        assert!(!simulation.policy.serves_left_work());
+        simulation.policy.note_wake_up(true);
+        let policy = &simulation.policy;
+        assert!(
+            !policy.serves_left_work(),
+            "the application had left nothing"
+        );
         // It polls, leaves the next work, and so on.
         for times in 1..=4 {
-            looking.saw(true, 0, UnderWay);
-            assert_eq!(looking.saw(false, 0, UnderWay).left_to(), times == 4);
+            simulation.record_look(true, 0, UnderWay);
+            assert_eq!(
+                simulation.record_look(false, 0, UnderWay).note_left_work(),
+                times == 4
+            );
         }
         // Every second wake-up finds work.
         for _ in 0..10 {
-            looking.lurker.came(false);
-            looking.lurker.came(true);
-            assert!(looking.lurker.is_needed());
+            simulation.policy.note_wake_up(false);
+            simulation.policy.note_wake_up(true);
+            assert!(simulation.policy.serves_left_work());
         }
-        for left in (0..PATIENCE).rev() {
-            looking.lurker.came(false);
-            assert_eq!(looking.lurker.is_needed(), left > 0);
+        for left in (0..VAIN_WAKE_UPS).rev() {
+            simulation.policy.note_wake_up(false);
+            assert_eq!(simulation.policy.serves_left_work(), left > 0);
         }
         // Soon after that, one leftover is enough; later it is not.
-        looking.saw(true, 0, UnderWay);
-        assert!(looking.saw(false, 0, UnderWay).left_to());
-        for _ in 0..PATIENCE {
-            looking.lurker.came(false);
+        simulation.record_look(true, 0, UnderWay);
+        assert!(simulation.record_look(false, 0, UnderWay).note_left_work());
+        for _ in 0..VAIN_WAKE_UPS {
+            simulation.policy.note_wake_up(false);
         }
         for _ in 0..4 {
-            looking.saw(true, 0, UnderWay);
+            simulation.record_look(true, 0, UnderWay);
         }
-        assert!(!looking.saw(false, 0, UnderWay).left_to());
+        assert!(!simulation.record_look(false, 0, UnderWay).note_left_work());
     }
 
     #[test]
-    fn what_is_left_by_who_is_away_is_served_without_rings() {
-        let mut looking = Looking::new();
-        looking.saw(true, 0, UnderWay);
+    fn work_left_by_a_computing_application_is_served_without_rings() {
+        let mut simulation = Simulation::new();
+        simulation.record_look(true, 0, UnderWay);
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
-            assert!(!looking.saw(false, 0, UnderWay).left_to());
-            assert!(!looking.lurker.is_needed());
+            assert!(!simulation.record_look(false, 0, UnderWay).note_left_work());
+            assert!(!simulation.policy.serves_left_work());
         }
         // In bulk it is served at once, again and again.
-        looking.lurker.looked(false);
-        assert_eq!(looking.lurker.pause(), 2 * SHORTEST);
+        simulation.policy.note_packet_check(false);
+        assert_eq!(simulation.policy.next_interval(), 2 * SHORTEST);
         for follows in [true, false] {
-            looking.lurker.served(follows);
-            looking.lurker.looked(false);
+            simulation.policy.note_left_work_served(follows);
+            simulation.policy.note_packet_check(false);
         }
-        assert_eq!(looking.lurker.pause(), 4 * SHORTEST);
+        assert_eq!(simulation.policy.next_interval(), 4 * SHORTEST);
     }
 
     #[test]
-    fn a_poll_during_a_long_sleep_may_be_long_ago() {
-        let mut looking = Looking::new();
-        assert!(looking.saw(true, 0, UnderWay).is_attended());
-        looking.now += 1_000_000_000;
-        assert!(!looking.saw(true, 0, UnderWay).is_attended());
-        assert!(looking.saw(true, 0, UnderWay).is_attended());
+    fn poll_during_a_long_sleep_does_not_count_as_recent() {
+        let mut simulation = Simulation::new();
+        assert!(
+            simulation
+                .record_look(true, 0, UnderWay)
+                .application_polls()
+        );
+        simulation.now += 1_000_000_000;
+        assert!(
+            !simulation
+                .record_look(true, 0, UnderWay)
+                .application_polls()
+        );
+        assert!(
+            simulation
+                .record_look(true, 0, UnderWay)
+                .application_polls()
+        );
     }
 
     #[test]
-    fn who_has_polled_is_expected_back_for_a_while() {
-        let mut looking = Looking::new();
-        assert!(!looking.lurker.expects_polls(), "nobody has ever polled");
-        assert!(!looking.saw(false, 0, UnderWay).expects_polls());
-        assert!(looking.saw(true, 0, UnderWay).expects_polls());
+    fn polls_are_expected_for_a_grace_period() {
+        let mut simulation = Simulation::new();
+        assert!(!simulation.policy.expects_polls(), "nobody has ever polled");
+        assert!(!simulation.record_look(false, 0, UnderWay).expects_polls());
+        assert!(simulation.record_look(true, 0, UnderWay).expects_polls());
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
-            assert!(looking.saw(false, 0, UnderWay).expects_polls());
+            assert!(simulation.record_look(false, 0, UnderWay).expects_polls());
         }
         for _ in 0..300 {
-            assert!(!looking.saw(false, 0, UnderWay).expects_polls());
+            assert!(!simulation.record_look(false, 0, UnderWay).expects_polls());
         }
-        let lurker = looking.saw(true, 0, UnderWay);
-        assert!(lurker.expects_polls());
-        lurker.looked(true);
-        assert!(!lurker.expects_polls(), "a packet was seen to wait");
-        lurker.looked(false);
-        let pressed = looking.saw(false, 0, Pressing).expects_polls();
+        let policy = simulation.record_look(true, 0, UnderWay);
+        assert!(policy.expects_polls());
+        policy.note_packet_check(true);
+        assert!(!policy.expects_polls(), "a packet was seen to wait");
+        policy.note_packet_check(false);
+        let pressed = simulation.record_look(false, 0, Pressing).expects_polls();
         assert!(!pressed, "something cannot wait");
     }
 
     #[test]
-    fn who_lives_by_events_is_not_expected_to_poll() {
-        let mut looking = Looking::new();
+    fn polls_are_not_expected_of_an_event_driven_application() {
+        let mut simulation = Simulation::new();
         for armings in 1..20 {
             for _ in 0..SETTLED {
-                assert!(!looking.saw(true, armings, UnderWay).expects_polls());
+                assert!(
+                    !simulation
+                        .record_look(true, armings, UnderWay)
+                        .expects_polls()
+                );
             }
         }
-        assert!(looking.saw(true, 19, UnderWay).expects_polls());
+        assert!(simulation.record_look(true, 19, UnderWay).expects_polls());
     }
 
     #[test]
-    fn where_nothing_comes_peers_ring_when_polling_stops() {
-        let mut looking = Looking::new();
+    fn peers_ring_after_quiet_looks_when_polling_stops() {
+        let mut simulation = Simulation::new();
         for _ in 0..2 {
-            looking.saw(true, 0, UnderWay);
+            simulation.record_look(true, 0, UnderWay);
             for _ in 0..QUIET {
-                assert!(looking.lurker.expects_polls());
-                looking.saw(true, 0, Nothing);
+                assert!(simulation.policy.expects_polls());
+                simulation.record_look(true, 0, Nothing);
             }
-            assert!(!looking.lurker.expects_polls());
+            assert!(!simulation.policy.expects_polls());
         }
-        looking.lurker.came(true);
-        assert!(looking.lurker.expects_polls(), "something came after all");
+        simulation.policy.note_wake_up(true);
+        assert!(
+            simulation.policy.expects_polls(),
+            "something came after all"
+        );
     }
 
     #[test]
-    fn events_are_left_to_who_polls_on_after_arming() {
-        let mut looking = Looking::new();
-        let lurker = looking.saw(true, 1, UnderWay);
-        assert!(lurker.heeds_events(1), "it polled, and may sleep now");
-        for _ in 0..PATIENCE {
-            assert!(looking.lurker.heeds_events(1));
-            looking.saw(true, 1, UnderWay);
+    fn events_are_left_to_an_application_that_keeps_polling() {
+        let mut simulation = Simulation::new();
+        let policy = simulation.record_look(true, 1, UnderWay);
+        assert!(policy.serves_events(1), "it polled, and may sleep now");
+        for _ in 0..VAIN_WAKE_UPS {
+            assert!(simulation.policy.serves_events(1));
+            simulation.record_look(true, 1, UnderWay);
         }
-        assert!(!looking.lurker.heeds_events(1));
-        assert!(looking.lurker.heeds_events(2), "armed since the look");
-        assert!(looking.saw(true, 2, UnderWay).heeds_events(2));
+        assert!(!simulation.policy.serves_events(1));
+        assert!(simulation.policy.serves_events(2), "armed since the look");
+        assert!(simulation.record_look(true, 2, UnderWay).serves_events(2));
         // It computes, too.
-        for _ in 0..PATIENCE {
-            assert!(looking.saw(false, 2, UnderWay).heeds_events(2));
-            looking.saw(true, 2, UnderWay);
+        for _ in 0..VAIN_WAKE_UPS {
+            assert!(simulation.record_look(false, 2, UnderWay).serves_events(2));
+            simulation.record_look(true, 2, UnderWay);
         }
-        assert!(!looking.lurker.heeds_events(2));
+        assert!(!simulation.policy.serves_events(2));
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {
-            assert!(!looking.saw(false, 2, UnderWay).heeds_events(2));
+            assert!(!simulation.record_look(false, 2, UnderWay).serves_events(2));
         }
-        let lurker = looking.saw(false, 2, UnderWay);
-        assert!(lurker.heeds_events(2), "it polls no more");
-        let lurker = looking.saw(true, 2, UnderWay);
-        assert!(!lurker.heeds_events(2), "it is back");
+        let policy = simulation.record_look(false, 2, UnderWay);
+        assert!(policy.serves_events(2), "it polls no more");
+        let policy = simulation.record_look(true, 2, UnderWay);
+        assert!(!policy.serves_events(2), "it is back");
     }
 
     #[test]
-    fn who_arms_for_each_event_is_never_left_to_its_polling() {
-        let mut looking = Looking::new();
+    fn events_of_a_rearming_application_are_always_served() {
+        let mut simulation = Simulation::new();
         for armings in 1..100 {
-            assert!(looking.saw(true, armings, UnderWay).heeds_events(armings));
+            assert!(
+                simulation
+                    .record_look(true, armings, UnderWay)
+                    .serves_events(armings)
+            );
         }
     }
 
     #[test]
-    fn it_looks_ever_more_seldom_but_soon_where_something_waits_or_was_left() {
-        let mut looking = Looking::new();
-        let mut pauses = Vec::new();
-        while pauses.last() != Some(&LONGEST) {
-            let lurker = looking.saw(true, 0, Nothing);
-            lurker.looked(false);
-            pauses.push(lurker.pause());
+    fn look_interval_grows_and_resets_on_pending_work() {
+        let mut simulation = Simulation::new();
+        let mut intervals = Vec::new();
+        while intervals.last() != Some(&LONGEST) {
+            let policy = simulation.record_look(true, 0, Nothing);
+            policy.note_packet_check(false);
+            intervals.push(policy.next_interval());
         }
         assert!(
-            pauses.is_sorted() && pauses[0] <= 2 * SHORTEST,
-            "{pauses:?}"
+            intervals.is_sorted() && intervals[0] <= 2 * SHORTEST,
+            "{intervals:?}"
         );
-        let lurker = &mut looking.lurker;
-        lurker.looked(true);
-        assert_eq!(lurker.pause(), SHORTEST);
+        let policy = &mut simulation.policy;
+        policy.note_packet_check(true);
+        assert_eq!(policy.next_interval(), SHORTEST);
         // The application took it.
-        lurker.looked(false);
-        assert_eq!(lurker.pause(), LONGEST);
+        policy.note_packet_check(false);
+        assert_eq!(policy.next_interval(), LONGEST);
         for demand in [UnderWay, Pressing] {
-            let lurker = looking.saw(true, 0, demand);
-            lurker.looked(false);
-            assert_eq!(lurker.pause(), LONGEST / 2, "{demand:?}");
+            let policy = simulation.record_look(true, 0, demand);
+            policy.note_packet_check(false);
+            assert_eq!(policy.next_interval(), LONGEST / 2, "{demand:?}");
         }
         // The longer it is away, the longer the pause.
         for away in [1, 2, 3, 4, 4] {
-            let lurker = looking.saw(false, 0, Nothing);
-            lurker.looked(false);
-            assert_eq!(lurker.pause(), Duration::from_nanos(away * LOOK));
+            let policy = simulation.record_look(false, 0, Nothing);
+            policy.note_packet_check(false);
+            assert_eq!(policy.next_interval(), Duration::from_nanos(away * LOOK));
         }
         // It did not.
-        looking.saw(true, 0, UnderWay).came(true);
-        looking.lurker.looked(false);
-        assert_eq!(looking.lurker.pause(), 2 * SHORTEST);
-        assert!(!looking.lurker.is_needed());
+        simulation.record_look(true, 0, UnderWay).note_wake_up(true);
+        simulation.policy.note_packet_check(false);
+        assert_eq!(simulation.policy.next_interval(), 2 * SHORTEST);
+        assert!(!simulation.policy.serves_left_work());
         // It left a packet that was seen to wait: packets wake the thread until it wakes in vain.
-        let lurker = &mut looking.lurker;
-        lurker.looked(true);
-        lurker.came(true);
-        assert!(lurker.is_needed());
-        for _ in 0..PATIENCE {
-            lurker.came(false);
+        let policy = &mut simulation.policy;
+        policy.note_packet_check(true);
+        policy.note_wake_up(true);
+        assert!(policy.serves_left_work());
+        for _ in 0..VAIN_WAKE_UPS {
+            policy.note_wake_up(false);
         }
-        assert!(!lurker.is_needed());
+        assert!(!policy.serves_left_work());
     }
 }

@@ -3,7 +3,7 @@
 use super::Qp;
 use super::responder;
 use super::send::SendQueue;
-use super::send::packets::Packets;
+use super::send::packet_requester::PacketRequester;
 use crate::errno::{Errno, Result};
 use crate::link;
 use crate::refusal;
@@ -38,10 +38,10 @@ impl Qp {
         })?;
         let number = Qpn::new(new.dest_qp_num);
         let path = Path::of(&port.senders, &new.ah_attr)?.that_may_be_marked();
-        let path = path.towards_queue_pair(number, &port.neighbours);
+        let path = path.towards_queue_pair(number, &port.probe_cache);
         if self.kind == IBV_QPT_UC {
             // UC has no acknowledgements that would reveal an unreachable peer.
-            self.process.acquaint(&path, number);
+            self.process.learn_reachability(&path, number);
         }
         Ok(Some(path))
     }
@@ -59,17 +59,20 @@ impl Qp {
         }
         match (to, path) {
             (IBV_QPS_RTR, Some(path)) => {
-                let responder =
-                    responder::packets::Packets::connect(self, attributes, path.clone());
+                let responder = responder::packet_responder::PacketResponder::connect(
+                    self,
+                    attributes,
+                    path.clone(),
+                );
                 self.lock_receive().packets = responder.map(Box::new);
                 send.path = Some(path);
             }
             (IBV_QPS_RTR, None) if self.kind == IBV_QPT_UD => {
-                let responder = responder::packets::Packets::datagram(attributes);
+                let responder = responder::packet_responder::PacketResponder::datagram(attributes);
                 self.lock_receive().packets = Some(Box::new(responder));
             }
             (IBV_QPS_RTS, _) if send.packets.is_none() => {
-                let connected = |path| Packets::connect(self.kind, attributes, path);
+                let connected = |path| PacketRequester::connect(self.kind, attributes, path);
                 send.packets = send.path.clone().and_then(connected).map(Box::new);
             }
             _ => {

@@ -1,10 +1,10 @@
-//! The biased lock of `claim.rs`. The home thread takes it without a fence, and still excludes all
-//! others.
+//! The biased lock of `biased_lock.rs`. The home thread takes it without a fence, and still
+//! excludes all others.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
-use verbena_hca_loom::claim::Claim;
+use verbena_hca_loom::biased_lock::BiasedLock;
 use verbena_hca_loom::sync::{Ordering, light_barriers_for_ever, model_barrier};
 
 const HOME: u32 = 1;
@@ -13,7 +13,7 @@ const GUEST: u32 = 2;
 const BOUND: usize = 5;
 
 struct Counter {
-    claim: Claim,
+    biased_lock: BiasedLock,
     value: UnsafeCell<u32>,
 }
 
@@ -21,7 +21,7 @@ impl Counter {
     /// Returns a lock that makes a thread its home at the second acquisition.
     fn new() -> Counter {
         Counter {
-            claim: Claim::new(2),
+            biased_lock: BiasedLock::new(2),
             value: UnsafeCell::new(0),
         }
     }
@@ -31,19 +31,19 @@ impl Counter {
         model_barrier();
         let value = self.value();
         model_barrier();
-        // SAFETY: the claim is held; loom checks that no other thread holds it.
+        // SAFETY: the lock is held; loom checks that no other thread holds it.
         self.value.with_mut(|place| unsafe { *place = value + 1 });
         model_barrier();
     }
 
     fn take(&self, thread: u32) {
-        let word = self.claim.take(thread);
+        let word = self.biased_lock.take(thread);
         self.add();
         word.store(false, Ordering::Release);
     }
 
     fn try_take(&self, thread: u32) -> bool {
-        let Some(word) = self.claim.try_take(thread) else {
+        let Some(word) = self.biased_lock.try_take(thread) else {
             return false;
         };
         self.add();
@@ -52,7 +52,7 @@ impl Counter {
     }
 
     fn value(&self) -> u32 {
-        // SAFETY: the claim is held, or all other threads have ended; loom checks that.
+        // SAFETY: the lock is held, or all other threads have ended; loom checks that.
         self.value.with(|value| unsafe { *value })
     }
 }
@@ -87,7 +87,7 @@ fn check(
 
 /// Would find: both in at once, because the home's word or the revocation is seen too late.
 #[test]
-fn the_home_and_a_guest_are_never_both_in() {
+fn home_thread_and_other_thread_exclude_each_other() {
     check(
         |counter| {
             counter.take(HOME);
@@ -103,7 +103,7 @@ fn the_home_and_a_guest_are_never_both_in() {
 
 /// Would find: a guest that only tries and leaves the lock open to two when it gives up.
 #[test]
-fn a_guest_that_only_tries_is_alone_or_not_in() {
+fn try_lock_beside_the_home_thread_is_exclusive_or_fails() {
     check(
         |counter| {
             counter.take(HOME);

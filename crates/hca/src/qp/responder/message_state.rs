@@ -6,32 +6,32 @@ use std::collections::HashMap;
 
 /// State of one requester's messages, in one of its incarnations.
 #[derive(Default)]
-pub struct Arrival {
+pub struct MessageState {
     source: u32,
     /// PSN of a refused packet: everything is dropped until it is repeated.
     drop_until: Option<u32>,
     /// A partly received message.
-    pub(in crate::qp) current: Option<Arriving>,
+    pub(in crate::qp) current: Option<PartialMessage>,
 }
 
 /// A partly received message.
-pub struct Arriving {
+pub struct PartialMessage {
     /// Its receive.
     pub receive: Receive,
     /// Bytes received so far.
     pub(super) offset: u64,
 }
 
-impl Arrival {
+impl MessageState {
     /// Begins a new state if the requester has a new incarnation. Returns the receive of a message
     /// that the previous one left incomplete.
-    pub(super) fn meet(&mut self, source: u32) -> Option<Receive> {
+    pub(super) fn begin_incarnation(&mut self, source: u32) -> Option<Receive> {
         if self.source == source {
             return None;
         }
         let left = std::mem::take(self).current;
         self.source = source;
-        left.map(|arriving| arriving.receive)
+        left.map(|partial| partial.receive)
     }
 
     /// Returns whether this incarnation of the requester has no incomplete or refused message.
@@ -76,21 +76,25 @@ impl Arrival {
 
 /// States of messages for XRC shared receive queues of this process, by sending queue pair.
 #[derive(Default)]
-pub struct XrcArrivals(HashMap<(Identity, u32), Arrival>);
+pub struct XrcMessageStates(HashMap<(Identity, u32), MessageState>);
 
-impl XrcArrivals {
+impl XrcMessageStates {
     /// Returns the state of a queue pair, in this incarnation.
-    pub(super) fn of(&mut self, process: Identity, number: u32, source: u32) -> &mut Arrival {
-        let arrival = self.0.entry((process, number)).or_default();
+    pub(super) fn of(&mut self, process: Identity, number: u32, source: u32) -> &mut MessageState {
+        let message_state = self.0.entry((process, number)).or_default();
         // The receive of an incomplete message is lost with its connection, because others share
         // the queue.
-        arrival.meet(source);
-        arrival
+        message_state.begin_incarnation(source);
+        message_state
     }
 
     /// Removes a queue pair's state if nothing is incomplete.
-    pub(super) fn tidy(&mut self, process: Identity, number: u32) {
-        if self.0.get(&(process, number)).is_some_and(Arrival::is_idle) {
+    pub(super) fn forget_if_complete(&mut self, process: Identity, number: u32) {
+        if self
+            .0
+            .get(&(process, number))
+            .is_some_and(MessageState::is_idle)
+        {
             self.0.remove(&(process, number));
         }
     }
@@ -106,39 +110,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_life_of_the_requester_is_not_held_to_the_old_one() {
-        let mut arrival = Arrival::default();
-        arrival.meet(7);
-        arrival.await_again(100);
-        assert!(arrival.drops(7));
-        assert!(arrival.drops_message(101, true));
-        assert!(arrival.drops_message(100, false));
-        arrival.meet(8);
-        assert!(!arrival.drops(8));
-        assert!(!arrival.drops_message(5, true));
+    fn new_requester_incarnation_resets_dropping() {
+        let mut message_state = MessageState::default();
+        message_state.begin_incarnation(7);
+        message_state.await_again(100);
+        assert!(message_state.drops(7));
+        assert!(message_state.drops_message(101, true));
+        assert!(message_state.drops_message(100, false));
+        message_state.begin_incarnation(8);
+        assert!(!message_state.drops(8));
+        assert!(!message_state.drops_message(5, true));
     }
 
     #[test]
-    fn the_message_that_found_no_receive_ends_the_dropping() {
-        let mut arrival = Arrival::default();
-        arrival.meet(1);
-        arrival.await_again(9);
-        assert!(!arrival.drops_message(9, true));
-        assert!(!arrival.drops_message(10, true));
+    fn repeated_message_ends_the_dropping() {
+        let mut message_state = MessageState::default();
+        message_state.begin_incarnation(1);
+        message_state.await_again(9);
+        assert!(!message_state.drops_message(9, true));
+        assert!(!message_state.drops_message(10, true));
     }
 
     #[test]
-    fn only_what_is_unfinished_is_kept() {
+    fn only_incomplete_message_states_are_kept() {
         let process = Identity {
             slot: 1,
             generation: 1,
         };
-        let mut arrivals = XrcArrivals::default();
-        arrivals.of(process, 5, 1).await_again(3);
-        arrivals.tidy(process, 5);
-        assert_eq!(arrivals.0.len(), 1);
-        assert!(!arrivals.of(process, 5, 2).drops_message(0, true));
-        arrivals.tidy(process, 5);
-        assert!(arrivals.0.is_empty());
+        let mut states = XrcMessageStates::default();
+        states.of(process, 5, 1).await_again(3);
+        states.forget_if_complete(process, 5);
+        assert_eq!(states.0.len(), 1);
+        assert!(!states.of(process, 5, 2).drops_message(0, true));
+        states.forget_if_complete(process, 5);
+        assert!(states.0.is_empty());
     }
 }

@@ -80,7 +80,7 @@ fn flush() -> impl Strategy<Value = Flush> {
 
 fn answer() -> impl Strategy<Value = Answer> {
     let naks = vec![
-        Nak::Lost,
+        Nak::NoAnswer,
         Nak::InvalidRequest,
         Nak::RemoteAccess,
         Nak::RemoteOperation,
@@ -110,7 +110,7 @@ fn route() -> impl Strategy<Value = Route> {
 
 proptest! {
     #[test]
-    fn a_request_survives_its_header(request in request(), route in route()) {
+    fn request_round_trips(request in request(), route in route()) {
         let header = request.emit(&route);
         prop_assert_eq!(Request::parse(&header), Some(request));
         prop_assert_eq!(Route::of(&header), route);
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_survives_its_header(answer in answer(), route in route()) {
+    fn answer_round_trips(answer in answer(), route in route()) {
         let header = answer.emit(&route.back());
         prop_assert_eq!(Answer::parse(&header), Some(answer));
         prop_assert_eq!(Route::of(&header).back(), route);
@@ -126,14 +126,14 @@ proptest! {
     }
 
     #[test]
-    fn a_source_survives_its_bytes(address in any::<u64>(), length in any::<u32>(), key in any::<u32>()) {
+    fn source_round_trips(address in any::<u64>(), length in any::<u32>(), key in any::<u32>()) {
         let source = Source { address, length, key };
         prop_assert_eq!(Source::parse(&source.emit()), source);
     }
 }
 
 #[test]
-fn timers_are_those_of_the_specification() {
+fn timers_match_the_specification() {
     assert_eq!(rnr_nanoseconds(0), 655_360_000);
     assert_eq!(rnr_nanoseconds(1), 10_000);
     assert_eq!(rnr_nanoseconds(12), 640_000);

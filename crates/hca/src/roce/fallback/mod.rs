@@ -8,9 +8,9 @@
 //! 4791.
 //!
 //! - [`frame`]: the frame format.
-//! - [`line`]: an open connection.
-//! - [`trial`]: probes whether UDP passes.
-//! - [`far`]: reachability of a remote address.
+//! - [`connection`]: an open connection.
+//! - [`udp_probe`]: probes whether UDP passes.
+//! - [`reachability`]: reachability of a remote address.
 //! - `thread`: the thread that connects, accepts and receives.
 //!
 //! A connection links two processes. All processes of a user listen at the TCP port with the number
@@ -28,18 +28,18 @@
 //! is accepted if UDP is not known to reach the declared address and no other peer holds a
 //! connection for it from elsewhere. Packets to it go over TCP without a probe.
 
-pub mod far;
+pub mod connection;
 pub mod frame;
-pub mod line;
+pub mod reachability;
 mod thread;
-pub mod trial;
+pub mod udp_probe;
 
-use self::far::{Berth, Far};
+use self::connection::Connection;
 use self::frame::{Frame, Token};
-use self::line::Line;
+use self::reachability::{Reachability, SlotAddress};
 use super::path::{Path, Sender};
 use super::pool::{SLOTS, user};
-use super::residence::Residence;
+use super::udp_port::UdpPort;
 use crate::errno::{Errno, Result};
 use crate::process::Process;
 use crate::sys::doorbell::Doorbell;
@@ -55,7 +55,7 @@ use verbena_wire::Qpn;
 /// Environment variable that disables the TCP fallback: `off`; `on` or unset enables it.
 pub const VARIABLE: &str = "VERBENA_TUNNELS";
 /// Remote addresses without a connection that are remembered.
-const MOST_WAYS: usize = 4096;
+const MOST_DESTINATIONS: usize = 4096;
 
 /// Returns whether the environment allows the TCP fallback; read once.
 ///
@@ -74,25 +74,25 @@ pub fn chosen() -> Result<bool> {
 }
 
 /// A request for a fallback connection.
-pub(super) struct Order {
-    far: Arc<Far>,
-    berth: Berth,
+pub(super) struct ConnectRequest {
+    reachability: Arc<Reachability>,
+    slot_address: SlotAddress,
     sender: Arc<Sender>,
 }
 
 /// Connection requests, and the known paths and connections.
 #[derive(Debug)]
-pub(super) struct Orders {
+pub(super) struct FallbackState {
     doorbell: Arc<Doorbell>,
-    wanted: Mutex<Vec<Order>>,
-    fars: Mutex<HashMap<(Ipv6Addr, Ipv6Addr), Arc<Far>>>,
+    wanted: Mutex<Vec<ConnectRequest>>,
+    reachabilities: Mutex<HashMap<(Ipv6Addr, Ipv6Addr), Arc<Reachability>>>,
     /// All connections, for answering UDP probes and for closing them after fork.
-    lines: Mutex<Vec<Arc<Line>>>,
+    connections: Mutex<Vec<Arc<Connection>>>,
 }
 
-impl std::fmt::Debug for Order {
+impl std::fmt::Debug for ConnectRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {:?}", self.far.remote, self.berth)
+        write!(f, "{} {:?}", self.reachability.remote, self.slot_address)
     }
 }
 
@@ -100,72 +100,78 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Orders {
-    fn far_of(self: &Arc<Orders>, local: Ipv6Addr, remote: Ipv6Addr) -> Arc<Far> {
-        let mut fars = locked(&self.fars);
-        if let Some(far) = fars.get(&(local, remote)) {
-            return far.clone();
+impl FallbackState {
+    fn reachability_of(
+        self: &Arc<FallbackState>,
+        local: Ipv6Addr,
+        remote: Ipv6Addr,
+    ) -> Arc<Reachability> {
+        let mut reachabilities = locked(&self.reachabilities);
+        if let Some(reachability) = reachabilities.get(&(local, remote)) {
+            return reachability.clone();
         }
-        if fars.len() >= MOST_WAYS {
-            fars.retain(|_, far| Arc::strong_count(far) > 1 || !far.is_nothing());
+        if reachabilities.len() >= MOST_DESTINATIONS {
+            reachabilities.retain(|_, reachability| {
+                Arc::strong_count(reachability) > 1 || !reachability.has_no_connection()
+            });
         }
-        let far = Arc::new(Far::new(local, remote, self.clone()));
-        fars.insert((local, remote), far.clone());
-        far
+        let reachability = Arc::new(Reachability::new(local, remote, self.clone()));
+        reachabilities.insert((local, remote), reachability.clone());
+        reachability
     }
 
-    fn give(&self, order: Order) {
-        locked(&self.wanted).push(order);
+    fn give(&self, request: ConnectRequest) {
+        locked(&self.wanted).push(request);
         self.doorbell.ring();
     }
 }
 
 /// The TCP fallback of a process.
 #[derive(Debug)]
-pub struct Tunnels {
-    orders: Arc<Orders>,
+pub struct Fallback {
+    shared: Arc<FallbackState>,
     has_thread: AtomicBool,
     /// Socket on which other processes pass us connections for our slot, once we have one.
-    handed: OnceLock<Socket>,
+    passed: OnceLock<Socket>,
 }
 
-impl Tunnels {
+impl Fallback {
     /// Creates the state, without connections.
     ///
     /// # Errors
     /// The system's error when no descriptors are left.
-    pub fn new() -> Result<Tunnels> {
-        Ok(Tunnels {
-            orders: Arc::new(Orders {
+    pub fn new() -> Result<Fallback> {
+        Ok(Fallback {
+            shared: Arc::new(FallbackState {
                 doorbell: Arc::new(Doorbell::new()?),
                 wanted: Mutex::default(),
-                fars: Mutex::default(),
-                lines: Mutex::default(),
+                reachabilities: Mutex::default(),
+                connections: Mutex::default(),
             }),
             has_thread: AtomicBool::new(false),
-            handed: OnceLock::new(),
+            passed: OnceLock::new(),
         })
     }
 
     /// Returns the path from a local to a remote address.
-    pub fn far(&self, local: Ipv6Addr, remote: Ipv6Addr) -> Arc<Far> {
-        self.orders.far_of(local, remote)
+    pub fn reachability(&self, local: Ipv6Addr, remote: Ipv6Addr) -> Arc<Reachability> {
+        self.shared.reachability_of(local, remote)
     }
 
     /// Starts accepting connections that other processes pass us for a slot.
-    pub(super) fn take_slot(&self, residence: Residence, slot: u32) {
+    pub(super) fn take_slot(&self, udp_port: UdpPort, slot: u32) {
         if chosen() == Ok(true)
-            && let Ok(socket) = Socket::listen_abstract(&name(residence, slot))
+            && let Ok(socket) = Socket::listen_abstract(&name(udp_port, slot))
         {
-            let _ = self.handed.set(socket);
+            let _ = self.passed.set(socket);
             // The thread may be waiting already, on descriptors that do not include this one.
-            self.orders.doorbell.ring();
+            self.shared.doorbell.ring();
         }
     }
 
     /// Returns the socket on which connections for our slot are passed to us.
-    pub fn handed(&self) -> Option<&Socket> {
-        self.handed.get()
+    pub fn passed(&self) -> Option<&Socket> {
+        self.passed.get()
     }
 
     /// Returns whether the fallback thread runs and watches the descriptors.
@@ -174,70 +180,75 @@ impl Tunnels {
     }
 
     /// Reports a peer's UDP probe over the connection that its token names.
-    pub(super) fn asked(&self, token: Token) {
-        let lines = locked(&self.orders.lines);
-        if let Some(line) = lines.iter().find(|line| line.own_token == token) {
+    pub(super) fn note_probe(&self, token: Token) {
+        let connections = locked(&self.shared.connections);
+        if let Some(connection) = connections
+            .iter()
+            .find(|connection| connection.own_token == token)
+        {
             // A report that finds no room is lost; the peer probes again.
-            let _ = line.send(&Frame::Seen);
+            let _ = connection.send(&Frame::Seen);
         }
     }
 
     /// Returns the hosts that are reached over TCP.
     pub fn hosts(&self) -> Vec<Ipv6Addr> {
-        let fars = locked(&self.orders.fars);
-        let tunnelled = fars.values().filter(|far| far.is_tunnelled());
-        tunnelled.map(|far| far.remote).collect()
+        let reachabilities = locked(&self.shared.reachabilities);
+        let over_tcp = reachabilities
+            .values()
+            .filter(|reachability| reachability.is_over_tcp());
+        over_tcp.map(|reachability| reachability.remote).collect()
     }
 
     /// Returns all descriptors that a forked child must close.
     pub(super) fn descriptors(&self) -> Vec<RawFd> {
-        let lines = locked(&self.orders.lines);
-        let lines = lines.iter().map(|line| line.as_fd());
-        let own = [self.orders.doorbell.as_fd()];
-        let handed = self.handed().map(Socket::as_fd);
-        let all = own.into_iter().chain(handed).chain(lines);
+        let connections = locked(&self.shared.connections);
+        let connections = connections.iter().map(|connection| connection.as_fd());
+        let own = [self.shared.doorbell.as_fd()];
+        let passed = self.passed().map(Socket::as_fd);
+        let all = own.into_iter().chain(passed).chain(connections);
         all.map(|fd: BorrowedFd<'_>| fd.as_raw_fd()).collect()
     }
 }
 
 impl Process {
     /// Finds out how packets get from a path's local address to a queue pair's host, if that is not
-    /// known. Waits, but not for long ([`Far::wait_until_known`]).
-    pub(crate) fn acquaint(self: &Arc<Process>, path: &Path, number: Qpn) {
-        self.look_for_tunnel(path, far::berth_of_queue_pair(number));
-        if let Some(far) = path.far() {
-            far.wait_until_known();
+    /// known. Waits, but not for long ([`Reachability::wait_until_known`]).
+    pub(crate) fn learn_reachability(self: &Arc<Process>, path: &Path, number: Qpn) {
+        self.examine_udp(path, reachability::slot_address_of_queue_pair(number));
+        if let Some(reachability) = path.reachability() {
+            reachability.wait_until_known();
         }
     }
 
     /// Starts finding out whether UDP passes on a path, because requests are not answered. Does not
     /// wait.
-    pub(crate) fn look_for_tunnel(self: &Arc<Process>, path: &Path, berth: Berth) {
-        if let (Some(far), Some(port)) = (path.far(), self.roce.get())
-            && far.inquire(berth, path.sender())
+    pub(crate) fn examine_udp(self: &Arc<Process>, path: &Path, slot_address: SlotAddress) {
+        if let (Some(reachability), Some(port)) = (path.reachability(), self.roce.get())
+            && reachability.examine(slot_address, path.sender())
         {
-            thread::begin(self, &port.tunnels);
+            thread::begin(self, &port.fallback);
         }
     }
 
     /// Serves incoming fallback connections.
-    pub(crate) fn take_tunnel_callers(self: &Arc<Process>) {
+    pub(crate) fn serve_fallback_callers(self: &Arc<Process>) {
         if let Some(port) = self.roce.get() {
-            thread::begin(self, &port.tunnels);
+            thread::begin(self, &port.fallback);
         }
     }
 }
 
 /// Returns the abstract socket name at which the process with a slot is passed connections.
-fn name(residence: Residence, slot: u32) -> Vec<u8> {
-    format!("verbena-roce-{}-{}-tunnel-{slot}", user(), residence.port()).into_bytes()
+fn name(udp_port: UdpPort, slot: u32) -> Vec<u8> {
+    format!("verbena-roce-{}-{}-tunnel-{slot}", user(), udp_port.port()).into_bytes()
 }
 
 /// Listens for fallback connections at a port. Returns `None` if the fallback is disabled or the
 /// port is taken.
-pub(super) fn listen(residence: Residence) -> Option<Tcp> {
+pub(super) fn listen(udp_port: UdpPort) -> Option<Tcp> {
     match chosen() {
-        Ok(true) => Tcp::listen(residence.port()).ok(),
+        Ok(true) => Tcp::listen(udp_port.port()).ok(),
         _ => None,
     }
 }

@@ -9,21 +9,21 @@
 use super::why::{self, event_name};
 use crate::cq::{Completion, Cq};
 use crate::device::active_mtu;
-use crate::memory::place::{Claim, Place, grant, grant_whole};
+use crate::memory::resolve::{AccessRequest, ResolvedRange, grant, grant_whole};
 use crate::memory::transfer::Runs;
 use crate::process::Process;
 use crate::qp::atomic::Atomic;
-use crate::qp::congestion::Told;
+use crate::qp::congestion::NotificationTimer;
 use crate::qp::flush::Flush;
 use crate::qp::responder::atomic::perform;
-use crate::qp::send::packets::{WINDOW, mtu_of, status_of};
+use crate::qp::send::packet_requester::{WINDOW, mtu_of, status_of};
 use crate::qp::send::status_name;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
 use crate::refusal;
 use crate::roce::path::{self, Path};
-use crate::roce::receive::Arrival;
-use crate::roce::train::Train;
+use crate::roce::receive::ReceivedPacket;
+use crate::roce::tx_batch::TxBatch;
 use crate::shm::section::Section;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,16 +50,16 @@ const BATCH: usize = 256;
 const ACKNOWLEDGEMENT: usize = bth::LENGTH + aeth::LENGTH;
 
 /// Responder state of a queue pair that uses packets.
-pub(in crate::qp) struct Packets {
-    machine: Machine,
-    hand: Hand,
-    told: Told,
+pub(in crate::qp) struct PacketResponder {
+    machine: ResponderMachine,
+    taken: TakenReceive,
+    notification_timer: NotificationTimer,
     /// Whether the peer seems to process acknowledgements before the requests that precede them in
     /// a batch ([`path::is_ours`]).
     peer_is_like_us: bool,
 }
 
-enum Machine {
+enum ResponderMachine {
     Reliable(Path, Responder),
     Connected(Path, ConnectedResponder),
     Datagram(DatagramResponder),
@@ -67,7 +67,7 @@ enum Machine {
 
 /// The receive taken for the current message.
 #[derive(Default)]
-struct Hand {
+struct TakenReceive {
     receive: Option<receive::Receive>,
     /// Shared receive queue that an XRC request names.
     shared: Option<Arc<Srq>>,
@@ -75,14 +75,14 @@ struct Hand {
     source: u32,
 }
 
-impl Packets {
+impl PacketResponder {
     /// Creates the responder of a connected queue pair that becomes ready to receive. None for a
     /// type without one.
     pub(in crate::qp) fn connect(
         queue_pair: &Qp,
         attributes: &ibv_qp_attr,
         path: Path,
-    ) -> Option<Packets> {
+    ) -> Option<PacketResponder> {
         let mtu = mtu_of(attributes);
         let initial_psn = Psn::new(attributes.rq_psn);
         let partition_key = PKey::DEFAULT;
@@ -99,8 +99,8 @@ impl Packets {
                         None => ReceiveQueueKind::Own,
                     },
                 });
-                let machine = Machine::Connected(path, machine);
-                return Some(Packets::new(machine, attributes.dest_qp_num));
+                let machine = ResponderMachine::Connected(path, machine);
+                return Some(PacketResponder::new(machine, attributes.dest_qp_num));
             }
             _ => return None,
         };
@@ -114,63 +114,67 @@ impl Packets {
             max_dest_rd_atomic: attributes.max_dest_rd_atomic.into(),
             early: WINDOW,
         });
-        let machine = Machine::Reliable(path, machine);
-        Some(Packets::new(machine, attributes.dest_qp_num))
+        let machine = ResponderMachine::Reliable(path, machine);
+        Some(PacketResponder::new(machine, attributes.dest_qp_num))
     }
 
     /// Creates the responder of a datagram queue pair.
-    pub(in crate::qp) fn datagram(attributes: &ibv_qp_attr) -> Packets {
+    pub(in crate::qp) fn datagram(attributes: &ibv_qp_attr) -> PacketResponder {
         let machine = DatagramResponder::new(DatagramConfiguration {
             partition_key: PKey::DEFAULT,
             queue_key: QKey(attributes.qkey),
             mtu: Mtu::from_code(active_mtu(attributes.port_num) as u8).unwrap_or(Mtu::B1024),
         });
         // Each datagram names its source.
-        Packets::new(Machine::Datagram(machine), 0)
+        PacketResponder::new(ResponderMachine::Datagram(machine), 0)
     }
 
-    fn new(machine: Machine, source: u32) -> Packets {
-        let hand = Hand {
+    fn new(machine: ResponderMachine, source: u32) -> PacketResponder {
+        let taken = TakenReceive {
             source,
-            ..Hand::default()
+            ..TakenReceive::default()
         };
-        Packets {
+        PacketResponder {
             machine,
-            hand,
-            told: Told::default(),
+            taken,
+            notification_timer: NotificationTimer::default(),
             peer_is_like_us: false,
         }
     }
 
     /// Returns a connection's path, peer and congestion notification state.
-    pub(in crate::qp) fn connection(&mut self) -> Option<(&Path, Qpn, &mut Told)> {
+    pub(in crate::qp) fn connection(&mut self) -> Option<(&Path, Qpn, &mut NotificationTimer)> {
         match &self.machine {
-            Machine::Reliable(path, _) | Machine::Connected(path, _) => {
-                Some((path, Qpn::new(self.hand.source), &mut self.told))
-            }
-            Machine::Datagram(_) => None,
+            ResponderMachine::Reliable(path, _) | ResponderMachine::Connected(path, _) => Some((
+                path,
+                Qpn::new(self.taken.source),
+                &mut self.notification_timer,
+            )),
+            ResponderMachine::Datagram(_) => None,
         }
     }
 
     fn owes_no_response(&self) -> bool {
         match &self.machine {
-            Machine::Reliable(_, responder) => !responder.owes_response(),
-            Machine::Connected(..) | Machine::Datagram(_) => true,
+            ResponderMachine::Reliable(_, responder) => !responder.owes_response(),
+            ResponderMachine::Connected(..) | ResponderMachine::Datagram(_) => true,
         }
     }
 
     /// Applies attributes that may change while the queue pair is connected.
     pub(in crate::qp) fn configure(&mut self, attributes: &ibv_qp_attr) {
         match &mut self.machine {
-            Machine::Reliable(_, responder) => responder.set_min_rnr_timer(rnr_timer(attributes)),
-            Machine::Connected(..) => (),
-            Machine::Datagram(_) => *self = Packets::datagram(attributes),
+            ResponderMachine::Reliable(_, responder) => {
+                responder.set_min_rnr_timer(rnr_timer(attributes))
+            }
+            ResponderMachine::Connected(..) => (),
+            ResponderMachine::Datagram(_) => *self = PacketResponder::datagram(attributes),
         }
     }
 
     /// Ends the responder. Returns the receive of an incomplete message.
     pub(in crate::qp) fn into_receive(self) -> Option<receive::Receive> {
-        self.hand.receive
+        self.taken.receive
     }
 }
 
@@ -183,15 +187,15 @@ fn rnr_timer(attributes: &ibv_qp_attr) -> RnrTimer {
 }
 
 impl Qp {
-    pub(crate) fn serve_packet(&self, arrival: &Arrival<'_>) {
+    pub(crate) fn serve_packet(&self, received: &ReceivedPacket<'_>) {
         let mut guard = self.lock_receive();
         if !self.receives() {
             return;
         }
         let ReceiveQueue { ring, packets, .. } = &mut *guard;
-        let Some(Packets {
+        let Some(PacketResponder {
             machine,
-            hand,
+            taken,
             peer_is_like_us,
             ..
         }) = packets.as_deref_mut()
@@ -199,23 +203,27 @@ impl Qp {
             return;
         };
         let path = match machine {
-            Machine::Reliable(path, _) | Machine::Connected(path, _) => path,
-            Machine::Datagram(_) => return,
+            ResponderMachine::Reliable(path, _) | ResponderMachine::Connected(path, _) => path,
+            ResponderMachine::Datagram(_) => return,
         };
-        if !path.is_way_of(arrival) {
+        if !path.is_path_of(received) {
             return;
         }
-        *peer_is_like_us = path::is_ours(arrival.route.source_port);
-        let mut memory = Memory {
+        *peer_is_like_us = path::is_ours(received.route.source_port);
+        let mut memory = ResponderMemory {
             queue_pair: self,
             ring,
-            hand,
+            taken,
             header: None,
         };
         let disposition = match machine {
-            Machine::Reliable(_, responder) => serve(responder, &arrival.packet, &mut memory),
-            Machine::Connected(_, responder) => responder.handle(&arrival.packet, &mut memory),
-            Machine::Datagram(_) => return,
+            ResponderMachine::Reliable(_, responder) => {
+                serve(responder, &received.packet, &mut memory)
+            }
+            ResponderMachine::Connected(_, responder) => {
+                responder.handle(&received.packet, &mut memory)
+            }
+            ResponderMachine::Datagram(_) => return,
         };
         match disposition {
             Disposition::Accepted => self.establish(),
@@ -229,7 +237,7 @@ impl Qp {
         if consequence.next == Next::SameState {
             return;
         }
-        self.tell_fault(
+        self.report_fault(
             consequence
                 .event
                 .map_or("fails", |event| event_name(code_of(event))),
@@ -248,10 +256,10 @@ impl Qp {
 
     /// Reports a refused request, before the program can see the consequences.
     #[cold]
-    fn tell_fault(&self, outcome: &str) {
+    fn report_fault(&self, outcome: &str) {
         let why = refusal::noted();
         let why = why.unwrap_or_else(|| "the packets break a rule of their transport".to_owned());
-        refusal::tell(format_args!(
+        refusal::report(format_args!(
             "queue pair {:#x}: request by packets: {outcome}: {why}",
             self.number
         ));
@@ -276,9 +284,9 @@ impl Qp {
     /// costs neither end a call. It goes behind because only the last packet of a batch may be
     /// shorter; the receiver processes it first ([`crate::roce::receive`]). If it does not fit, it
     /// is sent before the batch.
-    pub(in crate::qp) fn answer_behind(&self, train: &mut Train<'_>) {
-        match train.takes(ACKNOWLEDGEMENT) {
-            true => self.answer_in(&mut self.lock_receive(), train),
+    pub(in crate::qp) fn answer_behind(&self, tx_batch: &mut TxBatch<'_>) {
+        match tx_batch.takes(ACKNOWLEDGEMENT) {
+            true => self.answer_in(&mut self.lock_receive(), tx_batch),
             false => self.answer(&mut self.lock_receive()),
         };
     }
@@ -288,8 +296,8 @@ impl Qp {
         let mut guard = self.lock_receive();
         let more = self.answer(&mut guard);
         let has_failed = match guard.packets.as_deref() {
-            Some(Packets {
-                machine: Machine::Reliable(_, responder),
+            Some(PacketResponder {
+                machine: ResponderMachine::Reliable(_, responder),
                 ..
             }) => responder.has_failed(),
             _ => false,
@@ -297,7 +305,7 @@ impl Qp {
         drop(guard);
         if has_failed {
             // The right to read was revoked during the response.
-            self.tell_fault(event_name(IBV_EVENT_QP_ACCESS_ERR));
+            self.report_fault(event_name(IBV_EVENT_QP_ACCESS_ERR));
             self.fail_as_responder(Some(IBV_EVENT_QP_ACCESS_ERR));
         }
         more
@@ -305,49 +313,49 @@ impl Qp {
 
     fn answer(&self, receive: &mut ReceiveQueue) -> bool {
         let path = match receive.packets.as_deref() {
-            Some(Packets {
-                machine: Machine::Reliable(path, _),
+            Some(PacketResponder {
+                machine: ResponderMachine::Reliable(path, _),
                 ..
             }) => path.clone(),
             _ => return false,
         };
-        self.answer_in(receive, &mut Train::new(&path))
+        self.answer_in(receive, &mut TxBatch::new(&path))
     }
 
     /// As [`Qp::answer`], adding to a TX batch.
-    fn answer_in(&self, receive: &mut ReceiveQueue, train: &mut Train<'_>) -> bool {
+    fn answer_in(&self, receive: &mut ReceiveQueue, tx_batch: &mut TxBatch<'_>) -> bool {
         let ReceiveQueue { ring, packets, .. } = receive;
-        let Some(Packets {
-            machine: Machine::Reliable(_, responder),
-            hand,
+        let Some(PacketResponder {
+            machine: ResponderMachine::Reliable(_, responder),
+            taken,
             ..
         }) = packets.as_deref_mut()
         else {
             return false;
         };
-        let mut access = Memory {
+        let mut access = ResponderMemory {
             queue_pair: self,
             ring,
-            hand,
+            taken,
             header: None,
         };
         let mut made = 0;
         while made < BATCH
-            && let Ok(Some(length)) = responder.poll_transmit(&mut access, train.room())
+            && let Ok(Some(length)) = responder.poll_transmit(&mut access, tx_batch.room())
         {
-            train.couple(length);
+            tx_batch.push(length);
             made += 1;
         }
         self.process.counters.shard().packets_sent.add(made as u64);
         made == BATCH
     }
 
-    pub(crate) fn take_datagram_packet(&self, arrival: &Arrival<'_>) {
+    pub(crate) fn take_datagram_packet(&self, received: &ReceivedPacket<'_>) {
         let mut guard = self.lock_receive();
-        if self.kind != IBV_QPT_UD || !self.receives() || guard.port != arrival.port {
+        if self.kind != IBV_QPT_UD || !self.receives() || guard.port != received.port {
             return;
         }
-        let needed = (grh::LENGTH + arrival.packet.payload.len()) as u64;
+        let needed = (grh::LENGTH + received.packet.payload.len()) as u64;
         // Class D: a datagram that does not fit is dropped silently and consumes no receive.
         let length = match &self.srq {
             Some(srq) => srq.next_length(),
@@ -357,22 +365,22 @@ impl Qp {
             return;
         }
         let ReceiveQueue { ring, packets, .. } = &mut *guard;
-        let Some(Packets {
-            machine: Machine::Datagram(responder),
-            hand,
+        let Some(PacketResponder {
+            machine: ResponderMachine::Datagram(responder),
+            taken,
             ..
         }) = packets.as_deref_mut()
         else {
             return;
         };
-        let mut access = Memory {
+        let mut access = ResponderMemory {
             queue_pair: self,
             ring,
-            hand,
-            header: Some(crate::roce::header::kind(arrival.destination)),
+            taken,
+            header: Some(crate::roce::header::kind(received.destination)),
         };
-        let route = crate::roce::header::of(arrival.route, &arrival.packet);
-        let disposition = responder.handle(&arrival.packet, &route, &mut access);
+        let route = crate::roce::header::of(received.route, &received.packet);
+        let disposition = responder.handle(&received.packet, &route, &mut access);
         if let Disposition::Refused(consequence) = disposition {
             self.carry_out(guard, consequence);
         }
@@ -396,7 +404,11 @@ fn code_of(event: Event) -> ibv_event_type {
 }
 
 /// Serves a request, and then early requests that waited for it.
-fn serve(responder: &mut Responder, packet: &Packet<'_>, memory: &mut Memory<'_>) -> Disposition {
+fn serve(
+    responder: &mut Responder,
+    packet: &Packet<'_>,
+    memory: &mut ResponderMemory<'_>,
+) -> Disposition {
     memory.find_shared_queue(packet);
     let mut disposition = responder.handle(packet, memory);
     while let Some(early) = responder.next_early(memory) {
@@ -407,10 +419,10 @@ fn serve(responder: &mut Responder, packet: &Packet<'_>, memory: &mut Memory<'_>
 }
 
 /// The receive queue and the registered memory, as the state machine accesses them.
-struct Memory<'a> {
+struct ResponderMemory<'a> {
     queue_pair: &'a Qp,
     ring: &'a mut ReceiveRing,
-    hand: &'a mut Hand,
+    taken: &'a mut TakenReceive,
     /// Header type that completions report, if receives begin with a header.
     header: Option<u8>,
 }
@@ -425,14 +437,14 @@ fn right_to(access: Access) -> u32 {
 }
 
 /// Identifier of the taken receive; there is never more than one.
-const IN_HAND: WorkId = WorkId(0);
+const TAKEN_RECEIVE: WorkId = WorkId(0);
 
-impl Memory<'_> {
+impl ResponderMemory<'_> {
     /// Looks up the shared receive queue that an XRC request names. Not in the middle of a message,
     /// which stays with the queue that its receive was taken from.
     fn find_shared_queue(&mut self, packet: &Packet<'_>) {
-        if let (Some(header), None) = (packet.headers.extensions.xrceth, &self.hand.receive) {
-            self.hand.shared = self.queue_pair.queue_of_domain(header.srq);
+        if let (Some(header), None) = (packet.headers.extensions.xrceth, &self.taken.receive) {
+            self.taken.shared = self.queue_pair.queue_of_domain(header.srq);
         }
     }
 
@@ -446,13 +458,13 @@ impl Memory<'_> {
     fn domain(&self) -> Option<u32> {
         match &self.queue_pair.xrcd {
             None => Some(self.queue_pair.pd_number()),
-            Some(_) => self.hand.shared.as_ref().map(|srq| srq.pd()),
+            Some(_) => self.taken.shared.as_ref().map(|srq| srq.pd()),
         }
     }
 
     /// Returns the protection domain that a receive's buffers must belong to.
     fn receive_domain(&self) -> u32 {
-        let shared = self.hand.shared.as_ref().or(self.queue_pair.srq.as_ref());
+        let shared = self.taken.shared.as_ref().or(self.queue_pair.srq.as_ref());
         shared.map_or(self.queue_pair.pd_number(), |srq| srq.pd())
     }
 
@@ -462,12 +474,12 @@ impl Memory<'_> {
         section: &'s Section<'_>,
         region: Region,
         right: u32,
-    ) -> Result<Place<'s>, AccessError> {
+    ) -> Result<ResolvedRange<'s>, AccessError> {
         let record = self.process().contexts.queue_pair(self.queue_pair.number);
         if record.access.load(Ordering::Relaxed) & right == 0 {
             return Err(AccessError);
         }
-        let claim = Claim {
+        let access_request = AccessRequest {
             key: region.key.0,
             pd: self.domain().ok_or(AccessError)?,
             queue_pair: self.queue_pair.number,
@@ -475,37 +487,37 @@ impl Memory<'_> {
         };
         let key = self.process().keys.named_record(region.key.0);
         let (address, length) = (region.address, region.length.into());
-        grant(section, key, claim, address, length).map_err(|_| {
-            why::note_claim(key, claim, address, length);
+        grant(section, key, access_request, address, length).map_err(|_| {
+            why::note_access_request(key, access_request, address, length);
             AccessError
         })
     }
 
     fn perform(&self, region: Region, right: u32, operation: Atomic) -> Result<u64, AtomicError> {
         let section = self.process().own_marks.enter(region.key.0);
-        let place = self
+        let range = self
             .grant(&section, region, right)
             .map_err(|_| AtomicError::Access)?;
-        perform(self.process(), operation, place).map_err(|_| AtomicError::Operation)
+        perform(self.process(), operation, range).map_err(|_| AtomicError::Operation)
     }
 
     /// Returns the completion queue of the taken receive.
     fn completion_queue(&self) -> Option<&Cq> {
-        match self.hand.shared.as_ref().and_then(|srq| srq.xrc()) {
+        match self.taken.shared.as_ref().and_then(|srq| srq.xrc()) {
             Some((_, cq)) => Some(cq),
             None => self.queue_pair.recv_cq.as_deref(),
         }
     }
 
     fn note_used(&self) {
-        let shared = self.hand.shared.as_ref().or(self.queue_pair.srq.as_ref());
+        let shared = self.taken.shared.as_ref().or(self.queue_pair.srq.as_ref());
         if let Some(srq) = shared {
             srq.note_used();
         }
     }
 }
 
-impl ResponderAccess for Memory<'_> {
+impl ResponderAccess for ResponderMemory<'_> {
     fn supports(&mut self, access: Access) -> bool {
         let record = self.process().contexts.queue_pair(self.queue_pair.number);
         // Every XRC request must name a queue of the domain.
@@ -523,16 +535,16 @@ impl ResponderAccess for Memory<'_> {
 
     fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), AccessError> {
         let section = self.process().own_marks.enter(region.key.0);
-        let place = self.grant(&section, region, IBV_ACCESS_REMOTE_WRITE)?;
-        let runs = Runs::of(&section, self.process(), place);
+        let range = self.grant(&section, region, IBV_ACCESS_REMOTE_WRITE)?;
+        let runs = Runs::of(&section, self.process(), range);
         // SAFETY: `bytes` is readable for its length, which equals the range's.
         unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| AccessError)
     }
 
     fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), AccessError> {
         let section = self.process().own_marks.enter(region.key.0);
-        let place = self.grant(&section, region, IBV_ACCESS_REMOTE_READ)?;
-        let runs = Runs::of(&section, self.process(), place);
+        let range = self.grant(&section, region, IBV_ACCESS_REMOTE_READ)?;
+        let runs = Runs::of(&section, self.process(), range);
         // SAFETY: `into` is writable for its length, which equals the range's.
         unsafe { runs.gather(0, into.as_mut_ptr(), into.len()) }.map_err(|_| AccessError)
     }
@@ -566,7 +578,7 @@ impl ResponderAccess for Memory<'_> {
     fn flush(&mut self, region: Region, feth: Feth) -> Result<(), AccessError> {
         let section = self.process().own_marks.enter(region.key.0);
         let flush = Flush::from(feth);
-        let claim = Claim {
+        let access_request = AccessRequest {
             key: region.key.0,
             pd: self.domain().ok_or(AccessError)?,
             queue_pair: self.queue_pair.number,
@@ -574,8 +586,14 @@ impl ResponderAccess for Memory<'_> {
         };
         let key = self.process().keys.named_record(region.key.0);
         match flush.region {
-            true => grant_whole(&section, key, claim),
-            false => grant(&section, key, claim, region.address, region.length.into()),
+            true => grant_whole(&section, key, access_request),
+            false => grant(
+                &section,
+                key,
+                access_request,
+                region.address,
+                region.length.into(),
+            ),
         }
         .map(drop)
         .map_err(|_| {
@@ -583,14 +601,14 @@ impl ResponderAccess for Memory<'_> {
                 true => (key.iova.load(Ordering::Relaxed), 0),
                 false => (region.address, region.length.into()),
             };
-            why::note_claim(key, claim, address, length);
+            why::note_access_request(key, access_request, address, length);
             AccessError
         })
     }
 
     fn take_receive(&mut self, shared: Option<SrqNumber>) -> Taken {
         let is_xrc = self.queue_pair.kind == IBV_QPT_XRC_RECV;
-        let taken = match (shared, &self.hand.shared, &self.queue_pair.srq) {
+        let taken = match (shared, &self.taken.shared, &self.queue_pair.srq) {
             (Some(_), Some(srq), _) if is_xrc => srq.take(),
             _ if is_xrc => return Taken::NoSuchQueue,
             (_, _, Some(srq)) => srq.take(),
@@ -600,15 +618,15 @@ impl ResponderAccess for Memory<'_> {
             return Taken::NotReady;
         };
         let length = u32::try_from(receive.sges.length()).unwrap_or(u32::MAX);
-        self.hand.receive = Some(receive);
+        self.taken.receive = Some(receive);
         Taken::Receive(Receive {
-            id: IN_HAND,
+            id: TAKEN_RECEIVE,
             length,
         })
     }
 
     fn fill(&mut self, _: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
-        let receive = self.hand.receive.as_ref().ok_or(LocalError)?;
+        let receive = self.taken.receive.as_ref().ok_or(LocalError)?;
         let section = self.process().own_marks.enter(0);
         let (domain, sges) = (self.receive_domain(), receive.sges.as_slice());
         let unusable = || {
@@ -632,7 +650,7 @@ impl ResponderAccess for Memory<'_> {
     }
 
     fn complete(&mut self, completion: ReceiveCompletion) {
-        let Some(receive) = self.hand.receive.take() else {
+        let Some(receive) = self.taken.receive.take() else {
             return;
         };
         self.note_used();
@@ -653,7 +671,7 @@ impl ResponderAccess for Memory<'_> {
             opcode: IBV_WC_RECV,
             byte_len: completion.length,
             qp_num: self.queue_pair.number,
-            src_qp: self.hand.source,
+            src_qp: self.taken.source,
             vendor_err: match completion.status {
                 Status::Success => 0,
                 _ => 0x80 | status,

@@ -9,11 +9,11 @@
 //! - All other threads, and the home while it is not at home, take the slow path: they exchange
 //!   `taken`; then, if the home is at home, they revoke the bias; then they wait for `held` to be
 //!   clear. Only the owner of `taken` writes any word but `held`, and only the home sets `held`.
-//! - SYNC POINT claim: to revoke the bias, a thread clears `at_home`, runs a barrier that makes
-//!   every thread of the process pass a full fence ([`heavy_barrier`]), then reads `held`. The home
-//!   stores `held`, passes a compiler barrier ([`light_barrier`]), and reads `at_home`. The fence
-//!   falls between these two, before or after them: so either the home sees the revocation, or the
-//!   revoking thread sees that the home holds the lock.
+//! - SYNC POINT biased lock: to revoke the bias, a thread clears `at_home`, runs a barrier that
+//!   makes every thread of the process pass a full fence ([`heavy_barrier`]), then reads `held`.
+//!   The home stores `held`, passes a compiler barrier ([`light_barrier`]), and reads `at_home`.
+//!   The fence falls between these two, before or after them: so either the home sees the
+//!   revocation, or the revoking thread sees that the home holds the lock.
 //! - A home that finds the bias revoked clears `held` again; other threads may find it set for that
 //!   moment. That is why they wait for it, and why a lock has one home for ever: another home's
 //!   word would be cleared with it.
@@ -35,7 +35,7 @@ const MOST: u32 = 1 << 20;
 
 /// The words of a lock. Threads are named by numbers other than 0.
 #[derive(Debug)]
-pub struct Claim {
+pub struct BiasedLock {
     /// The home, while it is at home; else 0.
     at_home: AtomicU32,
     held: AtomicBool,
@@ -49,11 +49,11 @@ pub struct Claim {
     habit: AtomicU32,
 }
 
-impl Claim {
+impl BiasedLock {
     /// Returns a free lock that makes a thread its home after `habit` acquisitions in a row.
     #[inline]
-    pub fn new(habit: u32) -> Claim {
-        Claim {
+    pub fn new(habit: u32) -> BiasedLock {
+        BiasedLock {
             at_home: AtomicU32::new(0),
             held: AtomicBool::new(false),
             taken: AtomicBool::new(false),
@@ -67,23 +67,23 @@ impl Claim {
     /// Waits for the lock. The caller releases it by clearing the returned word with Release.
     #[inline]
     pub fn take(&self, thread: u32) -> &AtomicBool {
-        if self.take_at_home(thread) {
+        if self.take_biased(thread) {
             return &self.held;
         }
-        self.take_the_long_way(thread)
+        self.take_slow(thread)
     }
 
     /// Returns the lock unless it is held.
     #[inline]
     pub fn try_take(&self, thread: u32) -> Option<&AtomicBool> {
-        if self.take_at_home(thread) {
+        if self.take_biased(thread) {
             return Some(&self.held);
         }
-        self.try_the_long_way(thread)
+        self.try_slow(thread)
     }
 
     #[inline]
-    fn take_at_home(&self, thread: u32) -> bool {
+    fn take_biased(&self, thread: u32) -> bool {
         // Already held by the home itself, in a signal handler, say. That always ends in a
         // deadlock.
         if self.at_home.load(Ordering::Relaxed) != thread || self.held.load(Ordering::Relaxed) {
@@ -91,7 +91,7 @@ impl Claim {
         }
         model_barrier();
         self.held.store(true, Ordering::Relaxed);
-        // SYNC POINT claim.
+        // SYNC POINT biased lock.
         light_barrier();
         if self.at_home.load(Ordering::Relaxed) == thread {
             return true;
@@ -100,19 +100,19 @@ impl Claim {
         false
     }
 
-    fn take_the_long_way(&self, thread: u32) -> &AtomicBool {
+    fn take_slow(&self, thread: u32) -> &AtomicBool {
         let mut looks = 0;
         while self.taken.load(Ordering::Relaxed) || self.taken.swap(true, Ordering::Acquire) {
             wait_a_little(&mut looks);
         }
-        self.show_out();
+        self.revoke();
         while self.held.load(Ordering::Acquire) {
             wait_a_little(&mut looks);
         }
         self.count(thread)
     }
 
-    fn try_the_long_way(&self, thread: u32) -> Option<&AtomicBool> {
+    fn try_slow(&self, thread: u32) -> Option<&AtomicBool> {
         // A load first: an exchange would needlessly take the cache line from the holder, and a
         // revocation costs more.
         if self.held.load(Ordering::Relaxed)
@@ -121,7 +121,7 @@ impl Claim {
         {
             return None;
         }
-        self.show_out();
+        self.revoke();
         if self.held.load(Ordering::Acquire) {
             self.taken.store(false, Ordering::Release);
             return None;
@@ -131,10 +131,10 @@ impl Claim {
 
     /// Revokes the bias: from here on the home takes the slow path too. The caller holds `taken`.
     #[inline]
-    fn show_out(&self) {
+    fn revoke(&self) {
         if self.at_home.load(Ordering::Relaxed) != 0 {
             self.at_home.store(0, Ordering::Relaxed);
-            // SYNC POINT claim.
+            // SYNC POINT biased lock.
             heavy_barrier();
             let habit = self.habit.load(Ordering::Relaxed);
             self.habit
@@ -156,11 +156,11 @@ impl Claim {
         if streak < self.habit.load(Ordering::Relaxed) {
             return &self.taken;
         }
-        self.move_in(thread)
+        self.bias_to(thread)
     }
 
     #[cold]
-    fn move_in(&self, thread: u32) -> &AtomicBool {
+    fn bias_to(&self, thread: u32) -> &AtomicBool {
         self.streak.store(0, Ordering::Relaxed);
         let home = self.home.load(Ordering::Relaxed);
         // Several threads may share the last number.

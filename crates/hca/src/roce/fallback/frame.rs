@@ -12,13 +12,13 @@
 //!   token, 8 bytes; sender's address, receiver's address, 16 bytes each.
 //! - 2, packets: UDP ports of sender and receiver, 2 bytes each; traffic class, 1 byte; 0; bytes of
 //!   each packet but the last, 2 bytes; packets, from the BTH to the ICRC.
-//! - 3, seen: a probe arrived by UDP, intact ([`super::trial`]). Empty.
+//! - 3, seen: a probe arrived by UDP, intact ([`super::udp_probe`]). Empty.
 //! - 4, content: packets of this frame's sender arrive by UDP. Empty.
 //! - 5, discontent: they no longer do. Empty.
 //!
 //! Any other frame closes the connection; there is no recovery from malformed input.
 
-use crate::roce::residence::Residence;
+use crate::roce::udp_port::UdpPort;
 use std::net::Ipv6Addr;
 
 /// Bytes of a frame's length and kind.
@@ -37,7 +37,7 @@ pub type Token = [u8; 8];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// Identifies an end.
-    Greeting(Greeting),
+    Handshake(Handshake),
     /// Packets of one call.
     Packets {
         /// Their common header.
@@ -55,13 +55,13 @@ pub enum Frame<'a> {
 
 /// Handshake: identifies an end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Greeting {
+pub struct Handshake {
     /// Slot wanted on the receiver's host; 0 for any.
     pub wanted: u8,
     /// Slot of the sender.
     pub own: u8,
     /// UDP port at which the sender's queue pairs are reached.
-    pub residence: Residence,
+    pub udp_port: UdpPort,
     /// Token of probes to the sender.
     pub token: Token,
     /// Sender's address, as in its packets.
@@ -120,7 +120,7 @@ impl<'a> Frame<'a> {
         let mut rest = Rest(bytes);
         let [kind] = rest.take()?;
         let frame = match kind {
-            1 => Frame::Greeting(greeting(&mut rest)?),
+            1 => Frame::Handshake(handshake(&mut rest)?),
             2 => {
                 let (source_port, destination_port) = (rest.short()?, rest.short()?);
                 let [traffic_class] = rest.take()?;
@@ -154,14 +154,14 @@ impl<'a> Frame<'a> {
         let mut head = vec![0; PREFIX];
         let mut following = 0;
         match self {
-            Frame::Greeting(greeting) => {
+            Frame::Handshake(handshake) => {
                 head[4] = 1;
                 head.extend(MAGIC);
-                head.extend([VERSION, greeting.wanted, greeting.own, 0]);
-                head.extend(greeting.residence.port().to_be_bytes());
-                head.extend(greeting.token);
-                head.extend(greeting.source.octets());
-                head.extend(greeting.destination.octets());
+                head.extend([VERSION, handshake.wanted, handshake.own, 0]);
+                head.extend(handshake.udp_port.port().to_be_bytes());
+                head.extend(handshake.token);
+                head.extend(handshake.source.octets());
+                head.extend(handshake.destination.octets());
             }
             Frame::Packets { envelope, bytes } => {
                 head[4] = 2;
@@ -181,16 +181,16 @@ impl<'a> Frame<'a> {
     }
 }
 
-fn greeting(rest: &mut Rest<'_>) -> Result<Greeting, Malformed> {
+fn handshake(rest: &mut Rest<'_>) -> Result<Handshake, Malformed> {
     if rest.take()? != MAGIC || rest.take()? != [VERSION] {
         return Err(Malformed);
     }
     let [wanted, own] = rest.take()?;
     rest.zero()?;
-    Ok(Greeting {
+    Ok(Handshake {
         wanted,
         own,
-        residence: Residence::of_port(rest.short()?).ok_or(Malformed)?,
+        udp_port: UdpPort::of_port(rest.short()?).ok_or(Malformed)?,
         token: rest.take()?,
         source: rest.address()?,
         destination: rest.address()?,
@@ -241,7 +241,7 @@ mod tests {
     /// A frame, with its packets beside it.
     fn frames() -> impl Strategy<Value = (Frame<'static>, Vec<u8>)> {
         let address = any::<u128>().prop_map(Ipv6Addr::from);
-        let greeting = (
+        let handshake = (
             any::<(u8, u8, u8, Token)>(),
             address.clone(),
             address.clone(),
@@ -249,16 +249,16 @@ mod tests {
         let envelope = (any::<(u16, u16, u8)>(), 1..=u16::MAX);
         let bytes = prop::collection::vec(any::<u8>(), 1..3000);
         prop_oneof![
-            greeting.prop_map(|((wanted, own, which, token), source, destination)| {
-                let greeting = Greeting {
+            handshake.prop_map(|((wanted, own, which, token), source, destination)| {
+                let handshake = Handshake {
                     wanted,
                     own,
-                    residence: Residence::all().nth(usize::from(which % 4)).unwrap(),
+                    udp_port: UdpPort::all().nth(usize::from(which % 4)).unwrap(),
                     token,
                     source,
                     destination,
                 };
-                (Frame::Greeting(greeting), Vec::new())
+                (Frame::Handshake(handshake), Vec::new())
             }),
             (envelope, bytes).prop_map(
                 |(((source_port, destination_port, traffic_class), segment), bytes)| {
@@ -294,7 +294,7 @@ mod tests {
     proptest! {
         /// Frames survive encoding and parsing, however the stream is divided.
         #[test]
-        fn frames_come_as_they_went(
+        fn frames_round_trip_in_any_split(
             sent in prop::collection::vec(frames(), 0..8),
             pieces in prop::collection::vec(1..2000usize, 1..8),
         ) {
@@ -322,7 +322,7 @@ mod tests {
 
         /// Arbitrary bytes do not panic.
         #[test]
-        fn whatever_comes_is_a_frame_or_the_end(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn arbitrary_bytes_do_not_panic_the_assembler(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut assembler = Assembler::default();
             assembler.room().extend(&bytes);
             while let Ok(Some(_)) = assembler.take() {}
@@ -330,18 +330,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_ends_the_tunnel() {
-        let greeting = Frame::Greeting(Greeting {
+    fn invalid_frame_ends_the_connection() {
+        let handshake = Frame::Handshake(Handshake {
             wanted: 0,
             own: 1,
-            residence: Residence::PUBLIC,
+            udp_port: UdpPort::PUBLIC,
             token: [7; 8],
             source: Ipv6Addr::LOCALHOST,
             destination: Ipv6Addr::LOCALHOST,
         })
         .head();
         let changed = |at: usize, to: u8| {
-            let mut bytes = greeting.clone();
+            let mut bytes = handshake.clone();
             bytes[at] = to;
             bytes
         };
@@ -354,8 +354,8 @@ mod tests {
             changed(13, 1),
             // Too long; longer and shorter than a handshake.
             changed(1, 2),
-            [&changed(3, greeting.len() as u8 - 3)[..], &[0]].concat(),
-            changed(3, greeting.len() as u8 - 5),
+            [&changed(3, handshake.len() as u8 - 3)[..], &[0]].concat(),
+            changed(3, handshake.len() as u8 - 5),
             vec![0, 0, 0, 0],
             // No packets, and packets of length 0.
             vec![0, 0, 0, 9, 2, 1, 1, 2, 2, 0, 0, 0, 64],

@@ -36,8 +36,8 @@ pub(crate) const fn is(_fault: Fault) -> bool {
 
 #[cfg(feature = "planted")]
 pub(crate) fn is(fault: Fault) -> bool {
-    static PLANTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
-    *PLANTED.get_or_init(|| named(&std::env::var("VERBENA_PLANTED").unwrap_or_default()))
+    static INJECTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
+    *INJECTED.get_or_init(|| named(&std::env::var("VERBENA_PLANTED").unwrap_or_default()))
         == Some(fault)
 }
 

@@ -1,5 +1,5 @@
 //! Port probe: checks whether a Verbena adapter receives at a private port of another host
-//! ([`super::residence`]).
+//! ([`super::udp_port`]).
 //!
 //! | bytes | probe | answer |
 //! |---|---|---|
@@ -17,7 +17,7 @@
 //! Answers are cached, so that not every datagram needs a probe; a negative result is cached for
 //! less time, because an adapter may start.
 
-use super::residence::Residence;
+use super::udp_port::UdpPort;
 use crate::errno::Errno;
 use crate::sys::clock;
 use crate::sys::udp::{Address, Udp};
@@ -33,76 +33,82 @@ const RANDOM: usize = 8;
 const LENGTH: usize = RANDOM + 8;
 
 /// Nanoseconds for which a positive result is cached.
-const AT_HOME: u64 = 10_000_000_000;
+const PRESENT_FOR: u64 = 10_000_000_000;
 /// Nanoseconds for which a negative result is cached.
-const NOBODY: u64 = 1_000_000_000;
+const ABSENT_FOR: u64 = 1_000_000_000;
 /// Milliseconds to wait after each probe. An adapter may have to wait for a processor first.
-const PATIENCE_MS: [u64; 4] = [100, 200, 400, 800];
+const TIMEOUTS_MS: [u64; 4] = [100, 200, 400, 800];
 
 /// Address, scope (of a link-local address: its interface) and private port.
-type Home = (Ipv6Addr, u32, Residence);
+type ProbedPort = (Ipv6Addr, u32, UdpPort);
 
 /// Cached results of port probes, each with the time at which it expires.
 #[derive(Debug, Default)]
-pub struct Neighbours {
-    known: Mutex<HashMap<Home, (bool, u64)>>,
+pub struct ProbeCache {
+    results: Mutex<HashMap<ProbedPort, (bool, u64)>>,
     /// Ports at which an adapter was ever found.
-    met: Mutex<HashSet<Home>>,
+    ever_found: Mutex<HashSet<ProbedPort>>,
 }
 
-impl Neighbours {
+impl ProbeCache {
     /// Returns whether a Verbena adapter receives at a private port of `to`, probing if needed.
     /// `socket` creates the socket to probe from.
-    pub fn is_at_home(
+    pub fn has_adapter(
         &self,
-        residence: Residence,
+        udp_port: UdpPort,
         to: Address,
         socket: impl FnOnce() -> Result<Udp, Errno>,
     ) -> bool {
-        let home = (to.ip, to.scope, residence);
-        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let probed_port = (to.ip, to.scope, udp_port);
+        let lock = || self.results.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock::now();
-        if let Some((answer, until)) = lock().get(&home)
+        if let Some((answer, until)) = lock().get(&probed_port)
             && now < *until
         {
             return *answer;
         }
         // The probe runs without the lock, so that other threads need not wait for it.
-        let port = residence.port();
+        let port = udp_port.port();
         let answer = socket().is_ok_and(|socket| ask(&socket, Address { port, ..to }));
-        let believed = if answer { AT_HOME } else { NOBODY };
+        let lifetime = if answer { PRESENT_FOR } else { ABSENT_FOR };
         let now = clock::now();
         if answer {
-            let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-            met.insert(home);
+            let mut ever_found = self
+                .ever_found
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            ever_found.insert(probed_port);
         }
-        let mut known = lock();
-        known.retain(|_, (_, until)| now < *until);
-        known.insert(home, (answer, now + believed));
+        let mut results = lock();
+        results.retain(|_, (_, until)| now < *until);
+        results.insert(probed_port, (answer, now + lifetime));
         answer
     }
 
     /// Returns whether a Verbena adapter was ever found at the port: if it has stopped since,
     /// errors are reported for that port and no other.
-    pub fn was_at_home(&self, residence: Residence, to: Address) -> bool {
-        let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        met.contains(&(to.ip, to.scope, residence))
+    pub fn had_adapter(&self, udp_port: UdpPort, to: Address) -> bool {
+        let ever_found = self
+            .ever_found
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        ever_found.contains(&(to.ip, to.scope, udp_port))
     }
 }
 
 /// Sends the probes and waits for an answer.
 fn ask(socket: &Udp, to: Address) -> bool {
     let random = RandomState::new().build_hasher().finish().to_ne_bytes();
-    let (question, wanted) = (letter(QUESTION, random), letter(ANSWER, random));
-    for patience in PATIENCE_MS.map(Duration::from_millis) {
+    let (question, wanted) = (probe_bytes(QUESTION, random), probe_bytes(ANSWER, random));
+    for timeout in TIMEOUTS_MS.map(Duration::from_millis) {
         // A probe that cannot be sent now is repeated later.
         if socket.send(&to, &question, LENGTH, 0) == Err(Errno(libc::ECONNREFUSED)) {
             return false;
         }
-        let end = clock::now() + patience.as_nanos() as u64;
+        let end = clock::now() + timeout.as_nanos() as u64;
         while let Some(rest) = end.checked_sub(clock::now()) {
             let mut buffer = [0; LENGTH + 1];
-            match socket.hear(&mut buffer, Duration::from_nanos(rest)) {
+            match socket.receive_within(&mut buffer, Duration::from_nanos(rest)) {
                 Ok(length) if buffer.get(..length) == Some(&wanted) => return true,
                 // The host is up, and the port is closed.
                 Err(Errno(libc::ECONNREFUSED)) => return false,
@@ -113,7 +119,7 @@ fn ask(socket: &Udp, to: Address) -> bool {
     false
 }
 
-fn letter(kind: [u8; 4], random: [u8; 8]) -> [u8; LENGTH] {
+fn probe_bytes(kind: [u8; 4], random: [u8; 8]) -> [u8; LENGTH] {
     let mut bytes = [0; LENGTH];
     bytes[..kind.len()].copy_from_slice(&kind);
     bytes[RANDOM..].copy_from_slice(&random);
@@ -123,7 +129,7 @@ fn letter(kind: [u8; 4], random: [u8; 8]) -> [u8; LENGTH] {
 /// Returns the answer to a datagram, if it is a port probe.
 pub fn answer_to(datagram: &[u8]) -> Option<[u8; LENGTH]> {
     let random = *datagram.last_chunk()?;
-    (datagram == letter(QUESTION, random)).then(|| letter(ANSWER, random))
+    (datagram == probe_bytes(QUESTION, random)).then(|| probe_bytes(ANSWER, random))
 }
 
 #[cfg(test)]
@@ -157,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_there_answers_and_who_is_not_is_refused() {
+    fn open_port_answers_probe_and_closed_port_refuses() {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         let port = receiver.port().unwrap();
         let answering = std::thread::scope(|scope| {
@@ -170,10 +176,10 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_repeat_the_question_is_none() {
+    fn answer_with_other_random_bytes_is_ignored() {
         let receiver = Udp::receiver(0, Sharing::Alone).unwrap();
         let port = receiver.port().unwrap();
-        let believed = std::thread::scope(|scope| {
+        let lifetime = std::thread::scope(|scope| {
             scope.spawn(|| {
                 answer_once(&receiver, |question| {
                     let mut answer = answer_to(question).unwrap();
@@ -185,35 +191,35 @@ mod tests {
             });
             ask(&asker(), here(port))
         });
-        assert!(!believed);
+        assert!(!lifetime);
     }
 
     #[test]
-    fn what_is_no_question_has_no_answer() {
-        let question = letter(QUESTION, [7; 8]);
-        assert_eq!(answer_to(&question), Some(letter(ANSWER, [7; 8])));
+    fn datagram_other_than_a_probe_is_not_answered() {
+        let question = probe_bytes(QUESTION, [7; 8]);
+        assert_eq!(answer_to(&question), Some(probe_bytes(ANSWER, [7; 8])));
         for other in [
             &question[1..],
             &[&question[..], &[0]].concat(),
             b"",
-            &letter(ANSWER, [7; 8]),
+            &probe_bytes(ANSWER, [7; 8]),
         ] {
             assert_eq!(answer_to(other), None);
         }
     }
 
     #[test]
-    fn what_is_known_is_not_asked_again() {
-        let residence = Residence::all().nth(1).unwrap();
-        let neighbours = Neighbours::default();
+    fn cached_probe_result_is_not_probed_again() {
+        let udp_port = UdpPort::all().nth(1).unwrap();
+        let probe_cache = ProbeCache::default();
         let asked = Cell::new(0);
-        let is_at_home = || {
-            neighbours.is_at_home(residence, here(0), || {
+        let has_adapter = || {
+            probe_cache.has_adapter(udp_port, here(0), || {
                 asked.set(asked.get() + 1);
                 Err(Errno(libc::EADDRNOTAVAIL))
             })
         };
-        assert!(!is_at_home() && !is_at_home());
+        assert!(!has_adapter() && !has_adapter());
         assert_eq!(asked.get(), 1);
     }
 }

@@ -187,7 +187,7 @@ pub enum Nak {
     /// No receive was posted; carries the RNR timer code.
     ReceiverNotReady(u8),
     /// The queue pair does not answer, as if the packet had been lost.
-    Lost,
+    NoAnswer,
     /// The responder cannot accept the request.
     InvalidRequest,
     /// Key, bounds or rights.
@@ -567,7 +567,7 @@ impl Nak {
     fn code(self) -> u32 {
         match self {
             Nak::ReceiverNotReady(timer) => 1 | u32::from(timer) << 8,
-            Nak::Lost => 2,
+            Nak::NoAnswer => 2,
             Nak::InvalidRequest => 3,
             Nak::RemoteAccess => 4,
             Nak::RemoteOperation => 5,
@@ -578,7 +578,7 @@ impl Nak {
     fn of_code(code: u32) -> Option<Nak> {
         Some(match code & 0xff {
             1 => Nak::ReceiverNotReady((code >> 8) as u8),
-            2 => Nak::Lost,
+            2 => Nak::NoAnswer,
             3 => Nak::InvalidRequest,
             4 => Nak::RemoteAccess,
             5 => Nak::RemoteOperation,

@@ -1,13 +1,13 @@
 //! Messages that consume a receive: sends, and notifications of writes with immediate data.
 
-use super::arrival::{Arrival, Arriving};
 use super::failure::Failure;
 use super::fetch::NotFetched;
+use super::message_state::{MessageState, PartialMessage};
 use super::why;
-use super::{Call, Completing, Delivered, Order};
+use super::{Call, CompletionTarget, Delivered, HeldLock};
 use crate::cq::Cq;
 use crate::memory::transfer::Runs;
-use crate::qp::message::{Body, Extra, Message, Nak, SharedQueue};
+use crate::qp::ring_message::{Body, Extra, Message, Nak, SharedQueue};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{Receive, ReceiveRing, Srq};
 use crate::refusal;
@@ -70,11 +70,11 @@ impl<'a> Call<'a> {
         let mut guard = queue_pair.lock_receive();
         // Checked under the lock that a reset holds while it empties the queue.
         if !queue_pair.is_connected_to(&self.route) {
-            return Err(Failure::lost());
+            return Err(Failure::no_answer());
         }
         let ReceiveQueue {
             ring,
-            arrival,
+            message_state,
             rnr_timer,
             ..
         } = &mut *guard;
@@ -91,17 +91,17 @@ impl<'a> Call<'a> {
                 None => Receives::Own(ring),
             },
         };
-        if let Some(left) = arrival.meet(self.route.source.incarnation) {
+        if let Some(left) = message_state.begin_incarnation(self.route.source.incarnation) {
             receiver.receives.put_back(left);
         }
-        let wc = self.deliver(&mut receiver, arrival, message)?;
+        let wc = self.deliver(&mut receiver, message_state, message)?;
         Ok(wc
             .zip(queue_pair.recv_cq.as_deref())
             .map(|(wc, cq)| Delivered {
-                cq: Completing::QueuePair(cq),
+                cq: CompletionTarget::QueuePair(cq),
                 wc,
                 solicited: message.solicited,
-                _order: Order::QueuePair(guard),
+                _order: HeldLock::QueuePair(guard),
             }))
     }
 
@@ -116,7 +116,7 @@ impl<'a> Call<'a> {
         let mut rnr_timer = 0;
         if let Some(queue_pair) = queue_pair {
             if !queue_pair.is_connected_to(&self.route) {
-                return Err(Failure::lost());
+                return Err(Failure::no_answer());
             }
             queue_pair.establish();
             rnr_timer = queue_pair.lock_receive().rnr_timer;
@@ -133,13 +133,13 @@ impl<'a> Call<'a> {
         if xrcd.identity() != shared.domain {
             return Err(invalid());
         }
-        let mut arrivals = self
+        let mut states = self
             .process
-            .xrc_arrivals
+            .xrc_message_states
             .lock()
             .unwrap_or_else(|e| e.into_inner());
         let (process, source) = (self.inbound.peer.identity, self.route.source);
-        let arrival = arrivals.of(process, source.number, source.incarnation);
+        let message_state = states.of(process, source.number, source.incarnation);
         let mut receiver = Receiver {
             number: self.route.destination.number,
             pd: srq.pd(),
@@ -147,15 +147,15 @@ impl<'a> Call<'a> {
             is_reliable: true,
             receives: Receives::Shared(&srq),
         };
-        let delivered = self.deliver(&mut receiver, arrival, message);
-        arrivals.tidy(process, source.number);
+        let delivered = self.deliver(&mut receiver, message_state, message);
+        states.forget_if_complete(process, source.number);
         let cq: Arc<Cq> = cq.clone();
         let delivered = delivered.map_err(|failure| failure.in_queue(&cq))?;
         Ok(delivered.map(|wc| Delivered {
-            cq: Completing::Shared(cq),
+            cq: CompletionTarget::Shared(cq),
             wc,
             solicited: message.solicited,
-            _order: Order::Shared(arrivals),
+            _order: HeldLock::Shared(states),
         }))
     }
 
@@ -164,40 +164,40 @@ impl<'a> Call<'a> {
     fn deliver(
         &self,
         receiver: &mut Receiver<'_>,
-        arrival: &mut Arrival,
+        message_state: &mut MessageState,
         message: &Message,
     ) -> Result<Option<ibv_wc>, Failure> {
-        if arrival.drops_message(self.route.psn, message.part.is_first) {
+        if message_state.drops_message(self.route.psn, message.part.is_first) {
             return Ok(None);
         }
-        let Some(mut current) = self.receive_for(receiver, arrival, message)? else {
+        let Some(mut current) = self.receive_for(receiver, message_state, message)? else {
             return Ok(None);
         };
         let wr_id = current.receive.wr_id;
-        match self.place(receiver, &mut current, message) {
+        match self.store_part(receiver, &mut current, message) {
             Ok(()) => (),
-            Err(NotPlaced::Failed(nak, status)) => {
+            Err(NotStored::Failed(nak, status)) => {
                 receiver.receives.note_used();
                 return Err(Failure::of_receive(nak, wr_id, status));
             }
-            Err(NotPlaced::Ended) => {
+            Err(NotStored::Ended) => {
                 receiver.receives.put_back(current.receive);
                 return Ok(None);
             }
-            Err(NotPlaced::Moving) => {
+            Err(NotStored::Moving) => {
                 receiver.receives.put_back(current.receive);
                 if receiver.is_reliable {
-                    arrival.await_again(self.route.psn);
+                    message_state.await_again(self.route.psn);
                 }
-                return Err(Failure::lost());
+                return Err(Failure::no_answer());
             }
-            Err(NotPlaced::Source) => {
+            Err(NotStored::Source) => {
                 receiver.receives.put_back(current.receive);
                 return Err(Failure::answered(Nak::SourceProtection));
             }
         }
         if !message.part.is_last {
-            arrival.current = Some(current);
+            message_state.current = Some(current);
             return Ok(None);
         }
         receiver.receives.note_used();
@@ -226,16 +226,16 @@ impl<'a> Call<'a> {
     fn receive_for(
         &self,
         receiver: &mut Receiver<'_>,
-        arrival: &mut Arrival,
+        message_state: &mut MessageState,
         message: &Message,
-    ) -> Result<Option<Arriving>, Failure> {
+    ) -> Result<Option<PartialMessage>, Failure> {
         if !message.part.is_first {
             // If the first part was dropped, the others are dropped, too.
-            return Ok(arrival.current.take());
+            return Ok(message_state.current.take());
         }
-        if let Some(unfinished) = arrival.current.take() {
+        if let Some(incomplete) = message_state.current.take() {
             // The rest of that message was lost; the message begins again.
-            receiver.receives.put_back(unfinished.receive);
+            receiver.receives.put_back(incomplete.receive);
         }
         let next = receiver.receives.next_length();
         let takes_bytes = message.body != Body::InPlace;
@@ -248,7 +248,7 @@ impl<'a> Call<'a> {
             return Ok(None);
         }
         let Some(receive) = receiver.receives.take() else {
-            arrival.await_again(self.route.psn);
+            message_state.await_again(self.route.psn);
             return Err(Failure::answered(Nak::ReceiverNotReady(receiver.rnr_timer)));
         };
         if takes_bytes && u64::from(message.total) > receive.sges.length() {
@@ -261,16 +261,16 @@ impl<'a> Call<'a> {
                 status,
             ));
         }
-        Ok(Some(Arriving { receive, offset: 0 }))
+        Ok(Some(PartialMessage { receive, offset: 0 }))
     }
 
     /// Stores the bytes of a part in the receive's buffers.
-    fn place(
+    fn store_part(
         &self,
         receiver: &Receiver<'_>,
-        current: &mut Arriving,
+        current: &mut PartialMessage,
         message: &Message,
-    ) -> Result<(), NotPlaced> {
+    ) -> Result<(), NotStored> {
         let length = u64::from(self.record.header.length);
         if message.body == Body::InPlace || message.total == 0 {
             return Ok(());
@@ -278,7 +278,7 @@ impl<'a> Call<'a> {
         let sges = current.receive.sges.as_slice();
         let failed = || {
             why::note_buffers(self.process, receiver.pd, sges);
-            NotPlaced::Failed(Nak::RemoteOperation, IBV_WC_LOC_PROT_ERR)
+            NotStored::Failed(Nak::RemoteOperation, IBV_WC_LOC_PROT_ERR)
         };
         let section = self.inbound.section(0);
         let runs = Runs::resolve(
@@ -291,15 +291,15 @@ impl<'a> Call<'a> {
         .map_err(|_| failed())?;
         if message.body == Body::AtRequester {
             return self.fetch(&section, &runs).map_err(|reason| match reason {
-                NotFetched::Ended => NotPlaced::Ended,
-                NotFetched::Moving => NotPlaced::Moving,
-                NotFetched::Source => NotPlaced::Source,
+                NotFetched::Ended => NotStored::Ended,
+                NotFetched::Moving => NotStored::Moving,
+                NotFetched::Source => NotStored::Source,
                 NotFetched::Target => failed(),
             });
         }
         if current.offset + length > u64::from(message.total) {
             why::note_length(current.offset + length, message.total.into());
-            return Err(NotPlaced::Failed(Nak::InvalidRequest, IBV_WC_LOC_LEN_ERR));
+            return Err(NotStored::Failed(Nak::InvalidRequest, IBV_WC_LOC_LEN_ERR));
         }
         // SAFETY: the record holds `length` bytes of payload, checked by the ring.
         unsafe {
@@ -344,7 +344,7 @@ impl<'a> Call<'a> {
 
 /// Reason why the bytes of a message were not stored.
 #[derive(Clone, Copy)]
-enum NotPlaced {
+enum NotStored {
     /// The receive fails with this status, and the requester gets a NAK.
     Failed(Nak, ibv_wc_status),
     /// The requester ended the request, which is then ignored.

@@ -4,11 +4,11 @@
 //! No peer can stall it: sockets are non-blocking, the handshake has a deadline, and each
 //! connection gets a bounded turn.
 
-use super::far::{Berth, Far};
-use super::frame::{Assembler, Frame, Greeting, Token};
-use super::line::Line;
-use super::trial::{self, Step, Trial, Verdict};
-use super::{Order, Orders, Tunnels, locked, name};
+use super::connection::Connection;
+use super::frame::{Assembler, Frame, Handshake, Token};
+use super::reachability::{Reachability, SlotAddress};
+use super::udp_probe::{self, NextAction, UdpProbe, UdpVerdict};
+use super::{ConnectRequest, Fallback, FallbackState, locked, name};
 use crate::errno::{Errno, Result};
 use crate::link::{self, is_link_local};
 use crate::process::Process;
@@ -34,9 +34,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Nanoseconds for connecting and for the peer's handshake.
-const PATIENCE: u64 = 2_000_000_000;
+const TIMEOUT: u64 = 2_000_000_000;
 /// Incoming connections without a handshake; the oldest is closed when there is one more.
-const MOST_STRANGERS: usize = 64;
+const MOST_HANDSHAKES: usize = 64;
 /// Incoming connections in total and from one address. More are refused, because the program needs
 /// descriptors, too.
 const MOST_CALLERS: usize = 256;
@@ -46,15 +46,15 @@ const MOST_WORDS: u32 = 8;
 /// Bytes read from a connection before the next one's turn.
 const TURN: usize = 1 << 18;
 /// Longest wait for the handshake of a connection that another process passes us.
-const HANDED: Duration = Duration::from_millis(10);
+const HANDOVER_TIMEOUT: Duration = Duration::from_millis(10);
 /// Nanoseconds between UDP probes while packets go over TCP.
 const AGAIN: u64 = 10_000_000_000;
 /// Hop limit of received packets: Linux' default; it is not transmitted over TCP.
 const HOPS: u8 = 64;
 
 /// Starts the thread, if it does not run.
-pub(super) fn begin(process: &Arc<Process>, tunnels: &Tunnels) {
-    if tunnels.has_thread.swap(true, Ordering::AcqRel) {
+pub(super) fn begin(process: &Arc<Process>, fallback: &Fallback) {
+    if fallback.has_thread.swap(true, Ordering::AcqRel) {
         return;
     }
     let process = process.clone();
@@ -65,37 +65,37 @@ pub(super) fn begin(process: &Arc<Process>, tunnels: &Tunnels) {
     };
     // If no thread can be created, the next caller tries again.
     if start(c"verbena-tunnels", 256 << 10, run).is_err() {
-        tunnels.has_thread.store(false, Ordering::Release);
+        fallback.has_thread.store(false, Ordering::Release);
     }
 }
 
 /// A connection before the end of the handshake.
-struct Beginning {
-    line: Arc<Line>,
+struct PendingConnection {
+    connection: Arc<Connection>,
     assembler: Assembler,
     deadline: u64,
-    stage: Stage,
+    stage: HandshakeStage,
 }
 
-enum Stage {
-    Connecting(Order),
+enum HandshakeStage {
+    Connecting(ConnectRequest),
     /// Handshake sent, waiting for the peer's.
-    Greeted(Order),
+    HandshakeSent(ConnectRequest),
     /// Accepted, waiting for the peer's handshake.
-    Taken,
+    Accepted,
 }
 
 /// An open fallback connection.
-struct Open {
-    line: Arc<Line>,
+struct OpenConnection {
+    connection: Arc<Connection>,
     assembler: Assembler,
-    far: Arc<Far>,
+    reachability: Arc<Reachability>,
     sender: Arc<Sender>,
-    peer: Greeting,
-    berth: Berth,
+    peer: Handshake,
+    slot_address: SlotAddress,
     /// Address of the peer if it opened the connection.
     caller: Option<Ipv6Addr>,
-    trial: Option<Trial>,
+    udp_probe: Option<UdpProbe>,
     /// Time of the next probe.
     again: u64,
     /// Whether packets arrive by UDP, in our direction and in the peer's.
@@ -106,9 +106,9 @@ struct Open {
 struct Thread<'a> {
     process: &'a Arc<Process>,
     port: &'a Port,
-    orders: Arc<Orders>,
-    beginning: Vec<Beginning>,
-    open: Vec<Open>,
+    shared: Arc<FallbackState>,
+    beginning: Vec<PendingConnection>,
+    open: Vec<OpenConnection>,
     buffer: Vec<u8>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Thread<'a> {
         Thread {
             process,
             port,
-            orders: port.tunnels.orders.clone(),
+            shared: port.fallback.shared.clone(),
             beginning: Vec::new(),
             open: Vec::new(),
             buffer: vec![0; TURN],
@@ -127,23 +127,23 @@ impl<'a> Thread<'a> {
     fn run(&mut self) {
         be_punctual();
         while !self.process.stopping.load(Ordering::Relaxed) {
-            let next = self.tend(clock::now());
+            let next = self.run_due_work(clock::now());
             let ready = self.wait(next);
             if ready.first() == Some(&true) {
-                self.orders.doorbell.clear();
+                self.shared.doorbell.clear();
             }
-            let wanted = std::mem::take(&mut *locked(&self.orders.wanted));
-            for order in wanted {
-                self.seek(order);
+            let wanted = std::mem::take(&mut *locked(&self.shared.wanted));
+            for request in wanted {
+                self.connect(request);
             }
             if ready.get(1) == Some(&true) {
                 self.accept();
             }
             if ready.get(2) == Some(&true) {
-                self.accept_handed();
+                self.accept_passed();
             }
-            self.hear_beginning();
-            self.hear_open();
+            self.receive_pending();
+            self.receive_open();
         }
     }
 
@@ -151,16 +151,18 @@ impl<'a> Thread<'a> {
     /// listener, passed connections, then `beginning` and `open`.
     fn wait(&self, next: u64) -> Vec<bool> {
         let reading = |fd| (fd, Interest::Reading);
-        let listener = self.port.tunnel_listener().map(Tcp::as_fd);
-        let handed = self.port.tunnels.handed().map(Socket::as_fd);
-        let fixed = [Some(self.orders.doorbell.as_fd()), listener, handed];
+        let listener = self.port.fallback_listener().map(Tcp::as_fd);
+        let passed = self.port.fallback.passed().map(Socket::as_fd);
+        let fixed = [Some(self.shared.doorbell.as_fd()), listener, passed];
         let beginning = self.beginning.iter().map(|one| match one.stage {
-            Stage::Connecting(_) => (one.line.as_fd(), Interest::Writing),
-            Stage::Greeted(_) | Stage::Taken => reading(one.line.as_fd()),
+            HandshakeStage::Connecting(_) => (one.connection.as_fd(), Interest::Writing),
+            HandshakeStage::HandshakeSent(_) | HandshakeStage::Accepted => {
+                reading(one.connection.as_fd())
+            }
         });
-        let open = self.open.iter().map(|one| match one.line.has_rest() {
-            true => (one.line.as_fd(), Interest::Both),
-            false => reading(one.line.as_fd()),
+        let open = self.open.iter().map(|one| match one.connection.has_rest() {
+            true => (one.connection.as_fd(), Interest::Both),
+            false => reading(one.connection.as_fd()),
         });
         let fixed = fixed.map(|fd| fd.map(reading)).into_iter();
         let wanted: Vec<_> = fixed.chain(beginning.chain(open).map(Some)).collect();
@@ -168,9 +170,9 @@ impl<'a> Thread<'a> {
     }
 
     /// Handles expired timers. Returns the time of the next one, `u64::MAX` for none.
-    fn tend(&mut self, now: u64) -> u64 {
-        let late = |one: &mut Beginning| one.deadline <= now || one.line.is_broken();
-        let late: Vec<Beginning> = self.beginning.extract_if(.., late).collect();
+    fn run_due_work(&mut self, now: u64) -> u64 {
+        let late = |one: &mut PendingConnection| one.deadline <= now || one.connection.is_broken();
+        let late: Vec<PendingConnection> = self.beginning.extract_if(.., late).collect();
         for one in late {
             self.give_up(one);
         }
@@ -179,191 +181,234 @@ impl<'a> Thread<'a> {
             next = next.min(one.deadline);
         }
         for one in &mut self.open {
-            if one.line.has_rest() {
-                one.line.go_on();
+            if one.connection.has_rest() {
+                one.connection.go_on();
             }
-            next = next.min(one.tend(now));
+            next = next.min(one.run_due_work(now));
         }
         next
     }
 
-    fn seek(&mut self, order: Order) {
-        let from = order.far.local;
+    fn connect(&mut self, request: ConnectRequest) {
+        let from = request.reachability.local;
         let to = Address {
-            ip: order.far.remote,
-            port: order.berth.0.port(),
+            ip: request.reachability.remote,
+            port: request.slot_address.0.port(),
             scope: 0,
         };
-        if let Some(known) = self.open.iter_mut().find(|one| one.is_for(&order)) {
+        if let Some(known) = self.open.iter_mut().find(|one| one.is_for(&request)) {
             // Another connection to the same process may have replaced this one, and closed.
-            known.found();
+            known.connection_opened();
             return;
         }
         match Tcp::connect(from, to) {
-            Err(_) => order.far.not_found(),
-            Ok(tcp) => self.begin_with(tcp, Stage::Connecting(order)),
+            Err(_) => request.reachability.connection_failed(),
+            Ok(tcp) => self.add_pending(tcp, HandshakeStage::Connecting(request)),
         }
     }
 
-    fn begin_with(&mut self, tcp: Tcp, stage: Stage) {
-        let is_taken = |one: &Beginning| matches!(one.stage, Stage::Taken);
-        let strangers = self.beginning.iter().filter(|one| is_taken(one)).count();
-        if strangers >= MOST_STRANGERS
+    fn add_pending(&mut self, tcp: Tcp, stage: HandshakeStage) {
+        let is_taken = |one: &PendingConnection| matches!(one.stage, HandshakeStage::Accepted);
+        let handshaking = self.beginning.iter().filter(|one| is_taken(one)).count();
+        if handshaking >= MOST_HANDSHAKES
             && let Some(oldest) = self.beginning.iter().position(is_taken)
         {
             let oldest = self.beginning.remove(oldest);
             self.give_up(oldest);
         }
-        let line = Arc::new(Line::new(tcp, token(), self.orders.doorbell.clone()));
-        locked(&self.orders.lines).push(line.clone());
-        self.beginning.push(Beginning {
-            line,
+        let connection = Arc::new(Connection::new(tcp, token(), self.shared.doorbell.clone()));
+        locked(&self.shared.connections).push(connection.clone());
+        self.beginning.push(PendingConnection {
+            connection,
             assembler: Assembler::default(),
-            deadline: clock::now() + PATIENCE,
+            deadline: clock::now() + TIMEOUT,
             stage,
         });
     }
 
     fn accept(&mut self) {
-        let Some(listener) = self.port.tunnel_listener() else {
+        let Some(listener) = self.port.fallback_listener() else {
             return;
         };
-        for _ in 0..MOST_STRANGERS {
+        for _ in 0..MOST_HANDSHAKES {
             match listener.accept() {
-                Ok(tcp) => self.begin_with(tcp, Stage::Taken),
+                Ok(tcp) => self.add_pending(tcp, HandshakeStage::Accepted),
                 Err(Errno::EAGAIN) => return,
                 // Out of descriptors: the callers stay queued, and we pause before trying again.
-                Err(_) => return std::thread::sleep(HANDED),
+                Err(_) => return std::thread::sleep(HANDOVER_TIMEOUT),
             }
         }
     }
 
     /// Accepts connections for us that other processes accepted.
-    fn accept_handed(&mut self) {
-        let Some(handed) = self.port.tunnels.handed() else {
+    fn accept_passed(&mut self) {
+        let Some(passed) = self.port.fallback.passed() else {
             return;
         };
-        for _ in 0..MOST_STRANGERS {
-            let socket = match handed.accept() {
+        for _ in 0..MOST_HANDSHAKES {
+            let socket = match passed.accept() {
                 Ok(socket) => socket,
                 Err(Errno::EAGAIN) => return,
-                Err(_) => return std::thread::sleep(HANDED),
+                Err(_) => return std::thread::sleep(HANDOVER_TIMEOUT),
             };
-            if let Ok((greeting, tcp)) = take_handed(&socket) {
-                self.begin_with(tcp, Stage::Taken);
+            if let Ok((handshake, tcp)) = take_passed(&socket) {
+                self.add_pending(tcp, HandshakeStage::Accepted);
                 if let Some(last) = self.beginning.last_mut() {
-                    last.assembler.room().extend(greeting);
+                    last.assembler.room().extend(handshake);
                 }
             }
         }
     }
 
-    fn hear_beginning(&mut self) {
+    fn receive_pending(&mut self) {
         for mut one in std::mem::take(&mut self.beginning) {
-            if let Stage::Connecting(order) = one.stage {
-                one.stage = match self.connected(&one.line, order) {
+            if let HandshakeStage::Connecting(request) = one.stage {
+                one.stage = match self.connected(&one.connection, request) {
                     Ok(stage) => stage,
-                    Err(order) => {
-                        self.end(&one.line);
-                        order.far.not_found();
+                    Err(request) => {
+                        self.end(&one.connection);
+                        request.reachability.connection_failed();
                         continue;
                     }
                 };
             }
-            if matches!(one.stage, Stage::Connecting(_)) {
+            if matches!(one.stage, HandshakeStage::Connecting(_)) {
                 self.beginning.push(one);
                 continue;
             }
-            let ended = read(&one.line, &mut one.assembler, &mut self.buffer).is_err();
-            let greeting = match one.assembler.take() {
+            let ended = read(&one.connection, &mut one.assembler, &mut self.buffer).is_err();
+            let handshake = match one.assembler.take() {
                 Ok(None) if !ended => {
                     self.beginning.push(one);
                     continue;
                 }
-                Ok(Some(Frame::Greeting(greeting))) => greeting,
+                Ok(Some(Frame::Handshake(handshake))) => handshake,
                 _ => {
                     self.give_up(one);
                     continue;
                 }
             };
             match one.stage {
-                Stage::Greeted(order) => self.welcomed(one.line, one.assembler, order, greeting),
-                _ => self.called(one.line, one.assembler, greeting),
+                HandshakeStage::HandshakeSent(request) => {
+                    self.welcomed(one.connection, one.assembler, request, handshake)
+                }
+                _ => self.accept_handshake(one.connection, one.assembler, handshake),
             }
         }
     }
 
     /// Checks for the end of connecting, and sends the handshake. Returns the order as an error if
     /// the connection failed.
-    fn connected(&self, line: &Line, order: Order) -> std::result::Result<Stage, Order> {
-        if readiness::wait(&[Some((line.as_fd(), Interest::Writing))], 0) == [false] {
-            return Ok(Stage::Connecting(order));
+    fn connected(
+        &self,
+        connection: &Connection,
+        request: ConnectRequest,
+    ) -> std::result::Result<HandshakeStage, ConnectRequest> {
+        if readiness::wait(&[Some((connection.as_fd(), Interest::Writing))], 0) == [false] {
+            return Ok(HandshakeStage::Connecting(request));
         }
-        let Some(greeting) = self.greeting(line, &order.far, order.berth.1) else {
-            return Err(order);
+        let Some(handshake) =
+            self.handshake(connection, &request.reachability, request.slot_address.1)
+        else {
+            return Err(request);
         };
         // Fails if the connection was refused.
-        match line.send(&Frame::Greeting(greeting)) {
-            Ok(()) => Ok(Stage::Greeted(order)),
-            Err(_) => Err(order),
+        match connection.send(&Frame::Handshake(handshake)) {
+            Ok(()) => Ok(HandshakeStage::HandshakeSent(request)),
+            Err(_) => Err(request),
         }
     }
 
-    fn greeting(&self, line: &Line, far: &Far, wanted: u32) -> Option<Greeting> {
-        Some(Greeting {
+    fn handshake(
+        &self,
+        connection: &Connection,
+        reachability: &Reachability,
+        wanted: u32,
+    ) -> Option<Handshake> {
+        Some(Handshake {
             wanted: u8::try_from(wanted).ok()?,
             own: u8::try_from(self.process.management_slot().ok()?).ok()?,
-            residence: self.port.residence(),
-            token: line.own_token,
-            source: far.local,
-            destination: far.remote,
+            udp_port: self.port.udp_port(),
+            token: connection.own_token,
+            source: reachability.local,
+            destination: reachability.remote,
         })
     }
 
     /// Handles the handshake of a peer that we connected to.
-    fn welcomed(&mut self, line: Arc<Line>, assembler: Assembler, order: Order, peer: Greeting) {
-        let is_right = (peer.source, peer.destination) == (order.far.remote, order.far.local)
-            && peer.residence == order.berth.0
-            && [0, u32::from(peer.own)].contains(&order.berth.1);
+    fn welcomed(
+        &mut self,
+        connection: Arc<Connection>,
+        assembler: Assembler,
+        request: ConnectRequest,
+        peer: Handshake,
+    ) {
+        let is_right = (peer.source, peer.destination)
+            == (request.reachability.remote, request.reachability.local)
+            && peer.udp_port == request.slot_address.0
+            && [0, u32::from(peer.own)].contains(&request.slot_address.1);
         match is_right {
             true => {
-                let open = Open::new(line, assembler, order.far, order.sender, peer, None);
+                let open = OpenConnection::new(
+                    connection,
+                    assembler,
+                    request.reachability,
+                    request.sender,
+                    peer,
+                    None,
+                );
                 self.opened(open);
             }
             false => {
-                self.end(&line);
-                order.far.not_found();
+                self.end(&connection);
+                request.reachability.connection_failed();
             }
         }
     }
 
     /// Handles the handshake of a peer that connected to us.
-    fn called(&mut self, line: Arc<Line>, assembler: Assembler, peer: Greeting) {
+    fn accept_handshake(
+        &mut self,
+        connection: Arc<Connection>,
+        assembler: Assembler,
+        peer: Handshake,
+    ) {
         let wanted = u32::from(peer.wanted);
         if wanted != 0 && self.port.slot_number() != Some(wanted) {
             // Whether or not the process exists, this one no longer has the connection.
-            let _ = hand_over(&line, &peer, (self.port.residence(), wanted));
-            return self.forget(&line);
+            let _ = pass_to_slot(&connection, &peer, (self.port.udp_port(), wanted));
+            return self.forget(&connection);
         }
-        if let Some((caller, far, sender)) = self.check(&line, &peer)
-            && let Some(greeting) = self.greeting(&line, &far, u32::from(peer.own))
-            && line.send(&Frame::Greeting(greeting)).is_ok()
+        if let Some((caller, reachability, sender)) = self.check(&connection, &peer)
+            && let Some(handshake) = self.handshake(&connection, &reachability, u32::from(peer.own))
+            && connection.send(&Frame::Handshake(handshake)).is_ok()
         {
-            let open = Open::new(line, assembler, far, sender, peer, Some(caller));
+            let open = OpenConnection::new(
+                connection,
+                assembler,
+                reachability,
+                sender,
+                peer,
+                Some(caller),
+            );
             self.opened(open);
         } else {
-            self.end(&line);
+            self.end(&connection);
         }
     }
 
     /// Returns the address of an incoming connection, its path and our sender, if the peer may
     /// speak for the address that it declares and there is room for another connection.
-    fn check(&self, line: &Line, peer: &Greeting) -> Option<(Ipv6Addr, Arc<Far>, Arc<Sender>)> {
-        let caller = line.peer().ok()?.ip;
+    fn check(
+        &self,
+        connection: &Connection,
+        peer: &Handshake,
+    ) -> Option<(Ipv6Addr, Arc<Reachability>, Arc<Sender>)> {
+        let caller = connection.peer().ok()?.ip;
         let allowed = allow::chosen().ok()?;
-        let place = link::place_of(gid(peer.destination))?;
-        let is_ours = link::place_of(gid(peer.source)).is_some();
-        let is_special = |ip| is_link_local(&ip) || is_nobody(ip);
+        let location = link::locate_gid(gid(peer.destination))?;
+        let is_ours = link::locate_gid(gid(peer.source)).is_some();
+        let is_special = |ip| is_link_local(&ip) || is_no_host(ip);
         let callers = || self.open.iter().filter_map(|one| one.caller);
         if is_ours
             || is_special(peer.source)
@@ -375,72 +420,78 @@ impl<'a> Thread<'a> {
         {
             return None;
         }
-        let far = self.orders.far_of(peer.destination, peer.source);
-        let berth = (peer.residence, u32::from(peer.own));
-        if caller != peer.source && !far.may_be_translated(berth, caller) {
+        let reachability = self.shared.reachability_of(peer.destination, peer.source);
+        let slot_address = (peer.udp_port, u32::from(peer.own));
+        if caller != peer.source && !reachability.may_be_translated(slot_address, caller) {
             return None;
         }
-        let sender = self.port.senders.of(place.port, place.index.into()).ok()?;
-        Some((caller, far, sender))
+        let sender = self
+            .port
+            .senders
+            .of(location.port, location.index.into())
+            .ok()?;
+        Some((caller, reachability, sender))
     }
 
-    fn opened(&mut self, mut open: Open) {
-        open.found();
+    fn opened(&mut self, mut open: OpenConnection) {
+        open.connection_opened();
         self.open.push(open);
     }
 
-    fn hear_open(&mut self) {
+    fn receive_open(&mut self) {
         let mut ended = Vec::new();
         for (index, one) in self.open.iter_mut().enumerate() {
             // Also of broken connections: the last acknowledgement of a closed peer may still be
             // unread.
-            if !one.hear(self.process, &mut self.buffer) {
+            if !one.receive(self.process, &mut self.buffer) {
                 ended.push(index);
             }
         }
         for index in ended.into_iter().rev() {
             let one = self.open.swap_remove(index);
-            one.far.lost(&one.line);
-            self.end(&one.line);
+            one.reachability.connection_closed(&one.connection);
+            self.end(&one.connection);
         }
     }
 
     /// Drops a connection from the list. It closes unless it was passed to another process.
-    fn forget(&self, line: &Arc<Line>) {
-        locked(&self.orders.lines).retain(|one| !Arc::ptr_eq(one, line));
+    fn forget(&self, connection: &Arc<Connection>) {
+        locked(&self.shared.connections).retain(|one| !Arc::ptr_eq(one, connection));
     }
 
-    fn end(&self, line: &Arc<Line>) {
-        line.end();
-        self.forget(line);
+    fn end(&self, connection: &Arc<Connection>) {
+        connection.end();
+        self.forget(connection);
     }
 
-    fn give_up(&self, one: Beginning) {
-        self.end(&one.line);
-        if let Stage::Connecting(order) | Stage::Greeted(order) = one.stage {
-            order.far.not_found();
+    fn give_up(&self, one: PendingConnection) {
+        self.end(&one.connection);
+        if let HandshakeStage::Connecting(request) | HandshakeStage::HandshakeSent(request) =
+            one.stage
+        {
+            request.reachability.connection_failed();
         }
     }
 }
 
-impl Open {
+impl OpenConnection {
     fn new(
-        line: Arc<Line>,
+        connection: Arc<Connection>,
         assembler: Assembler,
-        far: Arc<Far>,
+        reachability: Arc<Reachability>,
         sender: Arc<Sender>,
-        peer: Greeting,
+        peer: Handshake,
         caller: Option<Ipv6Addr>,
-    ) -> Open {
-        Open {
-            line,
+    ) -> OpenConnection {
+        OpenConnection {
+            connection,
             assembler,
-            far,
+            reachability,
             sender,
             peer,
-            berth: (peer.residence, u32::from(peer.own)),
+            slot_address: (peer.udp_port, u32::from(peer.own)),
             caller,
-            trial: None,
+            udp_probe: None,
             again: clock::now() + AGAIN,
             is_content: false,
             is_far_content: false,
@@ -449,46 +500,49 @@ impl Open {
 
     /// Returns whether the peer is behind a NAT.
     fn is_translated(&self) -> bool {
-        self.caller.is_some_and(|caller| caller != self.far.remote)
+        self.caller
+            .is_some_and(|caller| caller != self.reachability.remote)
     }
 
-    fn is_for(&self, order: &Order) -> bool {
-        let (residence, slot) = order.berth;
-        Arc::ptr_eq(&self.far, &order.far)
-            && self.berth.0 == residence
-            && (slot == 0 || slot == self.berth.1)
+    fn is_for(&self, request: &ConnectRequest) -> bool {
+        let (udp_port, slot) = request.slot_address;
+        Arc::ptr_eq(&self.reachability, &request.reachability)
+            && self.slot_address.0 == udp_port
+            && (slot == 0 || slot == self.slot_address.1)
     }
 
     /// Records the connection on the path, and starts a probe if packets may not need it.
-    fn found(&mut self) {
-        let is_to_be_tried = self.far.found(self.berth, &self.line);
+    fn connection_opened(&mut self) {
+        let is_to_be_tried = self
+            .reachability
+            .connection_opened(self.slot_address, &self.connection);
         match self.is_translated() {
             // Packets to that address would not reach a peer behind a NAT.
-            true => self.tried(Verdict::Fails),
-            false if is_to_be_tried => self.try_again(clock::now()),
+            true => self.note_verdict(UdpVerdict::Fails),
+            false if is_to_be_tried => self.probe_again(clock::now()),
             false => (),
         }
     }
 
-    fn try_again(&mut self, now: u64) {
-        self.trial.get_or_insert_with(|| Trial::new(now));
+    fn probe_again(&mut self, now: u64) {
+        self.udp_probe.get_or_insert_with(|| UdpProbe::new(now));
         self.again = now + AGAIN;
     }
 
     /// Handles expired timers. Returns the time of the next one.
-    fn tend(&mut self, now: u64) -> u64 {
+    fn run_due_work(&mut self, now: u64) -> u64 {
         // If another connection to the host has shown that UDP passes, this one is not needed
         // either.
-        let wants_trial = self.far.is_tunnelled() || self.far.is_direct();
+        let wants_trial = self.reachability.is_over_tcp() || self.reachability.is_direct();
         let is_waiting = wants_trial && !self.is_content && !self.is_translated();
         if is_waiting && self.again <= now {
-            self.try_again(now);
+            self.probe_again(now);
         }
-        while let Some(trial) = &mut self.trial {
-            match trial.step(now) {
-                Step::Ask => self.ask(),
-                Step::Wait(until) => return until,
-                Step::GiveUp => self.tried(Verdict::Fails),
+        while let Some(udp_probe) = &mut self.udp_probe {
+            match udp_probe.step(now) {
+                NextAction::Ask => self.send_probe(),
+                NextAction::Wait(until) => return until,
+                NextAction::GiveUp => self.note_verdict(UdpVerdict::Fails),
             }
         }
         match is_waiting && !self.is_content {
@@ -497,46 +551,46 @@ impl Open {
         }
     }
 
-    fn ask(&self) {
+    fn send_probe(&self) {
         let to = Address {
-            ip: self.far.remote,
-            port: self.berth.0.port(),
+            ip: self.reachability.remote,
+            port: self.slot_address.0.port(),
             scope: 0,
         };
         let route = route(self.sender.address(), to, 0, 0);
-        if let Some(question) = trial::question(self.peer.token, self.peer.own, &route) {
+        if let Some(question) = udp_probe::question(self.peer.token, self.peer.own, &route) {
             // A probe that cannot be sent now is repeated later.
-            let _ = self.sender.ask(&to, &question);
+            let _ = self.sender.send_probe(&to, &question);
         }
     }
 
-    fn tried(&mut self, verdict: Verdict) {
-        self.trial = None;
-        let is_new = self.far.tried(verdict);
+    fn note_verdict(&mut self, verdict: UdpVerdict) {
+        self.udp_probe = None;
+        let is_new = self.reachability.note_verdict(verdict);
         match verdict {
-            Verdict::Passes if !self.is_content => {
+            UdpVerdict::Passes if !self.is_content => {
                 self.is_content = true;
-                let _ = self.line.send(&Frame::Content);
+                let _ = self.connection.send(&Frame::Content);
             }
-            Verdict::Fails if self.is_content => {
+            UdpVerdict::Fails if self.is_content => {
                 self.is_content = false;
-                let _ = self.line.send(&Frame::Discontent);
+                let _ = self.connection.send(&Frame::Discontent);
             }
             _ => (),
         }
-        if verdict == Verdict::Fails && is_new {
-            say(self.far.remote);
+        if verdict == UdpVerdict::Fails && is_new {
+            report_fallback(self.reachability.remote);
         }
     }
 
     /// Receives from the connection. Returns whether it stays open.
-    fn hear(&mut self, process: &Process, buffer: &mut [u8]) -> bool {
-        let goes_on = read(&self.line, &mut self.assembler, buffer).is_ok();
+    fn receive(&mut self, process: &Process, buffer: &mut [u8]) -> bool {
+        let goes_on = read(&self.connection, &mut self.assembler, buffer).is_ok();
         let mut answering = Vec::new();
         let mut is_seen = false;
         let is_right = loop {
             match self.assembler.take() {
-                Err(_) | Ok(Some(Frame::Greeting(_))) => break false,
+                Err(_) | Ok(Some(Frame::Handshake(_))) => break false,
                 Ok(None) => break true,
                 Ok(Some(Frame::Content)) => self.is_far_content = true,
                 Ok(Some(Frame::Discontent)) => self.is_far_content = false,
@@ -545,11 +599,11 @@ impl Open {
                 Ok(Some(Frame::Packets { envelope, bytes })) => {
                     let arrived = Arrived {
                         source: Address {
-                            ip: self.far.remote,
+                            ip: self.reachability.remote,
                             port: envelope.source_port,
                             scope: 0,
                         },
-                        destination: self.far.local,
+                        destination: self.reachability.local,
                         interface: 0,
                         traffic_class: envelope.traffic_class,
                         hop_limit: HOPS,
@@ -562,12 +616,12 @@ impl Open {
                         .shard()
                         .tunnel_packets_received
                         .add(packets);
-                    process.sort(&arrived, envelope.destination_port, &mut answering);
+                    process.dispatch(&arrived, envelope.destination_port, &mut answering);
                 }
             }
         };
         if is_seen {
-            self.tried(Verdict::Passes);
+            self.note_verdict(UdpVerdict::Passes);
         }
         answer(process, &answering);
         goes_on && is_right && !(self.is_content && self.is_far_content)
@@ -583,13 +637,13 @@ fn answer(process: &Process, queue_pairs: &[Arc<Qp>]) {
     if let Some(port) = process.roce.get()
         && !left.is_empty()
     {
-        port.note_talkative(left);
+        port.note_pending_acks(left);
         process.doorbell.ring();
     }
 }
 
 /// Reports on standard error that packets go over TCP.
-fn say(remote: Ipv6Addr) {
+fn report_fallback(remote: Ipv6Addr) {
     static SAID: AtomicU32 = AtomicU32::new(0);
     if SAID.fetch_add(1, Ordering::Relaxed) < MOST_WORDS {
         // Standard error may be closed.
@@ -605,8 +659,8 @@ fn say(remote: Ipv6Addr) {
 ///
 /// # Errors
 /// ENOTCONN or the network's error when the connection has ended.
-fn read(line: &Line, assembler: &mut Assembler, buffer: &mut [u8]) -> Result<()> {
-    match line.read(buffer) {
+fn read(connection: &Connection, assembler: &mut Assembler, buffer: &mut [u8]) -> Result<()> {
+    match connection.read(buffer) {
         Ok(0) => Err(Errno(libc::ENOTCONN)),
         Ok(count) => {
             assembler.room().extend_from_slice(&buffer[..count]);
@@ -621,30 +675,34 @@ fn read(line: &Line, assembler: &mut Assembler, buffer: &mut [u8]) -> Result<()>
 ///
 /// # Errors
 /// The system's error if that process does not exist, EPERM if it belongs to another user.
-fn hand_over(line: &Line, greeting: &Greeting, (residence, slot): Berth) -> Result<()> {
-    let socket = Socket::connect_abstract(&name(residence, slot))?;
+fn pass_to_slot(
+    connection: &Connection,
+    handshake: &Handshake,
+    (udp_port, slot): SlotAddress,
+) -> Result<()> {
+    let socket = Socket::connect_abstract(&name(udp_port, slot))?;
     pool::check_user(&socket)?;
-    socket.send(&Frame::Greeting(*greeting).head(), &[line.as_fd()])
+    socket.send(&Frame::Handshake(*handshake).head(), &[connection.as_fd()])
 }
 
 /// Receives a connection that another process passes us.
-fn take_handed(socket: &Socket) -> Result<(Vec<u8>, Tcp)> {
+fn take_passed(socket: &Socket) -> Result<(Vec<u8>, Tcp)> {
     const LONGEST: usize = 256;
     pool::check_user(socket)?;
-    socket.wait_readable(HANDED)?;
-    let mut greeting = vec![0; LONGEST];
-    let received = socket.receive(&mut greeting)?;
-    greeting.truncate(received.length);
+    socket.wait_readable(HANDOVER_TIMEOUT)?;
+    let mut handshake = vec![0; LONGEST];
+    let received = socket.receive(&mut handshake)?;
+    handshake.truncate(received.length);
     let fd = received
         .descriptors
         .into_iter()
         .next()
         .ok_or(Errno::EPROTO)?;
-    Ok((greeting, Tcp::of(fd)))
+    Ok((handshake, Tcp::of(fd)))
 }
 
 /// Returns whether an address belongs to no host: multicast, broadcast or unspecified.
-fn is_nobody(ip: Ipv6Addr) -> bool {
+fn is_no_host(ip: Ipv6Addr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.is_multicast() || ip.is_unspecified() || ip.is_broadcast(),
         IpAddr::V6(ip) => ip.is_multicast() || ip.is_unspecified(),
@@ -661,7 +719,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_no_host_are_known_in_both_families() {
+    fn non_host_addresses_are_recognized_in_both_families() {
         for nobody in [
             "::",
             "ff02::1",
@@ -669,7 +727,7 @@ mod tests {
             "::ffff:224.0.0.1",
             "::ffff:255.255.255.255",
         ] {
-            assert!(is_nobody(nobody.parse().unwrap()), "{nobody}");
+            assert!(is_no_host(nobody.parse().unwrap()), "{nobody}");
         }
         for host in [
             "::1",
@@ -678,7 +736,7 @@ mod tests {
             "::ffff:10.9.0.1",
             "::ffff:127.0.0.1",
         ] {
-            assert!(!is_nobody(host.parse().unwrap()), "{host}");
+            assert!(!is_no_host(host.parse().unwrap()), "{host}");
         }
     }
 }

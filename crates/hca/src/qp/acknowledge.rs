@@ -18,7 +18,7 @@ use verbena_wire::Psn;
 /// Nanoseconds to wait for the acknowledgement of a sent packet, including the first of a
 /// connection. The peer may have left it to its own next poll, or to its progress thread, which
 /// runs within a few milliseconds.
-const PATIENCE: u64 = 100_000_000;
+const TIMEOUT: u64 = 100_000_000;
 
 /// Nanoseconds without waiting after one wait timed out: the peer of many queue pairs may be dead.
 const REST: u64 = 1_000_000_000;
@@ -29,20 +29,20 @@ static RESTS_UNTIL: AtomicU64 = AtomicU64::new(0);
 impl Qp {
     /// Completes acknowledged requests before entering state `to`. The caller holds none of the
     /// queue pair's locks.
-    pub(super) fn settle_before(self: &Arc<Qp>, to: ibv_qp_state) {
+    pub(super) fn complete_acknowledged_before(self: &Arc<Qp>, to: ibv_qp_state) {
         let sends = matches!(self.state(), IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE);
         if to != IBV_QPS_ERR || !sends || self.sends_waiting().0 == 0 {
             return;
         }
         self.process.complete_acknowledged();
         if link::is_ethernet() {
-            self.settle_packets();
+            self.await_sent_packets();
         }
     }
 
     /// Waits for the acknowledgement of the packets sent so far, but not of packets sent from now
     /// on.
-    fn settle_packets(&self) {
+    fn await_sent_packets(&self) {
         let sent_until = |send: &SendQueue| send.packets.as_ref()?.sent_until();
         let Some(until) = sent_until(&self.lock_send()) else {
             return;
@@ -55,7 +55,7 @@ impl Qp {
             if now < RESTS_UNTIL.load(Ordering::Relaxed) {
                 return;
             }
-            if now > start + PATIENCE {
+            if now > start + TIMEOUT {
                 RESTS_UNTIL.store(now + REST, Ordering::Relaxed);
                 return;
             }

@@ -20,7 +20,7 @@
 use crate::describe;
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
-use crate::path::Introduction;
+use crate::peer::Introduction;
 use crate::process::{Member, Process};
 use crate::shm::registry::{Identity, SLOTS};
 use crate::sys::socket::{Received, Socket};
@@ -32,7 +32,7 @@ use std::time::Duration;
 const MAGIC: u64 = u64::from_le_bytes(*b"verbena2");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SocketMessageKind {
     Hello = 1,
     Welcome = 2,
     Describe = 3,
@@ -42,16 +42,16 @@ pub(super) enum Kind {
     Ports = 7,
 }
 
-impl Kind {
-    fn of(word: u64) -> Result<Kind> {
+impl SocketMessageKind {
+    fn of(word: u64) -> Result<SocketMessageKind> {
         [
-            Kind::Hello,
-            Kind::Welcome,
-            Kind::Describe,
-            Kind::Introduction,
-            Kind::Ready,
-            Kind::Capture,
-            Kind::Ports,
+            SocketMessageKind::Hello,
+            SocketMessageKind::Welcome,
+            SocketMessageKind::Describe,
+            SocketMessageKind::Introduction,
+            SocketMessageKind::Ready,
+            SocketMessageKind::Capture,
+            SocketMessageKind::Ports,
         ]
         .into_iter()
         .find(|kind| *kind as u64 == word)
@@ -61,24 +61,24 @@ impl Kind {
 
 /// A message: nine little-endian words. Words that a kind does not use are 0 and are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Message {
-    pub(super) kind: Kind,
+pub(super) struct SocketMessage {
+    pub(super) kind: SocketMessageKind,
     pub(super) identity: Identity,
     arena_length: u64,
     arena_base: u64,
     probe_address: u64,
     probe_value: u64,
-    /// Bits of [`crate::path::Peer::pull_ability`]; in a `ports` message, 1 if the ports are
+    /// Bits of [`crate::peer::Peer::pull_ability`]; in a `ports` message, 1 if the ports are
     /// InfiniBand.
     pub(super) can_pull: u32,
 }
 
-impl Message {
+impl SocketMessage {
     const LENGTH: usize = 72;
 
     /// Returns a message with nothing but its kind and the sender's identity.
-    pub(super) fn bare(kind: Kind, identity: Identity) -> Message {
-        Message {
+    pub(super) fn bare(kind: SocketMessageKind, identity: Identity) -> SocketMessage {
+        SocketMessage {
             kind,
             identity,
             arena_length: 0,
@@ -90,35 +90,39 @@ impl Message {
     }
 
     /// Returns the answer to a `ports` message.
-    pub(super) fn ports(are_infiniband: bool) -> Message {
-        Message {
+    pub(super) fn ports(are_infiniband: bool) -> SocketMessage {
+        SocketMessage {
             can_pull: are_infiniband.into(),
-            ..Message::bare(Kind::Ports, NOBODY)
+            ..SocketMessage::bare(SocketMessageKind::Ports, NO_IDENTITY)
         }
     }
 
     /// Returns the message that this process serves, with its means of access to the requester's
     /// memory.
-    pub(super) fn ready(identity: Identity, can_pull: u32) -> Message {
-        Message {
+    pub(super) fn ready(identity: Identity, can_pull: u32) -> SocketMessage {
+        SocketMessage {
             can_pull,
-            ..Message::bare(Kind::Ready, identity)
+            ..SocketMessage::bare(SocketMessageKind::Ready, identity)
         }
     }
 
     /// Returns a message of `kind` that describes this process's context table and arena.
-    pub(super) fn about(process: &Process, member: &Member, kind: Kind) -> Message {
+    pub(super) fn about(
+        process: &Process,
+        member: &Member,
+        kind: SocketMessageKind,
+    ) -> SocketMessage {
         let arena = process.arena.as_deref();
-        Message {
+        SocketMessage {
             arena_length: arena.map_or(0, |arena| arena.length() as u64),
             arena_base: arena.map_or(0, Arena::base),
             probe_address: (&raw const *process.probe) as u64,
             probe_value: process.probe.load(Ordering::Relaxed),
-            ..Message::bare(kind, member.identity)
+            ..SocketMessage::bare(kind, member.identity)
         }
     }
 
-    pub(super) fn emit(&self) -> [u8; Message::LENGTH] {
+    pub(super) fn emit(&self) -> [u8; SocketMessage::LENGTH] {
         let words = [
             MAGIC,
             self.kind as u64,
@@ -130,7 +134,7 @@ impl Message {
             self.probe_value,
             u64::from(self.can_pull),
         ];
-        let mut bytes = [0; Message::LENGTH];
+        let mut bytes = [0; SocketMessage::LENGTH];
         for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
         }
@@ -141,8 +145,8 @@ impl Message {
     ///
     /// # Errors
     /// EPROTO when they are not a valid message.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Message> {
-        let bytes: &[u8; Message::LENGTH] = bytes.try_into().map_err(|_| Errno::EPROTO)?;
+    pub(super) fn parse(bytes: &[u8]) -> Result<SocketMessage> {
+        let bytes: &[u8; SocketMessage::LENGTH] = bytes.try_into().map_err(|_| Errno::EPROTO)?;
         let mut words = [0u64; 9];
         for (word, place) in words.iter_mut().zip(bytes.as_chunks().0) {
             *word = u64::from_le_bytes(*place);
@@ -162,8 +166,8 @@ impl Message {
         if magic != MAGIC || slot >= SLOTS as u64 {
             return Err(Errno::EPROTO);
         }
-        Ok(Message {
-            kind: Kind::of(kind)?,
+        Ok(SocketMessage {
+            kind: SocketMessageKind::of(kind)?,
             identity: Identity {
                 slot: narrow(slot)?,
                 generation: narrow(generation)?,
@@ -202,18 +206,18 @@ impl Message {
 }
 
 /// A message and the descriptors that came with it.
-pub(super) struct Letter {
-    pub(super) message: Message,
+pub(super) struct ReceivedMessage {
+    pub(super) message: SocketMessage,
     descriptors: std::vec::IntoIter<OwnedFd>,
 }
 
-impl Letter {
+impl ReceivedMessage {
     /// Receives the next message; None when the peer has closed the connection.
     ///
     /// # Errors
     /// EAGAIN when there is none yet; EPROTO when the bytes are not a valid message.
-    pub(super) fn receive(socket: &Socket) -> Result<Option<Letter>> {
-        let mut buffer = [0u8; Message::LENGTH];
+    pub(super) fn receive(socket: &Socket) -> Result<Option<ReceivedMessage>> {
+        let mut buffer = [0u8; SocketMessage::LENGTH];
         let Received {
             length,
             descriptors,
@@ -221,8 +225,8 @@ impl Letter {
         if length == 0 {
             return Ok(None);
         }
-        Ok(Some(Letter {
-            message: Message::parse(buffer.get(..length).unwrap_or(&[]))?,
+        Ok(Some(ReceivedMessage {
+            message: SocketMessage::parse(buffer.get(..length).unwrap_or(&[]))?,
             descriptors: descriptors.into_iter(),
         }))
     }
@@ -267,7 +271,7 @@ pub(crate) fn check_user(user: u32) -> Result<()> {
 }
 
 /// Identity for senders that are no process of the registry.
-const NOBODY: Identity = Identity {
+const NO_IDENTITY: Identity = Identity {
     slot: 0,
     generation: 0,
 };
@@ -277,7 +281,7 @@ const NOBODY: Identity = Identity {
 /// # Errors
 /// As [`Socket::send`].
 pub(crate) fn ask_for_ring(socket: &Socket) -> Result<()> {
-    Message::bare(Kind::Capture, NOBODY).send(socket, &[])
+    SocketMessage::bare(SocketMessageKind::Capture, NO_IDENTITY).send(socket, &[])
 }
 
 /// Hands a capturer the ring of this process's packets.
@@ -285,7 +289,7 @@ pub(crate) fn ask_for_ring(socket: &Socket) -> Result<()> {
 /// # Errors
 /// As [`Socket::send`].
 pub(crate) fn hand_ring(socket: &Socket, identity: Identity, ring: BorrowedFd<'_>) -> Result<()> {
-    Message::bare(Kind::Capture, identity).send(socket, &[ring])
+    SocketMessage::bare(SocketMessageKind::Capture, identity).send(socket, &[ring])
 }
 
 /// Takes the ring of a process that connected to its capturer or was asked. None when the process
@@ -295,12 +299,12 @@ pub(crate) fn hand_ring(socket: &Socket, identity: Identity, ring: BorrowedFd<'_
 /// EAGAIN when the process has not sent it yet; EPERM for a process of another user; EPROTO for any
 /// other message.
 pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
-    let Some(mut letter) = Letter::receive(socket)? else {
+    let Some(mut received) = ReceivedMessage::receive(socket)? else {
         return Ok(None);
     };
     check_user(socket.peer()?.1)?;
-    match letter.message.kind {
-        Kind::Capture => letter.descriptor().map(Some),
+    match received.message.kind {
+        SocketMessageKind::Capture => received.descriptor().map(Some),
         _ => Err(Errno::EPROTO),
     }
 }
@@ -311,7 +315,7 @@ pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
 /// EAGAIN when the process does not answer within 2 s, for instance because it is stopped; EPROTO
 /// when the answer is not UTF-8.
 pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
-    Message::bare(Kind::Describe, NOBODY).send(socket, &[])?;
+    SocketMessage::bare(SocketMessageKind::Describe, NO_IDENTITY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;
     let mut buffer = vec![0u8; describe::MAX_LENGTH];
     let received = socket.receive(&mut buffer)?;
@@ -325,13 +329,15 @@ pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
 /// EAGAIN when the process does not answer within 2 s, for instance because it is stopped; ENOTSUP
 /// when its ports are Ethernet; EPROTO for any other answer.
 pub(crate) fn ask_to_look_at_ports(socket: &Socket) -> Result<()> {
-    Message::bare(Kind::Ports, NOBODY).send(socket, &[])?;
+    SocketMessage::bare(SocketMessageKind::Ports, NO_IDENTITY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;
-    match Letter::receive(socket)? {
-        Some(letter) if letter.message.kind == Kind::Ports => match letter.message.can_pull {
-            0 => Err(Errno(libc::ENOTSUP)),
-            _ => Ok(()),
-        },
+    match ReceivedMessage::receive(socket)? {
+        Some(received) if received.message.kind == SocketMessageKind::Ports => {
+            match received.message.can_pull {
+                0 => Err(Errno(libc::ENOTSUP)),
+                _ => Ok(()),
+            }
+        }
         _ => Err(Errno::EPROTO),
     }
 }
@@ -343,37 +349,37 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_survives_its_bytes(
+        fn message_round_trips(
             kind in 1u64..=7, slot in 0..SLOTS as u32, generation: u32, words in any::<[u64; 4]>(), can_pull: u32,
         ) {
             let [arena_length, arena_base, probe_address, probe_value] = words;
-            let message = Message {
-                kind: Kind::of(kind).unwrap(),
+            let message = SocketMessage {
+                kind: SocketMessageKind::of(kind).unwrap(),
                 identity: Identity { slot, generation },
                 arena_length, arena_base, probe_address, probe_value, can_pull,
             };
-            prop_assert_eq!(Message::parse(&message.emit()).unwrap(), message);
+            prop_assert_eq!(SocketMessage::parse(&message.emit()).unwrap(), message);
         }
 
         #[test]
-        fn bytes_from_anybody_are_refused_or_a_message(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_are_refused_or_round_trip(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
-            prop_assert!(Message::parse(&bytes).is_err());
-            bytes.resize(Message::LENGTH, 0);
+            prop_assert!(SocketMessage::parse(&bytes).is_err());
+            bytes.resize(SocketMessage::LENGTH, 0);
             bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
-            if let Ok(message) = Message::parse(&bytes) {
+            if let Ok(message) = SocketMessage::parse(&bytes) {
                 prop_assert_eq!(&message.emit()[..], &bytes[..]);
             }
         }
     }
 
     #[test]
-    fn a_slot_that_cannot_be_is_refused() {
+    fn slot_out_of_range_is_refused() {
         let identity = Identity {
             slot: SLOTS as u32,
             generation: 1,
         };
-        let bytes = Message::bare(Kind::Hello, identity).emit();
-        assert_eq!(Message::parse(&bytes), Err(Errno::EPROTO));
+        let bytes = SocketMessage::bare(SocketMessageKind::Hello, identity).emit();
+        assert_eq!(SocketMessage::parse(&bytes), Err(Errno::EPROTO));
     }
 }

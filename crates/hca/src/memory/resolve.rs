@@ -1,6 +1,6 @@
 //! Resolves a key and an address to memory: the one check of keys, bounds, domains and rights.
 
-use crate::planted::{self, Fault};
+use crate::fault_injection::{self, Fault};
 use crate::shm::context_table::{KeyRecord, SegmentRecord};
 use crate::shm::section::Section;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
@@ -30,7 +30,7 @@ pub enum Refusal {
 
 /// An access request: the key and the queue pair that presents it.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
+pub struct AccessRequest {
     /// The key.
     pub key: u32,
     /// Protection domain of the queue pair.
@@ -41,11 +41,11 @@ pub struct Claim {
     pub access: u32,
 }
 
-impl Claim {
+impl AccessRequest {
     /// Returns the request for a buffer of a work request, by its L_Key, with the rights `access`.
     #[inline]
-    pub fn to_buffer(lkey: u32, pd: u32, access: u32) -> Claim {
-        Claim {
+    pub fn to_buffer(lkey: u32, pd: u32, access: u32) -> AccessRequest {
+        AccessRequest {
             key: lkey,
             pd,
             queue_pair: 0,
@@ -56,7 +56,7 @@ impl Claim {
 
 /// A granted range of an owner's memory, valid while the section in which it was granted is open.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct ResolvedRange<'a> {
     record: &'a KeyRecord,
     key: u32,
     generation: u32,
@@ -66,7 +66,7 @@ pub struct Place<'a> {
     own_mapping: bool,
 }
 
-/// A piece of a [`Place`], by its means of access.
+/// A piece of a [`ResolvedRange`], by its means of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// In the owner's arena, at this offset.
@@ -114,8 +114,13 @@ impl Piece {
 ///
 /// # Errors
 /// The reason for the refusal.
-pub fn check(record: &KeyRecord, claim: Claim, address: u64, length: u64) -> Result<(), Refusal> {
-    resolve(record, claim, address, length).map(drop)
+pub fn check(
+    record: &KeyRecord,
+    access_request: AccessRequest,
+    address: u64,
+    length: u64,
+) -> Result<(), Refusal> {
+    resolve(record, access_request, address, length).map(drop)
 }
 
 /// Checks access to `[address, address + length)` against the record of its key, inside a section.
@@ -126,11 +131,11 @@ pub fn check(record: &KeyRecord, claim: Claim, address: u64, length: u64) -> Res
 pub fn grant<'a>(
     _section: &'a Section<'_>,
     record: &'a KeyRecord,
-    claim: Claim,
+    access_request: AccessRequest,
     address: u64,
     length: u64,
-) -> Result<Place<'a>, Refusal> {
-    resolve(record, claim, address, length)
+) -> Result<ResolvedRange<'a>, Refusal> {
+    resolve(record, access_request, address, length)
 }
 
 /// As [`grant`], for the whole range of a key, without its bounds. The place returned is empty and
@@ -141,42 +146,45 @@ pub fn grant<'a>(
 pub fn grant_whole<'a>(
     _section: &'a Section<'_>,
     record: &'a KeyRecord,
-    claim: Claim,
-) -> Result<Place<'a>, Refusal> {
-    resolve(record, claim, record.iova.load(Relaxed), 0)
+    access_request: AccessRequest,
+) -> Result<ResolvedRange<'a>, Refusal> {
+    resolve(record, access_request, record.iova.load(Relaxed), 0)
 }
 
 #[inline]
 fn resolve(
     record: &KeyRecord,
-    claim: Claim,
+    access_request: AccessRequest,
     address: u64,
     length: u64,
-) -> Result<Place<'_>, Refusal> {
+) -> Result<ResolvedRange<'_>, Refusal> {
     let generation = record.generation.load(Relaxed);
-    let is_its_domain = record.pd.load(Relaxed) == claim.pd || planted::is(Fault::Pd);
-    if claim.key == 0 || record.key.load(SeqCst) != claim.key || !is_its_domain {
+    let is_its_domain =
+        record.pd.load(Relaxed) == access_request.pd || fault_injection::is(Fault::Pd);
+    if access_request.key == 0 || record.key.load(SeqCst) != access_request.key || !is_its_domain {
         return Err(Refusal::Key);
     }
     let bound = record.queue_pair.load(Relaxed);
-    if bound != 0 && bound != claim.queue_pair {
+    if bound != 0 && bound != access_request.queue_pair {
         return Err(Refusal::Key);
     }
     let access = record.access.load(Relaxed);
-    if access & claim.access != claim.access && !planted::is(Fault::Access) {
+    if access & access_request.access != access_request.access
+        && !fault_injection::is(Fault::Access)
+    {
         return Err(Refusal::Rights);
     }
     let from = address
         .checked_sub(record.iova.load(Relaxed))
         .ok_or(Refusal::Bounds)?;
     let to = from.checked_add(length).ok_or(Refusal::Bounds)?;
-    if to > record.length.load(Relaxed) + u64::from(planted::is(Fault::Bounds)) {
+    if to > record.length.load(Relaxed) + u64::from(fault_injection::is(Fault::Bounds)) {
         return Err(Refusal::Bounds);
     }
     let address = record.address.load(Relaxed).wrapping_add(from);
-    Ok(Place {
+    Ok(ResolvedRange {
         record,
-        key: claim.key,
+        key: access_request.key,
         generation,
         address,
         length,
@@ -185,7 +193,7 @@ fn resolve(
     })
 }
 
-impl<'a> Place<'a> {
+impl<'a> ResolvedRange<'a> {
     /// Returns whether the grant has held all the time since. Called after the last byte was
     /// touched: the owner does not wait for a thread that is stopped inside its section, but ends
     /// the right and moves the memory away.
@@ -201,9 +209,9 @@ impl<'a> Place<'a> {
     /// # Panics
     /// If the part is not inside.
     #[inline]
-    pub fn part(self, offset: u64, length: u64) -> Place<'a> {
+    pub fn part(self, offset: u64, length: u64) -> ResolvedRange<'a> {
         assert!(offset <= self.length && length <= self.length - offset);
-        Place {
+        ResolvedRange {
             address: self.address.wrapping_add(offset),
             length,
             ..self
@@ -258,15 +266,15 @@ impl<'a> Place<'a> {
     #[inline]
     pub fn pieces(self) -> Pieces<'a> {
         Pieces {
-            place: self,
+            range: self,
             segment: 0,
         }
     }
 }
 
-/// Iterator over the pieces of a [`Place`].
+/// Iterator over the pieces of a [`ResolvedRange`].
 pub struct Pieces<'a> {
-    place: Place<'a>,
+    range: ResolvedRange<'a>,
     segment: usize,
 }
 
@@ -275,17 +283,17 @@ impl Iterator for Pieces<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Piece> {
-        let place = &mut self.place;
-        if place.length == 0 {
+        let range = &mut self.range;
+        if range.length == 0 {
             return None;
         }
-        if place.null {
-            let length = std::mem::take(&mut place.length) as usize;
+        if range.null {
+            let length = std::mem::take(&mut range.length) as usize;
             return Some(Piece::Null { length });
         }
-        let at = place.address;
-        let end = at.saturating_add(place.length);
-        while let Some(segment) = place.record.segments.get(self.segment) {
+        let at = range.address;
+        let end = at.saturating_add(range.length);
+        while let Some(segment) = range.record.segments.get(self.segment) {
             let (first, last, offset) = load(segment);
             if last <= at {
                 self.segment += 1;
@@ -300,8 +308,8 @@ impl Iterator for Pieces<'_> {
                 (first, false)
             };
             let length = stop - at;
-            place.address = stop;
-            place.length -= length;
+            range.address = stop;
+            range.length -= length;
             let length = length as usize;
             return Some(if arena {
                 Piece::Arena {
@@ -315,9 +323,9 @@ impl Iterator for Pieces<'_> {
                 }
             });
         }
-        self.segment = place.record.segments.len();
-        let length = std::mem::take(&mut place.length) as usize;
-        Some(place.outside(at, length))
+        self.segment = range.record.segments.len();
+        let length = std::mem::take(&mut range.length) as usize;
+        Some(range.outside(at, length))
     }
 }
 
@@ -364,7 +372,7 @@ mod tests {
         segment(0, 0, 0)
     }
 
-    const CLAIM: Claim = Claim {
+    const CLAIM: AccessRequest = AccessRequest {
         key: 0x101,
         pd: 5,
         queue_pair: 9,
@@ -372,13 +380,14 @@ mod tests {
     };
 
     #[test]
-    fn every_wrong_claim_is_refused_for_its_own_reason() {
+    fn invalid_access_request_is_refused_with_its_reason() {
         let record = record([none(), none(), none()]);
-        let ask = |claim, address, length| check(&record, claim, address, length).err();
+        let ask =
+            |access_request, address, length| check(&record, access_request, address, length).err();
         assert_eq!(ask(CLAIM, 0x10_0000, 0x3000), None);
         assert_eq!(
             ask(
-                Claim {
+                AccessRequest {
                     key: 0x102,
                     ..CLAIM
                 },
@@ -388,15 +397,15 @@ mod tests {
             Some(Refusal::Key)
         );
         assert_eq!(
-            ask(Claim { key: 0, ..CLAIM }, 0x10_0000, 1),
+            ask(AccessRequest { key: 0, ..CLAIM }, 0x10_0000, 1),
             Some(Refusal::Key)
         );
         assert_eq!(
-            ask(Claim { pd: 6, ..CLAIM }, 0x10_0000, 1),
+            ask(AccessRequest { pd: 6, ..CLAIM }, 0x10_0000, 1),
             Some(Refusal::Key)
         );
         assert_eq!(
-            ask(Claim { access: 4, ..CLAIM }, 0x10_0000, 1),
+            ask(AccessRequest { access: 4, ..CLAIM }, 0x10_0000, 1),
             Some(Refusal::Rights)
         );
         assert_eq!(ask(CLAIM, 0x0f_ffff, 1), Some(Refusal::Bounds));
@@ -407,14 +416,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_falls_into_arena_and_address_pieces_in_order() {
+    fn range_splits_into_arena_and_address_pieces_in_order() {
         let record = record([
             segment(0x7000_1000, 0x7000_2000, 0x8000),
             segment(0x7000_2000, 0x7000_3000, 0x20_0000),
             none(),
         ]);
-        let place = resolve(&record, CLAIM, 0x10_0000, 0x3000).unwrap();
-        let pieces: Vec<Piece> = place.pieces().collect();
+        let range = resolve(&record, CLAIM, 0x10_0000, 0x3000).unwrap();
+        let pieces: Vec<Piece> = range.pieces().collect();
         assert_eq!(
             pieces,
             [
@@ -436,7 +445,7 @@ mod tests {
                 },
             ]
         );
-        assert_eq!(place.sole(), None);
+        assert_eq!(range.sole(), None);
         let across = resolve(&record, CLAIM, 0x10_1efc, 8).unwrap();
         assert_eq!(across.sole(), None);
         let inside = resolve(&record, CLAIM, 0x10_0f10, 8).unwrap();
@@ -453,20 +462,20 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_of_the_adapter_is_one_piece() {
+    fn adapter_mapping_is_one_piece() {
         let record = record([none(), none(), none()]);
         record.access.store(3 | ACCESS_OWN_MAPPING, Relaxed);
-        let place = resolve(&record, CLAIM, 0x10_0010, 0x20).unwrap();
+        let range = resolve(&record, CLAIM, 0x10_0010, 0x20).unwrap();
         let piece = Piece::Mapping {
             address: 0x7000_0110,
             length: 0x20,
         };
-        assert_eq!(place.sole(), Some(piece));
-        assert_eq!(place.pieces().collect::<Vec<_>>(), [piece]);
+        assert_eq!(range.sole(), Some(piece));
+        assert_eq!(range.pieces().collect::<Vec<_>>(), [piece]);
     }
 
     #[test]
-    fn nothing_has_no_pieces() {
+    fn empty_range_has_no_pieces() {
         let record = record([none(), none(), none()]);
         assert_eq!(
             resolve(&record, CLAIM, 0x10_3000, 0)

@@ -1,14 +1,14 @@
 //! Reachability of a remote address from a local one: whether UDP passes, and the open fallback
 //! connections.
 
-use super::line::Line;
-use super::trial::Verdict;
-use super::{Order, Orders};
+use super::connection::Connection;
+use super::udp_probe::UdpVerdict;
+use super::{ConnectRequest, FallbackState};
 use crate::errno::{Errno, Result};
+use crate::roce::fallback::frame::Envelope;
 use crate::roce::path::Sender;
-use crate::roce::residence::Residence;
 use crate::roce::steering::slot_of;
-use crate::roce::tunnel::frame::Envelope;
+use crate::roce::udp_port::UdpPort;
 use crate::sys::clock;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -32,61 +32,65 @@ const UNTIL_FOUND: Duration = Duration::from_millis(50);
 const UNTIL_TRIED: Duration = Duration::from_millis(400);
 
 /// A process of a host as packets address it: UDP port and slot; slot 0 stands for any process.
-pub type Berth = (Residence, u32);
+pub type SlotAddress = (UdpPort, u32);
 
 /// How packets reach the remote address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// By UDP; never examined.
     Unknown,
-    /// Being examined: a connection is being made, or is open (`found`). Packets go by UDP until it
-    /// is open, or if a UDP answer was received; otherwise over TCP, because datagrams sent by UDP
-    /// in the meantime would be lost for good.
-    Sought { found: bool, until: u64 },
+    /// Being examined: a connection is being made, or is open (`is_connected`). Packets go by UDP
+    /// until it is open, or if a UDP answer was received; otherwise over TCP, because datagrams
+    /// sent by UDP in the meantime would be lost for good.
+    Examined { is_connected: bool, until: u64 },
     /// By UDP, until the next examination at `until`.
     Direct { until: u64 },
     /// Over TCP.
-    Tunnelled,
+    OverTcp,
 }
 
 #[derive(Debug)]
 struct State {
     standing: Standing,
     /// Whether an answer came by UDP, or a probe passed and none has failed since.
-    is_heard: bool,
-    lines: BTreeMap<Berth, Arc<Line>>,
+    udp_answered: bool,
+    connections: BTreeMap<SlotAddress, Arc<Connection>>,
     /// Connections requested, and when each may be requested again.
-    sought: BTreeMap<Berth, u64>,
+    requested: BTreeMap<SlotAddress, u64>,
 }
 
 /// The path from a local address to a remote one.
 #[derive(Debug)]
-pub struct Far {
+pub struct Reachability {
     /// Local address.
     pub local: Ipv6Addr,
     /// Remote address.
     pub remote: Ipv6Addr,
-    is_tunnelled: AtomicBool,
+    is_over_tcp: AtomicBool,
     state: Mutex<State>,
     known: Condvar,
-    orders: Arc<Orders>,
+    shared: Arc<FallbackState>,
 }
 
-impl Far {
+impl Reachability {
     /// Creates a path of unknown reachability.
-    pub(super) fn new(local: Ipv6Addr, remote: Ipv6Addr, orders: Arc<Orders>) -> Far {
-        Far {
+    pub(super) fn new(
+        local: Ipv6Addr,
+        remote: Ipv6Addr,
+        shared: Arc<FallbackState>,
+    ) -> Reachability {
+        Reachability {
             local,
             remote,
-            is_tunnelled: AtomicBool::new(false),
+            is_over_tcp: AtomicBool::new(false),
             state: Mutex::new(State {
                 standing: Standing::Unknown,
-                is_heard: false,
-                lines: BTreeMap::new(),
-                sought: BTreeMap::new(),
+                udp_answered: false,
+                connections: BTreeMap::new(),
+                requested: BTreeMap::new(),
             }),
             known: Condvar::new(),
-            orders,
+            shared,
         }
     }
 
@@ -96,46 +100,49 @@ impl Far {
 
     /// Notes that a queue pair was answered by UDP. Its packets then stay on UDP, so that they are
     /// not reordered. Ignored while a connection is open.
-    pub fn heard(&self) {
+    pub fn note_udp_answer(&self) {
         let mut state = self.lock();
-        state.is_heard |= state.lines.is_empty();
+        state.udp_answered |= state.connections.is_empty();
     }
 
     /// Returns whether packets go over TCP.
     #[inline]
-    pub fn is_tunnelled(&self) -> bool {
-        self.is_tunnelled.load(Ordering::Relaxed)
+    pub fn is_over_tcp(&self) -> bool {
+        self.is_over_tcp.load(Ordering::Relaxed)
     }
 
     /// Sends packets for one receiver over TCP. If there is no connection to it, requests one;
     /// these packets are lost.
     ///
     /// # Errors
-    /// As [`Line::send_packets`]; EAGAIN if there is no connection.
+    /// As [`Connection::send_packets`]; EAGAIN if there is no connection.
     pub fn send(&self, sender: &Arc<Sender>, envelope: Envelope, bytes: &[u8]) -> Result<()> {
-        let berth = berth_of(bytes, envelope.destination_port);
-        let line = self.lock().line(berth);
-        match line {
-            Some(line) => line.send_packets(envelope, bytes),
+        let slot_address = slot_address_of(bytes, envelope.destination_port);
+        let connection = self.lock().connection(slot_address);
+        match connection {
+            Some(connection) => connection.send_packets(envelope, bytes),
             None => {
-                self.seek(berth, sender);
+                self.connect(slot_address, sender);
                 Err(Errno::EAGAIN)
             }
         }
     }
 
     /// Requests a connection, unless one was requested recently.
-    fn seek(&self, berth: Berth, sender: &Arc<Sender>) {
+    fn connect(&self, slot_address: SlotAddress, sender: &Arc<Sender>) {
         let now = clock::now();
         let is_new = {
             let mut state = self.lock();
-            state.sought.retain(|_, until| now < *until);
-            state.sought.insert(berth, now + RESPITE).is_none()
+            state.requested.retain(|_, until| now < *until);
+            state
+                .requested
+                .insert(slot_address, now + RESPITE)
+                .is_none()
         };
         if is_new {
-            self.orders.give(Order {
-                far: self.orders.far_of(self.local, self.remote),
-                berth,
+            self.shared.give(ConnectRequest {
+                reachability: self.shared.reachability_of(self.local, self.remote),
+                slot_address,
                 sender: sender.clone(),
             });
         }
@@ -143,21 +150,27 @@ impl Far {
 
     /// Starts finding out whether UDP passes, unless that is known or under way. Returns whether
     /// the caller must start the fallback thread.
-    pub fn inquire(&self, berth: Berth, sender: &Arc<Sender>) -> bool {
+    pub fn examine(&self, slot_address: SlotAddress, sender: &Arc<Sender>) -> bool {
         {
             let mut state = self.lock();
             let now = clock::now();
             match state.standing {
                 Standing::Unknown => (),
-                Standing::Direct { until } | Standing::Sought { until, .. } if until <= now => (),
+                Standing::Direct { until } | Standing::Examined { until, .. } if until <= now => (),
                 _ => return false,
             }
-            let found = !state.lines.is_empty();
+            let is_connected = !state.connections.is_empty();
             let until = now + SEARCH;
-            self.stands(&mut state, Standing::Sought { found, until });
-            state.sought.remove(&berth);
+            self.set_standing(
+                &mut state,
+                Standing::Examined {
+                    is_connected,
+                    until,
+                },
+            );
+            state.requested.remove(&slot_address);
         }
-        self.seek(berth, sender);
+        self.connect(slot_address, sender);
         true
     }
 
@@ -165,12 +178,12 @@ impl Far {
     pub fn wait_until_known(&self) {
         let began = Instant::now();
         let mut state = self.lock();
-        while let Standing::Sought { found, .. } = state.standing {
-            let patience = match found {
+        while let Standing::Examined { is_connected, .. } = state.standing {
+            let timeout = match is_connected {
                 false => UNTIL_FOUND,
                 true => UNTIL_TRIED,
             };
-            let Some(rest) = patience.checked_sub(began.elapsed()) else {
+            let Some(rest) = timeout.checked_sub(began.elapsed()) else {
                 return;
             };
             let waited = self.known.wait_timeout(state, rest);
@@ -178,27 +191,37 @@ impl Far {
         }
     }
 
-    fn stands(&self, state: &mut State, standing: Standing) {
+    fn set_standing(&self, state: &mut State, standing: Standing) {
         state.standing = standing;
-        let is_tunnelled = match standing {
-            Standing::Tunnelled => true,
-            Standing::Sought { found, .. } => found && !state.is_heard,
+        let is_over_tcp = match standing {
+            Standing::OverTcp => true,
+            Standing::Examined { is_connected, .. } => is_connected && !state.udp_answered,
             Standing::Unknown | Standing::Direct { .. } => false,
         };
-        self.is_tunnelled.store(is_tunnelled, Ordering::Relaxed);
+        self.is_over_tcp.store(is_over_tcp, Ordering::Relaxed);
         self.known.notify_all();
     }
 
     /// Records an open connection. Returns whether UDP must be probed.
-    pub(super) fn found(&self, berth: Berth, line: &Arc<Line>) -> bool {
+    pub(super) fn connection_opened(
+        &self,
+        slot_address: SlotAddress,
+        connection: &Arc<Connection>,
+    ) -> bool {
         let mut state = self.lock();
-        state.lines.insert(berth, line.clone());
-        state.sought.remove(&berth);
+        state.connections.insert(slot_address, connection.clone());
+        state.requested.remove(&slot_address);
         match state.standing {
-            Standing::Tunnelled => false,
+            Standing::OverTcp => false,
             _ => {
                 let until = clock::now() + SEARCH;
-                self.stands(&mut state, Standing::Sought { found: true, until });
+                self.set_standing(
+                    &mut state,
+                    Standing::Examined {
+                        is_connected: true,
+                        until,
+                    },
+                );
                 true
             }
         }
@@ -206,104 +229,113 @@ impl Far {
 
     /// Returns whether a peer that connects from another address may speak for this one: not if UDP
     /// is known to reach it, nor in place of a live connection from elsewhere.
-    pub(super) fn may_be_translated(&self, berth: Berth, caller: Ipv6Addr) -> bool {
+    pub(super) fn may_be_translated(&self, slot_address: SlotAddress, caller: Ipv6Addr) -> bool {
         let state = self.lock();
-        let is_same = |line: &Arc<Line>| line.peer().is_ok_and(|peer| peer.ip == caller);
-        !state.is_heard
+        let is_same =
+            |connection: &Arc<Connection>| connection.peer().is_ok_and(|peer| peer.ip == caller);
+        !state.udp_answered
             && state
-                .lines
-                .get(&berth)
-                .is_none_or(|line| line.is_broken() || is_same(line))
+                .connections
+                .get(&slot_address)
+                .is_none_or(|connection| connection.is_broken() || is_same(connection))
     }
 
     /// Returns whether a connection to a process at this UDP port is open.
-    pub fn has_line(&self, residence: Residence) -> bool {
-        self.lock().line((residence, 0)).is_some()
+    pub fn has_connection(&self, udp_port: UdpPort) -> bool {
+        self.lock().connection((udp_port, 0)).is_some()
     }
 
     /// Returns whether packets go by UDP, and are known to pass.
     pub(super) fn is_direct(&self) -> bool {
         let state = self.lock();
-        state.is_heard && matches!(state.standing, Standing::Direct { .. })
+        state.udp_answered && matches!(state.standing, Standing::Direct { .. })
     }
 
     /// Records that no peer accepted the connection.
-    pub(super) fn not_found(&self) {
+    pub(super) fn connection_failed(&self) {
         let mut state = self.lock();
         let believed = match state.standing {
-            Standing::Sought { found: false, .. } => BELIEVED,
-            Standing::Tunnelled if state.lines.is_empty() => DOUBTED,
+            Standing::Examined {
+                is_connected: false,
+                ..
+            } => BELIEVED,
+            Standing::OverTcp if state.connections.is_empty() => DOUBTED,
             _ => return,
         };
         let until = clock::now() + believed;
-        self.stands(&mut state, Standing::Direct { until });
+        self.set_standing(&mut state, Standing::Direct { until });
     }
 
     /// Records the result of a probe. Returns whether it changes anything.
-    pub(super) fn tried(&self, verdict: Verdict) -> bool {
+    pub(super) fn note_verdict(&self, verdict: UdpVerdict) -> bool {
         let mut state = self.lock();
         let standing = match verdict {
-            Verdict::Passes => Standing::Direct {
+            UdpVerdict::Passes => Standing::Direct {
                 until: clock::now() + BELIEVED,
             },
-            Verdict::Fails => Standing::Tunnelled,
+            UdpVerdict::Fails => Standing::OverTcp,
         };
         let is_new = state.standing != standing;
-        state.is_heard = verdict == Verdict::Passes;
-        self.stands(&mut state, standing);
+        state.udp_answered = verdict == UdpVerdict::Passes;
+        self.set_standing(&mut state, standing);
         is_new
     }
 
     /// Records that a connection has closed.
-    pub(super) fn lost(&self, line: &Arc<Line>) {
+    pub(super) fn connection_closed(&self, connection: &Arc<Connection>) {
         let mut state = self.lock();
-        state.lines.retain(|_, one| !Arc::ptr_eq(one, line));
-        if let Standing::Sought { .. } = state.standing
-            && state.lines.is_empty()
+        state
+            .connections
+            .retain(|_, one| !Arc::ptr_eq(one, connection));
+        if let Standing::Examined { .. } = state.standing
+            && state.connections.is_empty()
         {
-            self.stands(&mut state, Standing::Unknown);
+            self.set_standing(&mut state, Standing::Unknown);
         }
     }
 
     /// Returns whether no connection is open.
-    pub(super) fn is_nothing(&self) -> bool {
-        self.lock().lines.is_empty()
+    pub(super) fn has_no_connection(&self) -> bool {
+        self.lock().connections.is_empty()
     }
 }
 
 impl State {
-    fn line(&self, (residence, slot): Berth) -> Option<Arc<Line>> {
-        let found = match slot {
+    fn connection(&self, (udp_port, slot): SlotAddress) -> Option<Arc<Connection>> {
+        let connection = match slot {
             // Any process.
             0 => {
-                let of_residence = (residence, 0)..=(residence, u32::MAX);
-                self.lines.range(of_residence).next().map(|(_, line)| line)
+                let at_udp_port = (udp_port, 0)..=(udp_port, u32::MAX);
+                self.connections
+                    .range(at_udp_port)
+                    .next()
+                    .map(|(_, connection)| connection)
             }
-            _ => self.lines.get(&(residence, slot)),
+            _ => self.connections.get(&(udp_port, slot)),
         };
-        found.cloned()
+        connection.cloned()
     }
 }
 
 /// Returns the process that packets are for. Queue pair 1 belongs to the host, so the UDP port says
 /// where it is reached; for others the queue pair number does.
-fn berth_of(packets: &[u8], port: u16) -> Berth {
+fn slot_address_of(packets: &[u8], port: u16) -> SlotAddress {
     let number = packets
         .get(5..8)
         .map_or(0, |b| u32::from_be_bytes([0, b[0], b[1], b[2]]));
     let number = Qpn::new(number);
-    let residence = match number {
-        Qpn::GSI => Residence::of_port(port).unwrap_or(Residence::PUBLIC),
-        number => Residence::of_number(number),
+    let udp_port = match number {
+        Qpn::GSI => UdpPort::of_port(port).unwrap_or(UdpPort::PUBLIC),
+        number => UdpPort::of_number(number),
     };
-    (residence, slot_of(packets))
+    (udp_port, slot_of(packets))
 }
 
 /// Returns the process that has a queue pair.
-pub fn berth_of_queue_pair(number: Qpn) -> Berth {
-    let residence = Residence::of_number(number);
+pub fn slot_address_of_queue_pair(number: Qpn) -> SlotAddress {
+    let udp_port = UdpPort::of_number(number);
     (
-        residence,
+        udp_port,
         (number.value() >> 8) & crate::roce::steering::SLOT_BITS,
     )
 }

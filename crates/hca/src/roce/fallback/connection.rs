@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A fallback connection to a process of another host.
 #[derive(Debug)]
-pub struct Line {
+pub struct Connection {
     tcp: Tcp,
     /// Token by which probes to us name this connection.
     pub own_token: Token,
@@ -24,10 +24,10 @@ pub struct Line {
     doorbell: Arc<Doorbell>,
 }
 
-impl Line {
+impl Connection {
     /// Creates the state of a connection.
-    pub fn new(tcp: Tcp, own_token: Token, doorbell: Arc<Doorbell>) -> Line {
-        Line {
+    pub fn new(tcp: Tcp, own_token: Token, doorbell: Arc<Doorbell>) -> Connection {
+        Connection {
             tcp,
             own_token,
             rest: Mutex::default(),
@@ -44,12 +44,12 @@ impl Line {
     pub fn send_packets(&self, envelope: Envelope, bytes: &[u8]) -> Result<()> {
         /// Attempts while there is no room, and milliseconds to wait after each.
         const ATTEMPTS: u32 = 3;
-        const PATIENCE_MS: i32 = 1;
+        const TIMEOUT_MS: i32 = 1;
         let mut answer = Err(Errno::EAGAIN);
         for _ in 0..ATTEMPTS {
             answer = self.send(&Frame::Packets { envelope, bytes });
             match answer {
-                Err(Errno::EAGAIN) => self.tcp.wait_for_room(PATIENCE_MS),
+                Err(Errno::EAGAIN) => self.tcp.wait_for_room(TIMEOUT_MS),
                 _ => break,
             }
         }
@@ -59,7 +59,7 @@ impl Line {
     /// Sends a frame without waiting.
     ///
     /// # Errors
-    /// As [`Line::send_packets`].
+    /// As [`Connection::send_packets`].
     pub fn send(&self, frame: &Frame<'_>) -> Result<()> {
         let mut rest = self.lock();
         self.write_rest(&mut rest)?;
@@ -151,7 +151,7 @@ impl Line {
     }
 }
 
-impl AsFd for Line {
+impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.tcp.as_fd()
     }
@@ -163,11 +163,11 @@ mod tests {
     use super::*;
     use std::os::fd::OwnedFd;
 
-    fn pair() -> (Line, Line) {
+    fn pair() -> (Connection, Connection) {
         let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
         let doorbell = Arc::new(Doorbell::new().unwrap());
-        let line = |fd: OwnedFd| Line::new(Tcp::of(fd), [0; 8], doorbell.clone());
-        (line(a.into()), line(b.into()))
+        let connection = |fd: OwnedFd| Connection::new(Tcp::of(fd), [0; 8], doorbell.clone());
+        (connection(a.into()), connection(b.into()))
     }
 
     fn envelope(number: u16) -> Envelope {
@@ -182,7 +182,7 @@ mod tests {
     /// Three threads send while the kernel takes partial writes: every frame that was accepted
     /// arrives whole, in its thread's order.
     #[test]
-    fn frames_of_several_threads_come_whole() {
+    fn frames_of_concurrent_senders_arrive_whole() {
         const EACH: u16 = 400;
         let (sender, receiver) = pair();
         let sender = Arc::new(sender);
@@ -232,7 +232,7 @@ mod tests {
     /// connection, and our next send notices before the frame is read. The frame must still be
     /// readable.
     #[test]
-    fn the_last_word_of_one_that_has_gone_is_heard() {
+    fn last_frame_of_a_closed_peer_is_read() {
         let listener = Tcp::listen(0).unwrap();
         let here = Address {
             ip: std::net::Ipv4Addr::LOCALHOST.to_ipv6_mapped(),
@@ -242,8 +242,8 @@ mod tests {
         let calling = Tcp::connect(here.ip, here).unwrap();
         let taken = std::iter::repeat_with(|| listener.accept()).find_map(Result::ok);
         let doorbell = Arc::new(Doorbell::new().unwrap());
-        let line = |tcp| Line::new(tcp, [0; 8], doorbell.clone());
-        let (ours, theirs) = (line(calling), line(taken.unwrap()));
+        let connection = |tcp| Connection::new(tcp, [0; 8], doorbell.clone());
+        let (ours, theirs) = (connection(calling), connection(taken.unwrap()));
         ours.send_packets(envelope(1), b"unread").unwrap();
         theirs.send_packets(envelope(2), b"the last word").unwrap();
         drop(theirs);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_ended_says_so() {
+    fn send_on_an_ended_connection_fails() {
         let (sender, receiver) = pair();
         drop(receiver);
         assert_eq!(

@@ -22,7 +22,7 @@ thread_local! {
 }
 
 /// A TX batch, flushed at the latest when it is dropped.
-pub struct Train<'a> {
+pub struct TxBatch<'a> {
     path: &'a Path,
     buffer: Vec<u8>,
     /// Bytes of the waiting packets.
@@ -32,14 +32,14 @@ pub struct Train<'a> {
     segment: usize,
 }
 
-impl<'a> Train<'a> {
+impl<'a> TxBatch<'a> {
     /// Creates an empty batch.
-    pub fn new(path: &'a Path) -> Train<'a> {
+    pub fn new(path: &'a Path) -> TxBatch<'a> {
         // There is no thread-local buffer when a process sends its last packets after thread-local
         // storage has been destroyed (exit(3)).
         let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
         buffer.resize(MOST_BYTES + PACKET, 0);
-        Train {
+        TxBatch {
             path,
             buffer,
             used: 0,
@@ -63,13 +63,13 @@ impl<'a> Train<'a> {
             && self.path.segments()
     }
 
-    /// Adds the packet of `length` bytes that was written to [`Train::room`]. Flushes first if it
+    /// Adds the packet of `length` bytes that was written to [`TxBatch::room`]. Flushes first if it
     /// does not fit, and afterwards if it ends the batch.
-    pub fn couple(&mut self, length: usize) {
+    pub fn push(&mut self, length: usize) {
         let whole = length + icrc::LENGTH;
         if self.count > 0 && !self.takes(length) {
             let start = self.used;
-            self.leave();
+            self.flush();
             self.buffer.copy_within(start..start + length, 0);
         }
         let route = with_identification(self.path.route(), self.count as u16);
@@ -83,13 +83,13 @@ impl<'a> Train<'a> {
         self.used += whole;
         self.count += 1;
         if whole < self.segment {
-            self.leave();
+            self.flush();
         }
     }
 
     /// Sends the waiting packets. Packets that the kernel does not take are lost, as packets may
     /// be.
-    pub fn leave(&mut self) {
+    pub fn flush(&mut self) {
         let (used, segment) = (
             std::mem::take(&mut self.used),
             std::mem::take(&mut self.segment),
@@ -99,21 +99,21 @@ impl<'a> Train<'a> {
         }
         let bytes = &self.buffer[..used];
         match self.path.send(bytes, segment) {
-            Err(Errno::EOPNOTSUPP) => self.leave_one_by_one(used, segment),
-            _ if capture::is_on() => tell(self.path, bytes.chunks(segment)),
+            Err(Errno::EOPNOTSUPP) => self.flush_one_by_one(used, segment),
+            _ if capture::is_on() => capture_packets(self.path, bytes.chunks(segment)),
             _ => (),
         }
     }
 
     /// Sends each packet in its own call with identification 0, because the kernel does not
     /// segment.
-    fn leave_one_by_one(&mut self, used: usize, segment: usize) {
+    fn flush_one_by_one(&mut self, used: usize, segment: usize) {
         for packet in self.buffer[..used].chunks_mut(segment) {
             let length = packet.len() - icrc::LENGTH;
             if seal(self.path.route(), length, packet).is_ok() {
                 let _ = self.path.send(packet, packet.len());
                 if capture::is_on() {
-                    tell(self.path, std::iter::once(&*packet));
+                    capture_packets(self.path, std::iter::once(&*packet));
                 }
             }
         }
@@ -122,17 +122,17 @@ impl<'a> Train<'a> {
 
 /// Captures packets that were sent in one call, whether or not the kernel had room for them.
 #[cold]
-fn tell<'a>(path: &Path, packets: impl Iterator<Item = &'a [u8]>) {
+fn capture_packets<'a>(path: &Path, packets: impl Iterator<Item = &'a [u8]>) {
     let time = clock::wall();
     for (index, packet) in packets.enumerate() {
         let route = with_identification(&path.route_as_sent(), index as u16);
-        capture::tell(Seen::Sent, time, &route, packet);
+        capture::record_packet(Seen::Sent, time, &route, packet);
     }
 }
 
-impl Drop for Train<'_> {
+impl Drop for TxBatch<'_> {
     fn drop(&mut self) {
-        self.leave();
+        self.flush();
         let buffer = std::mem::take(&mut self.buffer);
         let _ = BUFFER.try_with(|kept| kept.set(buffer));
     }

@@ -5,16 +5,16 @@
 //! requests themselves, from which data is gathered whenever a packet is made, also for
 //! retransmission. A complete request is in neither, so its buffers are not accessed again.
 
-use super::{SendQueue, Stage};
+use super::{RequestStage, SendQueue};
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
+use crate::roce::fallback::reachability::slot_address_of_queue_pair;
 use crate::roce::path::Path;
-use crate::roce::receive::Arrival;
-use crate::roce::train::Train;
-use crate::roce::tunnel::far::berth_of_queue_pair;
+use crate::roce::receive::ReceivedPacket;
+use crate::roce::tx_batch::TxBatch;
 use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -33,28 +33,28 @@ use verbena_wire::{AckTimeout, EmitError, Mtu, PKey, Psn, Qpn, RKey, SrqNumber};
 pub(in crate::qp) const WINDOW: u32 = 128;
 
 /// Requester state of a queue pair whose peer is on another host.
-pub(in crate::qp) struct Packets {
+pub(in crate::qp) struct PacketRequester {
     path: Path,
-    machine: Machine,
+    machine: RequesterMachine,
     /// Expiry of the timer that is set.
     alarm: Option<u64>,
     /// Whether the peer has ever answered on this path.
-    is_heard: bool,
+    is_answered: bool,
 }
 
-enum Machine {
+enum RequesterMachine {
     Reliable(Box<Requester>),
     Unreliable(unreliable::Requester),
 }
 
-impl Packets {
+impl PacketRequester {
     /// Creates the requester of a connected queue pair that becomes ready to send. None for a type
     /// without one.
     pub(in crate::qp) fn connect(
         kind: ibv_qp_type,
         attributes: &ibv_qp_attr,
         path: Path,
-    ) -> Option<Packets> {
+    ) -> Option<PacketRequester> {
         let destination = Qpn::new(attributes.dest_qp_num);
         let mtu = mtu_of(attributes);
         let initial_psn = Psn::new(attributes.sq_psn);
@@ -70,11 +70,11 @@ impl Packets {
                     initial_psn,
                     capacity,
                 });
-                return Some(Packets {
+                return Some(PacketRequester {
                     path,
-                    machine: Machine::Unreliable(machine),
+                    machine: RequesterMachine::Unreliable(machine),
                     alarm: None,
-                    is_heard: false,
+                    is_answered: false,
                 });
             }
             _ => return None,
@@ -93,17 +93,17 @@ impl Packets {
             window: WINDOW,
             capacity,
         });
-        Some(Packets {
+        Some(PacketRequester {
             path,
-            machine: Machine::Reliable(Box::new(machine)),
+            machine: RequesterMachine::Reliable(Box::new(machine)),
             alarm: None,
-            is_heard: false,
+            is_answered: false,
         })
     }
 
     /// Applies attributes that may change while the queue pair is connected.
     pub(in crate::qp) fn configure(&mut self, attributes: &ibv_qp_attr) {
-        if let Machine::Reliable(requester) = &mut self.machine {
+        if let RequesterMachine::Reliable(requester) = &mut self.machine {
             let (timeout, count, rnr) = retries_of(attributes);
             requester.set_retries(timeout, count, rnr);
             requester.set_max_rd_atomic(attributes.max_rd_atomic.into());
@@ -112,7 +112,7 @@ impl Packets {
 
     /// Leaves the send queue error state.
     pub(in crate::qp) fn resume(&mut self) {
-        if let Machine::Unreliable(requester) = &mut self.machine
+        if let RequesterMachine::Unreliable(requester) = &mut self.machine
             && requester.has_failed()
         {
             requester.resume();
@@ -120,29 +120,29 @@ impl Packets {
     }
 
     /// Handles a congestion notification. Only a reliable connection knows its packets in flight.
-    pub(in crate::qp) fn congested(&mut self, arrival: &Arrival<'_>) {
-        let is_of_peer = self.path.is_way_of(arrival);
-        if let (Machine::Reliable(requester), true) = (&mut self.machine, is_of_peer) {
+    pub(in crate::qp) fn congested(&mut self, received: &ReceivedPacket<'_>) {
+        let is_of_peer = self.path.is_path_of(received);
+        if let (RequesterMachine::Reliable(requester), true) = (&mut self.machine, is_of_peer) {
             requester.congested();
         }
     }
 
     fn post(&mut self, request: Request) -> bool {
         match &mut self.machine {
-            Machine::Reliable(requester) => requester.post(request).is_ok(),
-            Machine::Unreliable(requester) => requester.post(request).is_ok(),
+            RequesterMachine::Reliable(requester) => requester.post(request).is_ok(),
+            RequesterMachine::Unreliable(requester) => requester.post(request).is_ok(),
         }
     }
 
     fn make(
         &mut self,
         now: Instant,
-        access: &mut Access<'_>,
+        access: &mut RequesterBuffers<'_>,
         room: &mut [u8],
     ) -> Result<Option<usize>, EmitError> {
         match &mut self.machine {
-            Machine::Reliable(requester) => requester.poll_transmit(now, access, room),
-            Machine::Unreliable(requester) => {
+            RequesterMachine::Reliable(requester) => requester.poll_transmit(now, access, room),
+            RequesterMachine::Unreliable(requester) => {
                 let made = requester.poll_transmit(access, room)?;
                 Ok(made.map(|packet| packet.length))
             }
@@ -152,28 +152,28 @@ impl Packets {
     /// Returns the PSN after the last packet sent, if the peer acknowledges packets.
     pub(in crate::qp) fn sent_until(&self) -> Option<Psn> {
         match &self.machine {
-            Machine::Reliable(requester) => Some(requester.sent_until()),
-            Machine::Unreliable(_) => None,
+            RequesterMachine::Reliable(requester) => Some(requester.sent_until()),
+            RequesterMachine::Unreliable(_) => None,
         }
     }
 
     /// Returns whether packets before this PSN are unacknowledged.
     pub(in crate::qp) fn awaits_acknowledgement(&self, until: Psn) -> bool {
         match &self.machine {
-            Machine::Reliable(requester) => requester.awaits_acknowledgement(until),
-            Machine::Unreliable(_) => false,
+            RequesterMachine::Reliable(requester) => requester.awaits_acknowledgement(until),
+            RequesterMachine::Unreliable(_) => false,
         }
     }
 
     /// Returns whether the first packets were not answered in time, so that possibly none arrives.
     fn is_unanswered(&self) -> bool {
-        !self.is_heard && self.next_timeout().is_some_and(|at| at <= clock::now())
+        !self.is_answered && self.next_timeout().is_some_and(|at| at <= clock::now())
     }
 
     fn next_timeout(&self) -> Option<u64> {
         match &self.machine {
-            Machine::Reliable(requester) => requester.next_timeout().map(|at| at.0),
-            Machine::Unreliable(_) => None,
+            RequesterMachine::Reliable(requester) => requester.next_timeout().map(|at| at.0),
+            RequesterMachine::Unreliable(_) => None,
         }
     }
 }
@@ -206,7 +206,7 @@ impl Qp {
         index: u64,
     ) -> Outcome {
         let Some(packets) = &mut send.packets else {
-            return Outcome::Lost;
+            return Outcome::NoAnswer;
         };
         let Some(operation) = operation(request) else {
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
@@ -269,14 +269,14 @@ impl Qp {
             return;
         };
         if packets.is_unanswered() {
-            let berth = berth_of_queue_pair(Qpn::new(self.destination()));
-            self.process.look_for_tunnel(&packets.path, berth);
+            let slot_address = slot_address_of_queue_pair(Qpn::new(self.destination()));
+            self.process.examine_udp(&packets.path, slot_address);
         }
         let answers_behind = self.answers_behind();
         if !answers_behind {
             self.answer_first();
         }
-        let mut access = Access {
+        let mut access = RequesterBuffers {
             queue_pair: self,
             send,
             ended: false,
@@ -284,12 +284,12 @@ impl Qp {
         let mut made = 0;
         {
             let path = packets.path.clone();
-            let mut train = Train::new(&path);
-            while let Ok(Some(length)) = packets.make(now(), &mut access, train.room()) {
-                train.couple(length);
+            let mut tx_batch = TxBatch::new(&path);
+            while let Ok(Some(length)) = packets.make(now(), &mut access, tx_batch.room()) {
+                tx_batch.push(length);
                 made += 1;
                 if made == 1 && answers_behind {
-                    self.answer_behind(&mut train);
+                    self.answer_behind(&mut tx_batch);
                 }
             }
         }
@@ -303,7 +303,7 @@ impl Qp {
     }
 
     /// Keeps one timer, the earliest: the next one is set when it expires.
-    fn set_alarm(&self, packets: &mut Packets) {
+    fn set_alarm(&self, packets: &mut PacketRequester) {
         if packets.alarm.is_some_and(|alarm| alarm <= clock::now()) {
             packets.alarm = None;
         }
@@ -315,24 +315,24 @@ impl Qp {
         }
     }
 
-    pub(crate) fn take_response(self: &Arc<Qp>, arrival: &Arrival<'_>) {
+    pub(crate) fn take_response(self: &Arc<Qp>, received: &ReceivedPacket<'_>) {
         let mut send = self.lock_send();
         let Some(mut packets) = send.packets.take() else {
             return;
         };
-        let is_of_peer = packets.path.is_way_of(arrival);
-        if is_of_peer && !packets.is_heard {
-            packets.is_heard = true;
+        let is_of_peer = packets.path.is_path_of(received);
+        if is_of_peer && !packets.is_answered {
+            packets.is_answered = true;
             packets.path.answered();
         }
-        let mut access = Access {
+        let mut access = RequesterBuffers {
             queue_pair: self,
             send: &mut send,
             ended: false,
         };
         let disposition = match &mut packets.machine {
-            Machine::Reliable(requester) if is_of_peer => {
-                requester.handle(&arrival.packet, now(), &mut access)
+            RequesterMachine::Reliable(requester) if is_of_peer => {
+                requester.handle(&received.packet, now(), &mut access)
             }
             _ => Disposition::Duplicate,
         };
@@ -348,15 +348,15 @@ impl Qp {
 }
 
 /// The send queue and the program's buffers, as the state machine accesses them.
-struct Access<'a> {
+struct RequesterBuffers<'a> {
     queue_pair: &'a Qp,
     send: &'a mut SendQueue,
     ended: bool,
 }
 
-impl Access<'_> {
-    fn place(&self, id: WorkId) -> Option<usize> {
-        let first = self.send.unfinished.front()?.index;
+impl RequesterBuffers<'_> {
+    fn position(&self, id: WorkId) -> Option<usize> {
+        let first = self.send.pending.front()?.index;
         usize::try_from(id.0.checked_sub(first)?).ok()
     }
 
@@ -367,8 +367,8 @@ impl Access<'_> {
         access: u32,
         action: impl FnOnce(&Runs<'_>) -> crate::errno::Result<()>,
     ) -> Result<(), LocalError> {
-        let place = self.place(id).ok_or(LocalError)?;
-        let one = self.send.unfinished.get(place).ok_or(LocalError)?;
+        let position = self.position(id).ok_or(LocalError)?;
+        let one = self.send.pending.get(position).ok_or(LocalError)?;
         let section = self.queue_pair.process.own_marks.enter(0);
         let request = one.request();
         let runs = self
@@ -379,7 +379,7 @@ impl Access<'_> {
     }
 }
 
-impl RequesterAccess for Access<'_> {
+impl RequesterAccess for RequesterBuffers<'_> {
     fn gather(&mut self, id: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
         self.with_runs(id, 0, |runs| {
             if u64::from(offset) + into.len() as u64 > runs.total() {
@@ -398,9 +398,11 @@ impl RequesterAccess for Access<'_> {
     }
 
     fn complete(&mut self, completion: SendCompletion) {
-        if let Some(place) = self.place(completion.id) {
-            self.send
-                .set_stage(place, Stage::Finished(status_of(completion.status)));
+        if let Some(position) = self.position(completion.id) {
+            self.send.set_stage(
+                position,
+                RequestStage::Finished(status_of(completion.status)),
+            );
             self.ended = true;
         }
     }
