@@ -236,7 +236,7 @@ mod tests {
 
     /// Sizes and last fields of the kernel's headers (x86-64 and AArch64).
     #[test]
-    fn the_kernel_s_layouts() {
+    fn layouts_equal_the_kernel_headers() {
         assert_eq!(size_of::<KernelAhAttr>(), 32);
         assert_eq!(offset_of!(KernelAhAttr, dlid), 24);
         assert_eq!(size_of::<KernelQpAttr>(), 144);

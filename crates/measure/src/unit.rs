@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_three_digits() {
+    fn values_are_formatted_with_three_digits() {
         assert_eq!(time(1234.0), "1.23 us");
         assert_eq!(rate(985_600_000.0), "986 MB/s");
         assert_eq!(size(65536.0), "64 KiB");

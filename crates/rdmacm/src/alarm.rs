@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn alarms_come_in_order_and_the_descriptor_tells() {
+    fn alarms_fire_in_order_and_make_the_descriptor_readable() {
         let mut alarms = Alarms::new().unwrap();
         assert!(!rings(&alarms, false));
         let now = clock::now();

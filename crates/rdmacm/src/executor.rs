@@ -192,7 +192,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn what_is_no_will_is_left_alone() {
+    fn files_that_are_no_death_records_are_left_alone() {
         let directory = std::env::temp_dir().join(format!("verbena-wills-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let [will, pipe, link] = ["1.1", "2.1", "3.1"].map(|name| directory.join(name));

@@ -50,7 +50,7 @@ mod tests {
     use crate::message::{Kind, Message};
 
     #[test]
-    fn a_letter_arrives_and_a_message_is_none() {
+    fn relayed_mads_round_trip_and_messages_do_not_decode_as_mads() {
         let letter = Letter {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),

@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_source_survives_the_kernel(number in 0..1_u32 << 16, generation: u32) {
+        fn poll_source_encoding_round_trips(number in 0..1_u32 << 16, generation: u32) {
             for source in [
                 Source::Listener(number, generation),
                 Source::Identifier(number, generation),

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn over_infiniband_every_way_leads_home_by_the_lid() {
+    fn infiniband_paths_lead_to_the_local_lid() {
         let here: SocketAddr = ([127, 0, 0, 1], 1).into();
         let there: SocketAddr = ([192, 0, 2, 1], 2).into();
         let way = Way::within(here, here);

@@ -142,7 +142,7 @@ mod tests {
     proptest! {
         /// After any sequence of changes, the latest MADs are read.
         #[test]
-        fn what_was_left_last_is_read(
+        fn the_latest_mads_are_read(
             orders in proptest::collection::vec((0..8_u32, proptest::option::of(any::<u8>())), 0..64),
         ) {
             let path = std::env::temp_dir().join(format!("verbena-will-{}", std::process::id()));
@@ -166,13 +166,13 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_letters_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..2048)) {
+        fn arbitrary_bytes_hold_no_mads(bytes in proptest::collection::vec(any::<u8>(), 0..2048)) {
             prop_assert!(letters(&bytes).is_empty());
         }
     }
 
     #[test]
-    fn a_name_tells_its_author() {
+    fn a_record_name_identifies_its_process() {
         let process = Identity {
             slot: 7,
             generation: 12,

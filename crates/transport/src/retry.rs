@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_is_not_ready_has_answered() {
+    fn an_rnr_nak_reloads_the_retry_count() {
         let mut retries = Retries::new(RetryCount::new(1).unwrap(), RnrRetry::Infinite);
         for _ in 0..1000 {
             assert_eq!(retries.spend(), Ok(()));

@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_block_is_part_of_the_rate() {
+    fn slow_blocks_count_in_the_rate() {
         let block = |end: f64| vec![(0, 0.0, end)];
         let blocks = evaluate(&[block(1e3), block(1e9), block(2e3)], 1, 10);
         assert_eq!(blocks.together.len(), 3);

@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_that_differs_is_told() {
+    fn the_first_differing_line_is_reported() {
         assert_eq!(difference("a\nb", "a\nb"), None);
         assert_eq!(
             difference("a\n b", "a\nc\nd").unwrap(),

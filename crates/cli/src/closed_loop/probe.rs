@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_among_a_librarys_own_words() {
+    fn library_messages_between_answers_are_ignored() {
         let text = "a warning\nexchange 8 1500 700\nexchange 64 -20 3\nbarrier 900\neager 4096\n";
         let answer = Answer {
             exchanges: vec![(8, [1500.0, 700.0]), (64, [1.0, 3.0])],

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_benchmark_has_its_quantity_and_the_program_knows_it() {
+    fn every_benchmark_has_a_quantity_and_is_in_the_program() {
         let program = include_str!("program/main.c");
         for one in all() {
             assert!(quantity(one.name).is_some(), "{}", one.name);

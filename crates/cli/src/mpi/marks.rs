@@ -53,7 +53,7 @@ mod tests {
     use crate::suite::target::Target;
 
     #[test]
-    fn what_the_suite_is_told_ucx_is_told() {
+    fn route_options_are_passed_to_ucx() {
         let port = |device: &str, number| Port {
             device: device.to_owned(),
             number,

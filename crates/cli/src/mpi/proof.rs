@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_has_its_counters() {
+    fn each_transport_is_checked_by_its_counters() {
         let holds = |counted: Counted, way| counted.contradicts(way).is_none();
         assert!(holds(counted(100, 100, 0), Way::Software));
         assert!(!holds(counted(100, 99, 1000), Way::Software));

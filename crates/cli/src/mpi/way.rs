@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_adapter_is_named_on_its_own_way_alone() {
+    fn ucx_settings_name_the_adapter_only_on_its_transport() {
         for kind in [Kind::Openmpi, Kind::Mpich] {
             for way in [Way::Software, Way::Hardware, Way::Tcp, Way::SharedMemory] {
                 let text = Settings::of(kind, way).to_string();

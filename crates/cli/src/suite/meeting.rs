@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_follow_from_the_job_and_lie_apart() {
+    fn ports_derive_from_the_job_and_are_spread() {
         assert_eq!(ports("7-0"), ports("7-0"));
         assert_ne!(ports("7-0"), ports("7-1"));
         for job in ["", "7-0", "a b"] {
@@ -369,13 +369,13 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_a_name_of_a_file_whatever_it_is_called() {
+    fn any_job_identifier_becomes_a_valid_file_name() {
         assert_eq!(file_of("start", "a.b/1"), "start-a-b-1");
         assert!(file_of("start", &"x".repeat(1000)).len() < 255);
     }
 
     #[test]
-    fn what_process_0_tells_is_understood() {
+    fn the_note_of_process_0_is_parsed() {
         let secret = Secret::random();
         let told = rendezvous(&note("10.0.0.1:99,[fd00::1]:99", &secret)).unwrap();
         assert_eq!(told.places, ["10.0.0.1:99", "[fd00::1]:99"]);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_can_be_guessed_is_refused() {
+    fn a_short_secret_is_refused() {
         let job = Job {
             launcher: "mpi",
             rank: 1,

@@ -176,12 +176,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_numbered_as_they_appear() {
+    fn hosts_are_numbered_by_first_appearance() {
         assert_eq!(numbered(["b", "a", "b", "c", "a"].iter()), [0, 1, 0, 2, 1]);
     }
 
     #[test]
-    fn what_a_process_tells_arrives() {
+    fn host_message_encoding_round_trips() {
         let told = Told {
             machine: "m".to_owned(),
             network: "net:[1]".to_owned(),

@@ -411,7 +411,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn of_a_start_that_makes_no_sense_nothing_is_known() {
+    fn an_invalid_start_message_has_an_infinite_error() {
         let start = Start {
             instant: 7,
             error: 3.5,
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_a_node_agree_on_an_instant() {
+    fn processes_of_a_node_agree_on_a_start_time() {
         let size = 3;
         let secret = Secret::random();
         let hub = Hub::listen("127.0.0.1:0", "job", &secret, size).unwrap();
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_left_go_on_under_new_ranks() {
+    fn remaining_processes_get_new_ranks() {
         let secret = Secret::random();
         // Longer than a busy machine takes from the first to the last arrival of the three, which
         // are all connected before.
@@ -518,7 +518,7 @@ mod tests {
     /// Two hosts as two threads: one clock is 3 ms ahead and 20 ppm faster. The difference of their
     /// starts by their own clocks must equal that by a common clock.
     #[test]
-    fn the_skew_of_starts_on_clocks_apart_is_known() {
+    fn start_skew_between_different_clocks_is_measured() {
         let secret = Secret::random();
         let hub = Hub::listen("127.0.0.1:0", "apart", &secret, 2).unwrap();
         let starts = |rank: usize, clock: Clock| {

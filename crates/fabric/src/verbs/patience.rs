@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn impatience_and_flags_end_a_wait() {
+    fn timeouts_and_flags_end_a_wait() {
         let mut patience = Patience::new(Duration::from_millis(1));
         let stalled = patience.until::<()>("nothing", || None);
         assert!(matches!(

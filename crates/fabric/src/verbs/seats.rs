@@ -79,7 +79,7 @@ mod tests {
     use verbena_measure::clock::Clock;
 
     #[test]
-    fn a_pair_that_works_alone_has_a_processor_each() {
+    fn each_process_of_an_active_pair_has_a_cpu() {
         let usable = allowed();
         let size = usable.len() + 1;
         let secret = Secret::random();

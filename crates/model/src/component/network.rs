@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_of_packets_takes_what_its_packets_take() {
+    fn a_packet_train_takes_the_time_of_its_packets() {
         let (sim, single) = network(2);
         let single = Rc::new(single);
         let own = single.clone();

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_late_is_waited_for_and_the_way_is_the_wires() {
+    fn waiting_is_split_between_late_sender_and_wire() {
         let diaries = late_sender();
         let waited = Waited::of(0, &diaries[0]);
         assert_eq!(waited.others, BTreeMap::from([(1, Time(50))]));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_goes_through_who_was_late() {
+    fn the_critical_path_passes_through_the_late_rank() {
         let chain = Chain::of(&late_sender());
         let stretch = |rank, start, end, link| Stretch {
             rank,
@@ -213,7 +213,7 @@ mod tests {
     /// Waiting for data that were sent before counts as wire, and so does waiting for the own
     /// adapter.
     #[test]
-    fn nobody_is_waited_for_who_had_done_it() {
+    fn waiting_for_data_already_sent_counts_as_wire() {
         let diary = vec![span(0, 50, Deed::Computing), span(50, 80, by(1, 10))];
         let waited = Waited::of(0, &diary);
         assert_eq!((waited.others.len(), waited.wire), (0, Time(30)));
@@ -227,7 +227,7 @@ mod tests {
     /// Two ranks that name each other at the same instant, which no replay does: the search ends
     /// nevertheless.
     #[test]
-    fn causes_in_a_circle_come_to_an_end() {
+    fn circular_causes_terminate() {
         let diary = |other| vec![span(0, 10, by(other, 10))];
         let chain = Chain::of(&[diary(1), diary(0)]);
         assert_eq!(chain.shares().iter().map(|share| share.0).sum::<u64>(), 10);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn its_local_identifier_is_a_multicast_one() {
+    fn group_lids_are_in_the_multicast_range() {
         for byte in 0..=255 {
             let local = local_identifier(&[byte; 16]);
             assert!((0xc000..0xffff).contains(&local));

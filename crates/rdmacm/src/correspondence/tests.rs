@@ -86,7 +86,7 @@ fn connected() -> (Correspondence, Correspondence) {
 }
 
 #[test]
-fn what_is_said_is_heard_word_for_word() {
+fn messages_arrive_unchanged() {
     let (mut caller, letter) = asking();
     let (mut called, request) = asked(&letter);
     assert_eq!(request, message(Kind::Req));
@@ -103,7 +103,7 @@ fn what_is_said_is_heard_word_for_word() {
 }
 
 #[test]
-fn what_is_not_answered_is_said_again_and_given_up() {
+fn unanswered_messages_are_retried_and_then_fail() {
     let (mut caller, first) = asking();
     let (mut now, mut pauses) = (0, Vec::new());
     let given_up = loop {
@@ -129,7 +129,7 @@ fn what_is_not_answered_is_said_again_and_given_up() {
 }
 
 #[test]
-fn who_is_asked_again_before_it_has_decided_asks_for_patience() {
+fn a_repeated_req_before_the_decision_is_answered_by_mra() {
     let (mut caller, letter) = asking();
     let (mut called, _) = asked(&letter);
     let Heard::Again(patience) = hear(&mut called, &letter, 0) else {
@@ -141,7 +141,7 @@ fn who_is_asked_again_before_it_has_decided_asks_for_patience() {
 }
 
 #[test]
-fn a_question_that_comes_again_has_the_same_answer() {
+fn a_repeated_request_gets_the_same_reply() {
     let (mut caller, letter) = asking();
     let (mut called, _) = asked(&letter);
     let reply = called.say(&message(Kind::Rep), 0).unwrap();
@@ -168,7 +168,7 @@ fn a_question_that_comes_again_has_the_same_answer() {
 }
 
 #[test]
-fn a_disconnect_says_that_its_sender_was_ready() {
+fn a_dreq_implies_a_lost_rtu() {
     let (mut caller, letter) = asking();
     let (mut called, _) = asked(&letter);
     let reply = called.say(&message(Kind::Rep), 0).unwrap();
@@ -180,7 +180,7 @@ fn a_disconnect_says_that_its_sender_was_ready() {
 }
 
 #[test]
-fn a_refusal_that_comes_after_the_grant_is_not_meant() {
+fn a_rej_after_a_rep_is_ignored() {
     let (mut caller, letter) = asking();
     let (mut called, _) = asked(&letter);
     let refusal = called.say(&refusal(Kind::Rej), 0).unwrap();
@@ -197,7 +197,7 @@ fn a_refusal_that_comes_after_the_grant_is_not_meant() {
 }
 
 #[test]
-fn what_is_not_the_peers_or_not_this_conversations_is_dropped() {
+fn mads_of_other_hosts_or_connections_are_dropped() {
     let (mut caller, mut called) = connected();
     let end = caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
     let (transaction, read) = mad::read(&end.mad).unwrap();
@@ -223,7 +223,7 @@ fn what_is_not_the_peers_or_not_this_conversations_is_dropped() {
 }
 
 #[test]
-fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
+fn a_req_with_too_large_an_mtu_is_repeated_with_the_accepted_one() {
     let (mut caller, letter) = asking();
     let numbers = Numbers {
         local: 0,
@@ -260,7 +260,7 @@ fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
 }
 
 #[test]
-fn a_host_that_has_no_port_is_believed_sooner_for_a_farewell() {
+fn port_unreachable_ends_a_dreq_earlier_than_a_req() {
     let (mut caller, _) = asking();
     let refused = Errno(libc::ECONNREFUSED);
     for _ in 1..REFUSALS {
@@ -280,7 +280,7 @@ fn a_host_that_has_no_port_is_believed_sooner_for_a_farewell() {
 }
 
 #[test]
-fn a_connection_is_gone_when_its_host_has_said_so_again_and_again() {
+fn repeated_port_unreachable_ends_a_connection() {
     let refused = Errno(libc::ECONNREFUSED);
     let (mut caller, mut called) = connected();
     for _ in 1..REFUSALS {
@@ -516,7 +516,7 @@ fn private() -> impl Strategy<Value = Vec<(Residence, Reception)>> {
 
 proptest! {
     #[test]
-    fn a_request_finds_whoever_listens(public in receptions(), private in private(), found_after in 0..3 * SECOND) {
+    fn a_request_reaches_any_matching_listener(public in receptions(), private in private(), found_after in 0..3 * SECOND) {
         let called = Called { public, private, found_after };
         prop_assert_eq!(called.call(), called.outcome());
     }
@@ -527,7 +527,7 @@ proptest! {
     /// finish. At most as many MADs are lost as either side has retries; one more could exhaust a
     /// message's retries.
     #[test]
-    fn a_bad_network_changes_nothing_but_the_time(fates in proptest::collection::vec(0..10_u8, 0..60), both: bool) {
+    fn a_lossy_network_only_delays_messages(fates in proptest::collection::vec(0..10_u8, 0..60), both: bool) {
         let (caller, request) = asking();
         let (mut called, _) = asked(&request);
         let reply = called.say(&message(Kind::Rep), 0).unwrap();
@@ -587,7 +587,7 @@ proptest! {
 
     /// No MAD affects an exchange that it does not name.
     #[test]
-    fn any_datagram_is_heard_or_dropped(bytes in proptest::collection::vec(any::<u8>(), 232), attribute in 0x10..0x19_u16) {
+    fn arbitrary_datagrams_do_not_affect_connections(bytes in proptest::collection::vec(any::<u8>(), 232), attribute in 0x10..0x19_u16) {
         let (mut caller, mut called) = connected();
         let mut datagram = [0; 256];
         datagram[..4].copy_from_slice(&[1, 7, 2, 3]);

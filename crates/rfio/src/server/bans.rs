@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_line_is_a_user() {
+    fn each_line_bans_a_user() {
         let bans = Bans::parse(b"# x\nann\nb\\040c # why\n").unwrap();
         assert!(bans.has("ann") && bans.has("b c") && !bans.has("b") && !bans.has("*"));
         assert_eq!(Bans::parse(b"ann\nbob cy").unwrap_err().line, 2);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_separate_and_octal_digits_stand_for_bytes() {
+    fn blanks_separate_fields_and_octal_escapes_give_bytes() {
         let text = b"# comment\n\n ann\t/a\\040b  # more\r\n\\043x\\134 \xff\n";
         let expected = vec![
             (3, vec![b"ann".to_vec(), b"/a b".to_vec()]),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_everybody_unless_it_is_written_in_octal() {
+    fn an_unescaped_star_matches_every_user() {
         let fields = |text: &'static [u8]| lines(text).next().unwrap().unwrap().1;
         assert!(fields(b"*")[0].is_everybody());
         let named = &fields(b"\\052")[0];

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_listed_while_they_stand_and_told_once_to_end() {
+    fn sessions_are_listed_while_active_and_ended_once() {
         let sessions = Arc::new(Sessions::default());
         let (ann, bob) = (
             sessions.begin(&who(7), "ann"),

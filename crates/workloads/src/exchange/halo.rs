@@ -143,14 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grids_are_as_square_as_can_be() {
+    fn process_grids_are_as_square_as_possible() {
         assert_eq!(grid(32), (4, 8));
         assert_eq!(grid(7), (1, 7));
         assert_eq!(grid(1), (1, 1));
     }
 
     #[test]
-    fn neighbours_are_mutual() {
+    fn neighbour_relations_are_mutual() {
         for size in [4, 6, 12] {
             let shape = grid(size);
             for rank in 0..size {

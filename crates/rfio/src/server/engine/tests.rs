@@ -141,7 +141,7 @@ fn reads_of_every_alignment_give_the_files_bytes_and_checksums() {
 }
 
 #[test]
-fn a_changed_file_is_read_anew() {
+fn a_changed_file_is_read_again() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("f"), vec![1; 2 * BLOCK]).unwrap();
     let mut engine = engine(&scratch);
@@ -262,7 +262,7 @@ fn a_vector_is_packed_in_its_order() {
 
 /// Random reads and vectors, with a cache too small for them, read in batches and one by one.
 #[test]
-fn what_is_read_together_is_what_is_read_in_turn() {
+fn batched_reads_equal_single_reads() {
     let scratch = Scratch::new();
     let content = pattern(300 * BLOCK + 99);
     std::fs::write(scratch.path("f"), &content).unwrap();
@@ -409,7 +409,7 @@ fn a_user_s_open_files_are_bounded_over_all_sessions() {
 }
 
 #[test]
-fn writes_are_checked_and_land_where_they_should() {
+fn writes_are_verified_and_placed_at_their_offset() {
     let scratch = Scratch::new();
     let mut engine = engine(&scratch);
     let handle = open(&mut engine, "/f", OpenFlags::WRITE | OpenFlags::CREATE);
@@ -488,7 +488,7 @@ fn handles_are_wide_and_never_reused() {
 }
 
 #[test]
-fn a_sole_writer_keeps_others_out_and_their_truncation_too() {
+fn a_sole_writer_excludes_other_writers_and_truncation() {
     let scratch = Scratch::new();
     let mut engine = engine(&scratch);
     let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::SOLE_WRITER | OpenFlags::TRUNCATE;
@@ -575,7 +575,7 @@ fn clients_cannot_make_set_user_id_files() {
 }
 
 #[test]
-fn a_directory_lists_in_parts_that_make_the_whole() {
+fn a_directory_listing_in_parts_is_complete() {
     let scratch = Scratch::new();
     for number in 0..300 {
         std::fs::write(scratch.path(format!("file-{number}")), "x").unwrap();
@@ -608,7 +608,7 @@ fn a_directory_lists_in_parts_that_make_the_whole() {
 }
 
 #[test]
-fn names_change_as_asked() {
+fn name_operations_take_effect() {
     let scratch = Scratch::new();
     let engine = engine(&scratch);
     let ok = |request: Request| {
@@ -660,7 +660,7 @@ fn names_change_as_asked() {
 }
 
 #[test]
-fn replace_keeps_attributes_of_the_replaced_file_alone() {
+fn replace_keeps_the_attributes_of_the_replaced_file() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = Scratch::new();
     let replace = |from: &str, to: &str| {
@@ -712,7 +712,7 @@ fn replace_keeps_attributes_of_the_replaced_file_alone() {
 }
 
 #[test]
-fn what_is_in_memory_is_answered_without_waiting() {
+fn cached_data_are_answered_without_blocking() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("f"), pattern(4 * BLOCK)).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(25));
@@ -761,7 +761,7 @@ fn checksums_of_blocks_are_those_of_the_data() {
 /// A non-blocking answer equals the blocking one: for existing and missing names, and for links to
 /// them, out of the export, and in loops.
 #[test]
-fn what_is_known_at_once_is_what_is_found() {
+fn nonblocking_answers_equal_blocking_ones() {
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.path("d/e")).unwrap();
     std::fs::write(scratch.path("d/file"), "inside").unwrap();

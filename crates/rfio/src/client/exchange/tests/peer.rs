@@ -413,21 +413,21 @@ proptest! {
 
     /// Every reply is matched to its request, no bytes are misplaced, and every operation ends.
     #[test]
-    fn replies_in_any_order_go_to_their_requests(threads in threads(), seed: u64) {
+    fn replies_in_any_order_match_their_requests(threads in threads(), seed: u64) {
         let waited = threads.iter().flatten().filter(|deed| matches!(deed.then, Then::Wait)).count();
         let manners = Manners { version: ANY_ORDER, seed, goes_after: None };
         prop_assert!(play(&threads, manners) >= waited);
     }
 
     #[test]
-    fn a_server_of_version_2_is_spoken_to_as_ever(threads in threads(), seed: u64) {
+    fn a_version_2_server_is_served_in_order(threads in threads(), seed: u64) {
         let waited = threads.iter().flatten().filter(|deed| matches!(deed.then, Then::Wait)).count();
         let manners = Manners { version: IN_ORDER, seed, goes_after: None };
         prop_assert!(play(&threads, manners) >= waited);
     }
 
     #[test]
-    fn when_the_server_goes_everybody_who_waits_learns_it(threads in threads(), seed: u64, answers in 0usize..40) {
+    fn losing_the_server_ends_all_waits(threads in threads(), seed: u64, answers in 0usize..40) {
         let manners = Manners { version: ANY_ORDER, seed, goes_after: Some(answers) };
         play(&threads, manners);
     }
