@@ -22,7 +22,7 @@ pub enum Heard {
     /// A message.
     Message(Box<Message>),
     /// A MAD from another host, passed on by the process that received it.
-    Letter(Box<Letter>),
+    CmMad(Box<Letter>),
     /// Nothing more for now.
     Nothing,
     /// The peer is dead, or has sent invalid data.
@@ -59,8 +59,8 @@ impl Conversation {
     ///
     /// # Errors
     /// EPIPE if the peer is dead.
-    pub fn hand_on(&mut self, letter: &Letter) -> Result<()> {
-        let written = self.stream.write_all(&relay::encode(letter));
+    pub fn hand_on(&mut self, cm_mad: &Letter) -> Result<()> {
+        let written = self.stream.write_all(&relay::encode(cm_mad));
         written.map_err(|_| Errno(libc::EPIPE))
     }
 
@@ -69,7 +69,7 @@ impl Conversation {
             return Heard::Message(Box::new(message));
         }
         match relay::decode(&self.frame) {
-            Some(letter) => Heard::Letter(Box::new(letter)),
+            Some(cm_mad) => Heard::CmMad(Box::new(cm_mad)),
             None => Heard::End,
         }
     }
