@@ -2,7 +2,7 @@
 
 use verbena_oracle::generate::{self, Class, Wishes};
 use verbena_oracle::program::Program;
-use verbena_oracle::reference::belief::Belief;
+use verbena_oracle::reference::candidate_states::CandidateStates;
 
 fn wishes() -> Wishes {
     Wishes {
@@ -40,13 +40,13 @@ fn a_seed_always_makes_the_same_program() {
 fn the_reference_has_an_outcome_for_every_program() {
     for seed in 0..60 {
         let program = generate::program(seed, &wishes());
-        let mut belief = Belief::new(&program);
+        let mut candidates = CandidateStates::new(&program);
         for step in &program.steps {
-            if belief.step(step).is_err() {
+            if candidates.step(step).is_err() {
                 break;
             }
-            assert!(!belief.worlds().is_empty(), "seed {seed}: {step}");
-            belief.forget_all_but_one();
+            assert!(!candidates.worlds().is_empty(), "seed {seed}: {step}");
+            candidates.forget_all_but_one();
         }
     }
 }
