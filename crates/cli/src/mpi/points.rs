@@ -94,7 +94,7 @@ impl Job<'_> {
             batches: sample(batches),
         };
         let name = match quantity {
-            Quantity::RoundTrip | Quantity::Meeting => "one-way-latency",
+            Quantity::RoundTrip | Quantity::PingPing => "one-way-latency",
             Quantity::Completion => "completion-latency",
             Quantity::Exchange => "exchange-time",
             _ => "average-time",
