@@ -19,7 +19,7 @@ impl Bans {
             let (line, fields) = line?;
             let bad = |what| BadLine { line, what };
             match &fields[..] {
-                [user] if !user.is_everybody() => users.insert(user.user().map_err(bad)?),
+                [user] if !user.is_every_user() => users.insert(user.user().map_err(bad)?),
                 [_] => {
                     return Err(bad(
                         "'*' would ban everybody; stop the service instead".into()

@@ -23,7 +23,7 @@ pub(super) struct Field {
 
 impl Field {
     /// Returns whether the line applies to all users. A user of that name is written `\052`.
-    pub(super) fn is_everybody(&self) -> bool {
+    pub(super) fn is_every_user(&self) -> bool {
         self.raw == b"*"
     }
 
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn an_unescaped_star_matches_every_user() {
         let fields = |text: &'static [u8]| lines(text).next().unwrap().unwrap().1;
-        assert!(fields(b"*")[0].is_everybody());
+        assert!(fields(b"*")[0].is_every_user());
         let named = &fields(b"\\052")[0];
-        assert!(!named.is_everybody() && named.user().unwrap() == "*");
+        assert!(!named.is_every_user() && named.user().unwrap() == "*");
     }
 }

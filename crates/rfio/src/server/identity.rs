@@ -131,7 +131,7 @@ impl Mapping {
                     Local::Fixed(Arc::new(Identity::of(&name).map_err(bad)?))
                 }
             };
-            let earlier = match user.is_everybody() {
+            let earlier = match user.is_every_user() {
                 true => mapping.everybody.replace(local),
                 false => mapping.users.insert(user.user().map_err(bad)?, local),
             };

@@ -253,7 +253,7 @@ impl Rights {
         if parts.len() > DEEPEST {
             return Err(format!("a path has at most {DEEPEST} components here"));
         }
-        let user = if user.is_everybody() {
+        let user = if user.is_every_user() {
             None
         } else if let Some(group) = user.group() {
             Some(self.number_of_group(&group?))

@@ -46,7 +46,7 @@ impl UserLimits {
             let [user, words @ ..] = &fields[..] else {
                 continue;
             };
-            if user.is_everybody() {
+            if user.is_every_user() {
                 let what = "'*' has no line: options of the daemon say what everybody may have";
                 return Err(bad(what.into()));
             }

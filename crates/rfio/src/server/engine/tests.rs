@@ -9,7 +9,7 @@ use verbena_rfio_protocol::{Reply, Request, Status};
 use super::{Answer, Engine};
 use crate::checksum;
 use crate::scratch::Scratch;
-use crate::server::audit::{Audit, Who};
+use crate::server::audit::{Audit, ClientIdentity};
 use crate::server::export::{Access as ExportAccess, Export, Exports};
 use crate::server::rights::Subject;
 use crate::server::service::{Limits, Service};
@@ -40,7 +40,7 @@ fn engine_reading(scratch: &Scratch, limits: Limits, storage: Storage) -> Engine
     let service = Arc::new(service);
     Engine::new(
         service,
-        Who {
+        ClientIdentity {
             user: "test".into(),
             peer: "test".into(),
             session: 0,
@@ -382,12 +382,12 @@ fn a_user_s_open_files_are_bounded_over_all_sessions() {
     let mut first = engine_with(&scratch, limits);
     let service = Arc::clone(&first.service);
     let another = |user: &str| {
-        let who = Who {
+        let client = ClientIdentity {
             user: user.into(),
             peer: "test".into(),
             session: 1,
         };
-        Engine::new(Arc::clone(&service), who, Subject::user("test"))
+        Engine::new(Arc::clone(&service), client, Subject::user("test"))
     };
     let (mut second, mut other) = (another("test"), another("other"));
     let request = Request::Open(Open {

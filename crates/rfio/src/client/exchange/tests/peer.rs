@@ -344,13 +344,13 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
                         }
                         // Some at once, some after later ones, in random order.
                         while begun.len() > 20 || (!begun.is_empty() && dice.below(4) == 0) {
-                            let next = whose_turn(&begun, &mut dice);
+                            let next = choose_ticket(&begun, &mut dice);
                             let (deed, ticket) = begun.swap_remove(next);
                             finish(deed, ticket, goes, given);
                         }
                     }
                     while !begun.is_empty() {
-                        let next = whose_turn(&begun, &mut dice);
+                        let next = choose_ticket(&begun, &mut dice);
                         let (deed, ticket) = begun.swap_remove(next);
                         finish(deed, ticket, goes, given);
                     }
@@ -363,7 +363,7 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
 
 /// Picks any operation, or waits for the first of some to be done. If the session has ended, all
 /// are done.
-fn whose_turn(begun: &[(&Deed, super::super::Ticket)], dice: &mut Dice) -> usize {
+fn choose_ticket(begun: &[(&Deed, super::super::Ticket)], dice: &mut Dice) -> usize {
     let any = dice.below(begun.len());
     if dice.below(2) == 0 {
         return any;
