@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_record_survives_the_round_trip() {
+    fn path_records_round_trip() {
         let record = ibv_sa_path_rec {
             dgid: ibv_gid::from_bytes([1; 16]),
             sgid: ibv_gid::from_bytes([2; 16]),

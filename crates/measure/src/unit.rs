@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_and_without_a_unit() {
+    fn sizes_are_parsed_with_and_without_a_unit() {
         assert_eq!(read_size("8"), Ok(8));
         assert_eq!((read_size("4K"), read_size("4KiB")), (Ok(4096), Ok(4096)));
         assert_eq!(

@@ -112,7 +112,7 @@ fn fetches_of(system: &System, placement: Placement) -> u64 {
 }
 
 #[test]
-fn which_requests_the_doorbell_takes_is_the_driver_s_choice() {
+fn the_driver_chooses_which_requests_the_doorbell_carries() {
     let both = |name| {
         let system = system(name, &Overrides::none());
         [Placement::Inline, Placement::Reference].map(|placement| fetches_of(&system, placement))

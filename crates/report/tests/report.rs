@@ -209,7 +209,7 @@ fn knee_uncertainty_reflects_agreement_of_launches() {
 /// Ten runs, more than there are colours, with many curves each: every one is drawn and named, and
 /// keeps its own bound.
 #[test]
-fn all_curves_of_all_runs_are_drawn() {
+fn every_curve_of_every_run_is_drawn() {
     let many = |label: &str, bound: f64| {
         let mut loaded = run(label, 1.0);
         let points = loaded.points.iter().filter(|point| point.launch == 0);

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_is_infinite_for_rnr_alone() {
+    fn only_rnr_retry_7_is_infinite() {
         let mut retries = Retries::new(RetryCount::new(7).unwrap(), RnrRetry::new(7).unwrap());
         for _ in 0..1000 {
             assert_eq!(retries.spend_rnr(), Ok(()));

@@ -29,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_exact() {
+    fn quantile_ranks_are_exact() {
         let sample = counted(100);
         assert_eq!(nearest_rank(&sample, 0.5), 50.0);
         assert_eq!(nearest_rank(&sample, 0.9), 90.0);

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_drawn_and_named_beyond_the_colours_too() {
+    fn more_lines_than_colours_are_drawn_and_named() {
         let out = multiples(11, &[(1.0, 210.0), (8.0, 390.0)]).html();
         assert_eq!(out.matches("<path class=\"line ").count(), 11);
         assert_eq!(out.matches("<text class=\"end ").count(), 11);

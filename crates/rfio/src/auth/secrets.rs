@@ -144,7 +144,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn lines_are_read_and_bad_ones_are_named() {
+    fn valid_lines_are_parsed_and_invalid_ones_named() {
         let secrets =
             Secrets::parse("# x\n\nann:0123456789abcdef\n bob:secret:with:colons!\n").unwrap();
         assert_eq!(secrets.of("ann"), Some(&b"0123456789abcdef"[..]));

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_escapes_are_named_with_their_line() {
+    fn invalid_escapes_are_named_with_their_line() {
         for bad in [&b"\\"[..], b"a\\04", b"\\400", b"\\000", b"\\0x1", b"\\+77"] {
             let text = [b"good\n", bad].concat();
             assert_eq!(read(&text).unwrap_err().line, 2, "{}", bad.escape_ascii());

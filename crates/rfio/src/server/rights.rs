@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_named() {
+    fn invalid_lines_are_named() {
         for (text, line, words) in [
             ("ann read", 1, "expected USER"),
             ("# x\nann reed /a", 2, "'reed' is none of"),

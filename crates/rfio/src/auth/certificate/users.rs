@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_named() {
+    fn invalid_lines_are_named() {
         for (text, line, words) in [
             ("ann", 1, "expected user:CERTIFICATE"),
             ("# x\n:CN=Ann", 2, "expected user:CERTIFICATE"),

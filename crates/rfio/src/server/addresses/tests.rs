@@ -12,7 +12,7 @@ fn at(text: &str) -> SocketAddr {
 }
 
 #[test]
-fn lines_are_read_and_bad_ones_are_named() {
+fn valid_lines_are_parsed_and_invalid_ones_named() {
     let good = "# x\n\n10.0.0.0/8 sessions=4 # each\n::/0 together requests=10 bytes=2M\n192.0.2.1 refuse\n";
     assert_eq!(Rules::parse(good).unwrap().0.len(), 3);
     for (line, word) in [

@@ -160,7 +160,7 @@ fn a_changed_file_is_read_again() {
 }
 
 #[test]
-fn a_full_cache_gives_short_reads_and_never_wrong_ones() {
+fn a_full_cache_gives_short_but_correct_reads() {
     let scratch = Scratch::new();
     let content = pattern(4 * BLOCK);
     std::fs::write(scratch.path("f"), &content).unwrap();
@@ -189,7 +189,7 @@ fn a_full_cache_gives_short_reads_and_never_wrong_ones() {
 }
 
 #[test]
-fn sizes_beyond_the_limits_are_refused_not_allocated() {
+fn sizes_beyond_the_limits_are_refused_before_allocation() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("f"), "x").unwrap();
     let mut engine = engine(&scratch);
@@ -222,7 +222,7 @@ fn sizes_beyond_the_limits_are_refused_not_allocated() {
 }
 
 #[test]
-fn a_vector_is_packed_in_its_order() {
+fn vector_replies_are_packed_in_request_order() {
     let scratch = Scratch::new();
     let content = pattern(3 * BLOCK);
     std::fs::write(scratch.path("f"), &content).unwrap();
@@ -509,7 +509,7 @@ fn a_sole_writer_excludes_other_writers_and_truncation() {
 }
 
 #[test]
-fn devices_and_fifos_are_not_files() {
+fn devices_and_fifos_are_refused() {
     let scratch = Scratch::new();
     rustix::fs::mknodat(
         rustix::fs::CWD,
