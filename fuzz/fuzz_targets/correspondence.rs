@@ -10,10 +10,10 @@ use verbena_hca::errno::Errno;
 use verbena_hca::roce::management::CmMad;
 use verbena_hca::roce::udp_port::UdpPort;
 use verbena_rdmacm::address;
-use verbena_rdmacm::correspondence::{Correspondence, Due, Heard};
 use verbena_rdmacm::mad;
 use verbena_rdmacm::message::{Kind, Message};
-use verbena_rdmacm::way::Way;
+use verbena_rdmacm::path::Path;
+use verbena_rdmacm::state_machine::{Due, Heard, StateMachine};
 use verbena_wire::mad::cm::ip;
 
 const SERVICE: u64 = ip::service_id(0x0106, 7174);
@@ -30,9 +30,9 @@ const KINDS: [Kind; 8] = [
     Kind::SidrRep,
 ];
 
-fn way(source: [u8; 4], destination: [u8; 4]) -> Way {
+fn path(source: [u8; 4], destination: [u8; 4]) -> Path {
     let gid = |ip: [u8; 4]| Ipv4Addr::from(ip).to_ipv6_mapped().octets();
-    Way {
+    Path {
         port: 1,
         source: gid(source),
         index: 1,
@@ -52,20 +52,20 @@ fn message(kind: Kind) -> Message {
     }
 }
 
-/// Letters on their way, and the two sides.
+/// MADs in flight, and the two sides.
 struct World {
-    sides: [Correspondence; 2],
+    sides: [StateMachine; 2],
     network: Vec<(usize, CmMad)>,
     now: u64,
 }
 
 impl World {
-    fn hear(&mut self, to: usize, letter: &CmMad) {
-        let Some((transaction, read)) = mad::read(&letter.mad) else {
+    fn hear(&mut self, to: usize, cm_mad: &CmMad) {
+        let Some((transaction, read)) = mad::read(&cm_mad.mad) else {
             return;
         };
         let _ = mad::request(transaction, &read);
-        match self.sides[to].hear(letter.source, transaction, &read, self.now) {
+        match self.sides[to].hear(cm_mad.source, transaction, &read, self.now) {
             Heard::Again(answer) => self.network.push((1 - to, *answer)),
             Heard::Elsewhere(due) => self.carry_out(to, *due),
             Heard::Message(_) | Heard::Nothing => (),
@@ -73,9 +73,9 @@ impl World {
     }
 
     fn say(&mut self, from: usize, kind: Kind) {
-        if let Ok(letter) = self.sides[from].say(&message(kind), self.now) {
-            assert!(mad::read(&letter.mad).is_some(), "{kind:?}");
-            self.network.push((1 - from, letter));
+        if let Ok(cm_mad) = self.sides[from].say(&message(kind), self.now) {
+            assert!(mad::read(&cm_mad.mad).is_some(), "{kind:?}");
+            self.network.push((1 - from, cm_mad));
         }
     }
 
@@ -88,8 +88,8 @@ impl World {
     }
 
     fn carry_out(&mut self, side: usize, due: Due) {
-        if let Due::Again(letter) | Due::Seek(Some(letter)) = due {
-            self.network.push((1 - side, *letter));
+        if let Due::Again(cm_mad) | Due::SearchPorts(Some(cm_mad)) = due {
+            self.network.push((1 - side, *cm_mad));
         }
     }
 
@@ -100,7 +100,7 @@ impl World {
             .enumerate()
             .filter(|(at, _)| which >> at & 1 == 1)
             .map(|(_, residence)| residence);
-        let due = self.sides[side].try_doors(found.collect(), self.now);
+        let due = self.sides[side].try_private_ports(found.collect(), self.now);
         self.carry_out(side, due);
     }
 
@@ -112,15 +112,15 @@ impl World {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let there = way([10, 9, 0, 2], [10, 9, 0, 1]);
-    let mut caller = Correspondence::to(0x1_0041, SERVICE, there);
+    let there = path([10, 9, 0, 2], [10, 9, 0, 1]);
+    let mut caller = StateMachine::to(0x1_0041, SERVICE, there);
     let request = caller
         .say(&message(Kind::Req), 0)
         .expect("it has addresses");
     let (transaction, read) = mad::read(&request.mad).expect("it is a request");
     let asked = mad::request(transaction, &read).expect("it is a request for a port");
-    let back = way([10, 9, 0, 1], [10, 9, 0, 2]);
-    let called = Correspondence::of(0x2_0042, &asked, SERVICE, back);
+    let back = path([10, 9, 0, 1], [10, 9, 0, 2]);
+    let called = StateMachine::of(0x2_0042, &asked, SERVICE, back);
     let mut world = World {
         sides: [caller, called],
         network: Vec::new(),
@@ -134,36 +134,36 @@ fuzz_target!(|input: &[u8]| {
             0 => world.say(side, KINDS[usize::from(step >> 2 & 7)]),
             1 if !world.network.is_empty() => {
                 let at = usize::from(step >> 2 & 31) % world.network.len();
-                let (to, letter) = world.network.remove(at);
-                world.hear(to, &letter);
+                let (to, cm_mad) = world.network.remove(at);
+                world.hear(to, &cm_mad);
             }
             2 => match step >> 2 & 31 {
                 0..8 => world.find(side, step >> 2 & 7),
                 8..16 => world.fail(side),
                 _ => world.wait(side),
             },
-            // A letter on its way is altered, or one is made of what follows.
+            // A MAD in flight is altered, or a new one is made of the following bytes.
             3 => {
                 let (patch, more) = rest.split_at(rest.len().min(4));
                 rest = more;
-                let peer: [u8; 16] = world.sides[side].way().destination;
-                let mut letter = match world.network.last() {
-                    Some((_, letter)) => letter.clone(),
+                let peer: [u8; 16] = world.sides[side].path().destination;
+                let mut cm_mad = match world.network.last() {
+                    Some((_, cm_mad)) => cm_mad.clone(),
                     None => CmMad {
                         interface: 0,
                         source: peer.into(),
-                        destination: world.sides[side].way().source.into(),
+                        destination: world.sides[side].path().source.into(),
                         udp_port: UdpPort::PUBLIC,
                         mad: [0; 256],
                     },
                 };
                 if let [at, bytes @ ..] = patch {
                     for (offset, byte) in bytes.iter().enumerate() {
-                        letter.mad[(usize::from(*at) + offset) % 256] = *byte;
+                        cm_mad.mad[(usize::from(*at) + offset) % 256] = *byte;
                     }
                 }
-                letter.source = peer.into();
-                world.hear(side, &letter);
+                cm_mad.source = peer.into();
+                world.hear(side, &cm_mad);
             }
             _ => (),
         }

@@ -447,7 +447,7 @@ fn layouts_equal_the_official_headers() {
 }
 
 #[test]
-fn the_slot_newer_than_v44_is_last() {
+fn wr_flush_is_the_last_member_of_ibv_qp_ex() {
     assert_eq!(
         offset_of!(ibv_qp_ex, wr_flush) + size_of::<usize>(),
         size_of::<ibv_qp_ex>()

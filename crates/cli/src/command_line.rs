@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_is_a_command_line_that_is_taken() {
+    fn every_example_parses() {
         let first = FIRST.lines();
         let next = demo::NEXT.iter().map(|(command, _)| *command);
         let all = EXAMPLES.iter().flat_map(|(_, examples)| *examples).copied();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_one_line_of_less_than_70_columns_and_no_sentence() {
+    fn help_is_one_line_under_70_columns_without_a_period() {
         let check = |of: &str, text: Option<&StyledStr>| {
             let text = text.map_or(String::new(), ToString::to_string);
             assert!(!text.is_empty(), "{of} has no help");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_names_groups_variables_and_exit_codes() {
+    fn help_lists_groups_variables_and_exit_codes() {
         let page = complete().render_help().to_string();
         for words in [
             "Run:",

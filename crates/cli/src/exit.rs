@@ -95,7 +95,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn a_child_passes_its_code_or_its_signal_on() {
+    fn the_exit_code_or_signal_of_a_child_is_passed_on() {
         assert_eq!(Exit::of_child(ExitStatus::from_raw(0)), Exit::OfCommand(0));
         assert_eq!(
             Exit::of_child(ExitStatus::from_raw(77 << 8)),

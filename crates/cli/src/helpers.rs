@@ -71,7 +71,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn grandchildren_are_below_and_others_are_not() {
+    fn descendants_include_grandchildren_only_of_the_process() {
         let parents = BTreeMap::from([(2, 1), (3, 1), (4, 2), (5, 4), (7, 6)]);
         assert_eq!(below(2, &parents), [4, 5]);
         assert_eq!(below(1, &parents), [2, 3, 4, 5]);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leaves_of_a_launcher_are_ended_and_the_launcher_is_not() {
+    fn only_leaf_processes_of_a_launcher_are_killed() {
         let script = "sleep 1000 & wait $!; exit 7";
         let mut launcher = Command::new("sh").args(["-c", script]).spawn().unwrap();
         while below(launcher.id(), &parents()).is_empty() {

@@ -195,12 +195,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_computation_gives_its_result() {
+    fn an_uninterrupted_computation_returns_its_result() {
         assert_eq!(unless_interrupted(|| 7), Some(7));
     }
 
     #[test]
-    fn a_panic_of_a_computation_is_passed_on() {
+    fn a_panic_in_a_computation_propagates() {
         let caught = std::panic::catch_unwind(|| unless_interrupted(|| panic!("expected")));
         assert!(caught.is_err());
     }

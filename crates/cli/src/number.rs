@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn no_option_answers_with_the_words_of_the_standard_library() {
+    fn no_option_shows_error_texts_of_the_standard_library() {
         for command in crate::command_line::complete().get_subcommands() {
             let options = command
                 .get_arguments()
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_for_sizes_takes_units() {
+    fn every_size_option_accepts_units() {
         for line in [
             "verbena explain latency.write --on model:connectx-ddr --sizes 8,4K,1M --inline 1K",
             "verbena bench latency.write --sizes 8,4K,1M --inline 1K",

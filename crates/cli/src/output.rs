@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_told_nothing_but_text() {
+    fn control_characters_are_escaped_for_the_terminal() {
         assert_eq!(harmless("a\tb\n"), "a\tb\n");
         assert_eq!(harmless("\x1b[31mred\u{9b}\r"), "\\u{1b}[31mred\\u{9b}\\r");
     }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_the_subjects() {
+    fn units_are_those_of_the_subject() {
         let claims = shipped().unwrap();
         for row in BESIDE {
             let id = row.claim;

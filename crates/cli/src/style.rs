@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_become_colours_or_nothing() {
+    fn style_marks_become_colours_or_are_removed() {
         let text = format!("a {} b", styled(Style::Bad, "worse"));
         assert_eq!(painted(&text, false), "a worse b");
         assert_eq!(painted(&text, true), "a \x1b[31mworse\x1b[0m b");

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_recognised_and_another_word_is_not() {
+    fn only_close_misspellings_get_a_suggestion() {
         let known = || ["latency.write", "latency.read", "bandwidth.write"].into_iter();
         assert_eq!(nearest("latency.wrote", known()), Some("latency.write"));
         assert_eq!(nearest("bandwith.write", known()), Some("bandwidth.write"));

@@ -116,27 +116,27 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_fits_stays_as_it_is() {
+    fn a_line_that_fits_is_unchanged() {
         let table = "a    1 ns   b\n  c     d\n";
         assert_eq!(wrapped(table, 13), table);
     }
 
     #[test]
-    fn a_table_goes_on_below_its_second_column() {
+    fn table_rows_wrap_to_their_second_column() {
         let row = "latency.write  how long one write of some bytes takes";
         let lines = "latency.write  how long one write of\n               some bytes takes";
         assert_eq!(wrapped(row, 38), lines);
     }
 
     #[test]
-    fn marks_take_no_room() {
+    fn style_marks_have_no_width() {
         let line = format!("{} two", styled(Style::Good, "one"));
         assert_eq!(wrapped(&line, 7), line);
     }
 
     proptest! {
         #[test]
-        fn no_line_is_too_wide_and_no_word_is_lost(
+        fn lines_fit_the_width_and_keep_all_words(
             words in proptest::collection::vec("[a-z]{1,12}|[0-9]{1,4} (ns|GB/s|%)", 0..40),
             columns in 30_usize..130,
         ) {

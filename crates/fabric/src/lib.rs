@@ -77,4 +77,4 @@ pub use operation::{
 pub use pair::{Endpoint, PairRequest, QueuePair, SharedReceive, SharedReceiveRequest, Transport};
 pub use rails::Rails;
 pub use region::{Access, BufferRequest, Location, Region, RemoteRegion};
-pub use seam::{Fabric, QueueRequest, Seat};
+pub use seam::{Fabric, Pinning, QueueRequest};

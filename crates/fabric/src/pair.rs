@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_end_tells_arrives() {
+    fn endpoint_encoding_round_trips() {
         let told = Endpoint {
             pair: 1,
             psn: 2,

@@ -160,7 +160,7 @@ mod tests {
     use super::LeastRecent;
 
     #[test]
-    fn in_turn_over_one_more_than_fits_always_misses() {
+    fn cyclic_access_beyond_the_capacity_always_misses() {
         let mut cache = LeastRecent::new(3);
         for key in [1, 2, 3] {
             assert!(!cache.touch(key));

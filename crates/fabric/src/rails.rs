@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_use_as_many_as_there_are_in_turn() {
+    fn pairs_use_all_ports_in_turn() {
         let two_each = Rails::of(&["a", "a", "b", "b"]);
         let used = |pairs| (two_each.ports_of(pairs), two_each.adapters_of(pairs));
         assert_eq!(

@@ -20,7 +20,7 @@ pub struct QueueRequest {
 
 /// A process's processor during a measurement point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seat {
+pub enum Pinning {
     /// A processor of its own, to which it is bound.
     Own,
     /// More working processes than processors: they share them.
@@ -95,8 +95,8 @@ pub trait Fabric {
 
     /// Takes a processor for a point in which `members`, including this process, work while all
     /// others wait.
-    fn take_seat(&self, _members: &[usize]) -> Seat {
-        Seat::Own
+    fn pin_cpu(&self, _members: &[usize]) -> Pinning {
+        Pinning::Own
     }
     /// Keeps the processor busy for `time`.
     async fn compute(&self, time: Duration);

@@ -5,7 +5,7 @@ use verbena_fabric::instant::{NoTime, run_job};
 use verbena_fabric::planted::Planted;
 
 #[test]
-fn instant_keeps_every_rule() {
+fn the_instant_fabric_conforms() {
     for name in CHECKS {
         let outcomes = run_job(2, NoTime, async |process| check(&process, name).await);
         assert_eq!(outcomes, [Ok(Outcome::Holds), Ok(Outcome::Holds)], "{name}");
@@ -13,7 +13,7 @@ fn instant_keeps_every_rule() {
 }
 
 #[test]
-fn planted_keeps_every_rule() {
+fn the_planted_fabric_conforms() {
     for name in CHECKS {
         let outcomes = Planted::default().run_job(2, async |process| check(&process, name).await);
         assert_eq!(outcomes, [Ok(Outcome::Holds), Ok(Outcome::Holds)], "{name}");
@@ -21,7 +21,7 @@ fn planted_keeps_every_rule() {
 }
 
 #[test]
-fn a_wait_for_what_never_comes_ends() {
+fn a_deadlocked_wait_ends_with_an_error() {
     use verbena_fabric::{Access, Error, Fabric, Region};
     let results = run_job(1, NoTime, async |process| {
         let region = process.region(64, Access::ALL).await.expect("memory");

@@ -13,7 +13,7 @@ fn system(name: &str) -> System {
 }
 
 #[test]
-fn models_keep_every_rule() {
+fn models_conform() {
     for name in ["connectx-ddr", "infinihost3-ddr", "infinihost-pcix"] {
         for fidelity in [Fidelity::Packet, Fidelity::Message] {
             for nodes in [1, 2] {
@@ -48,7 +48,7 @@ fn software() -> Machine {
 }
 
 #[test]
-fn the_software_adapters_model_keeps_every_rule() {
+fn the_software_adapter_model_conforms() {
     for rule in CHECKS {
         let job = Job::new(software(), 2, 1);
         let (outcomes, audit) = run_audited(&job, async move |process| check(&process, rule).await)
@@ -66,7 +66,7 @@ fn the_software_adapters_model_keeps_every_rule() {
 }
 
 #[test]
-fn a_wait_for_what_never_comes_ends_and_the_others_are_told_after() {
+fn a_deadlocked_wait_ends_before_the_exchange_of_the_others() {
     let job = Job::new(&system("connectx-ddr"), 2, 2);
     let ended = run_job(&job, async |process| {
         use verbena_fabric::Group;
@@ -83,7 +83,7 @@ fn a_wait_for_what_never_comes_ends_and_the_others_are_told_after() {
 }
 
 #[test]
-fn processes_beyond_the_cores_share_them() {
+fn more_processes_than_cores_share_the_cores() {
     let mut system = system("connectx-ddr");
     system.host.cpu.cores.0 = 2;
     let end = |size| {

@@ -22,7 +22,7 @@ use verbena_verbs::Library;
 const PLAN: &str = "VERBENA_CONFORMANCE_PLAN";
 
 #[test]
-fn verbs_keep_every_rule() {
+fn the_verbs_fabric_conforms() {
     let library = common::library_directory().join("libibverbs.so.1");
     for path in ["mapped", "cma", "ring"] {
         let runtime =
@@ -65,7 +65,7 @@ fn verbs_keep_every_rule() {
 #[test]
 #[ignore = "a process of the job that the test above starts"]
 fn a_process() {
-    let plan = std::env::var(PLAN).expect("started by verbs_keep_every_rule");
+    let plan = std::env::var(PLAN).expect("started by the_verbs_fabric_conforms");
     let [rank, hub, secret, library] = plan.splitn(4, ' ').collect::<Vec<_>>()[..] else {
         panic!("{plan}");
     };

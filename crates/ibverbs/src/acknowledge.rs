@@ -89,7 +89,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn waiting_ends_with_the_last_acknowledgement() {
+    fn destroy_waits_for_the_last_acknowledgement() {
         struct Shared(Guard, *mut u32);
         // SAFETY: the counter is only accessed under the guard.
         unsafe impl Sync for Shared {}

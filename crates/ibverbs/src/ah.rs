@@ -229,7 +229,7 @@ mod tests {
     };
 
     #[test]
-    fn source_and_destination_change_places() {
+    fn source_and_destination_are_swapped() {
         let wc = ibv_wc {
             slid: 5,
             sl: 2,
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_route_of_a_grh_is_turned_round() {
+    fn a_reply_address_reverses_the_grh() {
         let wc = ibv_wc {
             wc_flags: IBV_WC_GRH,
             ..Default::default()
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_for_another_gid_has_no_way_back() {
+    fn a_message_for_another_gid_has_no_reply_address() {
         let wc = ibv_wc {
             wc_flags: IBV_WC_GRH,
             ..Default::default()

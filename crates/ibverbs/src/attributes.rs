@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_supported_has_no_capability() {
+    fn unsupported_features_have_no_capability() {
         let device = device_ex(Device::FIRST);
         assert_eq!(device.tso_caps.supported_qpts, 0);
         assert_eq!(device.rss_caps.supported_qpts, 0);

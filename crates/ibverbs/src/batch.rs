@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn inline_data_is_copied_when_it_is_set_and_found_when_it_is_posted() {
+    fn inline_data_is_copied_when_set() {
         let mut work = Work::default();
         for _ in 0..100 {
             let mut data = *b"abcdef";
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setter_without_a_request_is_remembered_as_a_failure() {
+    fn a_setter_without_a_request_fails_the_batch() {
         let mut work = Work::default();
         work.set_buffers(&[]);
         assert_eq!(work.failure, Some(Errno::EINVAL));

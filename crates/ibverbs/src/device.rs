@@ -154,7 +154,7 @@ mod tests {
     use std::ffi::CStr;
 
     #[test]
-    fn the_list_ends_with_null_and_outlives_its_freeing() {
+    fn the_device_list_ends_with_null_and_devices_outlive_it() {
         let mut number = 0;
         // SAFETY: the list is freed once, and the device is static.
         unsafe {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_always_ends() {
+    fn strings_are_always_terminated() {
         assert_eq!(text::<4>("ab"), [b'a' as c_char, b'b' as c_char, 0, 0]);
         assert_eq!(text::<3>("abc"), [b'a' as c_char, b'b' as c_char, 0]);
     }

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_is_refused_unless_nothing_is_asked_of_it() {
+    fn null_is_refused_except_for_empty_arrays() {
         // SAFETY: all pointers are null.
         unsafe {
             assert_eq!(input::<u8>(std::ptr::null()).err(), Some(Errno::EINVAL));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_structure_is_cut_and_a_longer_one_zeroed() {
+    fn short_structures_are_truncated_and_long_ones_zeroed() {
         let value: [u8; 4] = [1, 2, 3, 4];
         let mut memory = [9u8; 8];
         // SAFETY: at most eight bytes are written.

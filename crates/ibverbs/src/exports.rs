@@ -74,7 +74,7 @@ mod tests {
     use verbena_hca::errno::Errno;
 
     #[test]
-    fn an_object_is_found_while_it_lives_and_its_number_is_not_used_again() {
+    fn an_object_is_found_while_alive_and_numbers_are_not_reused() {
         let exports = Exports::empty();
         let object = Arc::new(7);
         let number = exports.add(&object);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_leads_back_to_its_object() {
+    fn a_handle_pointer_resolves_to_its_object() {
         let pointer = Handle::create(7, One(42));
         // SAFETY: created here, and destroyed at the end.
         unsafe {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn null_and_other_kinds_are_refused() {
+    fn null_and_handles_of_other_kinds_are_refused() {
         let other = Handle::create(7, Other);
         // SAFETY: both kinds have the same layout here, so reading the tag is sound.
         unsafe {

@@ -236,7 +236,7 @@ mod tests {
 
     /// Sizes and last fields of the kernel's headers (x86-64 and AArch64).
     #[test]
-    fn the_kernel_s_layouts() {
+    fn layouts_equal_the_kernel_headers() {
         assert_eq!(size_of::<KernelAhAttr>(), 32);
         assert_eq!(offset_of!(KernelAhAttr, dlid), 24);
         assert_eq!(size_of::<KernelQpAttr>(), 144);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_record_survives_the_round_trip() {
+    fn path_records_round_trip() {
         let record = ibv_sa_path_rec {
             dgid: ibv_gid::from_bytes([1; 16]),
             sgid: ibv_gid::from_bytes([2; 16]),

@@ -203,7 +203,7 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
             // SAFETY: the caller promises null, live or valid pointers.
             unsafe { inside_buffer(pd, buffer, asked)? };
         }
-        what_to_register(asked)
+        check_attributes(asked)
     });
     let (asked, iova) = match checked {
         Ok(checked) => checked,
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
 
 /// Checks the members that the structure declares as present; returns it with the address to
 /// register under.
-fn what_to_register(asked: &MrInitAttr) -> Result<(&MrInitAttr, u64)> {
+fn check_attributes(asked: &MrInitAttr) -> Result<(&MrInitAttr, u64)> {
     let mask = asked.comp_mask;
     const OF_DMA_BUF: u64 = WITH_DESCRIPTOR | WITH_OFFSET;
     if mask & !(WITH_IOVA | WITH_ADDRESS | OF_DMA_BUF | WITH_BUFFER) != 0 {

@@ -385,7 +385,7 @@ mod tests {
     use verbena_hca::errno::Errno;
 
     #[test]
-    fn a_transport_takes_its_operations_only() {
+    fn operations_of_other_transports_are_refused() {
         assert_eq!(check_operations(IBV_QPT_RC, RELIABLE), Ok(()));
         assert_eq!(check_operations(IBV_QPT_UC, UNRELIABLE), Ok(()));
         assert_eq!(check_operations(IBV_QPT_UD, DATAGRAM), Ok(()));

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back() {
+    fn rate_conversions_round_trip() {
         for (rate, multiple, _) in RATES {
             assert_eq!(mbps_to_ibv_rate(ibv_rate_to_mbps(rate)), rate);
             let back = if multiple.is_some() {
@@ -81,13 +81,13 @@ mod tests {
     }
 
     #[test]
-    fn the_header_s_examples() {
+    fn rate_conversions_match_the_header_examples() {
         assert_eq!(ibv_rate_to_mult(IBV_RATE_5_GBPS), 2);
         assert_eq!(ibv_rate_to_mbps(IBV_RATE_5_GBPS), 5000);
     }
 
     #[test]
-    fn unknown_values() {
+    fn unknown_rates_are_mapped_to_errors() {
         assert_eq!(ibv_rate_to_mult(IBV_RATE_MAX), -1);
         assert_eq!(ibv_rate_to_mbps(1000), -1);
         assert_eq!(mult_to_ibv_rate(3), IBV_RATE_MAX);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn first_last_and_beyond() {
+    fn first_last_and_unknown_values_have_strings() {
         assert_eq!(text(ibv_wc_status_str(IBV_WC_SUCCESS)), "success");
         assert_eq!(
             text(ibv_wc_status_str(IBV_WC_TM_RNDV_INCOMPLETE)),

@@ -23,21 +23,21 @@ fn loads(provider: &str) {
 }
 
 #[test]
-fn mlx5() {
+fn mlx5_provider_links() {
     loads("libmlx5.so.1");
 }
 
 #[test]
-fn mlx4() {
+fn mlx4_provider_links() {
     loads("libmlx4.so.1");
 }
 
 #[test]
-fn efa() {
+fn efa_provider_links() {
     loads("libefa.so.1");
 }
 
 #[test]
-fn mana() {
+fn mana_provider_links() {
     loads("libmana.so.1");
 }

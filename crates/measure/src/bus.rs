@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_no_bus_has_none() {
+    fn devices_without_pci_attributes_have_no_bus() {
         with(&[("numa_node", "-1\n")], |directory| {
             assert_eq!(Bus::of(directory), None);
             assert_eq!(numa_node(directory), None);

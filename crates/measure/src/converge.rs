@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn many_equal_ones_do() {
+    fn many_equal_samples_converge() {
         let sample = Sample::new(vec![3.0; 50]).unwrap();
         assert!(judge(&sample, TARGET).converged);
         let zeros = Sample::new(vec![0.0; 50]).unwrap();

@@ -22,7 +22,7 @@ mod tests {
     use std::hint::black_box;
 
     #[test]
-    fn what_was_freed_does_not_hide_what_comes_next() {
+    fn freed_memory_does_not_hide_later_growth() {
         const PIECE: usize = 4000;
         let fill = |bytes: usize| vec![vec![1u8; PIECE]; bytes / PIECE];
         let large = black_box(fill(64 << 20));

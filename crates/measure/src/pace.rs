@@ -104,7 +104,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn one_try_at_full_speed_is_enough() {
+    fn one_attempt_at_full_speed_suffices() {
         // Readings come in pairs; the second attempt is the fastest.
         let readings = [0, 50, 100, 130, 200, 290];
         let next = Cell::new(0);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_is_that_of_as_many_at_work() {
+    fn the_pace_is_that_of_the_same_number_of_threads() {
         let paces = Paces(vec![(1, 300.0), (2, 310.0), (4, 330.0)]);
         assert_eq!(
             [1, 2, 3, 4, 9].map(|n| paces.of(n)),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_up_to_the_cores_is_measured() {
+    fn every_thread_count_up_to_the_cores_is_measured() {
         let paces = Paces::measure(3, Duration::from_micros(100), &Clock::system());
         let numbers: Vec<usize> = paces.0.iter().map(|(number, _)| *number).collect();
         assert_eq!(numbers, [1, 2, 3]);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_still_or_goes_back_is_no_panic() {
+    fn a_stopped_or_decreasing_clock_does_not_panic() {
         assert!(!slower_than(0.0, || 7));
         let time = Cell::new(100u64);
         assert!(!slower_than(0.0, || {

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_gets_one_of_its_own_or_nobody_does() {
+    fn each_process_gets_its_own_cpu_or_none_is_assigned() {
         assert_eq!(deal(&[&[0, 1], &[0, 1]]), Some(vec![0, 1]));
         assert_eq!(deal(&[&[0, 1], &[0, 1], &[0, 1]]), None);
         // Bound core by core by a launcher: each list has one processor, and they suffice.
@@ -118,7 +118,7 @@ mod tests {
     /// Compares with exhaustive search, for all lists that three processes may have of three
     /// processors.
     #[test]
-    fn whoever_can_be_dealt_one_is() {
+    fn an_assignment_is_found_whenever_one_exists() {
         let sets: Vec<Vec<usize>> = (0..8_usize)
             .map(|bits| (0..3).filter(|bit| bits >> bit & 1 == 1).collect())
             .collect();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_bound_and_let_go_again() {
+    fn a_thread_is_bound_and_released() {
         let mine = std::thread::spawn(|| {
             let before = allowed();
             assert!(bind(&before[..1]));

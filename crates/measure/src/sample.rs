@@ -75,21 +75,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_and_not_a_number_are_refused() {
+    fn empty_and_nonfinite_samples_are_refused() {
         assert_eq!(Sample::new(vec![]), None);
         assert_eq!(Sample::new(vec![1.0, f64::NAN]), None);
         assert_eq!(Sample::new(vec![f64::INFINITY]), None);
     }
 
     #[test]
-    fn deviations_under_a_nanosecond_survive() {
+    fn deviations_below_a_nanosecond_are_kept() {
         let sample = Sample::new(vec![1e9, 1e9 + 0.25, 1e9 + 0.5]).unwrap();
         assert!((sample.mean() - (1e9 + 0.25)).abs() < 1e-6);
         assert!((sample.standard_deviation().unwrap() - 0.25).abs() < 1e-6);
     }
 
     #[test]
-    fn one_and_two_values() {
+    fn samples_of_one_and_two_values_have_statistics() {
         let one = Sample::new(vec![7.0]).unwrap();
         assert_eq!(
             (one.median(), one.mean(), one.standard_deviation()),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn all_equal_has_no_spread() {
+    fn equal_values_have_no_spread() {
         let sample = Sample::new(vec![0.1; 1000]).unwrap();
         assert_eq!(sample.standard_deviation(), Some(0.0));
         assert_eq!(sample.mean(), 0.1);

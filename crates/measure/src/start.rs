@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_leaves_before_all_came() {
+    fn the_barrier_releases_after_all_arrived() {
         let path = std::env::temp_dir().join(format!("verbena-start-test-{}", std::process::id()));
         let inside = AtomicU64::new(0);
         std::thread::scope(|scope| {

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_come_before_their_second_threads_and_those_near_the_adapter_first() {
+    fn cores_precede_hyperthreads_and_near_nodes_come_first() {
         let system = host(2, 2);
         let all: Vec<usize> = (0..8).collect();
         let of = |processors: &[usize], near| in_order_of_use(processors, near, &system);
@@ -93,13 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_known_the_order_stays() {
+    fn an_unknown_topology_keeps_the_order() {
         let nowhere = Path::new("/nonexistent");
         assert_eq!(in_order_of_use(&[3, 1, 2], Some(0), nowhere), [3, 1, 2]);
     }
 
     #[test]
-    fn only_lists_are_lists() {
+    fn malformed_cpu_lists_are_refused() {
         assert_eq!(range("3-5"), Some(vec![3, 4, 5]));
         assert_eq!(range("7"), Some(vec![7]));
         for text in ["", "a", "5-3", "1-", "-", "0-4294967295", "1-2-3"] {

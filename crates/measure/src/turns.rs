@@ -108,7 +108,7 @@ mod tests {
 
     /// Holds under any load: a time slice is longer than a yield.
     #[test]
-    fn threads_at_one_processor_are_seen_to_take_turns() {
+    fn threads_sharing_a_cpu_are_detected() {
         let turns = watched().expect("a processor can be chosen, and 200 ms see a turn");
         assert!(turns.turn > TURN, "{turns:?}");
         assert!(

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_and_without_a_unit() {
+    fn sizes_are_parsed_with_and_without_a_unit() {
         assert_eq!(read_size("8"), Ok(8));
         assert_eq!((read_size("4K"), read_size("4KiB")), (Ok(4096), Ok(4096)));
         assert_eq!(
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_three_digits() {
+    fn values_are_formatted_with_three_digits() {
         assert_eq!(time(1234.0), "1.23 us");
         assert_eq!(rate(985_600_000.0), "986 MB/s");
         assert_eq!(size(65536.0), "64 KiB");

@@ -171,7 +171,7 @@ fn power(noise: Noise, repetitions: usize, seed: u64) -> Power {
 }
 
 #[test]
-fn a_tenth_is_found_in_a_full_evaluation_and_equal_runs_are_silent() {
+fn a_slowdown_of_a_tenth_is_found_and_equal_runs_show_no_change() {
     let mut random = Random::new(0);
     assert_eq!(keys(EVEN, &mut random).len(), 817);
     let alike = |deviation, common| Noise {

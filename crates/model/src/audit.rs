@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_breach_is_told() {
+    fn each_violation_is_reported() {
         let usage = Usage {
             what: "bus".to_owned(),
             busy: Time(90),

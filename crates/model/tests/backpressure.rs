@@ -117,7 +117,7 @@ fn run(plan: &Plan) -> (u64, u64, Vec<String>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn everything_arrives_and_nothing_is_overloaded(plan in plans()) {
+    fn all_messages_arrive_without_overload(plan in plans()) {
         let (placed, completed, breaches) = run(&plan);
         let sent = 2 * plan.messages.len() as u64;
         prop_assert_eq!((placed, completed), (sent, sent));
@@ -157,7 +157,7 @@ fn beside_a_crowd(lane: u64) -> Time {
 }
 
 #[test]
-fn congestion_spreads_on_its_lane_and_on_no_other() {
+fn congestion_spreads_only_on_its_virtual_lane() {
     let (same, other) = (beside_a_crowd(0), beside_a_crowd(1));
     assert!(other < Time::from_nanos(10_000.0), "{other}");
     assert!(
@@ -203,7 +203,7 @@ fn crowd_of_places(buffer: f64) -> (Time, u64, u64, Vec<String>) {
 }
 
 #[test]
-fn credits_come_back_from_place_to_place() {
+fn credits_return_across_partitions() {
     let narrow = crowd_of_places(3.0);
     assert_eq!((narrow.1, narrow.2), (570, 570));
     assert!(narrow.3.is_empty(), "{:#?}", narrow.3);

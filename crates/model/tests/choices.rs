@@ -22,14 +22,14 @@ macro_rules! chosen {
 }
 
 #[test]
-fn a_library_without_choices_has_none() {
+fn a_library_without_choices_selects_no_algorithm() {
     let mvapich = library("mvapich-0.9.9");
     assert!(mvapich.collectives.all_reduce.of(8, 4).is_none());
 }
 
 /// coll_tuned_decision_fixed.c of Open MPI 1.6.5.
 #[test]
-fn open_mpi_of_2014() {
+fn open_mpi_1_8_chooses_its_published_algorithms() {
     let open = library("openmpi-1.8");
     assert_eq!(chosen!(open, barrier, 0, 8).0, Barrier::RecursiveDoubling);
     assert_eq!(chosen!(open, barrier, 0, 12).0, Barrier::Dissemination);
@@ -111,7 +111,7 @@ fn open_mpi_of_2014() {
 
 /// coll_tuned_decision_fixed.c of Open MPI 5.0.
 #[test]
-fn open_mpi_of_2022() {
+fn open_mpi_5_chooses_its_published_algorithms() {
     let open = library("openmpi-5");
     for (ranks, barrier) in [
         (3, Barrier::RecursiveDoubling),
@@ -176,7 +176,7 @@ fn open_mpi_of_2022() {
 
 /// MPICH's variables and generic.json.
 #[test]
-fn mpich() {
+fn mpich_chooses_its_published_algorithms() {
     let mpich = library("mpich");
     assert_eq!(chosen!(mpich, broadcast, 12_287, 16).0, Broadcast::Binomial);
     assert_eq!(chosen!(mpich, broadcast, 1 << 20, 7).0, Broadcast::Binomial);

@@ -126,7 +126,7 @@ fn run(
 const KMAX: u64 = 200_000;
 
 #[test]
-fn senders_to_one_receiver_come_to_fair_shares() {
+fn senders_to_one_receiver_reach_fair_shares() {
     let (paused, controlled) = (system("connectx5-100gbe"), system("connectx5-100gbe-dcqcn"));
     for senders in [2, 4, 8] {
         let flows: Vec<_> = (1..=senders).map(|from| (from, 0)).collect();
@@ -159,7 +159,7 @@ fn victim(name: &str) -> f64 {
 }
 
 #[test]
-fn who_goes_elsewhere_has_what_is_left() {
+fn congestion_control_leaves_uncongested_flows_the_rest() {
     let (paused, controlled) = (victim("connectx5-100gbe"), victim("connectx5-100gbe-dcqcn"));
     // With pauses, a quarter of the congested port, as its packets wait behind the congested
     // flow's; otherwise the rest of the link.
@@ -168,7 +168,7 @@ fn who_goes_elsewhere_has_what_is_left() {
 }
 
 #[test]
-fn the_same_happens_twice_and_on_every_thread() {
+fn results_are_deterministic_across_threads() {
     let outcome = || {
         let flows = [(1, 0), (2, 0), (3, 0), (2, 3)];
         run(
@@ -213,14 +213,14 @@ fn places() -> (Vec<Time>, u64) {
 }
 
 #[test]
-fn places_tell_each_other_of_congestion() {
+fn congestion_notifications_cross_partitions() {
     let (done, told) = places();
     assert!(done[1..].iter().all(|done| *done > Time::ZERO) && told > 0);
     assert_eq!((done, told), places());
 }
 
 #[test]
-fn what_is_wrong_is_told_with_file_line_and_key() {
+fn errors_name_file_line_and_key() {
     let told = |section: &str, key: &str, value: &str, reason: &str| {
         let quantity =
             format!("{key} = {{ value = {value}, tag = \"assumed\", source = \"a test\" }}");

@@ -76,7 +76,7 @@ fn marked(tag: u32) -> Wanted {
 }
 
 #[test]
-fn who_has_no_credits_waits_until_the_receiver_is_there() {
+fn a_sender_without_credits_waits_for_the_receiver() {
     let late = Time::from_nanos(1e6);
     let ended = |keys: &str, messages: u64| {
         let [sender, receiver] = run(
@@ -104,7 +104,7 @@ fn who_has_no_credits_waits_until_the_receiver_is_there() {
 }
 
 #[test]
-fn credits_that_suffice_cost_no_more_than_their_return() {
+fn sufficient_credits_cost_only_their_return() {
     let stream = |keys: &str| {
         let [_, receiver] = run(
             &system(keys),
@@ -135,7 +135,7 @@ fn credits_that_suffice_cost_no_more_than_their_return() {
 
 /// The receiver asks for the last message first, so all others must leave their buffers.
 #[test]
-fn messages_in_another_order_than_asked_for_use_up_no_credits() {
+fn out_of_order_messages_use_no_credits_up() {
     for bytes in [64, 100_000] {
         run(
             &system(&credits(4)),
@@ -159,7 +159,7 @@ fn messages_in_another_order_than_asked_for_use_up_no_credits() {
 /// Both send more than they have credits for before either receives: a library that waits for
 /// credits keeps serving its peers.
 #[test]
-fn two_that_both_wait_for_credits_give_each_other_some() {
+fn two_ranks_waiting_for_credits_do_not_deadlock() {
     let both = async |rank: &Rank| {
         let other = 1 - rank.number;
         for _ in 0..50 {
@@ -174,7 +174,7 @@ fn two_that_both_wait_for_credits_give_each_other_some() {
 }
 
 #[test]
-fn what_comes_unasked_is_copied_twice_or_stays_where_it_is() {
+fn unexpected_messages_are_copied_twice_or_left_in_place() {
     let busy = |keys: &str, first: u32| {
         let [_, receiver] = run(
             &system(keys),
@@ -201,7 +201,7 @@ fn what_comes_unasked_is_copied_twice_or_stays_where_it_is() {
 
 /// A rank that computes leaves messages in their buffers, and so copies them once.
 #[test]
-fn nobody_who_computes_copies_anything() {
+fn a_computing_rank_copies_no_messages() {
     let busy = |keys: &str| {
         let [_, receiver] = run(
             &system(keys),
@@ -217,7 +217,7 @@ fn nobody_who_computes_copies_anything() {
 }
 
 #[test]
-fn searching_costs_each_message_that_is_passed() {
+fn matching_costs_each_message_that_is_skipped() {
     let busy = |keys: &str| {
         let [_, receiver] = run(
             &system(keys),
@@ -265,7 +265,7 @@ fn pipeline(fragment: u64, depth: u64) -> String {
 }
 
 #[test]
-fn fragments_are_registered_while_others_are_under_way() {
+fn fragment_registration_overlaps_with_transfer() {
     let bytes = 8 << 20;
     let free = large("", bytes);
     let whole = large(&quantity("registration_page", 200, "ns"), bytes);
@@ -291,7 +291,7 @@ fn fragments_are_registered_while_others_are_under_way() {
 }
 
 #[test]
-fn what_is_copied_is_not_registered() {
+fn copied_messages_are_not_registered() {
     let keys = |registration: u64| {
         format!(
             "rendezvous = \"pipeline\"\n{}[pipeline]\n{}{}{}{}",

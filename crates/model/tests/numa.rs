@@ -46,7 +46,7 @@ const NEAR: &str = "connectx5-edr";
 const FAR: &str = "connectx5-edr-remote";
 
 #[test]
-fn a_short_write_crosses_between_the_sockets_once_at_each_node() {
+fn a_short_write_crosses_the_sockets_once_per_node() {
     let of = |system| time(system, &[], Fidelity::Packet, (Kind::Write, 8));
     let longer = of(FAR) - of(NEAR);
     // The doorbell and the data, 29 ns each, and 72 B at 38.4 GB/s.
@@ -56,7 +56,7 @@ fn a_short_write_crosses_between_the_sockets_once_at_each_node() {
 }
 
 #[test]
-fn what_is_read_from_memory_crosses_there_and_back() {
+fn reads_cross_the_sockets_in_both_directions() {
     let of = |system| time(system, &[], Fidelity::Packet, (Kind::Read, 8));
     let longer = of(FAR) - of(NEAR);
     // A doorbell with the request, and the responder's round trip to memory; the requester is
@@ -66,7 +66,7 @@ fn what_is_read_from_memory_crosses_there_and_back() {
 }
 
 #[test]
-fn no_more_passes_than_goes_between_the_sockets() {
+fn throughput_is_limited_by_the_socket_link() {
     let size = 4 << 20;
     for fidelity in [Fidelity::Packet, Fidelity::Message] {
         for kind in [Kind::Write, Kind::Read] {
@@ -86,7 +86,7 @@ fn no_more_passes_than_goes_between_the_sockets() {
 }
 
 #[test]
-fn a_bus_that_is_on_no_socket_is_refused_there() {
+fn numa_keys_are_refused_for_a_bus_without_sockets() {
     let text = "kind = \"host\"\nbase = \"lindenhurst-pcix\"\nabout = \"a test's\"\n[numa]\n";
     let library = Library::shipped(&Overrides::none()).expect("sound");
     let error = library

@@ -21,7 +21,7 @@ fn load(system: &System, span: Time, share: f64) -> u64 {
 }
 
 #[test]
-fn all_bytes_are_carried_and_no_faster_than_the_memory_does() {
+fn all_bytes_are_carried_within_the_memory_rate() {
     let (system, span) = (system(), Time::from_nanos(300_123.0));
     for processes in 1..=4 {
         for share in [0.0, 1e-6, 0.3, 0.96, 1.7] {
@@ -53,7 +53,7 @@ fn all_bytes_are_carried_and_no_faster_than_the_memory_does() {
 }
 
 #[test]
-fn what_comes_meanwhile_has_the_core_afterwards_in_its_order() {
+fn work_arriving_meanwhile_gets_the_core_in_order() {
     let (system, span) = (system(), Time::from_nanos(50_000.0));
     let cluster = Cluster::new(&system, 2, Fidelity::Packet);
     let process = cluster.process(0);
@@ -89,7 +89,7 @@ fn what_comes_meanwhile_has_the_core_afterwards_in_its_order() {
 }
 
 #[test]
-fn messages_keep_to_what_holds_for_any_machine() {
+fn messages_satisfy_the_machine_invariants() {
     let (system, span) = (system(), Time::from_nanos(200_000.0));
     let cluster = Cluster::new(&system, 2, Fidelity::Packet);
     let world = World::new(&cluster, vec![0, 0, 1, 1]);

@@ -16,7 +16,7 @@ const HEAD: &str = "kind = \"adapter\"\nbase = \"connectx\"\nabout = \"Mine\"\n"
 const GOOD: &str = "tag = \"datasheet\", source = \"mine\"";
 
 #[test]
-fn an_unknown_key() {
+fn an_unknown_key_is_refused() {
     let error = refused(&format!(
         "{HEAD}[send]\nspeed = {{ value = 1, unit = \"ns\", {GOOD} }}\n"
     ));
@@ -28,7 +28,7 @@ fn an_unknown_key() {
 }
 
 #[test]
-fn a_missing_unit() {
+fn a_missing_unit_is_refused() {
     let error = refused(&format!(
         "{HEAD}[engines]\npacket = {{ value = 1, {GOOD} }}\n"
     ));
@@ -36,7 +36,7 @@ fn a_missing_unit() {
 }
 
 #[test]
-fn a_negative_rate() {
+fn a_negative_rate_is_refused() {
     let error = refused(&format!(
         "kind = \"host\"\nbase = \"bensley\"\nabout = \"Mine\"\n[memory]\nbandwidth = {{ value = -5, unit = \"MB/s\", {GOOD} }}\n"
     ));
@@ -45,7 +45,7 @@ fn a_negative_rate() {
 }
 
 #[test]
-fn a_cache_of_size_zero() {
+fn a_cache_of_size_zero_is_refused() {
     let error = refused(&format!(
         "{HEAD}[caches]\nqueue_pairs = {{ value = 0, unit = \"1\", {GOOD} }}\n"
     ));
@@ -53,7 +53,7 @@ fn a_cache_of_size_zero() {
 }
 
 #[test]
-fn a_switch_with_one_port() {
+fn a_switch_with_one_port_is_refused() {
     let error = refused(&format!(
         "kind = \"switch\"\nbase = \"infiniscale3\"\nabout = \"Mine\"\nports = {{ value = 1, unit = \"1\", {GOOD} }}\n"
     ));
@@ -61,7 +61,7 @@ fn a_switch_with_one_port() {
 }
 
 #[test]
-fn a_fitted_value_without_bounds_or_outside_them() {
+fn fitted_values_without_or_outside_bounds_are_refused() {
     let fitted = "tag = \"fitted\", source = \"mine\"";
     let error = refused(&format!(
         "{HEAD}[engines]\npacket = {{ value = 1, unit = \"ns\", {fitted} }}\n"
@@ -74,14 +74,14 @@ fn a_fitted_value_without_bounds_or_outside_them() {
 }
 
 #[test]
-fn an_override_of_nothing() {
+fn an_override_of_an_unknown_value_is_refused() {
     let error = Library::shipped(&Overrides::none().with("connectx.send.wings", 2.0))
         .expect_err("there is no such value");
     assert_eq!(error.key, "connectx.send.wings");
 }
 
 #[test]
-fn a_base_changes_what_it_is_the_base_of() {
+fn a_profile_overrides_values_of_its_base() {
     let text = format!("{HEAD}[engines]\npacket = {{ value = 77, unit = \"ns\", {GOOD} }}\n");
     let library = library()
         .and([("mine.toml", text.as_str())])
@@ -110,7 +110,7 @@ fn system_of(adapter: &str) -> String {
 }
 
 #[test]
-fn two_kinds_may_have_one_name() {
+fn profiles_of_two_kinds_may_share_a_name() {
     let fast = system_of("fast");
     let library = with_files(&[("adapter/fast.toml", PART), ("system/fast.toml", &fast)])
         .expect("both are there");
@@ -148,7 +148,7 @@ fn two_kinds_may_have_one_name() {
 }
 
 #[test]
-fn a_base_may_come_later() {
+fn a_base_may_be_in_a_later_file() {
     let later = format!("{HEAD}[engines]\npacket = {{ value = 77, unit = \"ns\", {GOOD} }}\n");
     let earlier = "kind = \"adapter\"\nbase = \"z\"\nabout = \"Earlier\"\n";
     let library = with_files(&[
@@ -180,7 +180,7 @@ fn a_profile_may_be_based_on_the_one_that_it_replaces() {
 }
 
 #[test]
-fn bases_in_a_circle() {
+fn circular_bases_are_refused() {
     let based = |on: &str| format!("kind = \"link\"\nbase = \"{on}\"\nabout = \"Mine\"\n");
     let error = with_files(&[("a.toml", &based("b")), ("b.toml", &based("a"))])
         .expect_err("neither begins");
@@ -190,7 +190,7 @@ fn bases_in_a_circle() {
 }
 
 #[test]
-fn a_profile_of_no_kind() {
+fn a_profile_without_a_kind_is_refused() {
     let error = refused("about = \"Mine\"\n");
     assert_eq!(error.key, "kind");
     assert!(error.reason.contains("adapter"), "{error}");
@@ -212,7 +212,7 @@ fn chosen_wrongly(choices: &str) -> (usize, String, String) {
 }
 
 #[test]
-fn an_algorithm_that_there_is_not() {
+fn an_unknown_algorithm_is_refused() {
     let (line, key, reason) = chosen_wrongly(&format!(
         "{{ bytes_below = 8, algorithm = \"doubling\" }},\n{LAST}"
     ));
@@ -227,7 +227,7 @@ fn an_algorithm_that_there_is_not() {
 }
 
 #[test]
-fn choices_that_leave_some_messages_without_one() {
+fn choices_must_cover_all_message_sizes() {
     let (line, key, reason) = chosen_wrongly("{ bytes_below = 8, algorithm = \"ring\" },\n");
     assert_eq!((line, key.as_str()), (8, "collectives.all_reduce.1"));
     assert!(reason.contains("last"), "{reason}");
@@ -238,7 +238,7 @@ fn choices_that_leave_some_messages_without_one() {
 }
 
 #[test]
-fn a_choice_with_what_its_algorithm_has_not() {
+fn parameters_foreign_to_the_algorithm_are_refused() {
     let first = "{ bytes_below = 8, algorithm = \"ring\", segment = 1024 },\n";
     let (line, key, _) = chosen_wrongly(&format!("{first}{LAST}"));
     assert_eq!(
@@ -257,7 +257,7 @@ fn a_choice_with_what_its_algorithm_has_not() {
 const LAST_BUT_ONE: &str = "{ bytes_below = 4, algorithm = \"ring\" },\n";
 
 #[test]
-fn a_limit_that_is_no_number_or_no_size() {
+fn limits_must_be_positive_whole_numbers() {
     for (limit, wrong) in [("\"8\"", "a number"), ("0", "at least 1"), ("1.5", "whole")] {
         let first = format!("{{ bytes_below = {limit}, algorithm = \"ring\" }},\n");
         let (line, key, reason) = chosen_wrongly(&format!("{first}{LAST}"));
@@ -273,7 +273,7 @@ fn a_limit_that_is_no_number_or_no_size() {
 }
 
 #[test]
-fn choices_without_a_source_and_operations_that_there_are_not() {
+fn missing_sources_and_unknown_operations_are_refused() {
     let error = refused(&format!(
         "{MPI}[collectives.all_reduce]\ntag = \"assumed\"\nchoices = [\n{LAST}]\n"
     ));
@@ -296,7 +296,7 @@ fn choices_without_a_source_and_operations_that_there_are_not() {
 }
 
 #[test]
-fn a_choice_is_a_value_like_others() {
+fn choice_limits_are_recorded_and_overridable_values() {
     let text = choosing(&format!("{LAST_BUT_ONE}{LAST}"));
     let mine = library()
         .and([("mine.toml", text.as_str())])
@@ -315,7 +315,7 @@ fn a_choice_is_a_value_like_others() {
 }
 
 #[test]
-fn ways_of_messages_that_do_not_go_together() {
+fn contradictory_message_protocols_are_refused() {
     let one = |key: &str| format!("{key} = {{ value = 4, unit = \"1\", {GOOD} }}\n");
     let (credits, returned) = (one("credits"), one("credits_returned"));
     for (text, line, key) in [
@@ -343,7 +343,7 @@ fn ways_of_messages_that_do_not_go_together() {
 }
 
 #[test]
-fn a_table_of_ones_own_hides_the_whole_of_its_bases() {
+fn a_choice_table_replaces_the_whole_table_of_its_base() {
     let base = choosing(&format!("{LAST_BUT_ONE}{LAST_BUT_ONE}{LAST}"));
     let own = choosing(&format!("{LAST_BUT_ONE}{LAST}")).replace("mvapich-0.9.9", "mine");
     let system = "kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"ours\"\n";

@@ -46,7 +46,7 @@ fn anywhere(node: usize, number: u64) -> usize {
 }
 
 #[test]
-fn ways_round_carry_what_the_straight_ones_cannot() {
+fn nonminimal_routes_relieve_congested_minimal_ones() {
     let [straight, valiant, ugal] =
         ["deterministic", "valiant", "ugal"].map(|routing| rate(routing, 1, next_group));
     // Two groups share one cable of 2 GB/s, over which eight nodes send.
@@ -57,7 +57,7 @@ fn ways_round_carry_what_the_straight_ones_cannot() {
 }
 
 #[test]
-fn who_looks_before_going_round_stays_on_straight_ways_where_they_are_free() {
+fn ugal_keeps_free_minimal_routes() {
     let [straight, adaptive, valiant, ugal] =
         ["deterministic", "adaptive", "valiant", "ugal"].map(|routing| rate(routing, 16, anywhere));
     assert!(
@@ -68,7 +68,7 @@ fn who_looks_before_going_round_stays_on_straight_ways_where_they_are_free() {
 }
 
 #[test]
-fn what_is_drawn_is_the_same_on_every_thread() {
+fn random_routes_are_the_same_on_every_thread() {
     let values = [("groups", 5), ("switches", 2), ("nodes", 3), ("global", 2)];
     for routing in ["valiant", "ugal"] {
         for fidelity in [Fidelity::Packet, Fidelity::Message] {

@@ -86,7 +86,7 @@ const KINDS: [Kind; 5] = [
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn everything_arrives_and_nothing_is_overloaded(
+    fn all_messages_arrive_without_overload(
         topology in shapes(),
         fidelity in prop::sample::select(vec![Fidelity::Packet, Fidelity::Message]),
         lanes in 3u64..6,
@@ -119,7 +119,7 @@ proptest! {
 
     /// Every permitted link shortens the path by one, as compared with a breadth-first search.
     #[test]
-    fn every_way_is_a_shortest_one_of_its_rule(topology in shapes()) {
+    fn every_route_is_a_shortest_one(topology in shapes()) {
         let system = system(&topology, 1, 3.0).map_err(|e| TestCaseError::fail(e.to_string()))?;
         let wiring = wiring(&system);
         for to in 0..wiring.nodes() {
@@ -181,7 +181,7 @@ fn ring_under_load(lanes: u64) -> (usize, usize) {
 }
 
 #[test]
-fn a_ring_stands_still_on_one_lane_and_is_refused_there() {
+fn a_ring_deadlocks_on_one_lane_and_is_refused() {
     let (done, sent) = ring_under_load(1);
     assert!(
         done < sent,
@@ -204,7 +204,7 @@ fn a_ring_stands_still_on_one_lane_and_is_refused_there() {
 }
 
 #[test]
-fn a_dragonfly_needs_two_lanes_and_three_by_way_of_others() {
+fn a_dragonfly_needs_two_lanes_and_three_for_nonminimal_routes() {
     let values = [("groups", 5), ("switches", 2), ("nodes", 1), ("global", 2)];
     let dragonfly = shape("dragonfly", &values, "adaptive");
     assert!(system(&dragonfly, 10, 2.0).is_ok());
@@ -221,7 +221,7 @@ fn a_dragonfly_needs_two_lanes_and_three_by_way_of_others() {
 /// A ring of five switches as a table: shortest paths can deadlock; forwarding tables that avoid
 /// one cable cannot.
 #[test]
-fn forwarding_tables_of_one_s_own() {
+fn custom_forwarding_tables_avoid_deadlocks() {
     let joined = "nodes = [0, 1, 2, 3, 4]\ncables = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]\n";
     let error = system(&table(5, joined), 5, 1.0).expect_err("a ring");
     assert!(
@@ -254,7 +254,7 @@ fn forwarding_tables_of_one_s_own() {
 
 /// The default fat tree equals the same tree from a file, to the picosecond.
 #[test]
-fn a_fat_tree_by_a_file_is_the_one_that_grows_by_itself() {
+fn a_fat_tree_from_a_file_equals_the_default_one() {
     let values = [("leaves", 4), ("nodes", 12), ("spines", 12)];
     let given = system(&shape("fat_tree", &values, "deterministic"), 48, 1.0).expect("sound");
     let grown =
@@ -284,7 +284,7 @@ fn across(spines: usize, targets: [usize; 4], routing: &str) -> Time {
 }
 
 #[test]
-fn an_oversubscribed_leaf_carries_what_its_cables_do() {
+fn an_oversubscribed_leaf_is_limited_by_its_cables() {
     // Returns the rate of each cable in GB/s: the link's 2 GB/s, less headers.
     let carried = |spines: usize| {
         let rest = across(spines, [4, 5, 6, 7], "deterministic");
@@ -297,7 +297,7 @@ fn an_oversubscribed_leaf_carries_what_its_cables_do() {
 }
 
 #[test]
-fn switches_that_choose_use_cables_that_destinations_do_not() {
+fn adaptive_switches_use_idle_cables() {
     // All destinations use the same spine.
     let targets = [4, 8, 12, 16];
     let (fixed, chosen) = (
@@ -314,7 +314,7 @@ fn switches_that_choose_use_cables_that_destinations_do_not() {
 
 /// Nodes and switches are partitions of the simulation.
 #[test]
-fn places_may_be_joined_in_any_way() {
+fn results_do_not_depend_on_the_partitioning() {
     let torus = [("x", 4), ("y", 3), ("nodes", 2)];
     let dragonfly = [("groups", 4), ("switches", 3), ("nodes", 2), ("global", 1)];
     for (section, values, routing) in [
@@ -356,7 +356,7 @@ fn places_may_be_joined_in_any_way() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_file_line_and_key() {
+fn errors_name_file_line_and_key() {
     let told = |topology: &str, line: usize, key: &str, reason: &str| {
         let error = system(topology, 1, 2.0).expect_err("the profile is wrong");
         assert!(error.reason.contains(reason), "{error}");
@@ -490,7 +490,7 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_told_of_the_system() {
+fn contradictions_are_reported_for_the_system() {
     let tree = shape(
         "fat_tree",
         &[("leaves", 2), ("nodes", 12), ("spines", 200)],

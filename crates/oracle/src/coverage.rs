@@ -1,7 +1,7 @@
 //! Coverage: counts of each kind of call, completion and event.
 
 use crate::program::{Action, Call, Operation};
-use crate::reference::belief::Seen;
+use crate::reference::candidate_states::Seen;
 use crate::reference::outcome::EventKind;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verbena_oracle::coverage::Coverage;
-use verbena_oracle::execute::conductor::{self, Conditions, Verdict};
 use verbena_oracle::execute::hosts::Host;
+use verbena_oracle::execute::runner::{self, Conditions, Verdict};
 use verbena_oracle::generate::{self, Class, Random, Wishes};
 use verbena_oracle::program::Program;
 use verbena_oracle::shrink::shrink;
@@ -108,7 +108,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn judge(&mut self, program: &Program) -> Result<Verdict, String> {
-        let verdict = conductor::run(program, &self.conditions, &mut self.coverage)
+        let verdict = runner::run(program, &self.conditions, &mut self.coverage)
             .map_err(|error| error.to_string())?;
         self.coverage.programs += 1;
         self.coverage.steps += program.steps.len() as u64;
@@ -212,15 +212,13 @@ impl Search<'_> {
         let kind = kind_of(verdict);
         let small = shrink(program, end, |smaller| {
             // A race gets a few tries.
-            (0..3).any(
-                |_| match conductor::run(smaller, &conditions, &mut coverage) {
-                    Ok(found @ Verdict::Differs { .. }) if kind_of(&found) == kind => {
-                        last = found;
-                        true
-                    }
-                    _ => false,
-                },
-            )
+            (0..3).any(|_| match runner::run(smaller, &conditions, &mut coverage) {
+                Ok(found @ Verdict::Differs { .. }) if kind_of(&found) == kind => {
+                    last = found;
+                    true
+                }
+                _ => false,
+            })
         });
         let mut small = small;
         small.comment = format!("{}\n{}", words(&small, &last), program.comment);

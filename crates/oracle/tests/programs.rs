@@ -2,7 +2,7 @@
 
 use verbena_oracle::generate::{self, Class, Wishes};
 use verbena_oracle::program::Program;
-use verbena_oracle::reference::belief::Belief;
+use verbena_oracle::reference::candidate_states::CandidateStates;
 
 fn wishes() -> Wishes {
     Wishes {
@@ -13,7 +13,7 @@ fn wishes() -> Wishes {
 }
 
 #[test]
-fn a_program_is_read_as_it_was_written() {
+fn program_text_round_trips() {
     for seed in 0..60 {
         let program = generate::program(seed, &wishes());
         let text = program.to_string();
@@ -40,20 +40,20 @@ fn a_seed_always_makes_the_same_program() {
 fn the_reference_has_an_outcome_for_every_program() {
     for seed in 0..60 {
         let program = generate::program(seed, &wishes());
-        let mut belief = Belief::new(&program);
+        let mut candidates = CandidateStates::new(&program);
         for step in &program.steps {
-            if belief.step(step).is_err() {
+            if candidates.step(step).is_err() {
                 break;
             }
-            assert!(!belief.worlds().is_empty(), "seed {seed}: {step}");
-            belief.forget_all_but_one();
+            assert!(!candidates.worlds().is_empty(), "seed {seed}: {step}");
+            candidates.forget_all_but_one();
         }
     }
 }
 
 /// The stored programs can be parsed.
 #[test]
-fn the_kept_programs_can_be_read() {
+fn the_stored_programs_parse() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/programs");
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
         let path = entry.expect("an entry").path();
@@ -67,7 +67,7 @@ fn the_kept_programs_can_be_read() {
 }
 
 #[test]
-fn what_is_no_program_is_refused_with_its_line() {
+fn invalid_programs_are_refused_with_the_line() {
     for (text, line) in [
         (
             "program processes=1 arena=4096\np0 alloc_pd(pd=pd1",

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_of_the_adapter_count_before_those_of_others() {
+    fn curves_of_the_same_adapter_take_precedence() {
         let own = error("connectx6-hdr", Measure::Latency, 8).unwrap();
         assert_eq!(
             own.curves,
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn adapters_without_curves_have_the_errors_of_all() {
+    fn adapters_without_curves_use_the_errors_of_all() {
         let other = error("connectx7-ndr", Measure::Latency, 8).unwrap();
         assert!(!other.is_of_adapter && other.curves.len() > 4, "{other:?}");
         // The adapter is the same, the link is not.
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn published_figures_are_of_the_size() {
+    fn published_figures_match_the_size() {
         let at = |bytes| published("connectx6-hdr", "latency.send", bytes).unwrap();
         let figures: Vec<f64> = at(8).iter().map(|figure| figure.value).collect();
         assert_eq!(figures, [1.59]);
@@ -243,7 +243,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_hold_every_figure_whose_error_was_seen(
+        fn ranges_contain_every_figure_with_an_observed_error(
             errors in proptest::collection::vec(-0.9_f64..3.0, 1..20),
             model in 1e-3_f64..1e12,
         ) {

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn every_instant_has_one_owner_and_they_add_up() {
+    fn every_instant_has_one_stage_and_stages_add_up() {
         let traced = Traced {
             start: Time(100),
             end: Time(200),

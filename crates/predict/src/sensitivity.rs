@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_moves_within_its_bounds_and_in_whole_steps() {
+    fn values_move_within_bounds_and_in_whole_steps() {
         let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
         for value in library.of_published().filter(|r| r.tag == Tag::Fitted) {
             let (low, high) = value.bounds.expect("fitted values have bounds");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_change_counts() {
+    fn the_largest_change_is_reported() {
         let figures = |a: f64, b: f64| {
             Outcome::Figures(BTreeMap::from([("a".to_owned(), a), ("b".to_owned(), b)]))
         };

@@ -41,7 +41,7 @@ mod tests {
     use super::in_order;
 
     #[test]
-    fn results_are_in_order_whatever_the_number_of_threads() {
+    fn results_are_in_order_for_any_number_of_threads() {
         for threads in [0, 1, 3, 100] {
             assert_eq!(in_order(threads, 5, |n| n * n), [0, 1, 4, 9, 16]);
         }

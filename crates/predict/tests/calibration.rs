@@ -77,7 +77,7 @@ fn run(free: &[&str], observations: &[Observation]) -> Calibrated {
 }
 
 #[test]
-fn planted_values_come_back_within_five_per_cent() {
+fn planted_values_are_recovered_within_five_per_cent() {
     let planted = [
         ("bensley.pcie.read_latency", 420.0),
         ("connectx.receive.request", 310.0),
@@ -102,7 +102,7 @@ fn planted_values_come_back_within_five_per_cent() {
 }
 
 #[test]
-fn what_only_adds_up_is_named_as_inseparable() {
+fn parameters_that_only_add_up_are_inseparable() {
     // Building a request and the transfer of its bytes to the remote processor occur once per
     // message.
     let paths = ["bensley.cpu.post", "bensley.pcie.write_latency"];
@@ -117,7 +117,7 @@ fn what_only_adds_up_is_named_as_inseparable() {
 }
 
 #[test]
-fn what_was_not_measured_is_named_as_unseen() {
+fn unmeasured_parameters_are_unseen() {
     let writes: Vec<_> = measured(&Overrides::none(), 1)
         .into_iter()
         .filter(|o| o.quantity == Quantity::Latency(Kind::Write))
@@ -127,7 +127,7 @@ fn what_was_not_measured_is_named_as_unseen() {
 }
 
 #[test]
-fn fitted_values_are_written_as_profiles_and_what_was_not_seen_is_not() {
+fn only_determined_values_are_written_as_profiles() {
     let observations: Vec<_> = measured(&Overrides::none(), 1)
         .into_iter()
         .filter(|o| o.quantity == Quantity::Latency(Kind::Write))
@@ -174,7 +174,7 @@ fn fitted_values_are_written_as_profiles_and_what_was_not_seen_is_not() {
 }
 
 #[test]
-fn values_that_the_system_does_not_have_are_refused() {
+fn values_foreign_to_the_system_are_refused() {
     let observations = measured(&Overrides::none(), 1);
     let library = library(&Overrides::none());
     for (path, expected) in [

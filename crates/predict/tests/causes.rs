@@ -74,7 +74,7 @@ fn only(own: &str, overrides: Overrides, gone: impl Fn(f64, f64) -> bool) {
 }
 
 #[test]
-fn without_blueflame_the_entry_is_fetched_again() {
+fn without_blueflame_the_adapter_fetches_the_entry() {
     // A fetch takes a read over the bus, more than 0.3 us.
     only(
         "entry in the doorbell",
@@ -112,7 +112,7 @@ fn fetches_of(system: &System, placement: Placement) -> u64 {
 }
 
 #[test]
-fn which_requests_the_doorbell_takes_is_the_driver_s_choice() {
+fn the_driver_chooses_which_requests_the_doorbell_carries() {
     let both = |name| {
         let system = system(name, &Overrides::none());
         [Placement::Inline, Placement::Reference].map(|placement| fetches_of(&system, placement))
@@ -123,7 +123,7 @@ fn which_requests_the_doorbell_takes_is_the_driver_s_choice() {
 }
 
 #[test]
-fn the_bandwidth_of_larger_messages_rises_and_stays() {
+fn bandwidth_rises_with_message_size_and_stays() {
     let qdr = system("connectx-qdr", &Overrides::none());
     let mut most: f64 = 0.0;
     for bytes in [512, 2048, 8192, 32_768, 131_072, 1 << 20] {
@@ -138,7 +138,7 @@ fn the_bandwidth_of_larger_messages_rises_and_stays() {
 }
 
 #[test]
-fn what_a_message_takes_is_not_all_the_processor_s() {
+fn the_message_rate_exceeds_the_inverse_latency() {
     // A rate shows how long a message occupies the processor; a latency also includes the time in
     // flight.
     let qdr = system("connectx-qdr", &Overrides::none());
@@ -160,7 +160,7 @@ fn sixteen_parallel_reads_remove_the_jump_at_256_bytes() {
 }
 
 #[test]
-fn an_endless_context_cache_removes_the_penalty_of_128_queue_pairs() {
+fn an_unlimited_context_cache_removes_the_penalty_of_128_queue_pairs() {
     let endless = Overrides::none().with("infinihost3-mem.caches.queue_pairs", 1e6);
     only(
         "128 queue pairs in turn",
@@ -180,7 +180,7 @@ fn an_endless_context_cache_removes_the_penalty_of_128_queue_pairs() {
 }
 
 #[test]
-fn without_the_change_of_queue_pair_many_pairs_cost_less_and_one_the_same() {
+fn free_queue_pair_changes_help_only_many_queue_pairs() {
     let slow = system("infinihost3-ddr", &Overrides::none());
     let free = system(
         "infinihost3-ddr",
@@ -202,14 +202,14 @@ fn reads_wait_for_the_chipset_only_beyond_two() {
 }
 
 #[test]
-fn the_same_twice_to_the_picosecond() {
+fn results_are_deterministic_to_the_picosecond() {
     let one = system("infinihost3-ddr", &Overrides::none());
     let run = || (write(&one, 64, 8), halo(&one, 16, 4, 2, Fidelity::Packet));
     assert_eq!(run(), run());
 }
 
 #[test]
-fn the_two_fidelities_agree() {
+fn packet_and_message_fidelity_agree() {
     for name in [
         "connectx-ddr",
         "infinihost3-ddr",
@@ -243,7 +243,7 @@ fn the_two_fidelities_agree() {
 }
 
 #[test]
-fn an_adapter_carries_no_more_messages_than_its_engines_do() {
+fn engines_limit_the_message_rate() {
     // Millions of messages a second of this many processes with a queue pair each.
     let rate = |pairs, overrides: &Overrides| {
         let bench = Bandwidth {
@@ -271,7 +271,7 @@ fn an_adapter_carries_no_more_messages_than_its_engines_do() {
 }
 
 #[test]
-fn what_a_request_occupies_is_not_waited_for_by_the_request_itself() {
+fn engine_occupancy_does_not_delay_its_own_request() {
     let alone = |interval| {
         let overrides = Overrides::none().with("connectx4.engines.interval", interval);
         write(&system("connectx4-edr", &overrides), 8, 1)
@@ -292,7 +292,7 @@ fn datagrams(name: &str, overrides: &Overrides) -> f64 {
 }
 
 #[test]
-fn entries_of_two_cache_lines_cost_where_they_are_read_and_not_where_they_are_copied() {
+fn entries_of_two_cache_lines_cost_only_when_fetched() {
     let own = Overrides::none();
     // Read in two parts, the second for one entry at a time; or in one part, if the doorbell
     // contains the length.

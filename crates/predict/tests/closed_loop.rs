@@ -112,7 +112,7 @@ fn run(free: &[&str], observed: &[Observed]) -> Result<Closed, Open> {
 }
 
 #[test]
-fn what_was_planted_is_found_and_what_was_not_fitted_to_is_predicted() {
+fn planted_values_are_found_and_held_out_figures_predicted() {
     let paths = PLANTED.map(|(path, _)| path);
     let closed = run(&paths, &measured()).expect("a sound task");
     for ((path, truth), value) in PLANTED.iter().zip(&closed.fit.values) {
@@ -160,7 +160,7 @@ fn what_was_planted_is_found_and_what_was_not_fitted_to_is_predicted() {
 }
 
 #[test]
-fn what_judges_has_no_part_in_the_fit() {
+fn held_out_figures_do_not_influence_the_fit() {
     let mut observed = measured();
     let path = ["software.request.post"];
     let honest = run(&path, &observed).expect("a sound task");
@@ -176,7 +176,7 @@ fn what_judges_has_no_part_in_the_fit() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn impossible_tasks_are_refused() {
     let observed = measured();
     let refused = |path: &str, observed: &[Observed]| {
         let error = run(&[path], observed).expect_err("cannot be closed");

@@ -47,7 +47,7 @@ fn shares_add_up_to_the_operation() {
 }
 
 #[test]
-fn without_blueflame_the_work_request_s_fetch_is_shown() {
+fn without_blueflame_the_work_request_fetch_is_shown() {
     let with = explained("connectx-ddr", &Overrides::none(), "latency.write");
     let off = Overrides::none().with("connectx.send.blueflame", 1.0);
     let without = explained("connectx-ddr", &off, "latency.write");
@@ -60,7 +60,7 @@ fn without_blueflame_the_work_request_s_fetch_is_shown() {
 }
 
 #[test]
-fn a_latency_is_one_way() {
+fn write_and_send_latencies_are_half_a_round_trip() {
     for (benchmark, ways) in [
         ("latency.write", 2),
         ("latency.send", 2),

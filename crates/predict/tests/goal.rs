@@ -68,7 +68,7 @@ fn ends(system: &System, text: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_schedule_takes_what_it_takes_by_hand() {
+fn a_schedule_takes_the_time_computed_by_hand() {
     let (system, o, l) = (logp(), OVERHEAD, LATENCY);
     let text = "num_ranks 2\nrank 0 {\nl1: calc 1000\nl2: send 8b to 1\nl3: recv 8b from 1\nl2 requires l1\nl3 requires l2\n}\n\
                 rank 1 {\nl1: recv 8b from 0\nl2: calc 50\nl3: send 8b to 0\nl2 requires l1\nl3 requires l2\n}\n";
@@ -90,7 +90,7 @@ fn a_schedule_takes_what_it_takes_by_hand() {
 /// Culler and others, LogP (1993): each rank with the message sends it on, one overhead after
 /// another.
 #[test]
-fn a_binomial_tree_takes_what_logp_says() {
+fn a_binomial_tree_takes_the_logp_time() {
     const RANKS: usize = 16;
     let mut arrivals = [0; RANKS];
     let mut text = format!("num_ranks {RANKS}\n");
@@ -132,7 +132,7 @@ fn a_binomial_tree_takes_what_logp_says() {
 /// Ranks with random sequences of operations: a message arrives `LATENCY` after its sender has sent
 /// it.
 #[test]
-fn any_programs_take_what_a_list_gone_through_by_hand_says() {
+fn random_schedules_match_a_reference_implementation() {
     const RANKS: usize = 6;
     let system = logp();
     let mut seed = 7u64;
@@ -190,7 +190,7 @@ fn ping_pong(rounds: usize, bytes: u64) -> String {
 }
 
 #[test]
-fn a_message_takes_what_the_library_s_message_takes() {
+fn a_message_takes_the_time_of_the_modelled_library() {
     let system = system("connectx-qdr", &Overrides::none());
     for bytes in [8u64, 4096, 100_000] {
         let end = |rounds| {
@@ -238,7 +238,7 @@ fn ranks_may_share_nodes_and_messages_may_be_followed_as_trains() {
 }
 
 #[test]
-fn what_is_wrong_with_a_text_is_told_with_its_line() {
+fn parse_errors_name_the_line() {
     let two = "num_ranks 2\nrank 0 {\n";
     for (text, line, words) in [
         ("", 1, "no num_ranks"),
@@ -348,7 +348,7 @@ fn what_is_wrong_with_a_text_is_told_with_its_line() {
 }
 
 #[test]
-fn what_never_ends_is_told_with_its_line() {
+fn deadlocks_name_the_line() {
     let system = system("connectx-ddr", &Overrides::none());
     for (text, line, words) in [
         (
@@ -389,7 +389,7 @@ fn what_never_ends_is_told_with_its_line() {
 }
 
 #[test]
-fn systems_that_cannot_run_it_are_refused() {
+fn missing_and_too_few_nodes_are_refused() {
     let text = "num_ranks 3\n";
     let refused = |name, nodes| {
         let system = system(name, &Overrides::none());
@@ -403,7 +403,7 @@ fn systems_that_cannot_run_it_are_refused() {
 }
 
 #[test]
-fn a_text_means_what_it_says() {
+fn schedule_syntax_is_parsed() {
     let text = "// first\nnum_ranks 3\nrank 2 {\nx: recv 12b from -1 cpu 2 /* any\nof them */ tag 7\ny: calc 9 }\n";
     let read = schedule(text);
     assert_eq!((read.ranks, read.size(), read.sent()), (3, 2, (0, 0)));

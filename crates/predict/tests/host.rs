@@ -66,7 +66,7 @@ fn ends(outcome: &Outcome) -> Vec<Time> {
 }
 
 #[test]
-fn a_message_takes_what_it_takes() {
+fn a_round_trip_takes_overheads_and_latencies() {
     let there = program(&[send(1, 8, 0), receive(1, 0)]);
     let back = program(&[receive(0, 0), send(0, 8, 0)]);
     let outcome = on(2, vec![there, back]);
@@ -79,7 +79,7 @@ fn a_message_takes_what_it_takes() {
 }
 
 #[test]
-fn who_sends_much_waits_for_who_receives() {
+fn a_long_send_waits_for_the_receiver() {
     let sends = |bytes| {
         let programs = vec![
             program(&[send(1, bytes, 0)]),
@@ -92,7 +92,7 @@ fn who_sends_much_waits_for_who_receives() {
 }
 
 #[test]
-fn two_that_compute_at_one_processor_take_twice_as_long() {
+fn two_ranks_computing_on_one_cpu_take_twice_as_long() {
     let outcome = on(1, vec![program(&[compute(20_000_000)]); 2]);
     let last = outcome.last();
     assert!(
@@ -105,7 +105,7 @@ fn two_that_compute_at_one_processor_take_twice_as_long() {
 
 /// Rank 0 waits beside rank 2, which computes; rank 1 has sent long before the time slice is over.
 #[test]
-fn who_waits_beside_one_that_computes_sees_nothing_before_its_turn() {
+fn a_rank_sharing_its_cpu_sees_messages_only_in_its_time_slice() {
     let waits = program(&[receive(1, 0)]);
     let sends = program(&[compute(100_000), send(0, 8, 0)]);
     let computes = program(&[compute(20_000_000)]);
@@ -125,14 +125,14 @@ fn ends_programs() -> Vec<Program> {
 }
 
 #[test]
-fn a_message_that_nobody_sends_is_told() {
+fn a_message_that_is_never_sent_is_reported() {
     let lonely = vec![program(&[compute(10), receive(1, 0)]), program(&[])];
     let endless = run(&machine(2), &costs(), lonely, 1.0);
     assert_eq!(endless, Err(Endless { rank: 0, call: 0 }));
 }
 
 #[test]
-fn a_barrier_takes_what_it_was_measured_to_take_and_no_less_than_without_a_library() {
+fn giving_way_is_fitted_to_the_measured_barrier() {
     let crowded = machine(2);
     for measured in [40_000.0, 400_000.0] {
         let fitted = crowded.giving_way_as_in_barriers(&costs(), 4, measured);
@@ -205,7 +205,7 @@ fn by_hand(ranks: usize, all: &[Happens]) -> Vec<Time> {
 
 proptest! {
     #[test]
-    fn with_a_processor_each_ranks_end_as_reckoned_by_hand(all in happenings(4)) {
+    fn with_a_cpu_each_ranks_end_at_the_times_computed_by_hand(all in happenings(4)) {
         let outcome = on(4, programs(4, &all));
         prop_assert_eq!(ends(&outcome), by_hand(4, &all));
     }
@@ -213,7 +213,7 @@ proptest! {
     /// The amount of work does not depend on the number of processors, a processor does one thing
     /// at a time, and sharing makes no rank faster.
     #[test]
-    fn sharing_processors_loses_no_work(all in happenings(5), processors in 1..5_usize) {
+    fn sharing_cpus_loses_no_work(all in happenings(5), processors in 1..5_usize) {
         let shared = on(processors, programs(5, &all));
         let apart = on(5, programs(5, &all));
         let mut by_processor: HashMap<usize, Time> = HashMap::new();

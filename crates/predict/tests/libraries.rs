@@ -42,7 +42,7 @@ const LIBRARIES: [&str; 5] = [
 ];
 
 #[test]
-fn each_library_runs_each_benchmark() {
+fn every_library_runs_every_benchmark() {
     for library in LIBRARIES {
         let system = with_shipped(library);
         for entry in ALL {
@@ -61,7 +61,7 @@ fn each_library_runs_each_benchmark() {
 /// Formulas for n bytes and p ranks in terms of an exchange between two (Thakur, Rabenseifner,
 /// Gropp 2005).
 #[test]
-fn algorithms_take_as_many_exchanges_as_published() {
+fn algorithms_take_the_published_number_of_exchanges() {
     let plain = Arc::new(with_shipped("mvapich-0.9.9"));
     let exchange = |bytes: u64| Measure::PingPing.figure(&plain, bytes, 2);
     let near = |what: &str, figure: f64, formula: f64| {
@@ -103,7 +103,7 @@ fn algorithms_take_as_many_exchanges_as_published() {
 /// Pieces are pipelined: a chain of p ranks takes little more than one hop, not p - 1 times as
 /// long.
 #[test]
-fn pieces_follow_each_other() {
+fn chain_broadcasts_are_pipelined() {
     let of = |choice: &str| {
         let system = taking("broadcast", choice);
         Measure::Broadcast.figure(&system, 4 << 20, 16)
@@ -124,7 +124,7 @@ fn pieces_follow_each_other() {
 
 /// Short messages to all ranks overlap if they begin together.
 #[test]
-fn what_begins_together_is_under_way_together() {
+fn messages_started_together_overlap() {
     let of = |choice: &str| {
         let system = taking("all_to_all", choice);
         Measure::AllToAll.figure(&system, 1024, 16)
@@ -140,7 +140,7 @@ fn what_begins_together_is_under_way_together() {
 }
 
 #[test]
-fn libraries_differ_where_their_tables_do() {
+fn libraries_differ_where_their_tables_differ() {
     let figures = |measure: Measure, bytes, ranks| {
         ["openmpi-1.8", "openmpi-5", "mpich"]
             .map(|name| measure.figure(&with_shipped(name), bytes, ranks))

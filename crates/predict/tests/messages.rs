@@ -20,7 +20,7 @@ fn latency(system: &System, bytes: u64) -> f64 {
 }
 
 #[test]
-fn registering_costs_both_ends_unless_the_buffer_still_is() {
+fn registration_costs_both_sides_unless_cached() {
     let registration = format!("registration = {{ value = 10, unit = \"us\", {GOOD} }}\n");
     let cache = format!("registration_cache = {{ value = 4, unit = \"1\", {GOOD} }}\n");
     let (plain, anew, cached) = (
@@ -37,7 +37,7 @@ fn registering_costs_both_ends_unless_the_buffer_still_is() {
 }
 
 #[test]
-fn pages_cost_too() {
+fn registration_costs_grow_with_pages() {
     let page = format!("registration_page = {{ value = 100, unit = \"ns\", {GOOD} }}\n");
     let (plain, paged) = (with_library(HEAD), with_library(&format!("{HEAD}{page}")));
     let more = latency(&paged, 1 << 20) - latency(&plain, 1 << 20);
@@ -46,7 +46,7 @@ fn pages_cost_too() {
 }
 
 #[test]
-fn a_receiver_that_reads_saves_the_senders_turn() {
+fn rendezvous_by_read_saves_a_message() {
     let (write, read) = (
         with_library(HEAD),
         with_library(&format!("{HEAD}rendezvous = \"read\"\n")),
@@ -85,7 +85,7 @@ fn every_benchmark_gives_a_figure() {
 }
 
 #[test]
-fn one_pair_is_a_pair_and_many_share_what_there_is() {
+fn one_pair_has_the_pair_latency_and_many_share_the_link() {
     let system = with_library(HEAD);
     let figure = |measure: Measure, pairs: usize| measure.figure(&system, 4096, 2 * pairs);
     let alone = Measure::Latency.figure(&system, 4096, 2);
@@ -127,7 +127,7 @@ fn collectives_take_longer_with_more_ranks_and_more_bytes() {
 /// Bruck's algorithm takes one exchange per doubling of a rank's data, of p - 1 parts in all. The
 /// time of an exchange is measured between two ranks.
 #[test]
-fn gathering_takes_as_many_exchanges_as_published() {
+fn all_gather_takes_the_published_number_of_exchanges() {
     let limit = |most: u64| {
         let key = format!("all_gather_doubling = {{ value = {most}, unit = \"B\", {GOOD} }}\n");
         with_library(&format!("{HEAD}{key}"))
@@ -166,7 +166,7 @@ fn gathering_takes_as_many_exchanges_as_published() {
 }
 
 #[test]
-fn a_library_chooses_how_collectives_go() {
+fn size_limits_choose_the_collective_algorithm() {
     let limits = |most: u64| {
         let key = |name| format!("{name} = {{ value = {most}, unit = \"B\", {GOOD} }}\n");
         let keys = [
@@ -211,7 +211,7 @@ fn a_library_chooses_how_collectives_go() {
 }
 
 #[test]
-fn puts_and_gets_overlap_and_come_to_the_wires_rate() {
+fn puts_and_gets_overlap_and_reach_the_wire_rate() {
     for name in ["connectx-qdr", "connectx-ddr", "infinihost3-ddr"] {
         let system = Library::shipped(&Overrides::none())
             .and_then(|library| library.system(name))

@@ -235,7 +235,7 @@ fn recorded(name: &str, ranks: usize) -> Recorded {
 }
 
 #[test]
-fn a_replay_takes_what_its_schedule_takes() {
+fn a_replay_takes_the_time_of_its_schedule() {
     for ranks in [1, 2, 3, 5, 8] {
         let recorded = recorded(&format!("schedule-{ranks}"), ranks);
         let outcome = recorded.replay(1.0).expect("it comes to its end");
@@ -251,7 +251,7 @@ fn a_replay_takes_what_its_schedule_takes() {
 
 /// Any choice of algorithms by a library replays.
 #[test]
-fn it_does_with_every_library() {
+fn replays_match_schedules_for_every_library() {
     for library in ["openmpi-1.8", "openmpi-1.8-pipeline", "openmpi-5", "mpich"] {
         let system = with_library(library);
         for ranks in [2, 5, 8, 13] {
@@ -270,7 +270,7 @@ fn it_does_with_every_library() {
 }
 
 #[test]
-fn as_much_comes_as_went() {
+fn sent_and_received_bytes_balance() {
     let recorded = recorded("balance", 3);
     let messages = Messages::of(&recorded.trace()).expect("the trace makes sense");
     assert_eq!(messages.imbalances(), []);
@@ -279,7 +279,7 @@ fn as_much_comes_as_went() {
 }
 
 #[test]
-fn a_ping_pong_takes_what_the_benchmark_says() {
+fn a_replayed_ping_pong_matches_the_benchmark() {
     const ROUNDS: usize = 50;
     let bytes = 4096;
     let ping = (0..ROUNDS).flat_map(|_| {
@@ -306,7 +306,7 @@ fn a_ping_pong_takes_what_the_benchmark_says() {
 }
 
 #[test]
-fn the_parts_of_a_ranks_time_are_all_of_it() {
+fn the_parts_of_a_ranks_time_add_up() {
     let outcome = recorded("parts", 4)
         .replay(1.0)
         .expect("it comes to its end");
@@ -327,7 +327,7 @@ fn the_parts_of_a_ranks_time_are_all_of_it() {
 
 /// One rank writes and reads while its target only computes, for a millisecond.
 #[test]
-fn access_needs_nothing_of_its_target() {
+fn rma_access_needs_no_action_of_the_target() {
     let window = Part::Window { number: 0, comm: 0 };
     let ordered = |kind| Part::Synchronized {
         window: 0,
@@ -363,7 +363,7 @@ fn access_needs_nothing_of_its_target() {
 }
 
 #[test]
-fn ordered_accesses_come_to_an_end() {
+fn synchronized_rma_accesses_complete() {
     let window = Part::Window { number: 3, comm: 0 };
     let ordered = |kind, targets: &[usize]| Part::Synchronized {
         window: 3,
@@ -397,7 +397,7 @@ fn ordered_accesses_come_to_an_end() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told() {
+fn inconsistent_traces_are_refused_with_a_reason() {
     let told = |name: &str, ranks: &[Vec<(Vec<Part>, u64)>]| {
         let recorded = Recorded::of(name, ranks);
         let system = system();
@@ -434,7 +434,7 @@ fn what_makes_no_sense_is_told() {
 
 /// Both ranks send first, more than the modelled library sends without a receive.
 #[test]
-fn who_relies_on_buffers_is_told_so() {
+fn programs_relying_on_send_buffers_are_refused_with_a_reason() {
     let long = 10 << 20;
     let rank = |peer| {
         vec![
@@ -450,7 +450,7 @@ fn who_relies_on_buffers_is_told_so() {
 /// Rank 1 computes for a millisecond and then sends; rank 0 waits from the start, rank 2 a
 /// millisecond after the send.
 #[test]
-fn who_waited_for_whom_is_told() {
+fn waiting_is_attributed_to_the_late_rank() {
     let late = vec![(vec![send(0, 0, 8)], 1_000_000), (vec![send(2, 0, 8)], 0)];
     let waits = vec![(vec![receive(1, 0, 8)], 0)];
     let comes_later = vec![(vec![receive(1, 0, 8)], 2_000_000)];
@@ -477,7 +477,7 @@ fn who_waited_for_whom_is_told() {
 
 /// A message goes round a ring: the critical path follows it.
 #[test]
-fn the_chain_goes_round_with_a_word() {
+fn the_critical_path_follows_a_message_around_a_ring() {
     let ranks = 5;
     let rank = |own: usize| match own {
         0 => vec![
@@ -510,7 +510,7 @@ fn the_chain_goes_round_with_a_word() {
 /// Random programs: the critical path covers all of the time once, and all of a rank's waiting is
 /// for ranks or the wire.
 #[test]
-fn the_chain_is_as_long_as_the_run() {
+fn the_critical_path_covers_the_whole_run() {
     let mut seed = 3u64;
     let mut next = |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -585,7 +585,7 @@ fn computing(name: &str, ranks: usize) -> Recorded {
 }
 
 #[test]
-fn memory_that_nobody_else_asks_for_takes_no_time() {
+fn uncontended_memory_takes_no_extra_time() {
     let alone = computing("alone", 2);
     let without = alone.replay(1.0).expect("it comes to its end");
     let with = alone.replay_over(0.9 * memory(), |rank| rank);
@@ -600,7 +600,7 @@ fn memory_that_nobody_else_asks_for_takes_no_time() {
 }
 
 #[test]
-fn ranks_of_a_node_take_what_its_memory_takes() {
+fn ranks_of_a_node_are_limited_by_its_memory() {
     for (name, together) in [("two", 2), ("three", 3)] {
         let outcome = computing(name, together).replay_over(0.8 * memory(), |_| 0);
         let expected = 1e6 * 0.8 * together as f64;
@@ -619,7 +619,7 @@ fn ranks_of_a_node_take_what_its_memory_takes() {
 }
 
 #[test]
-fn the_parts_of_time_over_memory_are_all_of_it() {
+fn the_parts_of_time_add_up_with_shared_memory_bandwidth() {
     let recorded = recorded("parts-over-memory", 4);
     let apart = recorded.replay_over(0.7 * memory(), |rank| rank);
     let together = recorded.replay_over(0.7 * memory(), |rank| rank / 2);
@@ -639,7 +639,7 @@ fn the_parts_of_time_over_memory_are_all_of_it() {
 }
 
 #[test]
-fn more_memory_traffic_than_can_be_followed_is_told() {
+fn excessive_memory_traffic_is_refused() {
     let long = Recorded::of("long", &[vec![(vec![], 1_000_000_000_000)]]);
     let refused = long.try_over(1e12, |rank| rank);
     assert!(

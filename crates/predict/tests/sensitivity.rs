@@ -15,7 +15,7 @@ const ALONE: [&str; 4] = [
 
 #[test]
 #[ignore = "takes minutes"]
-fn no_other_fitted_value_serves_a_claim_alone() {
+fn only_the_listed_fitted_values_serve_a_single_claim() {
     let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
     let claims = shipped().expect("the claims are sound");
     let results = sensitivity(&library, &claims, 2, |_| ());

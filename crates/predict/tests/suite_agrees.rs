@@ -18,7 +18,7 @@ fn same(what: &str, bare: f64, suite: f64, most: f64) {
 }
 
 #[test]
-fn latencies_of_many_pairs_are_the_same() {
+fn the_suite_gives_the_same_multi_pair_latencies() {
     for name in ["connectx-ddr", "infinihost3-ddr"] {
         let system = system(name);
         for (pairs, bytes) in [(1, 1), (8, 64), (8, 256)] {
@@ -46,7 +46,7 @@ fn latencies_of_many_pairs_are_the_same() {
 }
 
 #[test]
-fn messages_are_the_same_on_every_bus() {
+fn the_suite_gives_the_same_message_figures_on_every_bus() {
     for name in ["connectx-qdr", "infinihost3-mem-sdr", "infinihost-pcix"] {
         let system = system(name);
         for bytes in [1, 7500, 65_536] {

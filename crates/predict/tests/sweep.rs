@@ -53,7 +53,7 @@ fn part(store: &Store, part: Part) -> usize {
 }
 
 #[test]
-fn three_tasks_give_what_one_gives_and_nothing_is_computed_twice() {
+fn three_tasks_give_the_results_of_one_without_duplicates() {
     let (whole, shared) = (directory("whole"), directory("shared"));
     let one = open(&whole, TEXT).expect("opens");
     assert_eq!(part(&one, Part::ALL), 16);
@@ -81,7 +81,7 @@ fn three_tasks_give_what_one_gives_and_nothing_is_computed_twice() {
 }
 
 #[test]
-fn a_benchmark_of_the_suite_gives_the_one_point_that_is_meant() {
+fn a_suite_benchmark_gives_the_selected_point() {
     let text = r#"
 benchmark = "latency.send"
 system = "connectx-ddr"
@@ -108,7 +108,7 @@ inline = 0
 }
 
 #[test]
-fn a_point_of_the_suite_that_is_not_the_only_one_is_told() {
+fn an_ambiguous_suite_point_is_refused() {
     let text = "benchmark = \"latency.send\"\nsystem = \"connectx-ddr\"\nsize = 8\n";
     let point = study(text).expect("sound").points().next().expect("one");
     let error = point
@@ -129,7 +129,7 @@ fn a_point_of_the_suite_that_is_not_the_only_one_is_told() {
 }
 
 #[test]
-fn a_task_that_was_ended_while_writing_loses_one_point_only() {
+fn a_task_killed_while_writing_loses_one_point() {
     let path = directory("cut");
     let store = open(&path, TEXT).expect("opens");
     part(&store, Part::ALL);
@@ -151,7 +151,7 @@ fn results_of_another_study_are_not_mixed_in() {
 }
 
 #[test]
-fn results_of_other_profiles_have_another_basis() {
+fn the_basis_changes_with_the_profiles() {
     let basis = |library: &Library| study(TEXT).expect("sound").basis(library).expect("there");
     let slower = Overrides::none().with("bensley.cpu.post", 200.0);
     let slower = Library::shipped(&slower).expect("within bounds");
@@ -160,7 +160,7 @@ fn results_of_other_profiles_have_another_basis() {
 }
 
 #[test]
-fn a_wrong_study_is_told_in_which_line_and_what_is_wrong() {
+fn study_errors_name_line_and_reason() {
     let halo = "benchmark = \"halo\"\nsystem = \"connectx-ddr\"\n";
     for (text, expected) in [
         (
@@ -226,7 +226,7 @@ fn a_wrong_study_is_told_in_which_line_and_what_is_wrong() {
 }
 
 #[test]
-fn more_nodes_than_a_system_joins_are_refused() {
+fn more_nodes_than_the_system_has_are_refused() {
     let text =
         "benchmark = \"halo\"\nsystem = \"connectx-qdr-back-to-back\"\nnodes = 3\nranks = 6\n";
     let point = study(text).expect("sound").points().next().expect("one");
@@ -247,7 +247,7 @@ fn too_many_points_are_refused() {
 }
 
 #[test]
-fn parts_as_typed() {
+fn part_numbers_are_parsed() {
     assert_eq!("3/16".parse(), Ok(Part { number: 3, of: 16 }));
     for wrong in ["", "3", "16/16", "0/0", "-1/4", "a/4", "1/4/2"] {
         assert!(wrong.parse::<Part>().is_err(), "{wrong}");

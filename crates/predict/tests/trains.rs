@@ -63,7 +63,7 @@ fn check(name: &str, figures: &[(&str, Figure, Kind)]) {
 }
 
 #[test]
-fn trains_over_pci_express_take_what_their_packets_take() {
+fn packet_trains_equal_single_packets_over_pci_express() {
     for name in ["connectx-ddr", "infinihost3-ddr"] {
         check(
             name,
@@ -78,7 +78,7 @@ fn trains_over_pci_express_take_what_their_packets_take() {
 }
 
 #[test]
-fn trains_over_pci_x_take_what_their_packets_take() {
+fn packet_trains_equal_single_packets_over_pci_x() {
     check(
         "infinihost-pcix",
         &[

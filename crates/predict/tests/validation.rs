@@ -44,7 +44,7 @@ fn no_value_comes_from_validation_data() {
 }
 
 #[test]
-fn no_claim_is_also_validation() {
+fn no_claim_is_also_validation_data() {
     let claims = claims::shipped().expect("the claims are sound");
     for curve in curves() {
         let source = curve.id.split('.').next().expect("a first part");
@@ -94,7 +94,7 @@ fn a_fit_to_validation_data_is_refused() {
 }
 
 #[test]
-fn there_are_curves_of_several_adapters() {
+fn validation_covers_several_adapters() {
     let sources = shipped().expect("the data are sound");
     let adapters: BTreeSet<_> = sources.iter().map(|source| &source.adapter).collect();
     let systems: BTreeSet<_> = curves().into_iter().map(|curve| curve.system).collect();
@@ -139,7 +139,7 @@ fn every_curve_can_be_computed() {
 }
 
 #[test]
-fn what_is_published_of_datagrams_is_computed_of_datagrams() {
+fn datagram_curves_are_computed_with_datagrams() {
     let (datagrams, others): (Vec<_>, Vec<_>) =
         curves().into_iter().partition(Curve::is_of_datagrams);
     assert!(!datagrams.is_empty());

@@ -158,7 +158,7 @@ mod tests {
     use std::mem::size_of;
 
     #[test]
-    fn sizes_are_those_of_the_header() {
+    fn structure_sizes_equal_the_header() {
         assert_eq!(size_of::<CreateId>(), 24);
         assert_eq!(size_of::<BindIp>(), 40);
         assert_eq!(size_of::<ResolveIp>(), 64);

@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_parsed(v6: bool, ip: u128, port: u16, scope: u32) {
+        fn address_encoding_round_trips(v6: bool, ip: u128, port: u16, scope: u32) {
             let address: SocketAddr = if v6 {
                 SocketAddrV6::new(Ipv6Addr::from(ip), port, 0, scope).into()
             } else {
@@ -124,19 +124,19 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_an_address_or_refused(bytes: [u8; 28]) {
+        fn arbitrary_bytes_parse_or_are_refused(bytes: [u8; 28]) {
             let _ = parse(&SocketAddress { bytes });
         }
     }
 
     #[test]
-    fn loopback_is_ours_and_a_documentation_address_is_not() {
+    fn only_addresses_of_this_host_are_local() {
         assert!(is_ours(([127, 0, 0, 1], 7471).into()));
         assert!(!is_ours(([192, 0, 2, 1], 7471).into()));
     }
 
     #[test]
-    fn loopback_is_reached_from_loopback() {
+    fn loopback_destinations_use_a_loopback_source() {
         let source = source_towards(([127, 0, 0, 1], 7471).into()).unwrap();
         assert_eq!(source, ([127, 0, 0, 1], 0).into());
     }

@@ -18,13 +18,13 @@ pub enum Alarm {
     /// now.
     Caller(u32),
     /// Retransmission in the exchange with this local ID.
-    Correspondence(u32),
+    Retransmission(u32),
     /// Requests without a listener are offered again.
     Unclaimed,
     /// The hosts of peers are probed.
     Probe,
     /// Death records are looked for and sent.
-    Wills,
+    Reap,
 }
 
 /// Alarms by time (nanoseconds of [`verbena_hca::sys::clock`]), and a descriptor that is readable
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn alarms_come_in_order_and_the_descriptor_tells() {
+    fn alarms_fire_in_order_and_make_the_descriptor_readable() {
         let mut alarms = Alarms::new().unwrap();
         assert!(!rings(&alarms, false));
         let now = clock::now();

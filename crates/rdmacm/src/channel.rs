@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_readable_exactly_while_events_wait() {
+    fn the_channel_is_readable_while_events_are_queued() {
         let (end, mut channel) = opened();
         assert_eq!(wait(end.as_fd()), Err(Errno::EAGAIN));
         channel.push(waiting(1));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_no_longer_makes_it_readable() {
+    fn removed_events_no_longer_make_the_channel_readable() {
         let (end, mut channel) = opened();
         for owner in [1, 2, 1] {
             channel.push(waiting(owner));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_the_same_channel_and_another_file_is_not() {
+    fn duplicated_descriptors_identify_the_same_channel() {
         let (end, channel) = opened();
         let copy = end.try_clone().unwrap();
         assert_eq!(ChannelId::of(&copy), Ok(channel.id()));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peer_of_a_descriptor_has_a_name() {
+    fn the_peer_socket_has_an_abstract_name() {
         let (end, _channel) = opened();
         let peer = rustix::net::getpeername(&end).unwrap().unwrap();
         let peer = rustix::net::SocketAddrUnix::try_from(peer).unwrap();

@@ -59,8 +59,8 @@ impl Conversation {
     ///
     /// # Errors
     /// EPIPE if the peer is dead.
-    pub fn hand_on(&mut self, letter: &CmMad) -> Result<()> {
-        let written = self.stream.write_all(&relay::encode(letter));
+    pub fn hand_on(&mut self, cm_mad: &CmMad) -> Result<()> {
+        let written = self.stream.write_all(&relay::encode(cm_mad));
         written.map_err(|_| Errno(libc::EPIPE))
     }
 
@@ -69,7 +69,7 @@ impl Conversation {
             return Heard::Message(Box::new(message));
         }
         match relay::decode(&self.frame) {
-            Some(letter) => Heard::CmMad(Box::new(letter)),
+            Some(cm_mad) => Heard::CmMad(Box::new(cm_mad)),
             None => Heard::End,
         }
     }
@@ -104,7 +104,7 @@ mod tests {
     use crate::message::Kind;
 
     #[test]
-    fn messages_arrive_whole_and_in_order_then_the_end() {
+    fn messages_arrive_in_order_before_the_end_of_stream() {
         let (a, b) = UnixStream::pair().unwrap();
         let (mut a, mut b) = (Conversation::new(a).unwrap(), Conversation::new(b).unwrap());
         assert_eq!(b.hear(), Heard::Nothing);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_pieces_is_put_together_and_nonsense_ends_it() {
+    fn split_messages_are_reassembled_and_garbage_ends_the_stream() {
         let (mut a, b) = UnixStream::pair().unwrap();
         let mut b = Conversation::new(b).unwrap();
         let bytes = Message::bare(Kind::Req).encode();

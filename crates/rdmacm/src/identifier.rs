@@ -3,11 +3,11 @@
 
 use crate::address;
 use crate::channel::ChannelId;
-use crate::line::Line;
+use crate::connection_state::ConnectionState;
 use crate::message::Message;
+use crate::path::Path;
+use crate::peer_transport::PeerTransport;
 use crate::port::Port;
-use crate::stage::Stage;
-use crate::way::Way;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use verbena_abi::{IBV_QPT_UC, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
@@ -159,7 +159,7 @@ pub struct Identifier {
     /// The type of its queue pair, if it is for connections.
     pub queue_pair_kind: QueuePairKind,
     /// Its state.
-    pub stage: Stage,
+    pub state: ConnectionState,
     /// Local address.
     pub source: Option<SocketAddr>,
     /// The peer's address.
@@ -169,9 +169,9 @@ pub struct Identifier {
     /// The socket, while it listens.
     pub listening: Option<Listening>,
     /// The transport to its peer, while it has one.
-    pub line: Option<Line>,
+    pub peer_transport: Option<PeerTransport>,
     /// The path to its peer.
-    pub way: Way,
+    pub path: Path,
     /// The agreed parameters.
     pub agreement: Agreement,
     /// The listener in whose backlog it counts, while its request is unanswered.
@@ -200,13 +200,13 @@ impl Identifier {
             channel,
             space,
             queue_pair_kind,
-            stage: Stage::Idle,
+            state: ConnectionState::Idle,
             source: None,
             destination: None,
             port: None,
             listening: None,
-            line: None,
-            way: Way::home(),
+            peer_transport: None,
+            path: Path::loopback(),
             agreement: Agreement::default(),
             requested_from: None,
             psn: crate::port::random_word() & 0xff_ffff,
@@ -220,18 +220,24 @@ impl Identifier {
     /// device. Over RoCE the loopback address belongs to no port and so, as on Linux, stands for
     /// all ports until there is a peer.
     pub fn has_device(&self) -> bool {
-        let waits = matches!(self.stage, Stage::Bound | Stage::Listening);
+        let waits = matches!(
+            self.state,
+            ConnectionState::Bound | ConnectionState::Listening
+        );
         self.source.is_some_and(|source| {
-            let is_nobodys = waits && link::is_ethernet() && source.ip().is_loopback();
-            !source.ip().is_unspecified() && !is_nobodys
+            let is_for_all_ports = waits && link::is_ethernet() && source.ip().is_loopback();
+            !source.ip().is_unspecified() && !is_for_all_ports
         })
     }
 
     /// Returns whether its path is known.
     pub fn has_route(&self) -> bool {
         !matches!(
-            self.stage,
-            Stage::Idle | Stage::Bound | Stage::AddressResolved | Stage::Listening
+            self.state,
+            ConnectionState::Idle
+                | ConnectionState::Bound
+                | ConnectionState::AddressResolved
+                | ConnectionState::Listening
         )
     }
 
@@ -244,8 +250,8 @@ impl Identifier {
     }
 
     /// Returns whether its peer is on another host.
-    pub fn is_distant(&self) -> bool {
-        matches!(self.line, Some(Line::Distant(_)))
+    pub fn is_remote(&self) -> bool {
+        matches!(self.peer_transport, Some(PeerTransport::Remote(_)))
     }
 
     /// Returns the source address, or the wildcard if there is none.

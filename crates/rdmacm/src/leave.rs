@@ -1,6 +1,6 @@
 //! Disconnects from other hosts when the process exits. A kernel would do it for the process; here
 //! the process sends the DREQs itself in its exit(3) handler, and waits a moment for the answers.
-//! For a killed process another process of its host sends them ([`crate::executor`]). If there is
+//! For a killed process another process of its host sends them ([`crate::reaper`]). If there is
 //! none, its peers notice by their unanswered requests, or because its host has no RoCE port any
 //! more ([`State::probe_peers`](crate::service::State::probe_peers)).
 
@@ -27,19 +27,19 @@ extern "C" fn leave() {
     // A thread that the exit has stopped may hold the lock.
     while let Some(mut state) = service.try_lock_until(deadline) {
         let numbers: Vec<u32> = Table::iter(&state.identifiers)
-            .filter(|(_, identifier)| identifier.is_distant())
+            .filter(|(_, identifier)| identifier.is_remote())
             .map(|(number, _)| number)
             .collect();
         for number in numbers {
             state.destroy(number);
         }
-        if state.has_left() {
-            state.destroy_will();
+        if state.dreqs_are_answered() {
+            state.delete_death_record();
             return;
         }
         if Instant::now() >= deadline {
             // The DREQs were sent often enough.
-            state.destroy_will();
+            state.delete_death_record();
             return;
         }
         drop(state);

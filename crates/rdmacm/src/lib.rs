@@ -7,22 +7,23 @@
 //! provider.
 //!
 //! A command names an identifier ([`identifier`]) of its channel ([`channel`]) and moves it through
-//! the states of a connection ([`stage`]); [`command`] has one file per group of commands. An
-//! identifier reaches its peer through a transport ([`line`]). One state machine serves both kinds
-//! of transport, and one thread per process listens to them ([`thread`], [`arrival`]).
+//! the states of a connection ([`connection_state`]); [`command`] has one file per group of
+//! commands. An identifier reaches its peer through a transport ([`peer_transport`]). One state
+//! machine serves both kinds of transport, and one thread per process listens to them ([`thread`],
+//! [`inbound`]).
 //!
 //! - Two processes of a host talk over a stream socket in the runtime directory ([`conversation`]),
 //!   in messages modelled on those of the InfiniBand communication manager ([`message`]: REQ, REP,
 //!   RTU, REJ, DREQ, DREP and SIDR's two). When a process dies its sockets close, which informs its
 //!   peers.
-//! - Two hosts exchange those messages themselves ([`mad`]) in datagrams ([`post`]) that may be
-//!   lost ([`correspondence`]). A process that exits sends DREQs ([`leave`]); for one that is
-//!   killed another process of its host sends them ([`executor`]) from the death record it has left
-//!   ([`will`]).
+//! - Two hosts exchange those messages themselves ([`mad`]) in datagrams ([`inbox`]) that may be
+//!   lost ([`state_machine`]). A process that exits sends DREQs ([`leave`]); for one that is killed
+//!   another process of its host sends them ([`reaper`]) from the death record it has left
+//!   ([`death_record`]).
 //!
 //! **Addresses.** Every address of this host resolves to the adapter, as all its processes share
 //! one port ([`address`]). An address of another host is reached over RoCE if its route starts at
-//! the port ([`way`]); otherwise it does not resolve.
+//! the port ([`path`]); otherwise it does not resolve.
 //!
 //! **Not implemented.** AF_IB addresses (librdmacm asks once, and uses IP addresses only after the
 //! refusal); alternate paths.
@@ -34,28 +35,28 @@
 pub mod abi;
 pub mod address;
 pub mod alarm;
-pub mod arrival;
 pub mod channel;
 pub mod command;
+pub mod connection_state;
+pub mod connection_table;
 pub mod conversation;
-pub mod correspondence;
+pub mod death_record;
 pub mod device;
 pub mod event;
-pub mod executor;
 pub mod identifier;
+pub mod inbound;
+pub mod inbox;
 pub mod leave;
-pub mod line;
 pub mod mad;
 pub mod message;
-pub mod nobody;
-pub mod office;
+pub mod no_listener;
+pub mod path;
+pub mod peer_transport;
 pub mod port;
-pub mod post;
 pub mod probe;
+pub mod reaper;
 pub mod relay;
 pub mod service;
-pub mod stage;
+pub mod state_machine;
 pub mod table;
 pub mod thread;
-pub mod way;
-pub mod will;

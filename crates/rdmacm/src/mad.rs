@@ -2,12 +2,12 @@
 
 use crate::address;
 use crate::message::{Kind, Message};
-use crate::way::{HOP_LIMIT, Way};
+use crate::path::{HOP_LIMIT, Path};
 use std::net::{IpAddr, SocketAddr};
 use verbena_hca::errno::{Errno, Result};
 use verbena_wire::mad::cm::ip::{self, Addresses};
 use verbena_wire::mad::cm::{
-    self, Drep, Dreq, Mra, Path, Rej, Rejected, Rep, Req, Rtu, SidrRep, SidrReq,
+    self, Drep, Dreq, Mra, Rej, Rejected, Rep, Req, Rtu, SidrRep, SidrReq,
 };
 use verbena_wire::mad::{DATA, LENGTH, Mad};
 use verbena_wire::{AckTimeout, Gid, Lid, Mtu, PKey, Psn, QKey, Qpn};
@@ -35,11 +35,11 @@ pub struct Numbers {
 }
 
 /// Header fields of a message that do not come from the program.
-pub struct Envelope<'a> {
+pub struct CmHeader<'a> {
     /// The IDs.
     pub numbers: Numbers,
     /// The path.
-    pub way: &'a Way,
+    pub path: &'a Path,
     /// The service ID.
     pub service: u64,
     /// The kind of message that a REJ refuses or an MRA delays.
@@ -48,7 +48,7 @@ pub struct Envelope<'a> {
     pub remote_queue_pair: u32,
 }
 
-impl Envelope<'_> {
+impl CmHeader<'_> {
     /// Encodes a message. Returns `None` for a request without addresses.
     pub fn write(&self, message: &Message) -> Option<Bytes> {
         match message.kind {
@@ -87,25 +87,25 @@ impl Envelope<'_> {
     fn request(&self, message: &Message) -> Option<Bytes> {
         let mut private_data = [0; 92];
         self.address(message, &mut private_data)?;
-        let path = Path {
+        let path = cm::Path {
             // Packets may leave the subnet, so LIDs are meaningless.
             local_lid: Lid::PERMISSIVE,
             remote_lid: Lid::PERMISSIVE,
-            local_gid: Gid(self.way.source),
-            remote_gid: Gid(self.way.destination),
+            local_gid: Gid(self.path.source),
+            remote_gid: Gid(self.path.destination),
             flow_label: 0,
             rate: 0,
             traffic_class: 0,
             hop_limit: HOP_LIMIT,
             service_level: 0,
             subnet_local: false,
-            ack_timeout: AckTimeout::from_code(self.way.ack_timeout)
+            ack_timeout: AckTimeout::from_code(self.path.ack_timeout)
                 .unwrap_or(AckTimeout::INFINITE),
         };
         self.finish(cm::Message::Req(Req {
             local_comm_id: self.numbers.local,
             service_id: self.service,
-            ca_guid: self.way.device().0.guid(),
+            ca_guid: self.path.device().0.guid(),
             queue_key: QKey(0),
             qpn: Qpn::new(message.queue_pair),
             responder_resources: message.responder_resources,
@@ -117,12 +117,12 @@ impl Envelope<'_> {
             local_response_timeout: RESPONSE_TIMEOUT,
             retry_count: message.retry_count,
             partition_key: PKey::DEFAULT,
-            path_mtu: Mtu::from_code(self.way.mtu)?,
+            path_mtu: Mtu::from_code(self.path.mtu)?,
             rnr_retry_count: message.rnr_retry_count,
             cm_retries: RETRIES,
             shared_receive_queue: message.srq,
             primary: path,
-            alternate: Path::NONE,
+            alternate: cm::Path::NONE,
             private_data: &private_data,
         }))
     }
@@ -162,12 +162,12 @@ impl Envelope<'_> {
             starting_psn: Psn::new(message.psn),
             responder_resources: message.responder_resources,
             initiator_depth: message.initiator_depth,
-            target_ack_delay: self.way.device().0.attributes().local_ca_ack_delay,
+            target_ack_delay: self.path.device().0.attributes().local_ca_ack_delay,
             failover_accepted: 0,
             flow_control: message.flow_control != 0,
             rnr_retry_count: message.rnr_retry_count,
             shared_receive_queue: message.srq,
-            ca_guid: self.way.device().0.guid(),
+            ca_guid: self.path.device().0.guid(),
             private_data: message.private_data.first_chunk()?,
         }))
     }
@@ -201,7 +201,7 @@ impl Envelope<'_> {
     }
 
     /// Encodes an MRA for the kind of message in `refused`.
-    pub fn patience(&self) -> Option<Bytes> {
+    pub fn mra(&self) -> Option<Bytes> {
         self.finish(cm::Message::Mra(Mra {
             local_comm_id: self.numbers.local,
             remote_comm_id: self.numbers.remote,
@@ -245,17 +245,17 @@ impl Request {
     /// Returns the path of a request, from its receiver's side.
     ///
     /// # Errors
-    /// Those of [`Way::between`], and EINVAL for a request without a source address.
-    pub fn way(&self) -> Result<Way> {
+    /// Those of [`Path::remote`], and EINVAL for a request without a source address.
+    pub fn path(&self) -> Result<Path> {
         let source: Option<SocketAddr> = address::parse(&self.message.source)?;
-        let way = Way::between(self.destination, source.ok_or(Errno::EINVAL)?)?;
+        let path = Path::remote(self.destination, source.ok_or(Errno::EINVAL)?)?;
         Ok(match self.connection {
-            Some(proposal) => Way {
+            Some(proposal) => Path {
                 mtu: proposal.mtu,
                 ack_timeout: proposal.ack_timeout,
-                ..way
+                ..path
             },
-            None => way,
+            None => path,
         })
     }
 }

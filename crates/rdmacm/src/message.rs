@@ -273,7 +273,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_proposed_arrives(
+        fn connection_parameters_round_trip(
             kind in proptest::sample::select(&Kind::ALL[..]),
             data in proptest::collection::vec(any::<u8>(), 0..=255),
             queue_pair in 0..1_u32 << 24,
@@ -307,7 +307,7 @@ mod tests {
         }
 
         #[test]
-        fn any_frame_is_a_message_or_none(bytes in proptest::collection::vec(any::<u8>(), FRAME), kind in 0..12_u32) {
+        fn arbitrary_frames_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), FRAME), kind in 0..12_u32) {
             let mut frame: [u8; FRAME] = bytes.try_into().unwrap();
             prop_assert_eq!(Message::decode(&frame), None);
             frame[..4].copy_from_slice(&MAGIC.to_ne_bytes());

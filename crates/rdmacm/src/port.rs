@@ -366,7 +366,7 @@ mod tests {
     const NOT_AVAILABLE: Option<i32> = Some(libc::EADDRNOTAVAIL);
 
     #[test]
-    fn a_port_is_held_once() {
+    fn a_port_can_be_bound_once() {
         let scratch = Scratch::new("once");
         let ports = Ports::open(&scratch.0).unwrap();
         for (first, same, other, same_is) in [
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn families_share_a_port_if_both_leave_it_to_the_other() {
+    fn ipv4_and_ipv6_share_a_port_if_ipv6_only() {
         let scratch = Scratch::new("families");
         let ports = Ports::open(&scratch.0).unwrap();
         let both = |text: &str| Claim::new(address(text), Some(false));
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_can_be_left_to_the_other_family_later() {
+    fn a_port_can_become_ipv6_only_later() {
         let scratch = Scratch::new("later");
         let ports = Ports::open(&scratch.0).unwrap();
         let (mut six, _) = ports.reserve(TCP, claim("[::]:7471")).unwrap();
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_local_address_is_of_one_link() {
+    fn link_local_addresses_are_separate_per_link() {
         let scratch = Scratch::new("links");
         let ports = Ports::open(&scratch.0).unwrap();
         let [first, second] = ["[fe80::1%2]:7471", "[fe80::1%3]:7471"].map(address);
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn any_free_port_is_found() {
+    fn port_zero_finds_any_free_port() {
         let scratch = Scratch::new("any");
         let ports = Ports::open(&scratch.0).unwrap();
         let (_a, first) = ports.reserve(TCP, claim("0.0.0.0:0")).unwrap();
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_is_found_by_its_address_and_by_the_wildcard() {
+    fn listeners_are_found_by_address_and_by_wildcard() {
         let scratch = Scratch::new("listen");
         let ports = Ports::open(&scratch.0).unwrap();
         let target = address("127.0.0.1:7471");

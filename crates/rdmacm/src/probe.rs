@@ -1,12 +1,12 @@
 //! Probes the hosts of peers. A killed process sends no message, and a peer that only waits for one
 //! would wait forever; a kernel would disconnect for it. A probe shows whether the host still has a
 //! RoCE port; if not, the peer was the last process there on the adapter. If it was not the last,
-//! the process that receives the probe sends the peer's messages ([`crate::executor`]), unless that
+//! the process that receives the probe sends the peer's messages ([`crate::reaper`]), unless that
 //! has been done already.
 
 use crate::alarm::Alarm;
-use crate::correspondence::Due;
 use crate::service::State;
+use crate::state_machine::Due;
 use std::collections::BTreeSet;
 use verbena_hca::link;
 use verbena_hca::process::Process;
@@ -21,11 +21,11 @@ impl State {
     pub fn probe_peers(&mut self) {
         self.note_failures();
         let peers: BTreeSet<(u8, [u8; 16], [u8; 16], UdpPort)> = self
-            .correspondences()
+            .state_machines()
             .filter(|(_, of)| of.is_connected())
             .map(|(_, of)| {
-                let way = of.way();
-                (way.port, way.source, way.destination, of.residence())
+                let path = of.path();
+                (path.port, path.source, path.destination, of.residence())
             })
             .collect();
         if let Ok(process) = Process::current() {
@@ -36,8 +36,8 @@ impl State {
                 let _ = process.probe_port(interface, source, destination, residence);
             }
         }
-        self.office.probes = !self.office.owners.is_empty();
-        if self.office.probes {
+        self.connections.probes = !self.connections.owners.is_empty();
+        if self.connections.probes {
             self.set_alarm(clock::now() + PROBING, Alarm::Probe);
         }
     }
@@ -48,24 +48,27 @@ impl State {
             return;
         };
         for (whom, why) in process.take_management_failures() {
-            let farewells = self.office.farewells.keys();
+            let pending_dreqs = self.connections.pending_dreqs.keys();
             let numbers: Vec<u32> = self
-                .office
+                .connections
                 .owners
                 .keys()
-                .chain(farewells)
+                .chain(pending_dreqs)
                 .copied()
                 .collect();
             for number in numbers {
-                let noted = self.with(number, |correspondence| {
-                    let concerned = correspondence.concerns(whom, why);
-                    let due = concerned.then(|| correspondence.note_failure(why, clock::now()));
-                    (due.unwrap_or(Due::Nothing), correspondence.deadline())
+                let noted = self.with(number, |machine| {
+                    let concerned = machine.concerns(whom, why);
+                    let due = concerned.then(|| machine.note_failure(why, clock::now()));
+                    (due.unwrap_or(Due::Nothing), machine.deadline())
                 });
                 let Some((due, deadline)) = noted else {
                     continue;
                 };
-                self.remind(number, deadline.filter(|_| matches!(due, Due::Again(_))));
+                self.schedule_retransmission(
+                    number,
+                    deadline.filter(|_| matches!(due, Due::Again(_))),
+                );
                 self.carry_out(number, due);
             }
         }

@@ -16,14 +16,14 @@ const MAD: usize = PORT + 4;
 const _: () = assert!(MAD + LENGTH <= FRAME);
 
 /// Encodes a MAD as a frame.
-pub fn encode(letter: &CmMad) -> [u8; FRAME] {
+pub fn encode(cm_mad: &CmMad) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     frame[..INTERFACE].copy_from_slice(&MAGIC);
-    frame[INTERFACE..SOURCE].copy_from_slice(&letter.interface.to_ne_bytes());
-    frame[SOURCE..DESTINATION].copy_from_slice(&letter.source.octets());
-    frame[DESTINATION..PORT].copy_from_slice(&letter.destination.octets());
-    frame[PORT..MAD].copy_from_slice(&u32::from(letter.udp_port.port()).to_ne_bytes());
-    frame[MAD..MAD + LENGTH].copy_from_slice(&letter.mad);
+    frame[INTERFACE..SOURCE].copy_from_slice(&cm_mad.interface.to_ne_bytes());
+    frame[SOURCE..DESTINATION].copy_from_slice(&cm_mad.source.octets());
+    frame[DESTINATION..PORT].copy_from_slice(&cm_mad.destination.octets());
+    frame[PORT..MAD].copy_from_slice(&u32::from(cm_mad.udp_port.port()).to_ne_bytes());
+    frame[MAD..MAD + LENGTH].copy_from_slice(&cm_mad.mad);
     frame
 }
 
@@ -50,16 +50,16 @@ mod tests {
     use crate::message::{Kind, Message};
 
     #[test]
-    fn a_letter_arrives_and_a_message_is_none() {
-        let letter = CmMad {
+    fn relayed_mads_round_trip_and_messages_do_not_decode_as_mads() {
+        let cm_mad = CmMad {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),
             udp_port: UdpPort::of_port(24792).unwrap(),
             mad: std::array::from_fn(|at| at as u8),
         };
-        assert_eq!(decode(&encode(&letter)), Some(letter.clone()));
-        assert_eq!(Message::decode(&encode(&letter)), None);
+        assert_eq!(decode(&encode(&cm_mad)), Some(cm_mad.clone()));
+        assert_eq!(Message::decode(&encode(&cm_mad)), None);
         assert_eq!(decode(&Message::bare(Kind::Req).encode()), None);
     }
 }

@@ -2,18 +2,18 @@
 
 use crate::alarm::{Alarm, Alarms};
 use crate::channel::{Channel, ChannelId, Waiting};
+use crate::connection_state::ConnectionState;
+use crate::connection_table::ConnectionTable;
 use crate::conversation::Conversation;
 use crate::device::TIME_WAIT;
 use crate::event::{Event, Kind};
-use crate::executor::Executor;
 use crate::identifier::Identifier;
+use crate::inbox::{AGENT, Inbox};
 use crate::leave;
-use crate::line::Line;
 use crate::message::{self, Message};
-use crate::office::Office;
+use crate::peer_transport::PeerTransport;
 use crate::port::Ports;
-use crate::post::{AGENT, Letterbox};
-use crate::stage::Stage;
+use crate::reaper::Reaper;
 use crate::table::Table;
 use crate::thread::{Source, Watch};
 use std::collections::HashMap;
@@ -64,9 +64,9 @@ pub struct State {
     /// Event sources of the thread.
     pub watch: Watch,
     /// Exchanges with other hosts.
-    pub(crate) office: Office,
+    pub(crate) connections: ConnectionTable,
     /// The reaper of killed processes; only if other hosts can be reached.
-    pub(crate) executor: Option<Executor>,
+    pub(crate) reaper: Option<Reaper>,
     alarms: Alarms,
     /// Whether the thread listens to the alarms.
     has_alarms: bool,
@@ -78,7 +78,7 @@ pub struct Service {
     pid: u32,
     state: Mutex<State>,
     /// MADs from other hosts.
-    pub letterbox: Letterbox,
+    pub inbox: Inbox,
 }
 
 /// A pointer instead of a lock, as another thread might hold a lock during fork(2).
@@ -102,8 +102,8 @@ impl Service {
             callers: Table::default(),
             ports: Ports::open(&Process::current()?.directory()?)?,
             watch: Watch::new()?,
-            office: Office::default(),
-            executor: None,
+            connections: ConnectionTable::default(),
+            reaper: None,
             alarms: Alarms::new()?,
             has_alarms: false,
             generations: 0,
@@ -111,7 +111,7 @@ impl Service {
         let made = Box::into_raw(Box::new(Service {
             pid: std::process::id(),
             state: Mutex::new(state),
-            letterbox: Letterbox::new()?,
+            inbox: Inbox::new()?,
         }));
         // Lives as long as the process, because its thread never ends.
         let result = CURRENT.compare_exchange(before, made, Ordering::AcqRel, Ordering::Acquire);
@@ -132,9 +132,9 @@ impl Service {
     fn open_to_other_hosts(&self) -> Result<()> {
         if link::is_ethernet() {
             let mut state = self.lock();
-            self.letterbox.open(&mut state)?;
+            self.inbox.open(&mut state)?;
             // A failure matters only to the peers of killed processes.
-            let _ = state.execute_wills_from_now_on();
+            let _ = state.start_reaping();
         }
         Ok(())
     }
@@ -212,11 +212,11 @@ impl State {
     pub fn destroy(&mut self, number: u32) -> Option<u32> {
         let identifier = self.identifiers.remove(number)?;
         let reported = identifier.events_reported;
-        match identifier.line {
+        match identifier.peer_transport {
             // Closing the socket informs the peer, as a message of the kernel's CM would (12.10.2).
-            Some(Line::Neighbour(conversation)) => self.watch.forget(&*conversation),
-            Some(Line::Distant(correspondence)) => {
-                self.take_leave(identifier.stage, *correspondence);
+            Some(PeerTransport::Local(conversation)) => self.watch.forget(&*conversation),
+            Some(PeerTransport::Remote(machine)) => {
+                self.end_connection(identifier.state, *machine);
             }
             None => (),
         }
@@ -274,40 +274,42 @@ impl State {
         let Some(identifier) = self.identifiers.get_mut(number) else {
             return;
         };
-        match identifier.line.take() {
-            Some(Line::Neighbour(conversation)) => self.watch.forget(&*conversation),
-            Some(Line::Distant(correspondence)) => {
-                self.office.forget(&correspondence);
+        match identifier.peer_transport.take() {
+            Some(PeerTransport::Local(conversation)) => self.watch.forget(&*conversation),
+            Some(PeerTransport::Remote(machine)) => {
+                self.connections.forget(&machine);
             }
             None => (),
         }
-        let before = std::mem::replace(&mut identifier.stage, Stage::Over);
+        let before = std::mem::replace(&mut identifier.state, ConnectionState::Over);
         let datagram = identifier.space.is_datagram();
         match before {
             // A datagram service is not connected: its exchange ended with the answer.
-            Stage::Established | Stage::Requested if datagram => identifier.stage = before,
-            Stage::Connecting if datagram => {
+            ConnectionState::Established | ConnectionState::Requested if datagram => {
+                identifier.state = before
+            }
+            ConnectionState::Connecting if datagram => {
                 self.raise(
                     number,
                     Event::plain(Kind::Unreachable, message::SIDR_REJECTED as i32),
                 );
             }
-            Stage::Connecting | Stage::Replied | Stage::Accepted => {
+            ConnectionState::Connecting | ConnectionState::Replied | ConnectionState::Accepted => {
                 self.raise(
                     number,
                     Event::plain(Kind::Rejected, message::CONSUMER_DEFINED as i32),
                 );
             }
-            Stage::Established => {
-                identifier.stage = Stage::Disconnected;
+            ConnectionState::Established => {
+                identifier.state = ConnectionState::Disconnected;
                 self.raise(number, Event::plain(Kind::Disconnected, 0));
             }
-            Stage::Disconnecting => {
+            ConnectionState::Disconnecting => {
                 self.raise(number, Event::plain(Kind::Disconnected, 0));
                 self.begin_time_wait(number);
             }
             // Its exchange is over already.
-            Stage::Disconnected | Stage::TimeWait => identifier.stage = before,
+            ConnectionState::Disconnected | ConnectionState::TimeWait => identifier.state = before,
             _ => (),
         }
     }
@@ -316,7 +318,7 @@ impl State {
     /// flight.
     pub fn begin_time_wait(&mut self, number: u32) {
         if let Some(identifier) = self.identifiers.get_mut(number) {
-            identifier.stage = Stage::TimeWait;
+            identifier.state = ConnectionState::TimeWait;
             let alarm = Alarm::TimeWait(number, identifier.generation);
             self.set_alarm(clock::now() + TIME_WAIT, alarm);
         }
@@ -338,20 +340,20 @@ impl State {
                 Alarm::TimeWait(number, generation) => {
                     let identifier = self.identifiers.get_mut(number);
                     let waits = |of: &&mut Identifier| {
-                        of.generation == generation && of.stage == Stage::TimeWait
+                        of.generation == generation && of.state == ConnectionState::TimeWait
                     };
                     if let Some(identifier) = identifier.filter(waits) {
-                        identifier.stage = Stage::Over;
+                        identifier.state = ConnectionState::Over;
                         self.raise(number, Event::plain(Kind::TimewaitExit, 0));
                     }
                 }
-                Alarm::Correspondence(number) => self.tend_correspondence(number, now),
+                Alarm::Retransmission(number) => self.retransmit_due(number, now),
                 Alarm::Unclaimed => self.offer_unclaimed(),
                 Alarm::Probe => {
                     self.probe_peers();
-                    self.execute_wills();
+                    self.reap();
                 }
-                Alarm::Wills => self.execute_wills(),
+                Alarm::Reap => self.reap(),
                 Alarm::Caller(number) => {
                     let caller = self.callers.get(number);
                     if caller.is_some_and(|caller| caller.deadline <= now)
@@ -370,9 +372,11 @@ impl State {
     /// EINVAL if there is no peer any more.
     pub fn tell(&mut self, number: u32, message: &Message) -> Result<()> {
         let identifier = self.identifiers.get_mut(number).ok_or(Errno::EINVAL)?;
-        match identifier.line.as_mut().ok_or(Errno::EINVAL)? {
-            Line::Neighbour(conversation) => conversation.say(message).map_err(|_| Errno::EINVAL),
-            Line::Distant(_) => self.write(number, message),
+        match identifier.peer_transport.as_mut().ok_or(Errno::EINVAL)? {
+            PeerTransport::Local(conversation) => {
+                conversation.say(message).map_err(|_| Errno::EINVAL)
+            }
+            PeerTransport::Remote(_) => self.write(number, message),
         }
     }
 

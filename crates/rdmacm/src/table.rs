@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_free_number_is_used_again() {
+    fn the_lowest_free_number_is_reused() {
         let mut table = Table::default();
         assert_eq!(table.insert('a'), Some(0));
         assert_eq!(table.insert('b'), Some(1));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_where_the_library_ends() {
+    fn the_table_is_limited_like_the_kernels() {
         let mut table = Table::default();
         for number in 0..MOST as u32 {
             assert_eq!(table.insert(()), Some(number));

@@ -1,6 +1,6 @@
 //! The thread that listens to peers: one per process, started with its first channel.
 
-use crate::arrival;
+use crate::inbound;
 use crate::service::Service;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,9 +27,9 @@ pub enum Source {
     /// The timer of the alarms.
     Alarm,
     /// The inbox of MADs from other hosts.
-    Post,
+    Inbox,
     /// inotify: a death record was closed.
-    Wills,
+    DeathRecords,
 }
 
 impl Source {
@@ -39,8 +39,8 @@ impl Source {
             Source::Identifier(number, generation) => (1, number, generation),
             Source::Caller(number) => (2, number, 0),
             Source::Alarm => (3, 0, 0),
-            Source::Post => (4, 0, 0),
-            Source::Wills => (5, 0, 0),
+            Source::Inbox => (4, 0, 0),
+            Source::DeathRecords => (5, 0, 0),
         };
         kind << 60 | u64::from(number) << 32 | u64::from(generation)
     }
@@ -52,8 +52,8 @@ impl Source {
             1 => Source::Identifier(number, word as u32),
             2 => Source::Caller(number),
             3 => Source::Alarm,
-            4 => Source::Post,
-            _ => Source::Wills,
+            4 => Source::Inbox,
+            _ => Source::DeathRecords,
         }
     }
 }
@@ -129,7 +129,7 @@ fn run(epoll: &OwnedFd) {
             continue;
         };
         for event in &events {
-            let handled = arrival::handle(service, Source::decode(event.data.u64()));
+            let handled = inbound::handle(service, Source::decode(event.data.u64()));
             if handled.is_err() {
                 // Out of descriptors: the listener stays readable, so avoid a busy loop.
                 thread::sleep(RESPITE);
@@ -145,14 +145,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_source_survives_the_kernel(number in 0..1_u32 << 16, generation: u32) {
+        fn poll_source_encoding_round_trips(number in 0..1_u32 << 16, generation: u32) {
             for source in [
                 Source::Listener(number, generation),
                 Source::Identifier(number, generation),
                 Source::Caller(number),
                 Source::Alarm,
-                Source::Post,
-                Source::Wills,
+                Source::Inbox,
+                Source::DeathRecords,
             ] {
                 prop_assert_eq!(Source::decode(source.encode()), source);
             }

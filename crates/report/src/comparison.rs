@@ -306,7 +306,7 @@ mod tests {
     use verbena_measure::result::{Conduct, Metric, Point};
 
     #[test]
-    fn thresholds_that_decide_nothing_are_refused() {
+    fn invalid_thresholds_are_refused() {
         let of = |default, exception| Thresholds {
             default,
             exact: 0.0,
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bandwidth_is_compared_with_what_it_is() {
+    fn bandwidths_are_compared_by_the_same_kind_of_buffer() {
         let today = [
             ("bandwidth", 14e9),
             ("message-rate", 1e6),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_for_nothing_are_found() {
+    fn unused_exceptions_are_found() {
         let thresholds = Thresholds {
             benchmarks: [("latncy.".to_owned(), 0.1), ("latency.".to_owned(), 0.1)].into(),
             ..Thresholds::default()
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn launches_that_were_disturbed_are_left_out_alike() {
+    fn disturbed_launches_are_left_out_on_both_sides() {
         let quiet = [
             (200.0, 0.0),
             (201.0, 0.1),
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_difference_that_is_not_proven_is_undecided() {
+    fn a_large_insignificant_difference_is_undecided() {
         let noisy = [(100.0, 0.0), (340.0, 0.0), (120.0, 0.0)];
         let other = [(141.0, 0.0), (90.0, 0.0), (300.0, 0.0)];
         let compared = between(&launches(&noisy), &launches(&other), &Thresholds::default());

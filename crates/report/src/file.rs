@@ -37,7 +37,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn what_is_there_is_replaced_and_nothing_is_left_beside_it() {
+    fn files_are_replaced_without_leftovers() {
         let directory = std::env::temp_dir().join(format!("verbena-file-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let path = directory.join("report.html");

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn every_launch_counts_and_levels_are_marked() {
+    fn all_launches_are_gathered_and_levels_are_marked() {
         let row = row_of(&[1845.0, 234.0, 255.0, 235.0, 257.0]);
         let figure = &row.figures[0];
         assert_eq!((figure.value, figure.launches.len()), (255.0, 5));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_headline_is_that_of_most_launches() {
+    fn the_headline_metric_is_that_of_most_launches() {
         let metric = |name: &str, value| Metric::figure(name, "bytes/s", Better::Higher, value);
         let point = |metrics: Vec<Metric>| Point {
             metrics,

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn less_time_and_memory_and_more_bytes_and_messages_are_ahead() {
+    fn lower_times_and_higher_rates_rank_first() {
         for subject in Subject::ALL {
             let more_is_ahead = matches!(subject, Subject::Bandwidth | Subject::Rate);
             assert_eq!(
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn short_messages_do_not_stand_beside_long_ones() {
+    fn short_messages_are_not_compared_with_long_ones() {
         let of = |subject, size| Headline {
             size: Some(size),
             ..headline(subject, 6e7)

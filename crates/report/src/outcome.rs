@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn three_outcomes_in_their_order() {
+    fn outcomes_are_ordered() {
         let same = (Verdict::Same, 1.0, Some((0.98, 1.03)));
         let open = (Verdict::Undecided, 1.2, Some((0.9, 1.6)));
         let worse = (Verdict::Regressed, 1.5, Some((1.4, 1.6)));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_for_others_are_escaped() {
+    fn texts_are_escaped_for_other_formats() {
         let all = compared(&[
             (Verdict::Regressed, 1.5, None),
             (Verdict::Undecided, 1.2, None),

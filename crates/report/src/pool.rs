@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn five_launches_know_a_percentile_that_none_knows() {
+    fn pooled_launches_support_a_higher_percentile() {
         let launches: Vec<Vec<f64>> = (0..5).map(launch).collect();
         let summaries = launches
             .iter()

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn run_records_round_trip() {
         let directory = std::env::temp_dir().join(format!("verbena-run-{}", std::process::id()));
         let run = Run {
             schema: VERSION,
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_several_runs_is_told_apart_from_a_run() {
+    fn a_directory_of_several_runs_is_not_a_run() {
         let directory = std::env::temp_dir().join(format!("verbena-runs-{}", std::process::id()));
         let empty = directory.join("empty");
         fs::create_dir_all(&empty).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_cannot_be_written_leaves_no_part_of_itself() {
+    fn a_failed_write_leaves_no_partial_record() {
         // A full device: the kernel writes no part of a line to /dev/full and reports the error.
         let mut writer = Writer {
             path: PathBuf::from("/dev/full"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_are_named_with_the_line() {
+    fn invalid_files_are_named_with_the_line() {
         assert!(message("").contains("r.jsonl:1"));
         assert!(message("{\"record\":\"run\",\"schema\":99}").contains("schema version 99"));
         assert!(message("{\"record\":\"run\"}").contains("no schema version"));

@@ -61,7 +61,7 @@ fn described() -> Vec<Described> {
 }
 
 #[test]
-fn launches_that_were_not_made_are_not_counted() {
+fn only_completed_launches_are_counted() {
     let all = run("all of them", 1.0);
     let said = |run: Loaded| page(&[run], &described(), &Beside::default());
     assert!(said(all.clone()).contains("<span>5 launches"));
@@ -78,7 +78,7 @@ fn launches_that_were_not_made_are_not_counted() {
 }
 
 #[test]
-fn a_report_is_whole_and_offline() {
+fn a_report_is_self_contained() {
     let html = page(
         &[run("one <&> \"two\"", 1.0)],
         &described(),
@@ -123,13 +123,13 @@ fn two_runs_are_overlaid_with_ratios() {
 }
 
 #[test]
-fn no_points_at_all_is_a_page_too() {
+fn a_run_without_points_gives_a_page() {
     let html = page(&[Loaded::default()], &described(), &Beside::default());
     assert!(html.contains("0 points of 0 benchmarks"));
 }
 
 #[test]
-fn a_history_tells_when_a_level_changed() {
+fn a_history_reports_when_a_level_changed() {
     use verbena_report::comparison::Thresholds;
     use verbena_report::history::moves;
     // An outlier in the third run, then a lasting regression.
@@ -163,7 +163,7 @@ fn finding(name: &str, launch: u32, value: Option<f64>) -> Finding {
 }
 
 #[test]
-fn a_knee_of_one_launch_in_three_is_none() {
+fn a_knee_in_one_of_three_launches_is_discarded() {
     let mut loaded = run("r", 1.0);
     let found = [Some(30.0), None, None, Some(400.0), Some(40.0), Some(37.0)];
     let said = |name, launch: usize| finding(name, launch as u32, found[launch]);
@@ -175,7 +175,7 @@ fn a_knee_of_one_launch_in_three_is_none() {
 }
 
 #[test]
-fn launches_without_a_finding_deny_it() {
+fn launches_without_a_finding_count_against_it() {
     let mut loaded = run("r", 1.0);
     // One launch of five had a slow pair; the other four denied it.
     loaded.findings = vec![finding("slow-pair", 0, Some(7.8))];
@@ -191,7 +191,7 @@ fn launches_without_a_finding_deny_it() {
 }
 
 #[test]
-fn a_knee_is_known_as_well_as_the_launches_agree() {
+fn knee_uncertainty_reflects_agreement_of_launches() {
     let mut loaded = run("r", 1.0);
     let said = [4096.0, 5793.0, 8192.0, 5793.0, 4096.0];
     let said = said.into_iter().zip(0..);
@@ -209,7 +209,7 @@ fn a_knee_is_known_as_well_as_the_launches_agree() {
 /// Ten runs, more than there are colours, with many curves each: every one is drawn and named, and
 /// keeps its own bound.
 #[test]
-fn all_curves_of_all_runs_are_drawn() {
+fn every_curve_of_every_run_is_drawn() {
     let many = |label: &str, bound: f64| {
         let mut loaded = run(label, 1.0);
         let points = loaded.points.iter().filter(|point| point.launch == 0);
@@ -254,7 +254,7 @@ fn all_curves_of_all_runs_are_drawn() {
 /// The first screen: the figure with its interval, its word, and its rank beside a model and a
 /// paper.
 #[test]
-fn a_tile_tells_figure_interval_and_place() {
+fn a_tile_shows_figure_interval_and_rank() {
     let published = [Published {
         subject: Subject::Latency,
         adapter: "an <old> one".to_owned(),
@@ -286,7 +286,7 @@ fn a_tile_tells_figure_interval_and_place() {
 
 /// The figures behind a drawing can be copied as tab-separated text with all digits.
 #[test]
-fn figures_are_there_to_copy() {
+fn figures_can_be_copied_from_tables() {
     let html = page(&[run("mine", 1.0)], &described(), &Beside::default());
     let text = html.split("<pre tabindex=\"0\">run\t").nth(1).unwrap();
     let text = text.split("</pre>").next().unwrap();

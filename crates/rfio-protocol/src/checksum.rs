@@ -32,7 +32,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_range_across_blocks() {
+    fn a_range_across_blocks_has_a_checksum_per_block() {
         assert_eq!(
             pieces(6, 13, 8).collect::<Vec<_>>(),
             [(0, 2), (2, 8), (10, 3)]
@@ -42,7 +42,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_cover_the_range_and_end_at_blocks(offset in 0u64..10_000, length in 0u64..10_000, block in 1u32..5_000) {
+        fn block_parts_cover_the_range(offset in 0u64..10_000, length in 0u64..10_000, block in 1u32..5_000) {
             let mut next = 0;
             for (start, piece) in pieces(offset, length, block) {
                 prop_assert_eq!(start, next);

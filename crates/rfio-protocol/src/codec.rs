@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_integer_says_where_and_how_much() {
+    fn a_truncated_integer_names_offset_and_size() {
         let error = u64::take(&mut Reader::new(&[1, 2, 3])).unwrap_err();
         assert_eq!(
             error,

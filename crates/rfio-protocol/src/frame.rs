@@ -175,7 +175,7 @@ mod tests {
     };
 
     #[test]
-    fn golden_bytes() {
+    fn headers_match_golden_bytes() {
         let header = Header {
             kind: Kind::reply(12),
             body: 0x10,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_may_not_announce_a_payload() {
+    fn unauthenticated_peers_may_not_send_payload() {
         let header = Header {
             kind: Kind::request(1),
             body: 8,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_magic_is_no_tls_record() {
+    fn the_magic_differs_from_tls_record_types() {
         // Record types of TLS are 20 to 24.
         assert!(!(20..=24).contains(&MAGIC.to_be_bytes()[0]));
     }
@@ -215,7 +215,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_accepted_is_within_the_limits(bytes: [u8; HEADER], body in 0..4096usize, payload in 0..4096usize) {
+        fn accepted_headers_are_within_the_limits(bytes: [u8; HEADER], body in 0..4096usize, payload in 0..4096usize) {
             let mut bytes = bytes;
             bytes[0..2].copy_from_slice(&MAGIC.to_be_bytes());
             if let Ok(header) = Header::parse(&bytes, Limits { body, payload }) {

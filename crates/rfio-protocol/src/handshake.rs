@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn each_purpose_and_each_input_changes_the_transcript() {
+    fn every_purpose_and_input_changes_the_transcript() {
         let base = transcript(Purpose::Client, &hello(), &[2; 32], 2, b"");
         let mut other_user = hello();
         other_user.user = Text::new("bob");

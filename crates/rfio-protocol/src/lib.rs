@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_common_version_is_spoken() {
+    fn the_highest_common_version_is_chosen() {
         for (lowest, highest, version) in [
             (2, 2, Some(2)),
             (2, 3, Some(3)),

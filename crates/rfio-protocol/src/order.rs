@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_law_by_example() {
+    fn ordering_rules_hold_for_examples() {
         let ping = Request::Ping(Ping {});
         for (earlier, later, waits) in [
             (read(1), read(1), false),
@@ -232,7 +232,7 @@ mod tests {
     proptest! {
         /// Whether one of two requests waits for the other does not depend on their order.
         #[test]
-        fn the_law_is_symmetric(one in Request::any(), other in Request::any()) {
+        fn ordering_is_symmetric(one in Request::any(), other in Request::any()) {
             let (one, other) = (Order::of(&one), Order::of(&other));
             prop_assert_eq!(one.must_follow(&other), other.must_follow(&one));
         }

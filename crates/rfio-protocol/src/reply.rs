@@ -349,13 +349,13 @@ mod tests {
         }
 
         #[test]
-        fn refusals_survive(status in 1u32.., reason in Text::any()) {
+        fn refusals_round_trip(status in 1u32.., reason in Text::any()) {
             let outcome = Err(Refusal { status: Status(status), reason });
             prop_assert_eq!(decode(12, &encode(&outcome)), Ok(outcome));
         }
 
         #[test]
-        fn whatever_is_accepted_encodes_to_the_same_bytes(operation in 0u16..61, body in proptest::collection::vec(any::<u8>(), 0..200), ok: bool) {
+        fn accepted_replies_reencode_to_the_same_bytes(operation in 0u16..61, body in proptest::collection::vec(any::<u8>(), 0..200), ok: bool) {
             let mut body = body;
             if ok && body.len() >= 4 {
                 body[..4].fill(0);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn every_request_has_its_reply() {
+    fn every_request_has_a_reply() {
         assert_eq!(Reply::OPERATIONS, crate::Request::OPERATIONS);
     }
 }

@@ -637,14 +637,14 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_accepted_encodes_to_the_same_bytes(operation in 0u16..61, body in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn accepted_requests_reencode_to_the_same_bytes(operation in 0u16..61, body in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(request) = Request::decode(operation, &body) {
                 prop_assert_eq!(request.encode(), body);
             }
         }
 
         #[test]
-        fn a_cut_request_is_refused(request in Request::any(), cut in 1usize..16) {
+        fn a_truncated_request_is_refused(request in Request::any(), cut in 1usize..16) {
             let body = request.encode();
             prop_assume!(cut <= body.len());
             prop_assert!(Request::decode(request.operation(), &body[..body.len() - cut]).is_err());
@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_unique_and_leave_the_reply_bit() {
+    fn operation_codes_are_unique_and_below_the_reply_bit() {
         let mut operations = Request::OPERATIONS.to_vec();
         operations.sort_unstable();
         operations.dedup();

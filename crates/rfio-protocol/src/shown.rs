@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_cannot_change_the_terminal() {
+    fn messages_have_no_control_characters() {
         let text = "no\x1b]0;title\x07\r\nrfcp: done\u{2028}\u{2066}\u{9b}x";
         let shown = line(text);
         assert!(shown.chars().all(|c| !c.is_control()), "{shown}");

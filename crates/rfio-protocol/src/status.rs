@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errnos_pass_and_nonsense_does_not() {
+    fn valid_errnos_pass_and_others_become_internal() {
         assert_eq!(Status::errno(28).as_errno(), Some(28));
         assert_eq!(Status::errno(0), Status::INTERNAL);
         assert_eq!(Status::errno(-3), Status::INTERNAL);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_numbers_print() {
+    fn unknown_statuses_are_printed_as_numbers() {
         assert_eq!(Status(1999).to_string(), "status 1999");
         assert!(Status(2).to_string().contains("No such file"));
     }

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_leave_the_file_offset_are_caught() {
+    fn ranges_beyond_the_largest_offset_are_refused() {
         assert_eq!(
             Range {
                 offset: u64::MAX,
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
+    fn long_texts_are_truncated_at_character_boundaries() {
         let text = Text::new("é".repeat(MOST_TEXT));
         assert_eq!(text.as_str().len(), MOST_TEXT);
         assert!(

@@ -599,7 +599,7 @@ pub fn parse<T: Parser>() -> Result<T, std::process::ExitCode> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn command_lines_are_sound() {
+    fn command_line_definitions_are_consistent() {
         for command in super::all() {
             command.debug_assert();
         }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments() {
+    fn times_are_formatted() {
         assert_eq!(moment(0), "1970-01-01 00:00:00");
         assert_eq!(moment(951_782_399 * 1_000_000_000), "2000-02-28 23:59:59");
         assert_eq!(moment(951_782_400 * 1_000_000_000), "2000-02-29 00:00:00");
@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn modes() {
+    fn modes_are_formatted() {
         assert_eq!(mode(0o100644), "-rw-r--r--");
         assert_eq!(mode(0o040755), "drwxr-xr-x");
     }
 
     #[test]
-    fn sizes() {
+    fn sizes_are_formatted() {
         assert_eq!(bytes(999), "999 B");
         assert_eq!(bytes(1_500), "1.5 kB");
         assert_eq!(bytes(2_000_000_000), "2.0 GB");

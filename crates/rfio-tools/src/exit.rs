@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_those_of_the_old_tools() {
+    fn exit_codes_equal_those_of_the_old_tools() {
         assert_eq!(code(Status::OK), 0);
         assert_eq!(code(Status::errno(libc::EINVAL)), 1);
         assert_eq!(code(Status::errno(libc::ENOENT)), 2);

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_are_parsed() {
         assert_eq!(parse("4096"), Ok(4096));
         assert_eq!(parse("64k"), Ok(65_536));
         assert_eq!(parse("2G"), Ok(2 << 30));

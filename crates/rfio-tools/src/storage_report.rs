@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_has_a_name_organisations_and_a_place() {
+    fn a_share_is_parsed_with_name_organisations_and_path() {
         let share: Share = "data:atlas,cms=[::1]:/a=b".parse().unwrap();
         assert_eq!(share.vos, ["atlas", "cms"]);
         assert_eq!(share.place, "[::1]:/a=b");

@@ -35,7 +35,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_specification_s_example() {
+    fn the_check_value_of_the_specification_is_computed() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c(b""), 0);
     }
@@ -43,7 +43,7 @@ mod tests {
     proptest! {
         /// Agrees with another implementation, and parts combine to the whole.
         #[test]
-        fn parts_give_the_whole(bytes in proptest::collection::vec(any::<u8>(), 0..3000), cut in any::<prop::sample::Index>()) {
+        fn checksums_of_parts_combine(bytes in proptest::collection::vec(any::<u8>(), 0..3000), cut in any::<prop::sample::Index>()) {
             let whole = ::crc32c::crc32c(&bytes);
             prop_assert_eq!(crc32c(&bytes), whole);
             let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));

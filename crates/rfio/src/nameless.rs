@@ -53,7 +53,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn what_is_not_linked_leaves_nothing_and_what_is_there_stays() {
+    fn unlinked_files_vanish_and_existing_files_are_kept() {
         let scratch = Scratch::new();
         let directory = File::open(scratch.path("")).unwrap();
         let make = |content: &str| {

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_settles_after_its_clocks_tick() {
+    fn a_timestamp_settles_after_a_clock_tick() {
         let changed = 1_700_000_000_123_456_789;
         let after = |milliseconds| {
             UNIX_EPOCH + Duration::from_nanos(changed as u64) + Duration::from_millis(milliseconds)
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_seconds_settle_after_two() {
+    fn timestamps_in_whole_seconds_settle_after_two_seconds() {
         let changed = 1_700_000_000_000_000_000;
         let at = |milliseconds: u64| {
             UNIX_EPOCH + Duration::from_millis(1_700_000_000_000 + milliseconds)

@@ -91,7 +91,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
-    fn writers_are_seen_and_so_are_mappings() {
+    fn writers_and_mappings_are_detected() {
         let scratch = Scratch::new();
         std::fs::write(scratch.path("f"), vec![0; 4096]).unwrap();
         let file = File::open(scratch.path("f")).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_hurts_neither_side() {
+    fn checking_for_writers_affects_neither_side() {
         let scratch = Scratch::new();
         std::fs::write(scratch.path("f"), "x").unwrap();
         let file = File::open(scratch.path("f")).unwrap();

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_is_always_ours() {
+    fn device_paths_are_always_redirected() {
         for (path, place) in [
             ("/dev/infiniband/verbena0", "node"),
             ("/dev/infiniband/rdma_cm", "manager"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_real_adapters_share_is_ours_only_where_there_is_none() {
+    fn shared_paths_are_redirected_only_without_real_adapters() {
         for (path, place) in [
             ("/dev/infiniband/uverbs0", "node"),
             ("/dev/infiniband", "dev/infiniband"),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_devices_are_ours_as_there_are() {
+    fn paths_of_existing_devices_only_are_redirected() {
         for path in [
             "/dev/infiniband/verbena2",
             "/dev/infiniband/uverbs10",
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_not_ours() {
+    fn other_paths_are_not_redirected() {
         for path in [
             "",
             "/",
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_too_long_has_no_plain_form() {
+    fn a_path_beyond_the_limit_is_not_normalized() {
         assert!(Plain::of(&[b'x'; LONGEST - 1]).is_none());
         assert!(Plain::of(&[b'x'; LONGEST - 2]).is_some());
     }

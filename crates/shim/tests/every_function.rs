@@ -167,17 +167,17 @@ functions! {
 }
 
 #[test]
-fn before_constructors_and_after_fork() {
+fn functions_work_before_constructors_and_after_fork() {
     check("start-and-fork");
 }
 
 #[test]
-fn threads_that_wait_are_cancelled() {
+fn waiting_threads_can_be_cancelled() {
     check("cancel");
 }
 
 #[test]
-fn no_function_is_exported_untested() {
+fn every_exported_function_is_tested() {
     let output = Command::new("nm")
         .args(["--dynamic", "--defined-only", "--format=posix"])
         .arg(&setup().shim)

@@ -82,8 +82,8 @@ void call_stop(void);
 void stopwatch_start(void);
 void stopwatch_stop(void);
 
-/* seats.c: pins a rank to one processor, if requested. */
-void seat_take(int rank);
+/* pinning.c: pins a rank to one processor, if requested. */
+void pinning_pin(int rank);
 
 /* communicators.c */
 struct communicator {

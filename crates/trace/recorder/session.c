@@ -50,7 +50,7 @@ static void begin(enum call call)
 	int rank, size;
 	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	PMPI_Comm_size(MPI_COMM_WORLD, &size);
-	seat_take(rank);
+	pinning_pin(rank);
 	if (!output_open(directory, rank, size))
 		return;
 	call_recording();

@@ -27,7 +27,7 @@ void stopwatch_start(void)
 		return;
 	int rank;
 	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	seat_take(rank);
+	pinning_pin(rank);
 	int length = snprintf(path, sizeof path, "%s/rank-%d.time", directory, rank);
 	if (length < 0 || (size_t)length >= sizeof path) {
 		path[0] = 0;

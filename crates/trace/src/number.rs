@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_put_is_read(number: u64, signed: i64) {
+        fn number_encoding_round_trips(number: u64, signed: i64) {
             let mut bytes = Vec::new();
             put(&mut bytes, number);
             put_signed(&mut bytes, signed);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_without_an_end_and_too_long_ones_are_refused() {
+    fn unterminated_and_overlong_numbers_are_refused() {
         assert!(Bytes::new(&[0x80]).number().is_err());
         assert!(Bytes::new(&[0xff; 11]).number().is_err());
         assert!(Bytes::new(&[0xff, 0xff, 0xff, 0xff, 0x7f]).size().is_err());

@@ -26,7 +26,7 @@ pub const SOURCES: [(&str, &str); 17] = [
         include_str!("../recorder/point_to_point.c"),
     ),
     ("requests.c", include_str!("../recorder/requests.c")),
-    ("seats.c", include_str!("../recorder/seats.c")),
+    ("pinning.c", include_str!("../recorder/pinning.c")),
     ("session.c", include_str!("../recorder/session.c")),
     ("stopwatch.c", include_str!("../recorder/stopwatch.c")),
 ];
@@ -43,7 +43,7 @@ pub const FLAGS: [&str; 6] = [
 
 /// Environment variable with a comma-separated list of processors, to one of which each rank is
 /// pinned.
-pub const SEATS: &str = "VERBENA_SEATS";
+pub const CPUS: &str = "VERBENA_SEATS";
 
 /// Environment variable with the directory for the recording.
 pub const DIRECTORY: &str = "VERBENA_RECORD";

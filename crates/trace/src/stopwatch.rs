@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_two_numbers_is_a_time() {
+    fn only_a_line_of_two_numbers_is_a_time() {
         let both = Taken {
             passed: 12,
             worked: 3,

@@ -72,7 +72,7 @@ fn three_messages() -> Trace {
 }
 
 #[test]
-fn a_section_has_what_lies_between() {
+fn a_section_contains_the_calls_between_its_ends() {
     let whole = three_messages();
     assert_eq!(whole.together().count(), 4);
     for (behind, through, bytes, calls) in
@@ -88,7 +88,7 @@ fn a_section_has_what_lies_between() {
 }
 
 #[test]
-fn communicators_of_before_are_there() {
+fn communicators_created_earlier_are_kept() {
     let both = |message: Part| vec![communicator(3, &[0, 1]), together(), message, together()];
     let within = |part: Part| match part {
         Part::Send {
@@ -130,7 +130,7 @@ fn communicators_of_before_are_there() {
 }
 
 #[test]
-fn what_a_section_would_tear_apart_is_refused() {
+fn sections_that_split_operations_are_refused() {
     let begun = Part::BeginSend {
         slot: 2,
         comm: WORLD,
@@ -168,7 +168,7 @@ fn torn(trace: &Trace, behind: usize, through: usize) -> String {
 /// A message is in progress at either end: as many enter as leave, of equal length, but they are
 /// different ones.
 #[test]
-fn a_message_torn_at_either_end_is_not_taken_for_one_within() {
+fn split_messages_are_not_matched_within_the_section() {
     let whole = trace([
         vec![send(7, 8), together(), send(7, 8), together(), together()],
         vec![
@@ -232,7 +232,7 @@ fn of_window(does: Vec<Part>) -> Trace {
 }
 
 #[test]
-fn an_epoch_that_is_open_where_a_section_begins_or_ends_is_refused() {
+fn sections_that_split_an_epoch_are_refused() {
     for (opens, ends) in EPOCHS {
         let targets: &[usize] = match opens {
             Synchronization::LockAll => &[],
@@ -265,7 +265,7 @@ fn an_epoch_that_is_open_where_a_section_begins_or_ends_is_refused() {
 }
 
 #[test]
-fn accesses_that_no_fence_has_ended_are_under_way() {
+fn accesses_without_a_closing_fence_are_pending() {
     let fence = || ordered(Synchronization::Fence, &[]);
     let open = of_window(vec![
         fence(),
@@ -286,7 +286,7 @@ fn accesses_that_no_fence_has_ended_are_under_way() {
 
 /// One of two locks is released; the window still has the other.
 #[test]
-fn locks_of_several_targets_are_told_apart() {
+fn locks_of_several_targets_are_distinguished() {
     let open = of_window(vec![
         together(),
         ordered(Synchronization::Lock, &[0]),
@@ -300,7 +300,7 @@ fn locks_of_several_targets_are_told_apart() {
 }
 
 #[test]
-fn a_bundle_has_all_that_a_replay_uses() {
+fn a_bundle_contains_everything_for_a_replay() {
     let whole = three_messages();
     let path = Path::new("kept");
     let file = whole.bundle();
@@ -336,7 +336,7 @@ fn a_bundle_has_all_that_a_replay_uses() {
 
 /// With any bit flipped, a bundle is refused with its path.
 #[test]
-fn a_bundle_that_was_damaged_is_refused() {
+fn a_damaged_bundle_is_refused() {
     let file = three_messages().bundle();
     for bit in 0..file.len() * 8 {
         let mut damaged = file.clone();

@@ -37,7 +37,7 @@ const SHIPPED: [(&str, [u64; 4]); 28] = [
 ];
 
 #[test]
-fn shipped_traces_come_to_what_is_told_of_them() {
+fn shipped_traces_have_the_documented_totals() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/traces");
     for (name, expected) in SHIPPED {
         let trace = Trace::open(&folder.join(format!("{name}.trace"))).unwrap();

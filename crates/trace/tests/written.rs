@@ -186,7 +186,7 @@ fn made(trace: &RankTrace) -> Vec<Made> {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read((calls, flushes) in calls()) {
+    fn traces_round_trip((calls, flushes) in calls()) {
         let trace = RankTrace::read(&written(&calls, &flushes)).expect("it was written well");
         prop_assert_eq!((trace.rank, trace.size, trace.library.as_str()), (3, 5, "a library"));
         let finalized = calls.iter().any(|(_, parts, ..)| parts.contains(&Part::Finalized));
@@ -197,7 +197,7 @@ proptest! {
     /// A killed rank's file ends anywhere: the contents of its complete blocks are read, and no
     /// others.
     #[test]
-    fn what_was_cut_is_read_up_to_there((calls, flushes) in calls(), cut: prop::sample::Index) {
+    fn a_truncated_trace_is_read_up_to_its_last_block((calls, flushes) in calls(), cut: prop::sample::Index) {
         let file = written(&calls, &flushes);
         let length = cut.index(file.len() + 1);
         if let Ok(trace) = RankTrace::read(&file[..length]) {
@@ -216,7 +216,7 @@ proptest! {
 
     /// Any flipped bit is detected: only written calls are read.
     #[test]
-    fn a_wrong_bit_is_found((calls, flushes) in calls(), place: prop::sample::Index, bit in 0u32..8) {
+    fn a_flipped_bit_is_detected((calls, flushes) in calls(), place: prop::sample::Index, bit in 0u32..8) {
         let mut file = written(&calls, &flushes);
         let place = place.index(file.len());
         file[place] ^= 1u8 << bit;
@@ -227,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(bytes in vec(any::<u8>(), 0..200)) {
         let _ = RankTrace::read(&bytes);
         let _ = RankTrace::read(&[b"VMPITR1\n".as_slice(), &bytes].concat());
     }

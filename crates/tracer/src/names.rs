@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_an_objects_for_its_life_and_never_given_again() {
+    fn a_name_lasts_for_its_object_and_is_never_reused() {
         let mut names = Names::new();
         assert_eq!(names.of(Kind::Qp, 0x10).to_string(), "qp1");
         assert_eq!(names.of(Kind::Cq, 0x10).to_string(), "cq1");

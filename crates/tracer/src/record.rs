@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_cannot_be_forged_by_what_they_hold() {
+    fn separators_in_fields_are_escaped() {
         let record = Record {
             name: "ibv_open_device",
             arguments: "a\tb\nc".into(),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut_between_letters() {
+    fn long_texts_are_truncated_at_character_boundaries() {
         let text = "\u{e9}".repeat(LONGEST);
         let cut = clean(&text);
         assert!(cut.len() <= LONGEST + 3 && cut.ends_with("..."));

@@ -215,14 +215,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_are_told_in_part() {
+    fn long_lists_are_abbreviated() {
         assert_eq!(list(std::iter::empty::<u8>()), "[]");
         assert_eq!(list(1..=2), "[1, 2]");
         assert!(list(1..=20).ends_with("16, ... 4 more]"));
     }
 
     #[test]
-    fn what_is_asked_for_is_told_and_nothing_else() {
+    fn only_masked_attributes_are_shown() {
         let attr = ibv_qp_attr {
             qp_state: IBV_QPS_INIT,
             port_num: 1,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_failed_completion_only_what_is_defined() {
+    fn a_failed_completion_shows_only_defined_fields() {
         let wc = ibv_wc {
             wr_id: 7,
             status: IBV_WC_RETRY_EXC_ERR,

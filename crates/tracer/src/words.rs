@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_have_their_headers_words() {
+    fn constants_are_named_as_in_the_header() {
         assert_eq!(qp_type(IBV_QPT_RC).to_string(), "RC");
         assert_eq!(qp_type(77).to_string(), "77");
         assert_eq!(access(0).to_string(), "0");

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_sequences() {
+    fn packet_sequences_follow_the_table() {
         use Kind::{Atomic, Read, Send, Write};
         use Place::{First, Last, Middle, Only};
         let table = [
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_lengths() {
+    fn packet_lengths_follow_the_table() {
         use Place::{First, Last, Middle, Only};
         for (place, least, most) in [
             (First, 256, 256),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_complete_with_its_last_packet_alone() {
+    fn a_write_completes_only_with_its_last_packet() {
         use Place::{First, Last, Middle, Only};
         let wrong = Err(Fault::MessageLength);
         let table = [

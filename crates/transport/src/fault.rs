@@ -261,7 +261,7 @@ mod tests {
     /// The rows for reliable services of the specification's table "Responder Error Behavior
     /// Summary", as in Linux' rxe.
     #[test]
-    fn a_reliable_responder_answers_as_the_table_says() {
+    fn a_reliable_responder_answers_by_the_error_table() {
         use Answer::{Nak, RnrNak, Silence};
         let table = [
             (

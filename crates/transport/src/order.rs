@@ -78,7 +78,7 @@ mod tests {
     use Answer::{Acknowledgement, Response};
 
     #[test]
-    fn the_table_of_starts() {
+    fn requests_start_by_the_ordering_table() {
         // Limit, outstanding, answer, fence, verdict.
         let table = [
             (4, 0, Acknowledgement, Fence::Off, Start::Now),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_makes_room() {
+    fn an_ended_request_frees_its_slot() {
         let mut outstanding = Outstanding::new(1);
         outstanding.start(Response);
         outstanding.start(Acknowledgement);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_is_not_ready_has_answered() {
+    fn an_rnr_nak_reloads_the_retry_count() {
         let mut retries = Retries::new(RetryCount::new(1).unwrap(), RnrRetry::Infinite);
         for _ in 0..1000 {
             assert_eq!(retries.spend(), Ok(()));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_is_infinite_for_rnr_alone() {
+    fn only_rnr_retry_7_is_infinite() {
         let mut retries = Retries::new(RetryCount::new(7).unwrap(), RnrRetry::new(7).unwrap());
         for _ in 0..1000 {
             assert_eq!(retries.spend_rnr(), Ok(()));

@@ -68,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn edges_of_1024() {
+    fn segments_at_the_edges_of_mtu_1024() {
         use Place::{First, Last, Middle, Only};
         let table: [(u32, &[(Place, u32)]); 6] = [
             (0, &[(Only, 0)]),
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn segments_follow_each_other_and_cover_all(length in 0u32..1 << 20, mtu in 1u8..6, start: prop::sample::Index) {
+        fn segments_are_contiguous_and_cover_the_message(length in 0u32..1 << 20, mtu in 1u8..6, start: prop::sample::Index) {
             let segments = Segments { mtu: Mtu::from_code(mtu).unwrap(), length };
             let start = start.index(segments.count() as usize) as u32;
             let mut offset = start * segments.mtu.bytes();

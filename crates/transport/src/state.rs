@@ -363,7 +363,7 @@ mod tests {
 
     /// Figure "QP/EE Context State Diagram": successors of each state, besides reset and error.
     #[test]
-    fn the_diagram_of_states() {
+    fn transitions_follow_the_state_diagram() {
         use State::{
             Initialized, ReadyToReceive, ReadyToSend, Reset, SendQueueDrain, SendQueueError,
         };
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn each_attribute_is_required_optional_or_foreign() {
+    fn each_attribute_is_required_optional_or_refused() {
         for kind in Kind::ALL {
             for from in State::ALL {
                 for to in State::ALL {
@@ -442,7 +442,7 @@ mod tests {
 
     /// ibv_modify_qp(3), the table of required attributes.
     #[test]
-    fn required_attributes_are_those_of_the_manual() {
+    fn required_attributes_equal_the_manual() {
         use State::{Initialized, ReadyToReceive, ReadyToSend, Reset};
         let table = [
             (Kind::Ud, Reset, Initialized, "PKEY_INDEX, PORT, QKEY"),

@@ -52,7 +52,7 @@ fn read(psn: Psn, skipped: u32, length: u32) -> Request {
 }
 
 #[test]
-fn an_atomic_is_done_once_and_answered_twice() {
+fn a_duplicate_atomic_is_answered_without_execution() {
     let (mut responder, mut adapter) = started(2);
     let request = Request::new(Operation::FetchAdd, PSN, 0);
     let original = u64::from_ne_bytes(adapter.memory[..8].try_into().unwrap());
@@ -76,7 +76,7 @@ fn an_atomic_is_done_once_and_answered_twice() {
 }
 
 #[test]
-fn a_read_is_answered_again_from_where_it_is_asked() {
+fn a_duplicate_read_is_answered_from_its_start_psn() {
     use Operation::*;
     let (mut responder, mut adapter) = started(2);
     let whole = adapter.memory[..2500].to_vec();
@@ -111,7 +111,7 @@ fn a_read_is_answered_again_from_where_it_is_asked() {
 }
 
 #[test]
-fn a_read_that_is_not_the_same_is_dropped() {
+fn a_duplicate_read_with_other_arguments_is_dropped() {
     let (mut responder, mut adapter) = started(2);
     let _ = handle(&mut responder, &mut adapter, &read(PSN, 0, 2500));
     let _ = said(&mut responder, &mut adapter);
@@ -142,7 +142,7 @@ fn a_read_that_is_not_the_same_is_dropped() {
 }
 
 #[test]
-fn what_later_ones_have_replaced_is_forgotten() {
+fn replaced_responses_are_forgotten() {
     let (mut responder, mut adapter) = started(2);
     let request = |number| Request::new(Operation::FetchAdd, PSN.plus(number), 0);
     for number in 0..3 {
@@ -163,7 +163,7 @@ fn what_later_ones_have_replaced_is_forgotten() {
 
 /// A late duplicate is no reason to refuse a new request.
 #[test]
-fn a_duplicate_under_way_gives_its_place() {
+fn a_pending_duplicate_yields_to_a_new_request() {
     let (mut responder, mut adapter) = started(1);
     let _ = handle(&mut responder, &mut adapter, &read(PSN, 0, 8));
     assert_eq!(said(&mut responder, &mut adapter).len(), 1);
@@ -190,7 +190,7 @@ fn a_duplicate_under_way_gives_its_place() {
 /// A requester that retransmits early may receive the first answer meanwhile and report that it has
 /// read; then its access right is revoked.
 #[test]
-fn a_right_that_goes_while_a_duplicate_is_answered_ends_the_answer_and_nothing_else() {
+fn a_revoked_right_ends_only_the_duplicate_response() {
     let (mut responder, mut adapter) = started(2);
     let _ = handle(&mut responder, &mut adapter, &read(PSN, 0, 3000));
     assert_eq!(said(&mut responder, &mut adapter).len(), 3);
@@ -213,7 +213,7 @@ fn a_right_that_goes_while_a_duplicate_is_answered_ends_the_answer_and_nothing_e
 }
 
 #[test]
-fn a_message_is_placed_once_and_acknowledged_again() {
+fn a_duplicate_message_is_acknowledged_but_not_placed() {
     let (mut responder, mut adapter) = started(2);
     adapter.post_receive(1, 100);
     adapter.post_receive(2, 100);

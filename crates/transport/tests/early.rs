@@ -78,7 +78,7 @@ const NAK: u8 = 1;
 const NOT_READY: u8 = 2;
 
 #[test]
-fn what_came_early_is_carried_out_in_its_turn() {
+fn early_packets_are_executed_in_order() {
     let mut there = There::new(128);
     let _ = there.write(0);
     assert_eq!(there.says(), [(0, ACK)]);
@@ -97,7 +97,7 @@ fn what_came_early_is_carried_out_in_its_turn() {
 }
 
 #[test]
-fn the_next_gap_is_told_as_soon_as_one_is_filled() {
+fn filling_a_gap_naks_the_next_one() {
     let mut there = There::new(128);
     for number in [1, 3, 4, 6] {
         let _ = there.write(number);
@@ -112,7 +112,7 @@ fn the_next_gap_is_told_as_soon_as_one_is_filled() {
 
 /// A second copy that arrives before the first is executed is not executed again.
 #[test]
-fn an_early_one_that_was_overtaken_by_its_copy_is_forgotten() {
+fn an_early_packet_executed_by_its_copy_is_forgotten() {
     let mut there = There::new(128);
     let add = |number: u32| Request {
         address: BASE,
@@ -128,7 +128,7 @@ fn an_early_one_that_was_overtaken_by_its_copy_is_forgotten() {
 
 /// A response uses as many PSNs as it has packets; the early packet behind it keeps its PSN.
 #[test]
-fn a_read_that_was_missing_is_answered_before_what_is_behind_it() {
+fn a_missing_read_is_answered_before_later_requests() {
     let mut there = There::new(128);
     let _ = there.write(3);
     let _ = there.says();
@@ -148,7 +148,7 @@ fn a_read_that_was_missing_is_answered_before_what_is_behind_it() {
 }
 
 #[test]
-fn a_receiver_that_is_not_ready_says_so_for_what_came_early_too() {
+fn an_early_send_without_a_receive_gets_an_rnr_nak() {
     let mut there = There::new(128);
     let send = |number: u32| Request::new(Operation::SendOnly, PSN.plus(number), 8);
     let _ = there.write(2);
@@ -183,7 +183,7 @@ fn there_write(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_too_far_ahead_is_not_kept() {
+fn packets_beyond_the_early_limit_are_not_kept() {
     for early in [0, 1, 5] {
         let mut there = There::new(early);
         for number in 1..100 {
@@ -197,7 +197,7 @@ fn what_is_too_far_ahead_is_not_kept() {
 
 /// A peer that sends gaps to many queue pairs gets no more memory than the process-wide limit.
 #[test]
-fn all_responders_together_keep_no_more_than_they_may() {
+fn responders_share_a_limit_of_early_packets() {
     let request = |number: u32| Request {
         address: BASE,
         length: 1024,

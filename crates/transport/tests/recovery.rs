@@ -158,7 +158,7 @@ fn numbers(packets: &[Vec<u8>]) -> Vec<i32> {
 }
 
 #[test]
-fn a_nak_sends_again_what_is_missing() {
+fn a_nak_retransmits_the_missing_packets() {
     let mut pair = pair(7, 7);
     for id in 0..4 {
         pair.write(id, 1500);
@@ -187,7 +187,7 @@ fn a_nak_sends_again_what_is_missing() {
 /// The acknowledgement of the retransmitted packet shows the next missing one, with or without a
 /// NAK.
 #[test]
-fn what_is_missing_then_is_sent_again_at_once() {
+fn further_missing_packets_are_retransmitted_at_once() {
     let mut pair = pair(7, 7);
     pair.write(0, 4096);
     pair.write(1, 4096);
@@ -223,7 +223,7 @@ fn drops_behind(pair: &mut Pair, missing: u32, end: i32) {
 
 /// Like rxe and most adapters: the first two losses show it, and from the third on no time is lost.
 #[test]
-fn to_a_peer_that_keeps_nothing_all_is_sent_again() {
+fn go_back_n_is_used_for_peers_that_drop_early_packets() {
     let mut pair = pair(7, 7);
     for id in 0..8 {
         pair.write(id, 4096);
@@ -239,7 +239,7 @@ fn to_a_peer_that_keeps_nothing_all_is_sent_again() {
 
 /// The loss of two adjacent packets and of the NAK for the second looks the same once.
 #[test]
-fn a_peer_that_was_doubted_may_keep_all_the_same() {
+fn a_suspected_peer_may_keep_early_packets_after_all() {
     for told_by_nak in [true, false] {
         let mut pair = pair(7, 7);
         for id in 0..8 {
@@ -289,7 +289,7 @@ fn losing_often(end: i32) -> Pair {
 
 /// The packet that fills a gap and the following NAK may be lost too: both are sent twice.
 #[test]
-fn where_losses_are_frequent_what_is_missing_goes_twice() {
+fn frequent_losses_send_missing_packets_twice() {
     let mut pair = losing_often(32);
     assert_eq!(
         pair.hears_word(ACK, 19),
@@ -304,7 +304,7 @@ fn where_losses_are_frequent_what_is_missing_goes_twice() {
 
 /// A peer that drops packets behind a gap is recognized here too, after more losses.
 #[test]
-fn where_losses_are_frequent_a_peer_that_keeps_nothing_is_known_later() {
+fn frequent_losses_delay_detection_of_go_back_n_peers() {
     let end = 96;
     let mut pair = losing_often(end);
     assert_eq!(pair.hears_word(ACK, 15), Disposition::Accepted);
@@ -326,7 +326,7 @@ fn where_losses_are_frequent_a_peer_that_keeps_nothing_is_known_later() {
 /// No NAK reports the loss of the last packet, so it is retransmitted when its answer takes longer
 /// than usual.
 #[test]
-fn what_is_not_answered_in_its_usual_time_is_sent_again() {
+fn a_late_answer_triggers_a_probe() {
     let mut pair = pair(7, 7);
     pair.write(0, 8);
     let _ = pair.sends(NOW);
@@ -360,7 +360,7 @@ fn what_is_not_answered_in_its_usual_time_is_sent_again() {
 /// Probing does not shorten the timeout: an unreachable peer gets the configured timeout for each
 /// configured retry.
 #[test]
-fn looking_again_costs_no_retry() {
+fn a_probe_costs_no_retry() {
     let mut pair = pair(1, 7);
     pair.write(0, 8);
     let _ = pair.sends(NOW);
@@ -380,7 +380,7 @@ fn looking_again_costs_no_retry() {
 
 /// Acknowledgements of packets behind a read imply its loss: one loss, however often it is probed.
 #[test]
-fn looking_again_for_a_read_makes_no_new_loss_of_it() {
+fn probing_a_read_counts_no_new_loss() {
     let mut pair = pair(1, 7);
     pair.write(0, 8);
     let _ = pair.sends(NOW);
@@ -403,7 +403,7 @@ fn looking_again_for_a_read_makes_no_new_loss_of_it() {
 /// An acknowledgement that was in flight when the oldest packet was retransmitted does not indicate
 /// a loss.
 #[test]
-fn an_answer_that_is_late_is_no_loss() {
+fn a_late_answer_is_not_a_loss() {
     let mut pair = pair(7, 7);
     pair.write(0, 8);
     let _ = pair.sends(NOW);
@@ -422,7 +422,7 @@ fn an_answer_that_is_late_is_no_loss() {
 
 /// Repeated NAKs for one loss cost one retry.
 #[test]
-fn more_words_of_one_loss_mean_nothing() {
+fn repeated_naks_for_one_loss_are_ignored() {
     let mut pair = pair(1, 7);
     pair.write(0, 4096);
     let _ = pair.sends(NOW);
@@ -436,7 +436,7 @@ fn more_words_of_one_loss_mean_nothing() {
 }
 
 #[test]
-fn after_a_timeout_a_nak_is_heard_again() {
+fn a_nak_after_a_timeout_is_accepted() {
     let mut pair = pair(7, 7);
     pair.write(0, 4096);
     let _ = pair.sends(NOW);
@@ -450,7 +450,7 @@ fn after_a_timeout_a_nak_is_heard_again() {
 }
 
 #[test]
-fn without_retries_the_first_loss_is_the_end() {
+fn without_retries_the_first_loss_is_fatal() {
     let mut pair = pair(0, 7);
     pair.write(0, 4096);
     pair.write(1, 8);
@@ -482,7 +482,7 @@ fn an_acknowledgement_beyond_a_read_implies_a_nak() {
 }
 
 #[test]
-fn a_read_is_asked_for_from_where_it_stopped() {
+fn a_read_is_resumed_at_the_missing_response() {
     let mut pair = pair(7, 7);
     pair.there.memory = (0..8192u32).map(|at| (at % 253) as u8).collect();
     pair.read(0, 2500);
@@ -505,7 +505,7 @@ fn a_read_is_asked_for_from_where_it_stopped() {
 }
 
 #[test]
-fn a_receiver_that_is_not_ready_is_given_its_time() {
+fn an_rnr_nak_delays_retransmission() {
     let mut pair = pair(0, 2);
     pair.write(0, 8);
     pair.post(1, Work::Send(SendTail::Nothing), 8);
@@ -536,7 +536,7 @@ fn a_receiver_that_is_not_ready_is_given_its_time() {
 }
 
 #[test]
-fn progress_fills_the_counters_again() {
+fn progress_reloads_the_retry_counters() {
     let mut pair = pair(1, 1);
     for id in 0..8 {
         pair.post(id, Work::Send(SendTail::Nothing), 8);
@@ -560,7 +560,7 @@ fn progress_fills_the_counters_again() {
 }
 
 #[test]
-fn answers_outside_what_is_outstanding_mean_nothing() {
+fn answers_outside_the_window_are_dropped() {
     let mut pair = pair(0, 0);
     pair.write(0, 8);
     pair.write(1, 8);
@@ -578,7 +578,7 @@ fn answers_outside_what_is_outstanding_mean_nothing() {
 }
 
 #[test]
-fn a_response_that_cannot_be_is_a_bad_response() {
+fn an_impossible_response_is_a_bad_response() {
     // Changes to a packet of the response.
     let changes: [fn(&mut Packet<'_>); 4] = [
         |packet| packet.payload = &packet.payload[..packet.payload.len() - 1],
@@ -611,7 +611,7 @@ fn a_response_that_cannot_be_is_a_bad_response() {
 }
 
 #[test]
-fn without_a_timeout_nothing_is_waited_for() {
+fn an_infinite_timeout_sets_no_deadline() {
     let mut ours = requester(Reliable::Rc, Mtu::B1024, PSN);
     ours.ack_timeout = AckTimeout::INFINITE;
     let mut pair = pair(7, 7);
@@ -624,7 +624,7 @@ fn without_a_timeout_nothing_is_waited_for() {
 
 /// Access may be revoked while the response is under way.
 #[test]
-fn a_read_whose_right_goes_is_refused_from_there_on() {
+fn a_revoked_right_refuses_the_rest_of_a_read() {
     let mut pair = pair(7, 7);
     pair.read(0, 3000);
     let asked = pair.sends(NOW);

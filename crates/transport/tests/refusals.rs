@@ -372,7 +372,7 @@ fn asking(case: &Case, service: Reliable) -> (Requester, Adapter) {
 }
 
 #[test]
-fn each_wrong_request_is_answered_as_its_class_says() {
+fn each_invalid_request_is_answered_by_its_error_class() {
     for case in table() {
         let name = case.name;
         let service = case.requests[0].service;
@@ -464,7 +464,7 @@ fn each_wrong_request_is_answered_as_its_class_says() {
 }
 
 #[test]
-fn a_gap_is_told_once_and_until_it_closes_no_more() {
+fn a_gap_is_nakked_once_until_it_closes() {
     let mut responder = Responder::new(responder(Reliable::Rc, Mtu::B1024, PSN));
     let mut adapter = Adapter::new(64);
     let write = |packets| Request::new(Operation::WriteOnly, after(packets), 8).bytes();
@@ -491,7 +491,7 @@ fn a_gap_is_told_once_and_until_it_closes_no_more() {
 }
 
 #[test]
-fn a_receiver_that_is_not_ready_says_when_to_try_again() {
+fn an_rnr_nak_carries_the_rnr_timer() {
     for operation in [Operation::SendOnly, Operation::WriteOnlyImmediate] {
         let mut responder = Responder::new(responder(Reliable::Rc, Mtu::B1024, PSN));
         let mut adapter = Adapter::new(64);
@@ -532,7 +532,7 @@ fn a_receiver_that_is_not_ready_says_when_to_try_again() {
 }
 
 #[test]
-fn a_key_is_invalidated_once_and_told() {
+fn a_key_is_invalidated_once_and_reported() {
     use verbena_transport::completion::Tail;
     let mut responder = Responder::new(responder(Reliable::Rc, Mtu::B1024, PSN));
     let mut adapter = Adapter::new(64);
@@ -554,7 +554,7 @@ fn a_key_is_invalidated_once_and_told() {
 /// Late packets: a NAK that is unsent when its gap closes is not sent; its acknowledgement of
 /// earlier packets is.
 #[test]
-fn a_nak_that_is_not_needed_any_more_is_withdrawn() {
+fn an_obsolete_nak_is_withdrawn() {
     let mut responder = Responder::new(responder(Reliable::Rc, Mtu::B1024, PSN));
     let mut adapter = Adapter::new(64);
     for (packets, ack_request) in [(0, true), (2, true), (1, false)] {

@@ -264,7 +264,7 @@ fn setting(seed: u64, manners: Manners) -> Setting {
 
 /// These seeds all succeed: recovery does not merely report failure.
 #[test]
-fn a_bad_network_is_overcome() {
+fn messages_survive_a_lossy_network() {
     let manners = Manners {
         loss: 50,
         duplication: 50,
@@ -323,7 +323,7 @@ fn made_again(early: u32, loss: u64) -> (usize, u64) {
 /// A peer that keeps early packets is sent little more than was lost, or twice that with frequent
 /// losses; a peer that drops them, many times as much.
 #[test]
-fn what_has_arrived_is_not_sent_again() {
+fn packets_that_arrived_are_not_retransmitted() {
     for (loss, copies) in [(1, 1), (10, 1), (100, 2)] {
         let (kept, lost) = made_again(128, loss);
         let (dropped, _) = made_again(0, loss);
@@ -346,7 +346,7 @@ fn requests(world: &World) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn without_loss_nothing_is_sent_twice() {
+fn no_loss_means_no_retransmission() {
     let mut setting = setting(1, Manners::default());
     setting.receives_every = 0;
     let program = setting.program();
@@ -392,7 +392,7 @@ fn a_dead_network_exhausts_the_retries() {
 }
 
 #[test]
-fn a_receiver_that_never_is_ready_exhausts_the_rnr_retries() {
+fn a_receiver_that_is_never_ready_exhausts_the_rnr_retries() {
     for retries in 0..7 {
         let mut setting = setting(3, Manners::default());
         setting.count = 30;

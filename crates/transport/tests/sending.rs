@@ -145,7 +145,7 @@ fn no_more_reads_and_atomics_are_outstanding_than_allowed() {
 }
 
 #[test]
-fn a_read_where_none_is_allowed_ends_in_its_turn() {
+fn a_read_with_max_rd_atomic_0_fails_in_order() {
     let mut world = world(0);
     world.requester.post(write(0, 8)).unwrap();
     world.requester.post(read(1)).unwrap();
@@ -161,7 +161,7 @@ fn a_read_where_none_is_allowed_ends_in_its_turn() {
 }
 
 #[test]
-fn protected_memory_ends_a_request_in_its_turn() {
+fn a_local_protection_error_fails_in_order() {
     let mut world = world(4);
     world.here.protected.insert(2);
     for id in 0..4 {
@@ -179,7 +179,7 @@ fn protected_memory_ends_a_request_in_its_turn() {
 }
 
 #[test]
-fn what_was_read_cannot_be_put_into_protected_memory() {
+fn a_read_response_into_protected_memory_fails() {
     let mut world = world(4);
     world.here.protected.insert(0);
     world.requester.post(read(0)).unwrap();
@@ -192,7 +192,7 @@ fn what_was_read_cannot_be_put_into_protected_memory() {
 }
 
 #[test]
-fn drained_means_that_all_that_started_has_ended() {
+fn the_send_queue_drains_when_all_started_requests_end() {
     let mut world = world(4);
     assert!(world.requester.is_drained());
     // Longer than the window: part of it is sent when the drain begins.
@@ -225,7 +225,7 @@ fn drained_means_that_all_that_started_has_ended() {
 }
 
 #[test]
-fn a_flush_ends_everything_in_order_and_stops_the_clock() {
+fn a_flush_completes_all_requests_in_order_and_stops_timers() {
     let mut world = world(4);
     for id in 0..10 {
         world.requester.post(write(id, 5000)).unwrap();
@@ -278,7 +278,7 @@ fn no_more_than_the_window_is_in_flight() {
 }
 
 #[test]
-fn what_cannot_be_posted_is_refused_and_changes_nothing() {
+fn a_refused_post_changes_nothing() {
     let mut ours = requester(Reliable::Rc, Mtu::B1024, Psn::new(0));
     ours.capacity = 2;
     let mut requester = Requester::new(ours);
@@ -310,7 +310,7 @@ fn what_cannot_be_posted_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_buffer_that_is_too_short_costs_nothing() {
+fn too_short_a_packet_buffer_loses_nothing() {
     let mut world = world(4);
     world.requester.post(write(0, 100)).unwrap();
     let mut short = [0; 50];
@@ -327,7 +327,7 @@ fn a_buffer_that_is_too_short_costs_nothing() {
 /// The longest message at the smallest MTU uses half of all PSNs: nothing else is outstanding with
 /// it.
 #[test]
-fn the_longest_message_goes_alone() {
+fn the_longest_message_is_sent_alone() {
     let mut ours = requester(Reliable::Rc, Mtu::B256, Psn::new(77));
     ours.window = 1 << 24;
     let mut requester = Requester::new(ours);

@@ -72,7 +72,7 @@ const ATOMIC_ACKNOWLEDGE: &str = "1200ffff0000001700f9cd2b1f000001240da8da0376ff
 const DATAGRAM: &str = "6430ffff00000013005a7e2311111111000000137b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b000000";
 
 #[test]
-fn requests_are_those_of_rxe() {
+fn requests_equal_packets_of_rxe() {
     let send = work(Work::Send(SendTail::Nothing), 33);
     assert_eq!(asked(0x11, 0xbd3420, send, &[0x7b; 33]), bytes(SEND_ONLY));
 
@@ -96,7 +96,7 @@ fn requests_are_those_of_rxe() {
 }
 
 #[test]
-fn answers_are_those_of_rxe() {
+fn answers_equal_packets_of_rxe() {
     let mut theirs = responder(Reliable::Rc, Mtu::B1024, Psn::new(0xbd3420));
     theirs.destination = Qpn::new(0x11);
     let mut responder = Responder::new(theirs.clone());
@@ -129,7 +129,7 @@ fn answers_are_those_of_rxe() {
 }
 
 #[test]
-fn datagrams_are_those_of_rxe() {
+fn datagrams_equal_packets_of_rxe() {
     let mut requester = unreliable::Requester::new(unreliable::Configuration {
         service: unreliable::Service::Datagram(Qpn::new(0x13)),
         partition_key: PKey::DEFAULT,
@@ -190,7 +190,7 @@ fn trace(request: SendRequest) -> Vec<String> {
 }
 
 #[test]
-fn every_operation_has_its_sequence() {
+fn every_operation_has_its_packet_sequence() {
     let remote = Remote {
         address: BASE,
         key: KEY,
@@ -315,7 +315,7 @@ fn every_operation_has_its_sequence() {
 }
 
 #[test]
-fn a_long_message_asks_for_acknowledgements_under_way() {
+fn long_messages_request_intermediate_acknowledgements() {
     let psn = Psn::new(0);
     let mut world = World::new(
         0,

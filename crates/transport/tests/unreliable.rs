@@ -85,7 +85,7 @@ fn give(responder: &mut ConnectedResponder, adapter: &mut Adapter, bytes: &[u8])
 }
 
 #[test]
-fn after_a_message_without_a_receive_the_next_one_arrives() {
+fn a_message_without_a_receive_does_not_affect_the_next() {
     let messages = sends(Mtu::B1024, &[2500, 8, 2500]);
     let mut responder = connected(Mtu::B1024, ReceiveQueue::Own);
     let mut adapter = Adapter::new(0);
@@ -111,7 +111,7 @@ fn after_a_message_without_a_receive_the_next_one_arrives() {
 }
 
 #[test]
-fn a_message_that_does_not_fit_leaves_its_receive_to_the_next() {
+fn an_oversized_message_leaves_its_receive_to_the_next() {
     let messages = sends(Mtu::B1024, &[65, 64]);
     let mut responder = connected(Mtu::B1024, ReceiveQueue::Own);
     let mut adapter = Adapter::new(0);
@@ -133,7 +133,7 @@ fn a_message_that_does_not_fit_leaves_its_receive_to_the_next() {
 }
 
 #[test]
-fn of_a_shared_queue_it_ends_the_receive() {
+fn an_oversized_message_consumes_a_shared_receive() {
     let messages = sends(Mtu::B1024, &[65, 64]);
     let mut responder = connected(Mtu::B1024, ReceiveQueue::Shared);
     let mut adapter = Adapter::new(0);
@@ -151,7 +151,7 @@ fn of_a_shared_queue_it_ends_the_receive() {
 
 /// For each single lost packet, the other messages arrive, with receives in order.
 #[test]
-fn a_lost_packet_costs_its_message_alone() {
+fn a_lost_packet_loses_only_its_message() {
     let lengths = [2500, 10, 3000, 0, 2048];
     let messages = sends(Mtu::B1024, &lengths);
     for (lost_message, message) in messages.iter().enumerate() {
@@ -182,7 +182,7 @@ proptest! {
     /// Completed messages have the bytes that were sent, in the order of sending; so does written
     /// memory.
     #[test]
-    fn what_arrives_was_sent(seed: u64, loss in 0u64..200, count in 1usize..60, longest in prop_oneof![Just(100u64), Just(6000)]) {
+    fn received_messages_equal_sent_ones(seed: u64, loss in 0u64..200, count in 1usize..60, longest in prop_oneof![Just(100u64), Just(6000)]) {
         let mut random = Random(seed);
         let mut requester = requester(Service::Connected(Qpn::new(1)), Mtu::B1024);
         let mut responder = connected(Mtu::B1024, ReceiveQueue::Own);
@@ -268,7 +268,7 @@ fn datagram(queue_key: QKey, length: u32) -> Vec<u8> {
 }
 
 #[test]
-fn datagrams_arrive_behind_their_route_or_not_at_all() {
+fn datagrams_arrive_behind_the_grh_or_not_at_all() {
     let mut responder = DatagramResponder::new(DatagramConfiguration {
         partition_key: PKey::DEFAULT,
         queue_key: QKEY,
@@ -317,7 +317,7 @@ fn datagrams_arrive_behind_their_route_or_not_at_all() {
 }
 
 #[test]
-fn what_the_service_does_not_have_is_refused() {
+fn operations_foreign_to_the_service_are_refused() {
     let mut requester = requester(Service::Connected(Qpn::new(1)), Mtu::B1024);
     let remote = Remote {
         address: BASE,
@@ -362,7 +362,7 @@ fn what_the_service_does_not_have_is_refused() {
 /// The send queue error state: the failed request has its status, the others are flushed, and the
 /// queue pair can be repaired.
 #[test]
-fn a_local_fault_is_the_send_queue_error_state() {
+fn a_local_fault_enters_the_send_queue_error_state() {
     let mut requester = requester(Service::Connected(Qpn::new(1)), Mtu::B1024);
     let mut adapter = Adapter::new(0);
     let mut buffer = [0; 4200];
@@ -401,7 +401,7 @@ fn a_local_fault_is_the_send_queue_error_state() {
 }
 
 #[test]
-fn a_drain_ends_the_message_that_is_half_sent() {
+fn a_drain_completes_a_partially_sent_message() {
     let mut requester = requester(Service::Connected(Qpn::new(1)), Mtu::B256);
     let mut adapter = Adapter::new(0);
     let mut buffer = [0; 400];

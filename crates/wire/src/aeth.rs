@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_syndrome_has_its_bits() {
+    fn every_syndrome_round_trips() {
         let mut known = 0;
         for bits in 0..=u8::MAX {
             if let Some(syndrome) = Syndrome::from_bits(bits) {

@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn parse() {
+    fn golden_header_is_parsed() {
         let (header, pad) = Bth::parse(&mut Reader::new(&GOLDEN)).unwrap();
         assert_eq!(header, golden());
         assert_eq!(pad.bytes(), 3);
     }
 
     #[test]
-    fn emit() {
+    fn golden_header_is_emitted() {
         let mut bytes = [0xaa; LENGTH];
         golden().emit(
             PadCount::of(33),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_refused_where_it_stands() {
+    fn another_transport_version_is_refused_with_its_offset() {
         let mut bytes = GOLDEN;
         bytes[1] |= 5;
         assert_eq!(
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn pads_fill_to_four() {
+    fn pad_counts_fill_to_four_bytes() {
         for (payload, pad) in [(0, 0), (1, 3), (2, 2), (3, 1), (4, 0), (1023, 1), (4096, 0)] {
             assert_eq!(PadCount::of(payload).bytes(), pad);
         }

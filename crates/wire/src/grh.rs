@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways(traffic_class: u8, flow_label in 0u32..1 << 20, payload_length: u16,
+        fn grh_round_trips(traffic_class: u8, flow_label in 0u32..1 << 20, payload_length: u16,
             hop_limit: u8, source: [u8; 16], destination: [u8; 16])
         {
             let header = Grh {

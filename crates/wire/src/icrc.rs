@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_routers_change_is_not_covered_and_all_else_is() {
+    fn the_icrc_covers_only_invariant_fields() {
         let packet: Vec<u8> = (0..40).collect();
         let plain = compute(&v4(7), &packet);
         let changed = |change: fn(&mut V4)| {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn over_ipv6_it_covers_addresses_ports_and_lengths() {
+    fn the_icrc_over_ipv6_covers_addresses_ports_and_lengths() {
         let network = V6 {
             traffic_class: 1,
             flow_label: 2,
@@ -282,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_identification_is_found(id: u16, packet in proptest::collection::vec(any::<u8>(), 12..4200)) {
+        fn the_ip_identification_is_recovered(id: u16, packet in proptest::collection::vec(any::<u8>(), 12..4200)) {
             let received = compute(&v4(id), &packet);
             prop_assert_eq!(identification(&v4(0), &packet, received), Some(id));
         }
@@ -291,7 +291,7 @@ mod tests {
         /// probability 1 in 65,536; a single bit and any burst within 16 bits that no
         /// identification produces are always refused.
         #[test]
-        fn a_flipped_bit_has_no_identification(
+        fn a_flipped_bit_matches_no_identification(
             id: u16, mut packet in proptest::collection::vec(any::<u8>(), 12..2000), at: prop::sample::Index, bit in 0u8..8)
         {
             let received = compute(&v4(id), &packet);

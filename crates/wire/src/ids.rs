@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_admits_its_full_members_and_one_limited_side() {
+    fn partition_keys_match_unless_both_are_limited() {
         let table = [
             (0xffff, 0xffff, true),
             (0xffff, 0x7fff, true),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_address_is_a_gid_and_back() {
+    fn ipv4_gids_round_trip() {
         let gid = Gid::from_ipv4([10, 9, 0, 3]);
         assert_eq!(gid.ipv4(), Some([10, 9, 0, 3]));
         assert_eq!(std::format!("{gid}"), "::ffff:10.9.0.3");

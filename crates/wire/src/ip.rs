@@ -201,7 +201,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_header_of_linux_is_read_written_and_summed() {
+    fn a_linux_header_round_trips_with_its_checksum() {
         let header = Ipv4::parse(&GOLDEN).unwrap();
         assert_eq!(header.identification, 0x900b);
         assert_eq!(header.fragment, DONT_FRAGMENT);

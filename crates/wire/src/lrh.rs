@@ -100,7 +100,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_again(bytes: [u8; LENGTH]) {
+        fn lrh_bytes_round_trip(bytes: [u8; LENGTH]) {
             let mut again = [0; LENGTH];
             match Lrh::parse(&bytes) {
                 Ok(header) => {

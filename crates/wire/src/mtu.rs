@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_name_their_bytes() {
+    fn mtu_codes_give_their_bytes() {
         for (code, bytes) in [(1, 256), (2, 512), (3, 1024), (4, 2048), (5, 4096)] {
             assert_eq!(Mtu::from_code(code).map(Mtu::bytes), Some(bytes));
             assert_eq!(Mtu::from_code(code).map(Mtu::code), Some(code));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn links_carry_what_linux_says() {
+    fn the_mtu_of_a_link_is_that_of_linux() {
         let table = [
             (351, None),
             (352, Some(Mtu::B256)),

@@ -369,14 +369,14 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
-    fn every_row_is_found_by_its_operation() {
+    fn every_row_is_at_the_index_of_its_operation() {
         for (index, row) in TABLE.iter().enumerate() {
             assert_eq!(row.0.index(), index, "{}", row.1);
         }
     }
 
     #[test]
-    fn every_code_names_one_opcode_and_back() {
+    fn codes_and_opcodes_round_trip() {
         let all: Vec<_> = Opcode::all().collect();
         // 25 operations of RC and XRC, 12 of UC, 2 of UD, and the CNP.
         assert_eq!(all.len(), 25 + 25 + 12 + 2 + 1);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_that_mean_nothing_are_refused() {
+    fn undefined_codes_are_refused() {
         for code in [
             0x15, 0x18, 0x1b, 0x1e, 0x1f, 0x2c, 0x31, 0x40, 0x44, 0x60, 0x6a, 0x80, 0x82, 0xe0,
         ] {

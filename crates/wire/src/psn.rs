@@ -71,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn order_goes_round() {
+    fn psn_order_wraps_around() {
         let last = Psn::new(0x00ff_ffff);
         assert_eq!(last.next(), Psn::new(0));
         assert!(last.precedes(Psn::new(0)));
@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn distance_is_what_was_added(start in 0u32..Psn::SPACE, by in 0u32..Psn::WINDOW) {
+        fn psn_distance_equals_the_increment(start in 0u32..Psn::SPACE, by in 0u32..Psn::WINDOW) {
             let start = Psn::new(start);
             let later = start.plus(by);
             prop_assert_eq!(later.since(start), by as i32);

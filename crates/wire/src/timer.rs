@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rnr_codes_wait_as_the_specification_says() {
+    fn rnr_delays_equal_the_specification() {
         let table = [
             (0, 655_360_000),
             (1, 10_000),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn rnr_waits_grow_with_the_code_but_for_zero() {
+    fn rnr_delays_grow_with_the_code_except_zero() {
         let waits: std::vec::Vec<_> = (1..32)
             .filter_map(RnrTimer::from_code)
             .map(RnrTimer::nanoseconds)

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queue_pairs_0x11_use_the_port_that_rxe_used() {
+    fn the_source_port_equals_that_of_rxe() {
         assert_eq!(source_port(Qpn::new(0x11), Qpn::new(0x11)), 0xc121);
     }
 }

@@ -37,7 +37,7 @@ fn bytes(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn each_is_written_again_byte_for_byte() {
+fn golden_frames_round_trip() {
     for text in ALL {
         let golden = bytes(text);
         let frame = Frame::parse(&golden).expect(text);
@@ -50,7 +50,7 @@ fn each_is_written_again_byte_for_byte() {
 /// With the checksum filled in, the ones' complement sum over pseudo-header and datagram is all
 /// ones.
 #[test]
-fn the_udp_checksum_is_that_of_the_rfc_and_the_icrc_stays() {
+fn filling_the_udp_checksum_keeps_the_icrc() {
     for text in ALL {
         let mut frame = bytes(text);
         roce::fill_checksum(&mut frame);
@@ -71,7 +71,7 @@ fn the_udp_checksum_is_that_of_the_rfc_and_the_icrc_stays() {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn every_flipped_bit_is_detected() {
     for text in ALL {
         let golden = bytes(text);
         for bit in 0..golden.len() * 8 {
@@ -87,7 +87,7 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn send_only_of_33_bytes() {
+fn send_only_of_33_bytes_is_parsed() {
     let golden = bytes(SEND_ONLY);
     let Frame { route, packet } = Frame::parse(&golden).unwrap();
     let Network::V4(V4 {
@@ -115,7 +115,7 @@ fn send_only_of_33_bytes() {
 }
 
 #[test]
-fn acknowledge() {
+fn an_acknowledgement_is_parsed() {
     let golden = bytes(ACKNOWLEDGE);
     let packet = Frame::parse(&golden).unwrap().packet;
     let syndrome = Syndrome::Ack(Credits::UNLIMITED);
@@ -126,7 +126,7 @@ fn acknowledge() {
 }
 
 #[test]
-fn read_request() {
+fn a_read_request_is_parsed() {
     let golden = bytes(READ_REQUEST);
     let packet = Frame::parse(&golden).unwrap().packet;
     let reth = Reth {
@@ -138,7 +138,7 @@ fn read_request() {
 }
 
 #[test]
-fn compare_swap_and_its_acknowledgement() {
+fn compare_swap_and_its_acknowledgement_are_parsed() {
     let golden = bytes(COMPARE_SWAP);
     let request = Frame::parse(&golden).unwrap().packet.headers;
     let operands = AtomicEth {
@@ -156,7 +156,7 @@ fn compare_swap_and_its_acknowledgement() {
 }
 
 #[test]
-fn datagram() {
+fn a_datagram_is_parsed() {
     let golden = bytes(DATAGRAM);
     let packet = Frame::parse(&golden).unwrap().packet;
     let deth = packet.headers.extensions.deth.unwrap();
@@ -168,7 +168,7 @@ fn datagram() {
 }
 
 #[test]
-fn congestion_notification() {
+fn a_congestion_notification_is_parsed() {
     let golden = bytes(CONGESTION);
     let packet = Frame::parse(&golden).unwrap().packet;
     assert_eq!(packet.headers.bth.opcode, Opcode::CNP);
@@ -178,7 +178,7 @@ fn congestion_notification() {
 
 /// A UDP socket receives everything but the identification.
 #[test]
-fn a_socket_finds_the_identification() {
+fn a_socket_recovers_the_ip_identification() {
     for text in ALL {
         let golden = bytes(text);
         let route = Frame::parse(&golden).unwrap().route;
@@ -206,7 +206,7 @@ fn a_socket_finds_the_identification() {
 }
 
 #[test]
-fn seal_writes_what_open_checks() {
+fn a_sealed_packet_equals_the_golden_one() {
     let golden = bytes(SEND_ONLY);
     let route = Frame::parse(&golden).unwrap().route;
     let mut buffer = golden[28..].to_vec();

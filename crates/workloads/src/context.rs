@@ -229,7 +229,7 @@ impl<F: Fabric> Context<'_, F> {
     }
 
     /// Returns all ranks.
-    pub fn everybody(&self) -> Vec<usize> {
+    pub fn all_ranks(&self) -> Vec<usize> {
         (0..self.size()).collect()
     }
 

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_looks_of_all_processes_count() {
+    fn samples_of_all_processes_are_combined() {
         let looks = |all, slow| Looks { all, slow };
         let together = Looks::together([looks(4.0, 4.0), looks(4.0, 0.0)].into_iter());
         assert_eq!(together.share(), Some(0.5));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends() {
+    fn waiting_ends_after_its_limit() {
         let rest = Rest::default();
         assert!(!rest.is_over());
         rest.waited.set(LEAST_WAIT * 2);

@@ -5,7 +5,7 @@ use crate::agreement::{Outcome, agree, pack, unpack};
 use crate::context::Context;
 use crate::disturbance::{Looks, Watch};
 use crate::sampling::Role;
-use verbena_fabric::{Error, Fabric, Group, Result, Seat};
+use verbena_fabric::{Error, Fabric, Group, Pinning, Result};
 use verbena_measure::bound::Bound;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric};
@@ -136,11 +136,11 @@ async fn warm_up<F: Fabric>(
     role: Role,
     run: &mut impl AsyncFnMut(u64) -> Result<()>,
 ) -> Outcome<Warm> {
-    let seat = match role {
-        Role::Idle => Seat::Own,
-        _ => context.fabric.take_seat(members),
+    let pinning = match role {
+        Role::Idle => Pinning::Own,
+        _ => context.fabric.pin_cpu(members),
     };
-    let unbound = f64::from(u8::from(seat == Seat::Unbound));
+    let unbound = f64::from(u8::from(pinning == Pinning::Unbound));
     let mut count = 1u64;
     let mut warm = Warm {
         messages: 0,
@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_block_is_part_of_the_rate() {
+    fn slow_blocks_count_in_the_rate() {
         let block = |end: f64| vec![(0, 0.0, end)];
         let blocks = evaluate(&[block(1e3), block(1e9), block(2e3)], 1, 10);
         assert_eq!(blocks.together.len(), 3);

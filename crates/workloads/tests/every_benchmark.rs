@@ -122,7 +122,7 @@ fn finding(records: &[Record], name: &str) -> f64 {
 }
 
 #[test]
-fn clocks_of_different_cost_do_not_part_the_two_sides_of_a_pair() {
+fn clocks_of_different_cost_keep_a_pair_in_step() {
     let clocks = Planted {
         straggler: None,
         clock_costs: vec![10.0, 300.0],
@@ -153,7 +153,7 @@ fn first_point(records: Vec<Record>) -> Box<Point> {
 /// Measurements do not depend on the processors' state: `bandwidth.send` includes the adapter's
 /// threads, which look like a neighbour's load.
 #[test]
-fn nothing_is_set_aside_when_something_shares_the_processors() {
+fn no_sample_is_discarded_when_cpus_are_shared() {
     let point = |name, pace: Option<f64>| {
         let paces = pace.map(Paces::constant).unwrap_or_default();
         let options = Options { paces, ..small() };
@@ -177,7 +177,7 @@ fn nothing_is_set_aside_when_something_shares_the_processors() {
 }
 
 #[test]
-fn a_processor_that_the_system_refuses_is_said() {
+fn a_refused_cpu_pinning_is_reported() {
     let refused = Planted {
         processors_refused: true,
         ..even()
@@ -208,7 +208,7 @@ fn one_preempted_operation_does_not_end_the_warm_up() {
 
 /// Every distribution consists of single operations, even if the median comes from batches.
 #[test]
-fn a_clock_that_costs_much_changes_the_median_only() {
+fn an_expensive_clock_changes_only_the_median() {
     let dear = Planted {
         clock_costs: vec![500.0],
         ..even()
@@ -247,7 +247,7 @@ fn the_planted_translation_cache_is_found() {
 }
 
 #[test]
-fn an_endless_cache_has_no_knee() {
+fn an_unlimited_cache_has_no_knee() {
     let endless = Planted {
         context_entries: 1 << 20,
         translation_entries: 1 << 20,
@@ -296,7 +296,7 @@ fn the_planted_straggler_is_named() {
 }
 
 #[test]
-fn what_a_connection_costs_is_recovered() {
+fn memory_per_connection_is_recovered() {
     let records = collect(
         "internals.footprint",
         2,
@@ -342,7 +342,7 @@ fn metric(point: &Point, name: &str) -> f64 {
 /// Buffers used in turn need more translations than the simulated cache holds; one reused buffer
 /// does not.
 #[test]
-fn bandwidth_as_used_is_over_buffers_in_turn_and_the_cached_one_says_so() {
+fn bandwidth_alternates_buffers_and_the_cached_one_is_labelled() {
     for (name, reader) in [
         ("bandwidth.write", "nobody"),
         ("bandwidth.write-both", "nobody"),

@@ -106,21 +106,21 @@ fn check(name: &str) {
 }
 
 #[test]
-fn they_agree_on_parallel_scheduling_and_pci_express() {
+fn fidelities_agree_for_parallel_scheduling_over_pci_express() {
     check("connectx-ddr");
 }
 
 #[test]
-fn they_agree_on_serial_scheduling_and_pci_express() {
+fn fidelities_agree_for_serial_scheduling_over_pci_express() {
     check("infinihost3-ddr");
 }
 
 #[test]
-fn they_agree_on_pci_x() {
+fn fidelities_agree_over_pci_x() {
     check("infinihost-pcix");
 }
 
 #[test]
-fn they_agree_at_qdr() {
+fn fidelities_agree_at_qdr() {
     check("connectx-qdr");
 }

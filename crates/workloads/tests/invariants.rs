@@ -38,7 +38,7 @@ const SYSTEMS: [(&str, &[(&str, f64)]); 5] = [
 ];
 
 #[test]
-fn every_benchmark_keeps_to_what_machines_can_do() {
+fn every_benchmark_satisfies_the_machine_invariants() {
     for (name, settings) in SYSTEMS {
         let system = system(name, settings);
         for benchmark in ALL {
@@ -64,7 +64,7 @@ fn every_benchmark_keeps_to_what_machines_can_do() {
 }
 
 #[test]
-fn patterns_and_streams_keep_to_it_at_message_fidelity() {
+fn patterns_and_streams_satisfy_the_invariants_at_message_fidelity() {
     let system = system("connectx-ddr", &[("bensley.pcie.lanes", 2.0)]);
     for name in [
         "patterns.fan-in",
@@ -110,7 +110,7 @@ fn rate(system: &System, benchmark: &str, size: usize) -> f64 {
 const SLOT: f64 = 2000.0 * 256.0 / 280.0;
 
 #[test]
-fn not_more_comes_in_than_the_bus_carries() {
+fn fan_in_is_limited_by_the_bus() {
     let full = rate(&system("connectx-ddr", &[]), "patterns.fan-in", 65_536);
     assert!(full <= SLOT, "{full} MB/s through a slot of {SLOT}");
     let narrow = system("connectx-ddr", &[("bensley.pcie.lanes", 1.0)]);

@@ -80,7 +80,7 @@ fn every_benchmark_measures_and_validates() {
 /// Benchmarks between two processes run on the software adapter's model, validate their data, and
 /// are deterministic; none of its processors is busy for longer than the elapsed time.
 #[test]
-fn the_software_adapters_model_runs_what_two_processes_do() {
+fn the_software_model_runs_every_two_process_benchmark() {
     let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
     let machine = Machine::of(&library, "software").expect("is shipped");
     for benchmark in ALL {
@@ -128,7 +128,7 @@ fn the_software_adapters_model_runs_what_two_processes_do() {
 }
 
 #[test]
-fn the_software_adapters_model_refuses_processes_that_would_take_turns() {
+fn the_software_model_refuses_oversubscribed_processes() {
     let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
     let machine = Machine::of(&library, "software").expect("is shipped");
     let benchmark = verbena_workloads::find("patterns.ring").expect("it exists");
@@ -138,7 +138,7 @@ fn the_software_adapters_model_refuses_processes_that_would_take_turns() {
 }
 
 #[test]
-fn the_same_twice_to_the_bit() {
+fn results_are_deterministic_to_the_bit() {
     let system = system("infinihost3-ddr");
     let benchmark = verbena_workloads::find("multi-pair.write-latency").expect("it exists");
     let run = || {
@@ -157,7 +157,7 @@ fn the_same_twice_to_the_bit() {
 /// If a core reads memory more slowly than the link transfers, messages that are read flow at the
 /// core's rate.
 #[test]
-fn who_reads_what_arrives_takes_time_for_it() {
+fn reading_received_data_costs_time() {
     let slow = Overrides::none().with("bensley.cpu.copy", 300.0);
     let library = Library::shipped(&slow).expect("a value of the profile");
     let system = library.system("connectx-ddr").expect("a shipped system");
@@ -195,7 +195,7 @@ fn who_reads_what_arrives_takes_time_for_it() {
 
 /// Bounds of memory do not apply to a network.
 #[test]
-fn between_nodes_a_cache_line_is_no_bound() {
+fn no_cache_line_bound_applies_between_nodes() {
     let system = system("connectx-ddr");
     let benchmark = verbena_workloads::find("latency.write").expect("it exists");
     let options = Options {

@@ -113,18 +113,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grids_are_as_square_as_can_be() {
+    fn process_grids_are_as_square_as_possible() {
         let grids = [1, 2, 6, 7, 12, 16].map(grid);
         assert_eq!(grids, [(1, 1), (1, 2), (2, 3), (1, 7), (3, 4), (4, 4)]);
     }
 
     #[test]
-    fn the_input_is_of_the_grid() {
+    fn the_input_file_sets_rows_and_columns_once() {
         assert!(INPUT.matches(ROWS).count() == 1 && INPUT.matches(COLUMNS).count() == 1);
     }
 
     #[test]
-    fn a_summary_is_read_and_a_failed_check_is_none() {
+    fn a_failed_check_in_the_summary_gives_no_outcome() {
         let told = "x\nBegin of Summary section.\nSuccess=1\nCommWorldProcs=2\nHPL_time=0.5\nHPL_Tflops=0.002\n\
                     RandomlyOrderedRingLatency_usec=-1\nMPIFFT_Gflops=nan\nEnd of Summary section.\n";
         let outcome = parse(told).unwrap();

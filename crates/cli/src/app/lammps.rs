@@ -87,7 +87,7 @@ mod tests {
         Kspace  | 14.255     | 15.149     | 16.044     |  23.0 | 26.17\nComm    | 3.9 | 4.0 | 4.1 |   4.1 |  6.95\n";
 
     #[test]
-    fn a_log_tells_time_parts_and_states() {
+    fn a_log_gives_times_shares_and_thermodynamic_states() {
         let outcome = parse(TOLD).unwrap();
         assert_eq!(outcome.processes, 2);
         let figures: Vec<f64> = outcome.metrics.iter().map(|metric| metric.value).collect();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_ends_early_is_no_outcome() {
+    fn an_incomplete_log_is_refused() {
         for end in 0..TOLD.find("Loop time").unwrap() {
             assert!(parse(&TOLD[..end]).is_err(), "{end}");
         }

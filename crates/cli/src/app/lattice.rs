@@ -53,7 +53,7 @@ mod tests {
         Mop/s total     = 300.50\n Plaquette       = 0.667784\n Solution norm   = 1.39167e+06\n Verification    = SUCCESSFUL\n";
 
     #[test]
-    fn a_verified_end_is_an_outcome_with_what_it_computed() {
+    fn only_verified_output_gives_an_outcome() {
         let outcome = parse(TOLD).unwrap();
         assert_eq!(outcome.processes, 2);
         let figures: Vec<f64> = outcome.metrics.iter().map(|one| one.value).collect();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_source_includes_comes_with_it() {
+    fn every_included_header_is_shipped() {
         let lines = SOLVER.sources.iter().flat_map(|(_, text)| text.lines());
         let mut included =
             lines.filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'));

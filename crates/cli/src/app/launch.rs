@@ -5,8 +5,8 @@ use super::outcome::Outcome;
 use super::recorded;
 use crate::failure::Failure;
 use crate::mpi::mpirun::{self, Mpirun};
-use crate::mpi::proof::{self, Counted};
-use crate::mpi::way::Way;
+use crate::mpi::path_check::{self, Counted};
+use crate::mpi::transport::Transport;
 use crate::mpi::{Launch, Ready};
 use crate::record::{Compiler, put_before};
 use crate::stats::collect;
@@ -100,7 +100,7 @@ impl Applications {
                 Ran::Badly(reason) => take(fail(reason, parameters, false))?,
                 Ran::To(outcome, counted) => {
                     take(Line::Finding(counted.finding(
-                        ready.way(),
+                        ready.transport(),
                         benchmark.name,
                         number,
                     )))?;
@@ -138,16 +138,16 @@ impl Applications {
     fn first(&mut self, job: &Job<'_>, processes: usize) -> bool {
         let name = job.application.benchmark.name;
         self.recorded
-            .insert((name, job.ready.way().name(), processes))
+            .insert((name, job.ready.transport().name(), processes))
     }
 
     /// Runs the program, checks that its messages used the requested transport, and compares its
     /// result with that over shared memory.
     fn checked(&mut self, job: &Job<'_>, processes: usize) -> Result<Ran, Failure> {
-        let way = job.ready.way();
+        let transport = job.ready.transport();
         let key = (job.application.benchmark.name, processes);
-        if way != Way::SharedMemory && !self.computed.contains_key(&key) {
-            match job.run(Way::SharedMemory, processes)? {
+        if transport != Transport::SharedMemory && !self.computed.contains_key(&key) {
+            match job.run(Transport::SharedMemory, processes)? {
                 Ran::To(outcome, _) => self.computed.insert(key, outcome.computed),
                 Ran::Badly(reason) => {
                     return Ok(Ran::Badly(format!(
@@ -157,11 +157,11 @@ impl Applications {
                 Ran::Interrupted => return Ok(Ran::Interrupted),
             };
         }
-        let (outcome, counted) = match job.run(way, processes)? {
+        let (outcome, counted) = match job.run(transport, processes)? {
             Ran::To(outcome, counted) => (outcome, counted),
             other => return Ok(other),
         };
-        if let Some(reason) = counted.contradicts(way) {
+        if let Some(reason) = counted.contradicts(transport) {
             return Ok(Ran::Badly(reason));
         }
         let differs = self
@@ -185,14 +185,14 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn run(&self, way: Way, processes: usize) -> Result<Ran, Failure> {
-        self.run_with(way, processes, |_| ())
+    fn run(&self, transport: Transport, processes: usize) -> Result<Ran, Failure> {
+        self.run_with(transport, processes, |_| ())
     }
 
     /// Runs the program; `prepare` may modify the command first.
     fn run_with(
         &self,
-        way: Way,
+        transport: Transport,
         processes: usize,
         prepare: impl FnOnce(&mut Command),
     ) -> Result<Ran, Failure> {
@@ -202,9 +202,9 @@ impl Job<'_> {
             path: place.path().to_owned(),
             source,
         })?;
-        let mut command = self
-            .ready
-            .command(way, &self.found.program, processes, &counters)?;
+        let mut command =
+            self.ready
+                .command(transport, &self.found.program, processes, &counters)?;
         // The benchmark counts processes; additional threads would compete for their processors.
         command
             .args(arguments)
@@ -254,7 +254,7 @@ impl Job<'_> {
                 self.ready.launcher().display()
             )));
         }
-        let adapter = proof::through_the_adapter(&collect::read(counters.path()));
+        let adapter = path_check::through_the_adapter(&collect::read(counters.path()));
         // A single process sends no messages.
         let counted = before.counted(u64::from(processes > 1), adapter);
         Ok(Ran::To(outcome, counted))
@@ -268,7 +268,7 @@ impl Job<'_> {
             return Ok(None);
         };
         let directory = Directory::create()?;
-        let ran = self.run_with(self.ready.way(), processes, |command| {
+        let ran = self.run_with(self.ready.transport(), processes, |command| {
             put_before(command, &library);
             command.env(recorder::DIRECTORY, directory.path());
         })?;
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_that_differs_is_told() {
+    fn the_first_differing_line_is_reported() {
         assert_eq!(difference("a\nb", "a\nb"), None);
         assert_eq!(
             difference("a\n b", "a\nc\nd").unwrap(),

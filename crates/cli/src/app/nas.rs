@@ -105,7 +105,7 @@ mod tests {
         Mop/s total     =   300.50\n Verification    =   SUCCESSFUL\n";
 
     #[test]
-    fn a_verified_end_is_an_outcome_and_no_other() {
+    fn only_verified_output_gives_an_outcome() {
         let outcome = parse(TOLD, "sort-rate").unwrap();
         assert_eq!(outcome.processes, 2);
         let figures: Vec<f64> = outcome.metrics.iter().map(|one| one.value).collect();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_source_includes_comes_with_it() {
+    fn every_included_header_is_shipped() {
         for program in [MULTIGRID, RELAXATION, CONJUGATE_GRADIENT] {
             let lines = program.sources.iter().flat_map(|(_, text)| text.lines());
             let included = lines

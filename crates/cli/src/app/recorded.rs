@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_bytes_are_told_by_call() {
+    fn shares_and_bytes_are_reported_by_call() {
         let mut summary = Summary {
             ranks: 2,
             computing: 600,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_of_nothing_divides_by_nothing() {
+    fn an_empty_trace_has_shares_of_zero() {
         let [share, bytes] = findings("app.x", 1, &Parameters::new(), &Summary::default());
         assert_eq!((share.value, bytes.value), (Some(0.0), Some(0.0)));
     }

@@ -33,7 +33,7 @@ mod tests {
     use super::fewer_steps;
 
     #[test]
-    fn only_the_steps_of_their_input_are_changed() {
+    fn only_the_step_count_of_the_input_is_changed() {
         let ours = fewer_steps("units real\nthermo 50\n\nrun\t\t100\n").unwrap();
         assert!(ours.starts_with("units real\nthermo 50\n"));
         assert!(ours.ends_with("run 20\n"));

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn older_packets_of_another_process_come_first() {
+    fn packets_of_all_processes_are_ordered_by_time() {
         let mut waiting = Waiting::default();
         let now = 10 * HELD_BACK;
         waiting

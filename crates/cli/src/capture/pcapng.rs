@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_packet_says_so() {
+    fn a_damaged_packet_has_the_crc_error_flag() {
         assert_eq!(Flags::InboundDamaged.word(), 0x0100_0001);
     }
 }

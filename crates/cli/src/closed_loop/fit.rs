@@ -20,7 +20,8 @@ const SIZES: [usize; 8] = [1, 64, 512, 4096, 16_384, 65_536, 262_144, 1 << 20];
 /// The measured costs of a transport.
 #[derive(Debug, Clone, Serialize)]
 pub struct Fitted {
-    pub way: String,
+    #[serde(rename = "way")]
+    pub transport: String,
     /// Largest message in bytes that does not wait for its receiver (eager limit).
     pub eager: u64,
     /// One-way latency in nanoseconds by size in bytes.
@@ -75,7 +76,7 @@ impl Fitted {
             })
         };
         let mut fitted = Fitted {
-            way: name.to_owned(),
+            transport: name.to_owned(),
             eager: 0,
             exchanges: BTreeMap::new(),
             barriers: BTreeMap::new(),

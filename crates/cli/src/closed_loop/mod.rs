@@ -12,7 +12,7 @@ mod run;
 mod table;
 
 use crate::failure::Failure;
-use crate::mpi::way::Way;
+use crate::mpi::transport::Transport;
 use crate::mpi::{Kind, Ready};
 use crate::stats::directory::Directory;
 use crate::suite::progress::Progress;
@@ -49,7 +49,8 @@ pub struct Told {
     /// Transport that programs were recorded over.
     pub recorded_on: String,
     /// Measured costs of each transport.
-    pub ways: Vec<Fitted>,
+    #[serde(rename = "ways")]
+    pub transports: Vec<Fitted>,
     /// Time slice, polling and yield times in nanoseconds; `None` if each process has its own
     /// processor.
     pub turns: Option<[f64; 3]>,
@@ -99,14 +100,14 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
         false => None,
     };
     let machine = seen.map_or_else(|| alone(cores), |turns| shared(cores, turns));
-    let mut ways = Vec::new();
+    let mut transports = Vec::new();
     for target in &plan.targets {
         let (ready, name) = ready(plan, target)?;
         let fitted = Fitted::measured(&name, target, &ready, plan.mpi, &plan.processes, &machine)?;
-        ways.push((ready, fitted));
+        transports.push((ready, fitted));
     }
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
-    let mut progress = progress(plan, &ways);
+    let mut progress = progress(plan, &transports);
     for program in &plan.programs {
         for &processes in &plan.processes {
             let runner = Runner { program, processes };
@@ -114,18 +115,19 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
             progress.begin(&step(program, processes, RECORDED));
             let trace = runner.record(&record_on, directory.path())?;
             progress.end();
-            for (ready, fitted) in &ways {
-                progress.begin(&step(program, processes, &fitted.way));
+            for (ready, fitted) in &transports {
+                progress.begin(&step(program, processes, &fitted.transport));
                 let predicted = predict(&trace, &collectives, fitted, program)?;
                 let (launches, failed): (Vec<_>, Vec<_>) = (0..plan.launches)
                     .map(|_| runner.time(ready))
                     .partition(Result::is_ok);
                 progress.end();
                 let words = failed.into_iter().filter_map(Result::err);
-                failures.extend(words.map(|failure| format!("over {}: {failure}", fitted.way)));
+                failures
+                    .extend(words.map(|failure| format!("over {}: {failure}", fitted.transport)));
                 let launches: Vec<f64> = launches.into_iter().flatten().collect();
                 if !launches.is_empty() {
-                    rows.push(row(program, &trace, &fitted.way, predicted, launches));
+                    rows.push(row(program, &trace, &fitted.transport, predicted, launches));
                 }
             }
         }
@@ -134,8 +136,8 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
     Ok(Told {
         library: record_on.described().remove("MPI").unwrap_or_default(),
         processors: cores,
-        recorded_on: record_on.way().name().to_owned(),
-        ways: ways.into_iter().map(|(_, fitted)| fitted).collect(),
+        recorded_on: record_on.transport().name().to_owned(),
+        transports: transports.into_iter().map(|(_, fitted)| fitted).collect(),
         turns: seen.map(|turns| [turns.turn, turns.look, turns.give_way]),
         mean_error: errors.iter().sum::<f64>() / errors.len().max(1) as f64,
         worst_error: errors.iter().copied().fold(0.0, f64::max),
@@ -150,8 +152,11 @@ fn step(program: &Program, processes: usize, on: &str) -> String {
     format!("{}, {processes} processes, {on}", program.name())
 }
 
-fn progress(plan: &Plan, ways: &[(Ready, Fitted)]) -> Progress {
-    let on: Vec<&str> = ways.iter().map(|(_, fitted)| fitted.way.as_str()).collect();
+fn progress(plan: &Plan, transports: &[(Ready, Fitted)]) -> Progress {
+    let on: Vec<&str> = transports
+        .iter()
+        .map(|(_, fitted)| fitted.transport.as_str())
+        .collect();
     let runs = plan.programs.iter().flat_map(|program| {
         let processes = plan.processes.iter();
         processes.map(move |processes| (program, *processes))
@@ -170,16 +175,16 @@ pub fn show(told: &Told) {
 }
 
 fn ready(plan: &Plan, target: &Target) -> Result<(Ready, String), Failure> {
-    let way = match target {
-        Target::Software => Way::Software,
-        Target::Tcp => Way::Tcp,
-        Target::SharedMemory => Way::SharedMemory,
+    let transport = match target {
+        Target::Software => Transport::Software,
+        Target::Tcp => Transport::Tcp,
+        Target::SharedMemory => Transport::SharedMemory,
         _ => {
             let text = "a loop is closed on this machine: --on software, --on tcp and --on shm are its ways";
             return Err(Failure::Input(text.to_owned()));
         }
     };
-    Ok((Ready::of(plan.mpi, way)?, way.name().to_owned()))
+    Ok((Ready::of(plan.mpi, transport)?, transport.name().to_owned()))
 }
 
 /// Returns the algorithms of collective operations. Those of Open MPI and MPICH belong to the same

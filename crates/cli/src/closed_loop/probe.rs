@@ -1,7 +1,7 @@
 //! Measures two properties of a transport that pure message benchmarks do not show, using a C
 //! program: the time of an exchange between processes that compute, and the eager limit.
 
-use super::run::seats;
+use super::run::cpu_list;
 use crate::failure::Failure;
 use crate::mpi::Ready;
 use crate::mpi::mpirun::{self, Mpirun};
@@ -51,10 +51,10 @@ pub fn ask(ready: &Ready, processes: usize, sizes: &[usize]) -> Result<Answer, F
     }
     // The probe works in pairs.
     let processes = processes.next_multiple_of(2);
-    let mut command = ready.command(ready.way(), &program, processes, &counters)?;
+    let mut command = ready.command(ready.transport(), &program, processes, &counters)?;
     put_before(&mut command, &Compiler::of(ready.compiler())?.recorder()?);
     let processors = processors::allowed();
-    command.env(recorder::SEATS, seats(&processors));
+    command.env(recorder::CPUS, cpu_list(&processors));
     // The recorder library pins processes only when it records or times them.
     command.env(stopwatch::DIRECTORY, counters.path());
     command.arg(processes.div_ceil(processors.len()).to_string());
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_among_a_librarys_own_words() {
+    fn library_messages_between_answers_are_ignored() {
         let text = "a warning\nexchange 8 1500 700\nexchange 64 -20 3\nbarrier 900\neager 4096\n";
         let answer = Answer {
             exchanges: vec![(8, [1500.0, 700.0]), (64, [1.0, 3.0])],

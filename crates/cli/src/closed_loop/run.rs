@@ -6,7 +6,7 @@ use crate::app::output_file;
 use crate::failure::Failure;
 use crate::mpi::Ready;
 use crate::mpi::mpirun::{self, Mpirun};
-use crate::mpi::proof;
+use crate::mpi::path_check;
 use crate::record::{Compiler, put_before};
 use crate::stats::collect;
 use crate::stats::directory::Directory;
@@ -48,24 +48,24 @@ impl Runner<'_> {
         let (place, counters) = (Directory::create()?, Directory::create()?);
         let (program, arguments) = self.program.prepared(place.path(), self.processes)?;
         let library = Compiler::of(ready.compiler())?.recorder()?;
-        let way = ready.way();
-        let mut command = ready.command(way, program, self.processes, &counters)?;
+        let transport = ready.transport();
+        let mut command = ready.command(transport, program, self.processes, &counters)?;
         put_before(&mut command, &library);
         command
             .args(arguments)
             .env(variable, told)
-            .env(recorder::SEATS, seats(&processors::allowed()))
+            .env(recorder::CPUS, cpu_list(&processors::allowed()))
             .env("OMP_NUM_THREADS", "1")
             .current_dir(place.path());
         let before = ready.before();
         let (mpirun, mut output) = Mpirun::start(command, ready.launcher())?;
         let _ = std::io::copy(&mut output, &mut output_file(place.path())?);
         let (status, said) = mpirun.end()?;
-        let adapter = proof::through_the_adapter(&collect::read(counters.path()));
+        let adapter = path_check::through_the_adapter(&collect::read(counters.path()));
         let counted = before.counted(u64::from(self.processes > 1), adapter);
         let wrong = mpirun::trouble(status, &said)
             .or_else(|| self.program.judged(place.path(), self.processes).err())
-            .or_else(|| counted.contradicts(way));
+            .or_else(|| counted.contradicts(transport));
         match wrong {
             Some(reason) => Err(Failure::Suite(format!("{}: {reason}", self.program.name()))),
             None => Ok(()),
@@ -75,7 +75,7 @@ impl Runner<'_> {
 
 /// Formats the list for CPU pinning. Each process is pinned to one processor, as in `mpi.*`,
 /// because the scheduler's placement and migration are not predicted.
-pub fn seats(processors: &[usize]) -> String {
+pub fn cpu_list(processors: &[usize]) -> String {
     let words: Vec<String> = processors.iter().map(usize::to_string).collect();
     words.join(",")
 }

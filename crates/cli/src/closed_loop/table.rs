@@ -12,17 +12,17 @@ pub fn print(told: &Told) {
         told.processors,
         told.recorded_on
     );
-    for way in &told.ways {
-        let small = way.one_way.first().map_or(0.0, |point| point.1);
-        let large = way.one_way.last().map_or(0.0, |point| point.1);
+    for transport in &told.transports {
+        let small = transport.one_way.first().map_or(0.0, |point| point.1);
+        let large = transport.one_way.last().map_or(0.0, |point| point.1);
         outln!(
             "  {:<9} a message of 1 B {}, of 1 MiB {}; up to {} it does not wait for its receiver",
-            way.way,
+            transport.transport,
             unit::time(small),
             unit::time(large),
-            unit::size(way.eager as f64)
+            unit::size(transport.eager as f64)
         );
-        for (processes, (machine, _)) in &way.hosts {
+        for (processes, (machine, _)) in &transport.hosts {
             if *processes > told.processors {
                 let give_way = unit::time(machine.give_way.nanos());
                 outln!(

@@ -50,13 +50,13 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let destination = Destination::of(arguments.out.clone());
     match arguments.command.is_empty() {
-        true => everything(destination),
+        true => capture_all(destination),
         false => program(&arguments, destination),
     }
 }
 
 /// Captures all processes until a signal arrives.
-fn everything(destination: Destination) -> Result<Exit, Failure> {
+fn capture_all(destination: Destination) -> Result<Exit, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM, SIGHUP] {

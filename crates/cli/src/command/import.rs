@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_not_all_can_be_written_nothing_is() {
+    fn a_failed_import_leaves_no_files() {
         let directory = std::env::temp_dir().join(format!("verbena-import-{}", std::process::id()));
         // A directory in its place prevents the file of rank 2.
         fs::create_dir_all(directory.join("rank-2.trace/taken")).unwrap();

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_is_computed_and_slower_than_no_wire() {
+    fn the_modelled_adapter_has_a_plausible_latency() {
         let model = Model::compute().unwrap();
         assert_eq!(model.name, "ConnectX-6 HDR");
         assert!(

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_each_and_what_to_do_below_it() {
+    fn each_finding_is_a_line_followed_by_its_advice() {
         let examination = Examination {
             runs: false,
             findings: vec![
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_that_is_none_is_no_key() {
+    fn absent_advice_is_omitted_from_json() {
         let text = serde_json::to_string(&Finding::limited("cma", "x")).unwrap();
         assert_eq!(text, r#"{"subject":"cma","state":"limited","found":"x"}"#);
     }

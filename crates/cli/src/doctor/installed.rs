@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_of_the_linkers_cache_in_its_order() {
+    fn linker_cache_directories_keep_their_order() {
         let text = "3 libs found in cache `/etc/ld.so.cache'\n\
             \tlibz.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libz.so.1\n\
             \tliba.so (libc6,x86-64) => /opt/a/lib/liba.so\n\

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_path_is_a_limit_and_none_is_missing() {
+    fn a_slower_path_is_limited_and_no_path_is_missing() {
         use crate::doctor::finding::State;
         assert_eq!(programs(&Ok(taken("mapped"))).state, State::Ok);
         let slow = programs(&Ok(taken("ring")));

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_hangs_is_given_up_and_ended() {
+    fn a_hung_process_is_killed_after_the_timeout() {
         let mut command = Command::new("sleep");
         command.arg("infinity");
         let mut side = Side::start(command, Duration::from_millis(10)).unwrap();

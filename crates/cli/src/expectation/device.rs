@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_said() {
+    fn unknown_parts_and_rates_are_named() {
         let failed = |part, rate| found(part, "InfiniBand", rate).unwrap_err();
         assert!(failed("0x8086:5522", "100 Gb/s, 4 lanes").contains("0x8086:5522"));
         assert!(failed("", "100 Gb/s").contains("no part number"));

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn imported_tables_do_not_say_of_which_adapter_they_are() {
+    fn imported_tables_require_an_explicit_system() {
         let found = options(AUTO).expecting(&ProfileOptions::default(), 1);
         let auto = found.ok().flatten().expect("auto is known");
         let failed = auto.find("import", &BTreeMap::new()).unwrap_err();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_checked_is_something_missing() {
+    fn a_run_without_checks_exits_with_environment() {
         assert_eq!(exit(&[]), Exit::Environment);
         assert_eq!(exit(&[None]), Exit::Environment);
     }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read() {
+    fn a_description_is_parsed() {
         let text = r#"{"pid":7,"command":"a","peers":[{"pid":8,"path":"mapped"}],
             "queue_pairs":[{"number":256,"type":"RC","state":"RTS","destination":512,"receives":16,
             "sends":2,"waits_for":"receiver"}],
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_broken_words_have_a_reason() {
+    fn missing_and_invalid_descriptions_have_a_reason() {
         for text in [
             Err("refused".to_owned()),
             Ok("{".to_owned()),

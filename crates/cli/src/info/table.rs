@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_host() {
+    fn a_host_without_processes_is_reported_as_idle() {
         let text = text(&[]);
         assert!(
             text.starts_with("device verbena0, node GUID 02\n"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_with_peers_and_queue_pairs() {
+    fn processes_are_listed_with_peers_and_queue_pairs() {
         let said = Description {
             pid: 7,
             command: "ib_write_lat".into(),

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_comes_first_and_once() {
+    fn the_library_is_put_first_and_only_once() {
         assert_eq!(put("/v", "", b":"), "/v");
         assert_eq!(put("/v", "/a:/b", b":"), "/v:/a:/b");
         assert_eq!(put("/v", "/a:/v:/b", b":"), "/v:/a:/b");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_tells_a_sanitizer_is_kept_as_it_is() {
+    fn sanitizer_options_of_the_user_are_kept() {
         let options = |user: &str| asan_options(user.as_ref()).into_string().unwrap();
         let ours = "verify_asan_link_order=0";
         assert_eq!(options(""), ours);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_paths_are_those_of_the_argument() {
+    fn path_and_page_names_equal_the_argument_values() {
         use clap::ValueEnum;
         for path in Path::value_variants() {
             assert_eq!(

@@ -135,7 +135,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_build_tree_and_an_installation_are_looked_at_in_this_order() {
+    fn the_build_tree_is_searched_before_the_installation() {
         let places = candidates(Path::new("/opt/verbena/bin/verbena"));
         assert_eq!(
             places,
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_counts_only_with_both_objects() {
+    fn a_directory_needs_both_libraries() {
         let place = Directory::create().unwrap();
         let half = place.path().join("half");
         let full = place.path().join("full");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_the_dynamic_linker_would_split_is_refused() {
+    fn a_directory_with_separators_in_its_name_is_refused() {
         let place = Directory::create().unwrap();
         let spaced = place.path().join("with space");
         fs::create_dir(&spaced).unwrap();

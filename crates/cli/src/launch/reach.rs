@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_program_without_a_linker_is_static() {
+    fn only_a_program_without_an_interpreter_is_static() {
         assert!(is_static(&program(1)));
         assert!(!is_static(&program(INTERPRETER)));
         assert!(!is_static(b"#!/bin/sh\n"));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shell_is_within_reach() {
+    fn no_obstacle_is_reported_for_the_shell() {
         assert_eq!(obstacle(OsStr::new("sh")), None);
         assert_eq!(obstacle(OsStr::new("/bin/sh")), None);
         assert_eq!(obstacle(OsStr::new("no-such-program")), None);

@@ -9,7 +9,7 @@ pub enum Quantity {
     /// Round-trip time; half of it is the one-way latency.
     RoundTrip,
     /// One-way latency with messages in both directions at once.
-    Meeting,
+    PingPing,
     /// Time until an operation completes at the origin.
     Completion,
     /// Time until the edges of all neighbours have arrived.
@@ -37,7 +37,7 @@ pub fn all() -> impl Iterator<Item = &'static Benchmark> {
 pub fn quantity(name: &str) -> Option<Quantity> {
     Some(match name {
         "mpi.latency" | "mpi.multi-pair-latency" => Quantity::RoundTrip,
-        "mpi.pingping" => Quantity::Meeting,
+        "mpi.pingping" => Quantity::PingPing,
         "mpi.put-latency" | "mpi.get-latency" => Quantity::Completion,
         "mpi.halo" => Quantity::Exchange,
         "mpi.barrier-latency"
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_benchmark_has_its_quantity_and_the_program_knows_it() {
+    fn every_benchmark_has_a_quantity_and_is_in_the_program() {
         let program = include_str!("program/main.c");
         for one in all() {
             assert!(quantity(one.name).is_some(), "{}", one.name);

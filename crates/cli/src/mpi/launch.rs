@@ -3,8 +3,8 @@
 
 use super::lines::{Fact, Reader, Told};
 use super::mpirun::{self, Mpirun};
+use super::path_check;
 use super::points::Job;
-use super::proof;
 use super::{Launch, Ready, plan};
 use crate::failure::Failure;
 use crate::stats::collect;
@@ -87,16 +87,16 @@ pub fn launch(
             ));
         };
         payload += moved;
-        adapter += proof::through_the_adapter(&collect::read(directory.path()));
+        adapter += path_check::through_the_adapter(&collect::read(directory.path()));
     }
     let counted = before.counted(payload, adapter);
     take(Line::Finding(counted.finding(
-        ready.way,
+        ready.transport,
         benchmark.name,
         number,
     )))?;
     Ok(counted
-        .contradicts(ready.way)
+        .contradicts(ready.transport)
         .map_or(Ended::Well, Ended::Failed))
 }
 
@@ -133,7 +133,7 @@ impl Ready {
         processes: usize,
         counters: &Directory,
     ) -> Result<Command, Failure> {
-        let mut command = self.command(self.way, &self.program, processes, counters)?;
+        let mut command = self.command(self.transport, &self.program, processes, counters)?;
         command.args(plan::arguments(task, benchmark, sizes, processes));
         Ok(command)
     }

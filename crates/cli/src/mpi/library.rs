@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_in_what_compilers_and_launchers_say() {
+    fn versions_are_parsed_from_compilers_and_launchers() {
         let open = "mpicc.openmpi: Open MPI 4.1.4 (Language: C)\n";
         assert_eq!(after(open, "Open MPI ").as_deref(), Some("4.1.4"));
         let mpich = "mpicc for MPICH version 4.0.2\nUsing built-in specs.";
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn a_missing_compiler_is_named_with_its_package() {
         let text = no_compiler(Some(Kind::Mpich), &[]);
         assert!(
             text.contains("no mpicc in PATH") && text.contains("libmpich-dev"),

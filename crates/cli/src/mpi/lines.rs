@@ -271,7 +271,7 @@ mod tests {
     const HEAD: &str = "verbena-mpi 1 2 Open MPI v4.1.4, package\n";
 
     #[test]
-    fn a_point_of_times() {
+    fn a_point_with_times_is_parsed() {
         let text = format!(
             "hello from a library\n{HEAD}unbound\npoint 8\nwarmup 63 741.5\nsampled 7 0.069 20.0\nbatches 0 2 1.5 2\n\
              btl: some warning\nsingles 0 3 1 2 3\nend\nmoved 1024\n"
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_of_rates_and_one_that_went_wrong() {
+    fn points_with_rates_and_with_wrong_data_are_parsed() {
         let text = format!(
             "{HEAD}point 8 1 2\nrates in-turn 64 128\nspan 0 0 1 5\nspan 0 1 2 6\nspan 1 0 1 5\nfootprint 4096\nend\n\
              point 16\nwrong process 1: byte 3 of 16 of a message is 0x00, expected 0x07\n"
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_out_of_bounds_is_refused() {
+    fn truncated_and_out_of_range_lines_are_refused() {
         for (line, reason) in [
             ("verbena-mpi 2 2 x", "version 1"),
             ("verbena-mpi 1 9999 x", "more than 1024"),

@@ -1,7 +1,7 @@
 //! Settings of UCX that select ports and mark packets as the suite's own benchmarks do (UCX:
 //! `ucx_info -cf`).
 
-use super::way::Way;
+use super::transport::Transport;
 use crate::suite::options::MeasureOptions;
 use crate::suite::target::Resolved;
 
@@ -9,8 +9,12 @@ use crate::suite::target::Resolved;
 const FULL_MEMBER: u16 = 0x8000;
 
 /// Returns names and values of variables; none for transports without an adapter.
-pub fn of(way: Way, target: &Resolved, options: &MeasureOptions) -> Vec<(&'static str, String)> {
-    if !way.is_adapter() {
+pub fn of(
+    transport: Transport,
+    target: &Resolved,
+    options: &MeasureOptions,
+) -> Vec<(&'static str, String)> {
+    if !transport.is_adapter() {
         return Vec::new();
     }
     let ports = target.ports.iter();
@@ -53,7 +57,7 @@ mod tests {
     use crate::suite::target::Target;
 
     #[test]
-    fn what_the_suite_is_told_ucx_is_told() {
+    fn route_options_are_passed_to_ucx() {
         let port = |device: &str, number| Port {
             device: device.to_owned(),
             number,
@@ -66,14 +70,14 @@ mod tests {
         let mut options = MeasureOptions::quick_on(Target::Software);
         let ports = ("UCX_NET_DEVICES", "mlx5_0:1,mlx5_1:2".to_owned());
         assert_eq!(
-            of(Way::Hardware, &target, &options),
+            of(Transport::Hardware, &target, &options),
             std::slice::from_ref(&ports)
         );
         options.gid_index = Some(3);
         options.route.pkey = Some(0x8001);
         options.route.traffic_class = Some(104);
         options.relaxed_ordering = true;
-        let all = of(Way::Software, &target, &options);
+        let all = of(Transport::Software, &target, &options);
         let told =
             |name: &str, value: &str| all.iter().any(|(a, b)| (*a, b.as_str()) == (name, value));
         assert!(all.contains(&ports));
@@ -83,6 +87,6 @@ mod tests {
         );
         assert!(told("UCX_IB_TRAFFIC_CLASS", "104") && told("UCX_IB_PCI_RELAXED_ORDERING", "on"));
         assert!(!all.iter().any(|(name, _)| *name == "UCX_IB_SL"));
-        assert!(of(Way::Tcp, &target, &options).is_empty());
+        assert!(of(Transport::Tcp, &target, &options).is_empty());
     }
 }

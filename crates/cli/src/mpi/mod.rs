@@ -4,11 +4,11 @@
 //! here like all others.
 //!
 //! [`catalogue`] lists the benchmarks. [`library`] finds the compiler and launcher, and [`program`]
-//! builds and caches C programs. [`way`] selects the transport (adapter, TCP or the library's
+//! builds and caches C programs. [`transport`] selects the transport (adapter, TCP or the library's
 //! shared memory), and [`marks`] the ports of the adapter. [`mpirun`] controls the launcher,
 //! [`launch`] runs the program, [`lines`] parses its output, and [`points`] computes the results.
-//! [`proof`] checks by counters that the selected transport was used. Applications ([`crate::app`])
-//! use the same transports.
+//! [`path_check`] checks by counters that the selected transport was used. Applications
+//! ([`crate::app`]) use the same transports.
 
 pub mod catalogue;
 mod launch;
@@ -16,11 +16,11 @@ mod library;
 mod lines;
 mod marks;
 pub mod mpirun;
+pub mod path_check;
 mod plan;
 mod points;
 pub mod program;
-pub mod proof;
-pub mod way;
+pub mod transport;
 
 pub use launch::launch;
 pub use library::{Kind, Library};
@@ -38,8 +38,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
+use transport::{Settings, Transport};
 use verbena_workloads::Benchmark;
-use way::{Settings, Way};
 
 /// A launch to run.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ pub struct Launch<'a> {
 pub struct Ready {
     library: Library,
     program: PathBuf,
-    way: Way,
+    transport: Transport,
     /// Settings for the adapter's ports and packet marks.
     marks: Vec<(&'static str, String)>,
     /// Ports whose counters give the traffic of a hardware adapter.
@@ -81,7 +81,7 @@ impl Ready {
         let is_needed = benchmarks
             .iter()
             .any(|benchmark| runs_under_mpirun(benchmark));
-        let Some(way) = Way::to(target).filter(|_| is_needed) else {
+        let Some(transport) = Transport::to(target).filter(|_| is_needed) else {
             return Ok(None);
         };
         let library = Library::find(options.mpi)?;
@@ -93,8 +93,8 @@ impl Ready {
         Ok(Some(Ready {
             library,
             program,
-            way,
-            marks: marks::of(way, target, options),
+            transport,
+            marks: marks::of(transport, target, options),
             ports: target.ports.clone(),
         }))
     }
@@ -104,12 +104,12 @@ impl Ready {
     /// # Errors
     ///
     /// Fails if the MPI library is not found.
-    pub fn of(kind: Option<Kind>, way: Way) -> Result<Ready, Failure> {
+    pub fn of(kind: Option<Kind>, transport: Transport) -> Result<Ready, Failure> {
         let library = Library::find(kind)?;
         Ok(Ready {
             library,
             program: PathBuf::new(),
-            way,
+            transport,
             marks: Vec::new(),
             ports: Vec::new(),
         })
@@ -124,22 +124,22 @@ impl Ready {
     }
 
     /// Returns the transport.
-    pub fn way(&self) -> Way {
-        self.way
+    pub fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// Reads the counters before a launch.
-    pub fn before(&self) -> proof::Before {
-        let ports = match self.way {
-            Way::Hardware => self.ports.as_slice(),
+    pub fn before(&self) -> path_check::Before {
+        let ports = match self.transport {
+            Transport::Hardware => self.ports.as_slice(),
             _ => &[],
         };
-        proof::Before::of(ports)
+        path_check::Before::of(ports)
     }
 
-    fn settings(&self, way: Way) -> Settings {
-        let mut settings = Settings::of(self.library.kind, way);
-        if way.is_adapter() {
+    fn settings(&self, transport: Transport) -> Settings {
+        let mut settings = Settings::of(self.library.kind, transport);
+        if transport.is_adapter() {
             settings.variables.extend(self.marks.iter().cloned());
         }
         settings
@@ -156,12 +156,12 @@ impl Ready {
     /// Fails if the software adapter is needed and its libraries are not found.
     pub fn command(
         &self,
-        way: Way,
+        transport: Transport,
         program: &Path,
         processes: usize,
         counters: &Directory,
     ) -> Result<Command, Failure> {
-        let settings = self.settings(way);
+        let settings = self.settings(transport);
         let mut command = Command::new(&self.library.mpirun);
         command
             .args(&settings.arguments)
@@ -170,7 +170,7 @@ impl Ready {
             .envs(settings.variables)
             // For other transports too, to detect unintended use of the adapter.
             .env("VERBENA_STATS_DIR", counters.path());
-        if way == Way::Software {
+        if transport == Transport::Software {
             let libraries = Libraries::beside_this_executable()?;
             command.envs(Environment::new(&libraries, None).variables());
         }
@@ -183,7 +183,7 @@ impl Ready {
             ("MPI".to_owned(), self.library.version.clone()),
             (
                 "MPI settings".to_owned(),
-                self.settings(self.way).to_string(),
+                self.settings(self.transport).to_string(),
             ),
         ])
     }

@@ -94,7 +94,7 @@ impl Job<'_> {
             batches: sample(batches),
         };
         let name = match quantity {
-            Quantity::RoundTrip | Quantity::Meeting => "one-way-latency",
+            Quantity::RoundTrip | Quantity::PingPing => "one-way-latency",
             Quantity::Completion => "completion-latency",
             Quantity::Exchange => "exchange-time",
             _ => "average-time",
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collective_takes_as_long_as_processes_do_on_average_and_as_its_slowest() {
+    fn collective_times_have_a_mean_and_a_slowest_process() {
         let by_rank = vec![vec![1.0, 5.0, 9.0], vec![3.0, 1.0]];
         assert_eq!(mean_over_processes(&by_rank), [2.0, 3.0]);
         assert_eq!(slowest_process(&by_rank), [3.0, 5.0]);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_over_the_union_of_intervals() {
+    fn rates_use_the_union_of_intervals() {
         let rates = Rates {
             name: "cached".to_owned(),
             messages: 10,

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compiler_goes_with_the_launcher() {
+    fn the_compiler_name_follows_from_the_launcher() {
         for (launcher, compiler) in [
             ("mpirun", "mpicc"),
             ("mpirun.mpich", "mpicc.mpich"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_that_is_not_there_is_named() {
+    fn a_missing_compiler_is_named() {
         let words = [OsString::from("mpirun")];
         let failure = Compiler::find(Some(OsStr::new("/nowhere/mpicc")), &words).unwrap_err();
         let told = failure.to_string();

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_comes_whole_through_a_pipe() {
+    fn a_schedule_is_read_from_a_pipe() {
         let text = through_a_pipe(SCHEDULE, |source| {
             assert!(!source.is_trace());
             source.schedule().unwrap()
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_comes_whole_through_a_pipe() {
+    fn a_trace_is_read_from_a_pipe() {
         let trace = through_a_pipe(TRACE, |source| {
             assert!(source.is_trace());
             source.trace().unwrap()
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shorter_than_the_mark_is_a_schedule() {
+    fn input_shorter_than_the_magic_is_a_schedule() {
         let text = through_a_pipe(b"num_r", |source| source.schedule().unwrap());
         assert_eq!(text, "num_r");
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn a_missing_file_is_named() {
         let Err(Failure::Input(reason)) = Source::open(Path::new("/nowhere/at.all")) else {
             panic!("nothing is opened");
         };

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_benchmark_has_its_subject() {
+    fn every_benchmark_has_a_subject() {
         let subjects: Vec<_> = ALL.iter().map(subject).collect();
         assert_eq!(subjects.first(), Some(&Some(Subject::Unfilled)));
         assert!(subjects.iter().all(Option::is_some));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_summed() {
+    fn counters_of_all_processes_are_summed() {
         let directory = Directory::create().unwrap();
         for (name, bytes) in [
             ("12.counters", file(12, "x y", &[1, 2], &[FLAG, FLAG | 3])),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_files_are_named_and_the_rest_counts() {
+    fn unreadable_files_are_named_and_the_others_counted() {
         let directory = Directory::create().unwrap();
         let whole = file(1, "x", &[1], &[]);
         let mut long = file(5, "x", &[1], &[]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_at_the_end_of_its_range_stays_there() {
+    fn counters_saturate_at_their_maximum() {
         let process = |pid| Process {
             pid,
             command: "a".into(),

@@ -71,7 +71,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn it_is_private_and_goes_away() {
+    fn the_directory_is_private_and_removed_on_drop() {
         let directory = Directory::create().unwrap();
         let path = directory.path().to_path_buf();
         assert_eq!(
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn two_at_once_are_different() {
+    fn two_directories_have_different_paths() {
         let (one, two) = (Directory::create().unwrap(), Directory::create().unwrap());
         assert_ne!(one.path(), two.path());
     }

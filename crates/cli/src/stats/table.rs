@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_in_sections_without_zeros() {
+    fn totals_are_grouped_and_zeros_are_omitted() {
         let collected = Collected {
             processes: vec![
                 process(
@@ -117,13 +117,13 @@ incidents
     }
 
     #[test]
-    fn a_program_that_never_touched_the_adapter() {
+    fn a_program_without_the_adapter_is_reported() {
         let text = Table(&Collected::default()).to_string();
         assert_eq!(text, "verbena: no process used the adapter\n");
     }
 
     #[test]
-    fn what_could_not_be_read_is_said() {
+    fn unreadable_files_are_listed() {
         let collected = Collected {
             processes: vec![Process {
                 pid: 1,

@@ -79,7 +79,7 @@ mod tests {
     use super::expand;
 
     #[test]
-    fn lists_of_slurm() {
+    fn slurm_host_lists_are_expanded() {
         assert_eq!(expand("one,two"), ["one", "two"]);
         assert_eq!(
             expand("n[08-10,3]-ib,login"),
@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_open_mpi() {
+    fn open_mpi_host_lists_are_expanded() {
         assert_eq!(expand("vm,[2:10].9.0.2@0(2)"), ["vm", "10.9.0.2"]);
         assert_eq!(expand("c[3:8-10]"), ["c008", "c009", "c010"]);
     }
 
     #[test]
-    fn nonsense_is_no_host() {
+    fn invalid_host_lists_give_no_hosts() {
         for wrong in ["", ",", "a[", "a[x]", "a[3-1]", "[:]", "]"] {
             assert!(expand(wrong).iter().all(|name| name == "]"), "{wrong}");
         }

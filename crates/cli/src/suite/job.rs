@@ -233,7 +233,7 @@ mod tests {
     ];
 
     #[test]
-    fn open_mpi_tells_of_hosts() {
+    fn hosts_are_read_from_open_mpis_variables() {
         assert_eq!(job(&[]), None);
         let open = job(&[
             ("OMPI_COMM_WORLD_RANK", "1"),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn mpich_has_a_board_for_several_hosts() {
+    fn mpich_jobs_over_several_hosts_use_pmi() {
         let here = [("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("PMI_FD", "14")];
         assert_eq!(job(&here).unwrap().hosts, Hosts::One);
         let apart = [&here[..], &[("MPI_LOCALNRANKS", "1")]].concat();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn slurm_tells_of_hosts_whoever_else_has_a_rank() {
+    fn slurm_variables_take_precedence_for_hosts() {
         // `srun --mpi=pmi2` sets PMI's variables in addition to Slurm's.
         let with_pmi = [&STEP[..], &[("PMI_RANK", "3"), ("PMI_SIZE", "4")]].concat();
         for variables in [&STEP[..], &with_pmi] {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_script_is_no_job() {
+    fn a_batch_script_is_not_a_rank() {
         assert_eq!(job(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")]), None);
         assert_eq!(job(&[("PMI_RANK", "5"), ("PMI_SIZE", "2")]), None);
     }

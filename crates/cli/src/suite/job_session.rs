@@ -1,13 +1,13 @@
 //! A session in a job of a cluster's launcher: processes persist, and each launch creates new queue
 //! pairs and buffers.
 
-use super::books::Books;
 use super::job::Job;
 use super::local::Ended;
-use super::meeting::Meeting;
 use super::plan::Task;
 use super::process::{Standing, open, open_among, run_one};
 use super::progress::Progress;
+use super::rendezvous::JobRendezvous;
+use super::result_sink::ResultSink;
 use super::session::{Session, failure, take_unreachable, unreachable};
 use crate::failure::Failure;
 use std::cell::RefCell;
@@ -24,12 +24,12 @@ impl Session<'_> {
         &self,
         task: &Task,
         job: &Job,
-        books: &mut Books,
+        sink: &mut ResultSink,
     ) -> Result<Ended, Failure> {
-        let meeting = Meeting::of(job, self.options.exchange.as_deref())?;
-        let ended = self.at(&meeting, task, job, books);
+        let rendezvous = JobRendezvous::of(job, self.options.exchange.as_deref())?;
+        let ended = self.at(&rendezvous, task, job, sink);
         if job.rank == 0 {
-            meeting.close();
+            rendezvous.close();
         }
         match ended? {
             Ended::Failed(reason) if job.rank != 0 => Err(Failure::Suite(reason)),
@@ -39,24 +39,24 @@ impl Session<'_> {
 
     fn at(
         &self,
-        meeting: &Meeting,
+        rendezvous: &JobRendezvous,
         task: &Task,
         job: &Job,
-        books: &mut Books,
+        sink: &mut ResultSink,
     ) -> Result<Ended, Failure> {
         let standing = Standing {
             rank: job.rank,
             size: job.size,
-            job: &meeting.job,
-            rendezvous: &|| meeting.rendezvous(),
-            page: &meeting.page(),
+            job: &rendezvous.job,
+            rendezvous: &|| rendezvous.find_hub(),
+            page: &rendezvous.page(),
         };
         let suite = |error: Error| Failure::Suite(error.to_string());
         let mut fabric = open(task, standing).map_err(suite)?;
         let trouble = RefCell::new(None);
-        let books = RefCell::new(books);
+        let sink = RefCell::new(sink);
         let sink = |line| {
-            if let Err(failure) = books.borrow_mut().take(line) {
+            if let Err(failure) = sink.borrow_mut().take(line) {
                 trouble.borrow_mut().get_or_insert(failure);
             }
         };

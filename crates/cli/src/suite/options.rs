@@ -250,7 +250,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn times_as_typed() {
+    fn times_are_parsed_in_minutes() {
         assert_eq!(minutes("11"), Ok(Duration::from_secs(660)));
         assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
         for wrong in ["", "0", "-1", "NaN", "inf", "10001", "2m"] {

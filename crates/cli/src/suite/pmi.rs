@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_up_can_be_read() {
+    fn a_published_value_can_be_read() {
         let (ours, manager) = manager(
             "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n\
              cmd=my_kvsname kvsname=kvs_7_0\n\
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_and_other_protocols_are_errors() {
+    fn pmi_errors_and_other_versions_are_refused() {
         for answers in ["cmd=response_to_init rc=-1", "what?", ""] {
             let (ours, _manager) = manager(answers);
             assert!(Board::open(ours.as_raw_fd()).is_err(), "{answers}");

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_as_typed() {
+    fn port_names_are_parsed() {
         let name = |device: Option<&str>, number| {
             let device = device.map(str::to_owned);
             Ok(PortName { device, number })

@@ -138,7 +138,7 @@ mod tests {
     use verbena_measure::result::{Metric, Point};
 
     #[test]
-    fn a_figure_of_no_number_is_told_and_not_lost() {
+    fn a_figure_that_is_not_a_number_is_kept_and_reported() {
         let of = |value: f64| {
             line(Record::Point(Box::new(Point {
                 benchmark: "bandwidth.write".to_owned(),

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_benchmark_is_not_thought_to_be_typical() {
+    fn the_estimate_ignores_one_long_benchmark() {
         let mut rest = Rest::new(["long", "short"], 5);
         assert_eq!((rest.steps(), rest.left()), (10, None));
         rest.done("long", 60.0);

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_as_typed() {
+    fn partition_keys_are_parsed() {
         assert_eq!(key("0x8001"), Ok(0x8001));
         assert_eq!(key("32769"), Ok(0x8001));
         for wrong in ["", "0x", "0", "0x8000", "65536", "0x10000", "-1", "8001h"] {

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_can_be_read_by_this_user_alone() {
+    fn notes_are_readable_only_by_their_owner() {
         let directory = RuntimeDirectory::at(place("left")).unwrap();
         directory.leave("note", "old").unwrap();
         directory.leave("note", "new").unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_have_touched_is_refused() {
+    fn directories_accessible_to_others_are_refused() {
         let path = place("open");
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();

@@ -2,13 +2,13 @@
 //! kept in memory and, if requested, written to a run directory as soon as they exist.
 
 use super::adapter;
-use super::books::Books;
 use super::environment;
 use super::job::Job;
 use super::local::{Ended, launch};
 use super::options::MeasureOptions;
 use super::plan::{Floors, Task};
 use super::progress::Progress;
+use super::result_sink::ResultSink;
 use super::target::Resolved;
 use crate::app::Applications;
 use crate::failure::Failure;
@@ -114,11 +114,11 @@ impl Session<'_> {
             environment: known,
             warnings: environment::warnings(&clock, launches),
         };
-        let mut books = Books::open(self.directory.filter(|_| first), run)?;
+        let mut sink = ResultSink::open(self.directory.filter(|_| first), run)?;
         let started = Instant::now();
         let outcome = match &job {
-            None => self.locally(&task, ready.as_ref(), &mut books),
-            Some(job) => self.in_job(&task, job, &mut books),
+            None => self.locally(&task, ready.as_ref(), &mut sink),
+            Some(job) => self.in_job(&task, job, &mut sink),
         };
         // A failure after the user's signal is due to the signal.
         let outcome = match outcome {
@@ -132,7 +132,7 @@ impl Session<'_> {
             // Killed processes leave files in the registry that no other process removes.
             describe::sweep(&registry::directory());
         }
-        let launches = books.loaded.points.iter().map(|point| point.launch + 1);
+        let launches = sink.loaded.points.iter().map(|point| point.launch + 1);
         let fitted = launches.max().unwrap_or(0);
         let (word, reason) = match &outcome {
             Ok(Ended::Well)
@@ -148,15 +148,15 @@ impl Session<'_> {
             Err(failure) => ("failed", Some(failure.to_string())),
         };
         let seconds = started.elapsed().as_secs_f64();
-        books.take(Line::End(End {
+        sink.take(Line::End(End {
             outcome: word.to_owned(),
             seconds,
             reason,
         }))?;
         if let Some(directory) = self.directory {
-            csv::write(&directory.join(POINTS), &books.loaded.points)?;
+            csv::write(&directory.join(POINTS), &sink.loaded.points)?;
         }
-        outcome.map(|_| Some(books.loaded))
+        outcome.map(|_| Some(sink.loaded))
     }
 
     /// Runs all launches of all benchmarks, each in new processes. Launches alternate between the
@@ -166,14 +166,14 @@ impl Session<'_> {
         &self,
         task: &Task,
         ready: Option<&mpi::Ready>,
-        books: &mut Books,
+        sink: &mut ResultSink,
     ) -> Result<Ended, Failure> {
         interrupt::watch()?;
         let stop = interrupt::flag();
         let launches = self.options.launches();
         let mut order: Vec<&'static Benchmark> = self.benchmarks.clone();
         for one in take_unreachable(&mut order, &self.target, ready) {
-            books.take(unreachable(one, &self.target))?;
+            sink.take(unreachable(one, &self.target))?;
         }
         let mut applications = Applications::default();
         let mut random = verbena_measure::random::Random::new(task.seed);
@@ -195,7 +195,7 @@ impl Session<'_> {
                     return Ok(Ended::Interrupted);
                 }
                 progress.begin(benchmark.name);
-                let take = |line| books.take(line);
+                let take = |line| sink.take(line);
                 let library = ready.filter(|_| mpi::runs_under_mpirun(benchmark));
                 let launching = mpi::Launch {
                     task,
@@ -220,7 +220,7 @@ impl Session<'_> {
                 match ended {
                     Ended::Well => {}
                     Ended::Interrupted => return Ok(Ended::Interrupted),
-                    Ended::Failed(reason) => books.take(failure(benchmark, number, reason))?,
+                    Ended::Failed(reason) => sink.take(failure(benchmark, number, reason))?,
                 }
                 progress.end();
             }

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_as_typed() {
+    fn targets_are_parsed() {
         let hardware = |device: Option<&str>, port| {
             Ok(Target::Hardware {
                 device: device.map(str::to_owned),

@@ -2,11 +2,11 @@
 //! on threads. Records are in the order of the benchmarks and do not depend on the machine, the
 //! time of day or the number of threads, so the same command gives the same bytes.
 
-use super::books::Books;
 use super::model_runner::Runner;
 use super::options::MeasureOptions;
 use super::process::line;
 use super::progress::Progress;
+use super::result_sink::ResultSink;
 use crate::failure::Failure;
 use crate::interrupt;
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ impl VirtualSession<'_> {
             environment: self.target.environment(),
             warnings: Vec::new(),
         };
-        let mut books = Books::open(self.directory, run)?;
+        let mut sink = ResultSink::open(self.directory, run)?;
         interrupt::watch()?;
         let mut span = Duration::ZERO;
         let mut outcome = "complete";
@@ -156,7 +156,7 @@ impl VirtualSession<'_> {
                 Ok(ran) => {
                     span += ran.span;
                     for record in ran.records {
-                        if let Err(failure) = books.take(line(record)) {
+                        if let Err(failure) = sink.take(line(record)) {
                             trouble.get_or_insert(failure);
                         }
                     }
@@ -170,7 +170,7 @@ impl VirtualSession<'_> {
                         reason: error.to_string(),
                         unsupported: matches!(error, Error::Unsupported { .. }),
                     });
-                    if let Err(failure) = books.take(failure) {
+                    if let Err(failure) = sink.take(failure) {
                         trouble.get_or_insert(failure);
                     }
                 }
@@ -186,14 +186,14 @@ impl VirtualSession<'_> {
         if let Some(failure) = trouble {
             return Err(failure);
         }
-        books.take(Line::End(End {
+        sink.take(Line::End(End {
             outcome: outcome.to_owned(),
             seconds: span.as_secs_f64(),
             reason: None,
         }))?;
         if let Some(directory) = self.directory {
-            csv::write(&directory.join(POINTS), &books.loaded.points)?;
+            csv::write(&directory.join(POINTS), &sink.loaded.points)?;
         }
-        Ok(books.loaded)
+        Ok(sink.loaded)
     }
 }

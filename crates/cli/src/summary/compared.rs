@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_changes_are_named_first() {
+    fn the_largest_changes_come_first() {
         let changes: Vec<Change> = [("a", 1.2), ("b", 0.3), ("c", 1.5), ("d", 1.1)]
             .map(|(key, ratio)| change(key, ratio, Verdict::Regressed))
             .into();

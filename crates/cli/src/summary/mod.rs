@@ -75,7 +75,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_bar_shows_the_place() {
+    fn a_bar_shows_the_position() {
         assert_eq!(bar(None, false), "...............");
         assert_eq!(bar(Some(0.0), false), "#..............");
         assert_eq!(bar(Some(2.0 / 3.0), false), "##########.....");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_rises_with_its_values() {
+    fn a_sparkline_rises_with_its_values() {
         assert_eq!(curve(&[1.0, 2.0, 4.0, 8.0], true), "▁▂▄█");
         assert_eq!(curve(&[1.0, 1e3, 1e6], false), "_=#");
         assert_eq!(curve(&[5.0, 5.0], true), "▁▁");
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_curve_has_a_cell_a_value_up_to_its_width(
+        fn a_sparkline_has_one_cell_per_value_up_to_its_width(
             values in proptest::collection::vec(0.1_f64..1e9, 0..60),
         ) {
             let cells = curve(&values, true).chars().count();

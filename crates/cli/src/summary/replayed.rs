@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_that_differs_most_is_named() {
+    fn the_largest_difference_is_named() {
         let text = difference(&on("new", 1e6, 1e6), &on("old", 1e6, 3e6));
         assert_eq!(
             text,

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_the_shell() {
+    fn arguments_are_quoted_for_the_shell() {
         for (word, expected) in [
             ("/a/b-c.toml", "/a/b-c.toml"),
             ("connectx.send.blueflame=1", "connectx.send.blueflame=1"),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shares_are_those_of_the_whole_array() {
+    fn each_array_task_computes_its_share() {
         let script = Script {
             command: vec!["verbena".to_owned(), "sweep".to_owned(), "a b".to_owned()],
             file: Path::new("a b"),

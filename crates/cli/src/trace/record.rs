@@ -93,7 +93,7 @@ mod tests {
     const SOME: &str = "verbena-trace-1\t7\t8\t100\t20\t3\t0\t0\tibv_poll_cq\tcq1, 16\t0";
 
     #[test]
-    fn a_record_is_read_and_printed() {
+    fn a_record_is_parsed_and_formatted() {
         let record: Record = SOME.parse().unwrap();
         assert_eq!((record.process, record.thread, record.calls), (7, 8, 3));
         assert_eq!(
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_quite_one_is_refused() {
+    fn malformed_records_are_refused() {
         for text in [
             "",
             "verbena-trace-2\t7\t8\t100\t20\t3\t0\t0\tibv_poll_cq\tcq1, 16\t0",
@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_trouble(text in ".{0,80}", cut in 0..SOME.len()) {
+        fn arbitrary_text_does_not_panic(text in ".{0,80}", cut in 0..SOME.len()) {
             let _ = text.parse::<Record>();
             let _ = SOME[..cut].parse::<Record>();
         }

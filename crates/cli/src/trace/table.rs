@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_summed_by_name_and_what_took_longest_stands_first() {
+    fn calls_are_summed_by_name_and_sorted_by_time() {
         let mut table = Table::default();
         for text in [
             "verbena-trace-1\t1\t1\t0\t2000\t4\t0\t0\tibv_poll_cq\tcq1\t0",

@@ -12,7 +12,7 @@ use crate::in_process::Bytes;
 use crate::pair::{Endpoint, PairRequest, SharedReceiveRequest, Transport};
 use crate::rails::Rails;
 use crate::region::{Access, BufferRequest};
-use crate::seam::{Fabric, QueueRequest, Seat};
+use crate::seam::{Fabric, Pinning, QueueRequest};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -204,10 +204,10 @@ impl Fabric for InstantProcess {
         until(|| (self.world.borrow().now >= wake).then_some(())).await;
     }
 
-    fn take_seat(&self, _members: &[usize]) -> Seat {
+    fn pin_cpu(&self, _members: &[usize]) -> Pinning {
         match self.world.borrow().timing.refuses_processors() {
-            true => Seat::Unbound,
-            false => Seat::Own,
+            true => Pinning::Unbound,
+            false => Pinning::Own,
         }
     }
 

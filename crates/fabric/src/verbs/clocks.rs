@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_arrives() {
+    fn clock_message_encoding_round_trips() {
         let port = ClockPort::open(None, &Clock::system()).unwrap();
         let told = port.told().unwrap();
         assert_eq!(Told::from_bytes(&told.to_bytes()), Some(told));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_with_a_silent_process_ends() {
+    fn clock_comparison_with_a_silent_process_times_out() {
         let clock = Clock::system();
         let longest = Duration::from_millis(300);
         let [asks, silent] = [(); 2].map(|()| port(&clock, longest));
@@ -251,7 +251,7 @@ mod tests {
     /// The responder was preempted for longer than a query's timeout: all queries until then are
     /// answered late.
     #[test]
-    fn late_answers_count() {
+    fn late_clock_answers_are_used() {
         let clock = Clock::system();
         let longest = Duration::from_secs(30);
         let [asks, answers] = [(); 2].map(|()| port(&clock, longest));

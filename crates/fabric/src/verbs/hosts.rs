@@ -82,9 +82,9 @@ impl Hosts {
         size: usize,
         patience: &Patience,
     ) -> Result<Hosts> {
-        let everybody: Vec<usize> = (0..size).collect();
+        let all_ranks: Vec<usize> = (0..size).collect();
         let mine = Told::of(exchange).to_bytes();
-        let told = exchange.gather(&everybody, &mine, patience)?;
+        let told = exchange.gather(&all_ranks, &mine, patience)?;
         let told: Vec<Told> = told.iter().map(|one| Told::from_bytes(one)).collect();
         // A process on the hub's node connects over loopback; its address is the one at which the
         // others reached the hub.
@@ -128,8 +128,8 @@ impl Hosts {
             Err(_) => String::new(),
         };
         // A process that failed takes part as well, so that no other waits for it.
-        let everybody: Vec<usize> = (0..self.nodes.len()).collect();
-        let told = exchange.gather(&everybody, identity.as_bytes(), patience)?;
+        let all_ranks: Vec<usize> = (0..self.nodes.len()).collect();
+        let told = exchange.gather(&all_ranks, identity.as_bytes(), patience)?;
         let (page, _) = opened.map_err(|error| {
             Error::adapter(
                 format!("the shared page {}", path.display()),
@@ -176,12 +176,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_numbered_as_they_appear() {
+    fn hosts_are_numbered_by_first_appearance() {
         assert_eq!(numbered(["b", "a", "b", "c", "a"].iter()), [0, 1, 0, 2, 1]);
     }
 
     #[test]
-    fn what_a_process_tells_arrives() {
+    fn host_message_encoding_round_trips() {
         let told = Told {
             machine: "m".to_owned(),
             network: "net:[1]".to_owned(),

@@ -25,7 +25,7 @@ use verbena_measure::start::{COUNTERS, SharedPage};
 const AHEAD_NANOS: f64 = 20_000.0;
 /// Lead time over several nodes, as a multiple of the duration of one exchange among all members,
 /// as two more exchanges must distribute the instant.
-const AHEAD_MEETINGS: u32 = 4;
+const AHEAD_EXCHANGES: u32 = 4;
 const LEAST_AHEAD: Duration = Duration::from_millis(2);
 const MOST_AHEAD: Duration = Duration::from_millis(100);
 /// An instant further ahead than this, in nanoseconds, is invalid.
@@ -123,9 +123,9 @@ impl JobGroup {
     ///
     /// Returns an error if the exchange fails.
     pub fn present(&self) -> Result<Vec<usize>> {
-        let everybody: Vec<usize> = (0..self.size()).collect();
-        let told = self.gather(&everybody, b"here")?;
-        let came = everybody.into_iter().filter(|&rank| !told[rank].is_empty());
+        let all_ranks: Vec<usize> = (0..self.size()).collect();
+        let told = self.gather(&all_ranks, b"here")?;
+        let came = all_ranks.into_iter().filter(|&rank| !told[rank].is_empty());
         Ok(came.collect())
     }
 
@@ -186,7 +186,7 @@ impl JobGroup {
         let port = self.clock_port()?;
         let since = Instant::now();
         let told = self.gather(members, &port.told()?.to_bytes())?;
-        let meeting = since.elapsed();
+        let exchange = since.elapsed();
         let told: Vec<Option<Told>> = told.iter().map(|one| Told::from_bytes(one)).collect();
         let node = |member: usize| self.node_of(members[member]);
         let first_of = |at: usize| (0..members.len()).find(|&other| node(other) == node(at));
@@ -205,7 +205,7 @@ impl JobGroup {
         {
             offset = port.ask(self.address_of(members[0]), other, &self.clock);
         }
-        let ahead = (AHEAD_MEETINGS * meeting).clamp(LEAST_AHEAD, MOST_AHEAD);
+        let ahead = (AHEAD_EXCHANGES * exchange).clamp(LEAST_AHEAD, MOST_AHEAD);
         let ticks = (ahead.as_nanos() as f64 / self.clock.nanos_per_tick) as u64;
         let instants = self.gather(members, &(self.clock.now() + ticks).to_le_bytes())?;
         let there = instants.first().map_or(0, |bytes| number(bytes));
@@ -322,8 +322,8 @@ impl Group for JobGroup {
     }
 
     async fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let everybody: Vec<usize> = (0..self.size()).collect();
-        self.gather(&everybody, mine)
+        let all_ranks: Vec<usize> = (0..self.size()).collect();
+        self.gather(&all_ranks, mine)
     }
 
     async fn barrier(&self, members: &[usize]) -> Result<()> {
@@ -411,7 +411,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn of_a_start_that_makes_no_sense_nothing_is_known() {
+    fn an_invalid_start_message_has_an_infinite_error() {
         let start = Start {
             instant: 7,
             error: 3.5,
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_a_node_agree_on_an_instant() {
+    fn processes_of_a_node_agree_on_a_start_time() {
         let size = 3;
         let secret = Secret::random();
         let hub = Hub::listen("127.0.0.1:0", "job", &secret, size).unwrap();
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_left_go_on_under_new_ranks() {
+    fn remaining_processes_get_new_ranks() {
         let secret = Secret::random();
         // Longer than a busy machine takes from the first to the last arrival of the three, which
         // are all connected before.
@@ -518,7 +518,7 @@ mod tests {
     /// Two hosts as two threads: one clock is 3 ms ahead and 20 ppm faster. The difference of their
     /// starts by their own clocks must equal that by a common clock.
     #[test]
-    fn the_skew_of_starts_on_clocks_apart_is_known() {
+    fn start_skew_between_different_clocks_is_measured() {
         let secret = Secret::random();
         let hub = Hub::listen("127.0.0.1:0", "apart", &secret, 2).unwrap();
         let starts = |rank: usize, clock: Clock| {

@@ -14,9 +14,9 @@ mod marks;
 mod memory;
 mod overhead;
 mod patience;
+mod pinning;
 mod process;
 mod queues;
-mod seats;
 
 pub use exchange::{AT_EXCHANGE, Hub, Rendezvous, Secret, connect_to_hub};
 pub use hosts::Hosts;

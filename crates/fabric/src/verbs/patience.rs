@@ -2,7 +2,7 @@
 //! peer has ended (contract, rule 10).
 
 use crate::error::{Error, Result};
-use crate::seam::Seat;
+use crate::seam::Pinning;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -50,8 +50,9 @@ impl Patience {
     }
 
     /// Sets whether waits yield the core from now on.
-    pub(super) fn crowd(&self, seat: Seat) {
-        self.crowded.store(seat == Seat::InTurns, Ordering::Relaxed);
+    pub(super) fn crowd(&self, pinning: Pinning) {
+        self.crowded
+            .store(pinning == Pinning::InTurns, Ordering::Relaxed);
     }
 
     /// Spins until `ready` returns a value. There is no pause between polls, as in other benchmark
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn impatience_and_flags_end_a_wait() {
+    fn timeouts_and_flags_end_a_wait() {
         let mut patience = Patience::new(Duration::from_millis(1));
         let stalled = patience.until::<()>("nothing", || None);
         assert!(matches!(

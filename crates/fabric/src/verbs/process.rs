@@ -4,8 +4,8 @@ use super::job::JobGroup;
 use super::marks::{Marks, Ordering};
 use super::memory::{Registered, VerbsBuffer, VerbsRegion};
 use super::patience::Patience;
+use super::pinning::CpuPinning;
 use super::queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive, pair_type};
-use super::seats::Seats;
 use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
 use crate::clock::{ClockSource, Ticks};
 use crate::completion::Wait;
@@ -15,7 +15,7 @@ use crate::group::Group;
 use crate::pair::{Endpoint, PairRequest, SharedReceive, SharedReceiveRequest, Transport};
 use crate::rails::Rails;
 use crate::region::{Access, BufferRequest, Location};
-use crate::seam::{Fabric, QueueRequest, Seat};
+use crate::seam::{Fabric, Pinning, QueueRequest};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ pub struct VerbsProcess {
     clock: Clock,
     source: ClockSource,
     group: JobGroup,
-    seats: Seats,
+    pinning: CpuPinning,
     patience: Patience,
     psn: Cell<u32>,
     ordering: Ordering,
@@ -133,9 +133,9 @@ impl VerbsProcess {
     ) -> Result<VerbsProcess> {
         let rail = request.rail(&group)?;
         // First, so that the library's threads inherit the processor binding.
-        let seats = executor::block_on(Seats::agree(&group, rail.near()))?;
-        let everybody: Vec<usize> = (0..group.size()).collect();
-        patience.crowd(seats.take(&everybody));
+        let pinning = executor::block_on(CpuPinning::agree(&group, rail.near()))?;
+        let all_ranks: Vec<usize> = (0..group.size()).collect();
+        patience.crowd(pinning.pin(&all_ranks));
         let context = library.device(rail.device.as_deref())?.open()?;
         let attributes = context.attributes()?;
         let port = context.port(rail.port)?;
@@ -224,7 +224,7 @@ impl VerbsProcess {
             clock,
             source,
             group,
-            seats,
+            pinning,
             patience,
             psn,
             ordering: request.ordering,
@@ -253,7 +253,7 @@ impl VerbsProcess {
 
     /// Returns the number of processors available to the processes of this machine together.
     pub fn processors(&self) -> usize {
-        self.seats.processors()
+        self.pinning.processors()
     }
 
     fn xrc_domain(&self) -> Result<&Arc<v::XrcDomain>> {
@@ -477,10 +477,10 @@ impl Fabric for VerbsProcess {
         ))
     }
 
-    fn take_seat(&self, members: &[usize]) -> Seat {
-        let seat = self.seats.take(members);
-        self.patience.crowd(seat);
-        seat
+    fn pin_cpu(&self, members: &[usize]) -> Pinning {
+        let pinning = self.pinning.pin(members);
+        self.patience.crowd(pinning);
+        pinning
     }
 
     async fn compute(&self, time: Duration) {

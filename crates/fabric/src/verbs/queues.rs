@@ -453,7 +453,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_fit_both_ports_and_are_marked() {
+    fn the_mtu_fits_both_ports_and_the_traffic_class_is_set() {
         let port = Port {
             number: 1,
             lid: 0,

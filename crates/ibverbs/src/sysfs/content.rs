@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_leads_to_something_that_is_there() {
+    fn every_link_resolves() {
         let all = entries(&Totals::new());
         for (path, entry) in &all {
             let Entry::Link(target) = entry else { continue };
@@ -288,19 +288,19 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_processors_are_masks() {
+    fn cpu_lists_become_masks() {
         assert_eq!(mask("0-3").as_deref(), Some("0000000f"));
         assert_eq!(mask("1,32-33").as_deref(), Some("00000003,00000002"));
         assert_eq!(mask("x"), None);
     }
 
     #[test]
-    fn guids_as_sysfs_prints_them() {
+    fn guids_are_formatted_like_sysfs() {
         assert_eq!(colons(0x0200_1234_5678_9abc), "0200:1234:5678:9abc");
     }
 
     #[test]
-    fn the_devices_network_interface_is_there_while_it_is_up() {
+    fn the_network_interface_is_listed_while_it_is_up() {
         let all = entries(&Totals::new());
         let is_there = all.contains_key("devices/platform/verbena.0/net/lo/ifindex");
         assert_eq!(is_there, loopback_is_up());

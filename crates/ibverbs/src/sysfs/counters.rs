@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_counters_of_a_description() {
+    fn counters_are_parsed_from_a_description() {
         let text =
             r#"{"pid":1,"command":"a","counters":{"send_operations":3,"operation_bytes":40}}"#;
         let found: Vec<_> = parsed(text).collect();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_counted_in_words() {
+    fn data_counters_are_in_four_byte_words() {
         let totals = Totals::from([
             ("send_operations".into(), 2),
             ("operation_bytes".into(), 8192 + 4),

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_without_its_newline_or_not_at_all() {
+    fn a_file_is_read_without_its_newline() {
         let read = |file: &CStr, size| {
             let mut buffer = [1u8; 16];
             let directory = c"/sys/class/infiniband/verbena0";

@@ -157,7 +157,7 @@ mod tests {
     /// 256 MiB in reads of any length take one fetch per 16 MiB, and a few until sequential reads
     /// are detected.
     #[test]
-    fn reads_that_follow_each_other_are_fetched_ahead_whatever_their_length() {
+    fn sequential_reads_of_any_length_are_prefetched() {
         const WHOLE: u64 = 256 << 20;
         for length in [1 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 5 << 20] {
             let offsets = (0..WHOLE).step_by(length);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_here_and_there_fetch_no_more_than_a_buffer() {
+    fn random_reads_fetch_at_most_one_buffer() {
         let offsets = (0..1000).map(|turn: u64| turn.wrapping_mul(7_919_000_003) % (1 << 40));
         for length in [1 << 10, 256 << 10] {
             let made = fetches(Reading::Ahead, offsets.clone(), length);

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disagreement_is_relative() {
+    fn disagreement_is_a_relative_error() {
         let calibration = agree(0.5, 0.5001);
         assert!((calibration.disagreement - 2e-4).abs() < 1e-6);
     }

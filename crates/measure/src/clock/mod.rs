@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_clock_goes_forward_and_knows_itself() {
+    fn the_best_clock_is_monotonic_and_calibrated() {
         let clock = Clock::best();
         let first = clock.now();
         let later = (0..1000).map(|_| clock.now()).max().unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_senseless_calibration_is_refused() {
+    fn an_implausible_calibration_is_refused() {
         assert!(Clock::calibrated(0.0).is_none());
         assert!(Clock::calibrated(f64::NAN).is_none());
     }

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_of_clocks_3_ms_and_20_ppm_apart_are_known_within_a_microsecond() {
+    fn clock_offset_is_found_within_a_microsecond() {
         let mut random = Random::new(1);
         for _ in 0..2000 {
             let (wrong, said) = missed(&ask(&mut random, 10_000.0, 10_000.0));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_holds_also_where_one_way_is_longer() {
+    fn the_stated_error_holds_for_asymmetric_delays() {
         let mut random = Random::new(2);
         for (there, back) in [(500.0, 50_000.0), (50_000.0, 500.0), (0.0, 0.0)] {
             for _ in 0..500 {
@@ -148,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_tells_nothing() {
+    fn no_answers_give_no_offset() {
         assert_eq!(Offset::of(&[], 1.0), None);
     }
 
     #[test]
-    fn a_clock_that_goes_back_tells_nothing() {
+    fn a_clock_that_steps_back_gives_no_offset() {
         let readings = ask(&mut Random::new(3), 1000.0, 1000.0);
         for (at, back) in [(1, 1_000_000), (40, u64::MAX / 2), (63, 100_000)] {
             let mut readings = readings.clone();

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_runs_are_silent_twenty_times() {
+    fn equal_runs_show_no_changes() {
         for i in 0..20 {
             let changes = compared(run(i, None), run(1000 + i, None));
             let flagged: Vec<_> = changes
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_tenth_is_found_twenty_times_and_nothing_else() {
+    fn only_a_planted_slowdown_of_a_tenth_is_found() {
         for i in 0..20 {
             let slowed = (i as usize * 7) % 60;
             let changes = compared(run(i, None), run(1000 + i, Some(slowed)));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn one_launch_decides_nothing() {
+    fn one_launch_is_undecided() {
         let pair = Paired {
             key: "k".into(),
             curve: "k".into(),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn direction_matters() {
+    fn the_better_direction_decides_the_verdict() {
         let pair = Paired {
             key: "k".into(),
             curve: "k".into(),

@@ -96,13 +96,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_middle_is_within_the_stated_error(value in 0u64..) {
+        fn bucket_middles_are_within_the_stated_error(value in 0u64..) {
             let middle = middle(bucket(value));
             prop_assert!(middle.abs_diff(value) as f64 <= value as f64 / 256.0 + 0.5);
         }
 
         #[test]
-        fn merging_is_counting_together(a in prop::collection::vec(0u64.., 0..50),
+        fn merging_equals_counting_all_values(a in prop::collection::vec(0u64.., 0..50),
                                         b in prop::collection::vec(0u64.., 0..50)) {
             let count = |values: &[u64]| {
                 let mut h = Histogram::new();

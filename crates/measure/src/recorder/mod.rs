@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_recorded_is_taken_whole() {
+    fn absorbing_a_recorder_keeps_all_its_samples() {
         let mut all = Recorder::new(15);
         let mut block = Recorder::new(8);
         for number in 0..3u64 {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_cap_nothing_is_lost() {
+    fn values_beyond_the_cap_are_kept_in_the_histogram() {
         let mut recorder = Recorder::new(10);
         (0..100u64).for_each(|i| recorder.record(1000 + i));
         assert_eq!(recorder.count(), 100);

@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn what_one_launch_alone_says_is_not_believed() {
+    fn one_deviating_launch_is_not_significant() {
         let lucky = [200.0, 250.0, 251.0, 250.5, 252.0];
         let found = of(&lucky, &[250.0, 251.0, 250.2, 252.0, 250.4]);
         assert!(found.mean > 0.2 && found.p_value() > 0.1, "{found:?}");
     }
 
     #[test]
-    fn points_speak_together() {
+    fn evidence_of_points_is_combined() {
         let slower = QUIET.map(|time| 1.1 * time);
         let odd = Best {
             a: &QUIET,

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hockneys_own_curve_gives_back_its_parameter() {
+    fn hockneys_curve_gives_its_own_parameter() {
         // r(n) = r_inf * n / (n + n_half), sampled at powers of two.
         let points: Vec<(f64, f64)> = (0..24)
             .map(|i| f64::from(1 << i))
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_points() {
+    fn half_power_handles_hostile_points() {
         assert_eq!(half_power(&[]), None);
         assert_eq!(half_power(&[(1.0, 0.0)]), None);
         assert_eq!(half_power(&[(8.0, f64::NAN)]), None);

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_covered_as_often_as_promised() {
+    fn the_interval_has_its_nominal_coverage() {
         let mut random = Random::new(7);
         let mut covered = 0;
         for _ in 0..1000 {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_alone_is_no_knee() {
+    fn noise_has_no_knee() {
         let mut random = Random::new(5);
         for _ in 0..200 {
             let points: Vec<(f64, f64)> = (0..12)
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_falls_has_no_knee() {
+    fn a_falling_curve_has_no_knee() {
         let points: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
             .map(|x| (x, if x < 3.0 { 1600.0 } else { 1000.0 }))
             .to_vec();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_points() {
+    fn knee_search_handles_hostile_points() {
         assert_eq!(find(&[]), None);
         assert_eq!(find(&[(1.0, 5.0); 5]), None);
         assert_eq!(

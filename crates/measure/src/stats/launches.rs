@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn one_launch_apart_is_seen() {
+    fn one_deviating_launch_is_detected() {
         // From a real run: the median hides the outlying launch, and a mean would lie on neither
         // level.
         let found = levels(&sample(&[1845.0, 234.0, 255.0, 235.0, 257.0])).unwrap();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_is_no_second_level() {
+    fn a_wide_spread_is_not_two_levels() {
         assert_eq!(levels(&sample(&[100.0, 112.0, 125.0, 140.0, 157.0])), None);
         assert_eq!(levels(&sample(&[100.0, 101.0, 102.0, 104.0, 110.0])), None);
         assert_eq!(levels(&sample(&[1.0, 9.0])), None);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_median() {
+    fn the_interval_contains_the_median() {
         assert_eq!(interval(&sample(&[1.0])), None);
         let of = |values: &[f64]| interval(&sample(values)).map(|i| (i.low, i.high));
         assert_eq!(of(&[3.0, 1.0, 2.0]), Some((1.0, 3.0)));

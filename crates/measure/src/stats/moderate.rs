@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_alike_know_their_noise_together() {
+    fn similar_keys_share_their_noise_estimate() {
         let mut random = Random::new(1);
         let keys: Vec<Difference> = (0..200).map(|_| sides(&mut random, 0.02)).collect();
         let prior = Prior::of(&keys).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_not_alike_keep_to_themselves() {
+    fn dissimilar_keys_keep_their_own_noise_estimate() {
         let mut random = Random::new(2);
         let mut noise = |i: i32| sides(&mut random, 0.001 * 3f64.powi(i % 7));
         let keys: Vec<Difference> = (0..200).map(&mut noise).collect();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn few_keys_or_none_that_vary_say_nothing() {
+    fn few_or_constant_keys_give_no_prior() {
         let still = Difference {
             mean: 0.0,
             variance: 0.0,

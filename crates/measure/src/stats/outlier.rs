@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spike_is_severe_and_stays() {
+    fn a_spike_is_a_severe_outlier_and_is_kept() {
         let mut values: Vec<f64> = (0..100).map(|i| 100.0 + f64::from(i % 7)).collect();
         values.push(1e6);
         let sample = Sample::new(values).unwrap();
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_none() {
+    fn equal_values_have_no_outliers() {
         assert_eq!(
             classify(&Sample::new(vec![5.0; 9]).unwrap()),
             Outliers::default()

@@ -29,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_exact() {
+    fn quantile_ranks_are_exact() {
         let sample = counted(100);
         assert_eq!(nearest_rank(&sample, 0.5), 50.0);
         assert_eq!(nearest_rank(&sample, 0.9), 90.0);
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_percentiles_are_none_not_zero() {
+    fn unsupported_percentiles_are_none() {
         assert_eq!(supported(&counted(99), 0.9), None);
         assert_eq!(supported(&counted(100), 0.9), Some(90.0));
         assert_eq!(supported(&counted(999), 0.99), None);

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn textbook_values() {
+    fn special_functions_match_textbook_values() {
         // t = 2.228 with 10 degrees of freedom is the two-sided 5 % point.
         assert!((two_sided(2.228, 10.0) - 0.05).abs() < 1e-4);
         assert!((student95(10.0) - 2.228).abs() < 1e-3);

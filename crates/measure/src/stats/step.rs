@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_steps_are_found_where_they_are() {
+    fn planted_steps_are_found_at_their_positions() {
         for seed in 0..50 {
             let values = history(&[(8, 500.0), (6, 560.0), (7, 450.0)], seed);
             let at: Vec<usize> = steps(&values, 0.05).iter().map(|step| step.at).collect();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_a_spike_and_a_small_step_are_none() {
+    fn noise_spikes_and_small_steps_are_not_steps() {
         for seed in 0..200 {
             assert_eq!(steps(&history(&[(20, 500.0)], seed), 0.05), []);
             let mut spiked = history(&[(20, 500.0)], seed);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_histories() {
+    fn step_search_handles_hostile_histories() {
         for values in [&[][..], &[1.0], &[1.0, 9.0], &[1.0, 1.0, 9.0, 9.0, 9.0]] {
             assert_eq!(steps(values, 0.05), []);
         }

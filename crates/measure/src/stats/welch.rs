@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_sides_are_called_different_as_rarely_as_they_should_be() {
+    fn the_false_positive_rate_is_the_nominal_one() {
         let mut random = crate::random::Random::new(3);
         let mut side = || -> Vec<f64> {
             let bell = |r: &mut crate::random::Random| (0..12).map(|_| r.unit()).sum::<f64>() - 6.0;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_sides() {
+    fn the_test_handles_hostile_samples() {
         assert_eq!(p_value_of_ratio(&[1.0], &[1.0, 2.0]), None);
         assert_eq!(p_value_of_ratio(&[0.0, 1.0], &[1.0, 2.0]), None);
         assert_eq!(p_value_of_ratio(&[2.0, 2.0], &[2.0, 2.0]), Some(1.0));

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cyclic_walk_over_more_than_fits_always_misses() {
+    fn cyclic_access_beyond_the_capacity_always_misses() {
         let mut cache = Cache::new(Some(4));
         for round in 0..3 {
             for key in 0..5 {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_a_list_in_order_of_use_would_be() {
+    fn the_cache_equals_a_list_in_order_of_use() {
         for capacity in 1..9 {
             let mut cache = Cache::new(Some(capacity as u64));
             let mut list: Vec<u64> = Vec::new();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_leaves() {
+    fn the_least_recently_used_entry_is_evicted() {
         let mut cache = Cache::new(Some(2));
         cache.touch(1);
         cache.touch(2);

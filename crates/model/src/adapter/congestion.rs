@@ -92,9 +92,9 @@ impl Pair {
             header: link.packet_overhead.0 + congestion.telling.packet.0,
             lane: link.lanes.0 - 1,
         };
-        let mut passage = network.passage(self.port, source.port, sent);
-        network.depart(&mut passage, Flow::at(sim.now())).await;
-        let arrival = network.carry(&mut passage).await;
+        let mut in_flight = network.packet_in_flight(self.port, source.port, sent);
+        network.depart(&mut in_flight, Flow::at(sim.now())).await;
+        let arrival = network.carry(&mut in_flight).await;
         let adapter = &source.adapter;
         let done = adapter.receive_engines.reserve(sim.now(), packet);
         adapter.let_go(Held::Slot(arrival.slot), done);

@@ -54,7 +54,7 @@ mod tests {
     use crate::profile::{Library, Overrides};
 
     #[test]
-    fn only_an_adapter_without_memory_takes_the_host_s() {
+    fn only_memfree_adapters_use_host_memory() {
         let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
         let adapter = |name: &str| library.system(name).expect("a shipped system").adapter;
         assert_eq!(context_memory(&adapter("infinihost3-mem-sdr"), 128), 0);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_are_whole_pages() {
+    fn queues_occupy_whole_pages() {
         assert_eq!((work_queue(1), work_queue(65)), (4096, 8192));
         assert_eq!(completion_queue(0), 0);
     }

@@ -9,7 +9,7 @@ use super::Outgoing;
 use super::flight::Flight;
 use super::pair::{Message, Pair, Queued};
 use super::request::{Kind, MemoryHome, Placement, Transport};
-use crate::component::{Flow, Load, Passage, Reading, Sent, Slot};
+use crate::component::{Flow, Load, PacketInFlight, Reading, Sent, Slot};
 use crate::kernel::{Permit, Time};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -51,7 +51,7 @@ pub(super) enum Left {
     /// Within one adapter: it stays in the sending buffer until it is placed.
     Within(Flow, Outgoing),
     /// On a link.
-    Over(Passage),
+    Over(PacketInFlight),
 }
 
 impl Left {
@@ -59,7 +59,7 @@ impl Left {
     pub(super) fn end(&self) -> Time {
         match self {
             Left::Within(flow, _) => flow.tail,
-            Left::Over(passage) => passage.left(),
+            Left::Over(in_flight) => in_flight.left(),
         }
     }
 }
@@ -250,17 +250,21 @@ impl Pair {
             header,
             lane: self.lane.get(),
         };
-        Left::Over(self.adapter.network.passage(self.port, to.port, sent))
+        Left::Over(
+            self.adapter
+                .network
+                .packet_in_flight(self.port, to.port, sent),
+        )
     }
 
     /// Sends the load. The future completes when its departure time is known.
     pub(super) async fn leave(&self, left: &mut Left, flow: Flow) {
         match left {
             Left::Within(within, _) => *within = flow,
-            Left::Over(passage) => {
+            Left::Over(in_flight) => {
                 let adapter = &self.adapter;
-                adapter.network.depart(passage, flow).await;
-                adapter.has_left(self.outgoing(passage.load()), passage.left());
+                adapter.network.depart(in_flight, flow).await;
+                adapter.has_left(self.outgoing(in_flight.load()), in_flight.left());
             }
         }
     }
@@ -269,8 +273,8 @@ impl Pair {
     pub(super) async fn come(self: &Rc<Self>, to: &Rc<Pair>, left: &mut Left) -> (Flow, Held) {
         match left {
             Left::Within(flow, outgoing) => (*flow, Held::Sending(*outgoing)),
-            Left::Over(passage) => {
-                let arrival = self.adapter.network.carry(passage).await;
+            Left::Over(in_flight) => {
+                let arrival = self.adapter.network.carry(in_flight).await;
                 if arrival.marked {
                     to.take_mark(self);
                 }

@@ -15,7 +15,7 @@ mod topology;
 
 pub use bus::{BusModel, Reading, Window, Written};
 pub use memory::MemoryModel;
-pub use network::{Arrival, Network, Passage, Sent, Slot};
+pub use network::{Arrival, Network, PacketInFlight, Sent, Slot};
 pub use pcie::PcieModel;
 pub use pcix::PcixModel;
 pub use topology::Port;

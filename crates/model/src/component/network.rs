@@ -45,7 +45,7 @@ pub struct Sent {
 
 /// The complete state of a load in flight between two adapters. The sender owns it and it needs no
 /// further memory, as a large system has many of them, each accessed rarely.
-pub struct Passage {
+pub struct PacketInFlight {
     from: u32,
     own: u32,
     sent: Sent,
@@ -57,7 +57,7 @@ pub struct Passage {
     marked: bool,
 }
 
-impl Passage {
+impl PacketInFlight {
     /// Returns when its last byte has left the adapter, once known.
     pub fn left(&self) -> Time {
         self.end
@@ -199,9 +199,9 @@ impl Network {
         space.give_back(&self.sim, told, u64::from(slot.bytes));
     }
 
-    /// Creates a passage from one adapter to another.
-    pub fn passage(&self, from: Port, to: Port, sent: Sent) -> Passage {
-        Passage {
+    /// Creates a load in flight from one adapter to another.
+    pub fn packet_in_flight(&self, from: Port, to: Port, sent: Sent) -> PacketInFlight {
+        PacketInFlight {
             from: from.node as u32,
             own: self.topology.own(from) as u32,
             sent,
@@ -219,79 +219,79 @@ impl Network {
     /// Sends a load whose packets are ready as `flow` (head: now), as soon as the far end of the
     /// link has buffer space and the port is free. The future completes when the departure time is
     /// known.
-    pub async fn depart(&self, passage: &mut Passage, flow: Flow) {
-        let own = passage.own as usize;
-        let (room, slot) = self.enter(own, passage.sent);
-        passage.slot = slot;
+    pub async fn depart(&self, in_flight: &mut PacketInFlight, flow: Flow) {
+        let own = in_flight.own as usize;
+        let (room, slot) = self.enter(own, in_flight.sent);
+        in_flight.slot = slot;
         room.await;
-        let Sent { load, header, .. } = passage.sent;
+        let Sent { load, header, .. } = in_flight.sent;
         let span = self.span(load.bytes, load.packets, header);
         let tail = self.span(load.last(), 1, header);
         let head = flow.head.max(self.sim.now());
         let turn = self.servers[own].reserve_train(head, span, flow.tail, tail);
-        (passage.begin, passage.end) = (turn.start, turn.end);
+        (in_flight.begin, in_flight.end) = (turn.start, turn.end);
     }
 
     /// Carries a departed load to the destination adapter. The future completes when the head has
     /// arrived.
-    pub async fn carry(&self, passage: &mut Passage) -> Arrival {
-        self.note(passage, self.stage_of(passage.sent));
-        while let Some(place) = self.topology.place(&passage.way) {
+    pub async fn carry(&self, in_flight: &mut PacketInFlight) -> Arrival {
+        self.note(in_flight, self.stage_of(in_flight.sent));
+        while let Some(place) = self.topology.place(&in_flight.way) {
             // The first byte reaches the switch after the cable delay and may leave after the
             // switch latency.
-            let due = passage.begin + self.cable + self.latency;
+            let due = in_flight.begin + self.cable + self.latency;
             self.sim.travel(place, due).await;
-            let (egress, lane) = self.choose(passage);
+            let (egress, lane) = self.choose(in_flight);
             let sent = Sent {
                 lane,
-                ..passage.sent
+                ..in_flight.sent
             };
             let (room, slot) = self.enter(egress, sent);
             room.await;
-            self.pass_port(passage, egress, slot);
+            self.pass_port(in_flight, egress, slot);
         }
-        let Sent { load, header, .. } = passage.sent;
+        let Sent { load, header, .. } = in_flight.sent;
         let first = self.span(load.first, 1, header);
-        let head = passage.begin + first + self.cable;
+        let head = in_flight.begin + first + self.cable;
         self.sim.sleep_until(head).await;
-        let tail = passage.end + self.cable;
+        let tail = in_flight.end + self.cable;
         Arrival {
             flow: Flow { head, tail },
-            slot: passage.slot,
-            marked: passage.marked,
+            slot: in_flight.slot,
+            marked: in_flight.marked,
         }
     }
 
     /// Chooses the egress port of the current switch, and the lane there.
-    fn choose(&self, passage: &mut Passage) -> (usize, u64) {
-        let sent = passage.sent;
+    fn choose(&self, in_flight: &mut PacketInFlight) -> (usize, u64) {
+        let sent = in_flight.sent;
         let hop = self
             .topology
-            .pass(&mut passage.way, &Ports { own: self, sent });
+            .pass(&mut in_flight.way, &Ports { own: self, sent });
         let lane = self.lane_of(sent.lane, hop.class);
         if let Some(marks) = &self.marks {
-            passage.marked |= self.marks(marks, hop.egress, Sent { lane, ..sent });
+            in_flight.marked |= self.marks(marks, hop.egress, Sent { lane, ..sent });
         }
         (hop.egress, lane)
     }
 
     /// Passes an egress port that has buffer space behind it: the load moves from its previous
     /// buffer to `slot`.
-    fn pass_port(&self, passage: &mut Passage, egress: usize, slot: Slot) {
-        let Sent { load, header, .. } = passage.sent;
-        let entered = passage.begin + self.cable;
+    fn pass_port(&self, in_flight: &mut PacketInFlight, egress: usize, slot: Slot) {
+        let Sent { load, header, .. } = in_flight.sent;
+        let entered = in_flight.begin + self.cable;
         let span = self.span(load.bytes, load.packets, header);
         let tail = self.span(load.last(), 1, header);
-        let last = (passage.end + self.cable + self.latency).since(tail);
+        let last = (in_flight.end + self.cable + self.latency).since(tail);
         let turn = self.servers[egress].reserve_train(self.sim.now(), span, last, tail);
-        self.release(passage.slot, turn.end);
-        (passage.slot, passage.begin, passage.end) = (slot, turn.start, turn.end);
-        let on_link = self.stage_of(passage.sent);
+        self.release(in_flight.slot, turn.end);
+        (in_flight.slot, in_flight.begin, in_flight.end) = (slot, turn.start, turn.end);
+        let on_link = self.stage_of(in_flight.sent);
         if on_link == stage::WIRE {
             self.sim
-                .span(stage::SWITCH, passage.from as usize, entered, turn.start);
+                .span(stage::SWITCH, in_flight.from as usize, entered, turn.start);
         }
-        self.note(passage, on_link);
+        self.note(in_flight, on_link);
     }
 
     /// Returns the stage that a link's time is accounted to.
@@ -304,9 +304,9 @@ impl Network {
     }
 
     /// Records the span on a link.
-    fn note(&self, passage: &Passage, on_link: &'static str) {
-        let (begin, end) = (passage.begin, passage.end + self.cable);
-        self.sim.span(on_link, passage.from as usize, begin, end);
+    fn note(&self, in_flight: &PacketInFlight, on_link: &'static str) {
+        let (begin, end) = (in_flight.begin, in_flight.end + self.cable);
+        self.sim.span(on_link, in_flight.from as usize, begin, end);
     }
 
     /// Returns whether a switch marks a packet before an egress port. Only payload is marked, as
@@ -435,15 +435,15 @@ mod tests {
             lane: 0,
         };
         let now = network.sim.now();
-        let mut passage = network.passage(port(0), port(1), sent);
-        network.depart(&mut passage, Flow::at(now)).await;
-        let arrival = network.carry(&mut passage).await;
+        let mut in_flight = network.packet_in_flight(port(0), port(1), sent);
+        network.depart(&mut in_flight, Flow::at(now)).await;
+        let arrival = network.carry(&mut in_flight).await;
         network.release(arrival.slot, arrival.flow.tail);
         arrival.flow.tail
     }
 
     #[test]
-    fn a_train_of_packets_takes_what_its_packets_take() {
+    fn a_packet_train_takes_the_time_of_its_packets() {
         let (sim, single) = network(2);
         let single = Rc::new(single);
         let own = single.clone();

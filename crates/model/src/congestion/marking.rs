@@ -24,7 +24,7 @@ mod tests {
     use crate::profile::{Bytes, Ratio};
 
     #[test]
-    fn it_grows_from_the_least_to_the_most_and_is_certain_beyond() {
+    fn marking_probability_rises_from_kmin_to_kmax_and_then_is_one() {
         let marking = Marking {
             kmin: Bytes(5_000),
             kmax: Bytes(200_000),

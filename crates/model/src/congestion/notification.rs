@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sender_is_told_once_in_an_interval() {
+    fn a_sender_is_notified_once_per_interval() {
         let mut flow = Notification::default();
         let told =
             [0, 10, 49, 50, 60, 99, 240, 289, 290].map(|now| flow.marked(Time(now), Time(50)));

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_falls_by_g_where_nothing_is_told_and_cuts_are_smaller_then() {
+    fn alpha_decays_by_g_and_later_cuts_are_smaller() {
         let mut flow = flow();
         flow.notified(Time::ZERO);
         let later = STEP * 100;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_comes_back_by_halves_then_by_steps() {
+    fn the_rate_recovers_by_halving_then_by_steps() {
         let mut flow = flow();
         flow.notified(Time::ZERO);
         // The target after the second cut is the rate after the first.
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_as_the_timer_does_and_both_together_are_hyper_increase() {
+    fn byte_counter_and_timer_together_start_hyper_increase() {
         let mut flow = flow();
         flow.notified(Time::ZERO);
         flow.notified(Time::ZERO);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_nobody_tells_of_congestion_is_at_the_line_s_rate_again() {
+    fn a_flow_without_notifications_returns_to_line_rate() {
         let mut flow = flow();
         for _ in 0..50 {
             flow.notified(Time(1));
@@ -238,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rate_and_alpha_keep_their_bounds(
+        fn rate_and_alpha_stay_within_bounds(
             events in prop::collection::vec((0u64..3, 0u64..2_000_000_000_000, 0u64..100_000_000), 1..200),
         ) {
             let mut flow = flow();
@@ -260,7 +260,7 @@ mod tests {
         /// The time of calls does not matter: a flow queried often equals one queried only at the
         /// end.
         #[test]
-        fn looking_changes_nothing(looks in prop::collection::vec(0u64..5_000_000_000, 0..50)) {
+        fn reading_the_rate_changes_no_state(looks in prop::collection::vec(0u64..5_000_000_000, 0..50)) {
             let mut seldom = flow();
             seldom.notified(Time::ZERO);
             let mut often = seldom.clone();

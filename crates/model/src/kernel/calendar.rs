@@ -265,7 +265,7 @@ mod tests {
     fn unnamed(_: usize, _: TaskId) {}
 
     #[test]
-    fn one_place_goes_by_time_and_then_by_scheduling() {
+    fn one_partition_runs_by_time_then_by_scheduling_order() {
         let mut calendar = Calendar::of_one_place();
         for (instant, task) in [(70, 0), (30, 1), (70, 2), (30, 3)] {
             calendar.schedule(0, Time(instant), task);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_does_all_of_a_window_before_the_next_place_does() {
+    fn a_partition_finishes_its_window_before_the_next_partition() {
         let mut calendar = Calendar::of_places(Time(100));
         for (place, instant, task) in [(1, 10, 0), (0, 90, 1), (1, 120, 2), (0, 20, 3), (1, 10, 4)]
         {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn every_event_of_a_window_is_named_beforehand_once_at_each_stage() {
+    fn every_event_of_a_window_is_announced_once_at_each_stage() {
         let mut calendar = Calendar::of_places(Time(100));
         const TASKS: TaskId = 500;
         for task in 0..TASKS {
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "less than a lookahead before")]
-    fn a_place_cannot_tell_another_sooner_than_a_lookahead() {
+    fn an_event_for_another_partition_within_the_lookahead_panics() {
         let mut calendar = Calendar::of_places(Time(100));
         calendar.schedule(0, Time(0), 0);
         calendar.next(unnamed);
@@ -324,7 +324,7 @@ mod tests {
     /// Compares with a list that is searched for the first event each time; events schedule others,
     /// some far ahead.
     #[test]
-    fn it_is_what_a_list_in_order_of_window_place_and_time_would_be() {
+    fn the_calendar_equals_a_list_sorted_by_window_partition_and_time() {
         const LOOKAHEAD: u64 = 100;
         for (seed, places) in [(1, 1), (2, 3), (3, 40), (4, 5000)] {
             let mut calendar = Calendar::of_places(Time(LOOKAHEAD));

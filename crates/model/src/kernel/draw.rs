@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_are_even_and_the_same_again() {
+    fn draws_are_uniform_and_reproducible() {
         let drawn = |number| {
             let draws = Draws::new(number);
             (0..7000).map(|_| draws.below(7)).collect::<Vec<_>>()
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_certain_happens_and_what_is_impossible_does_not() {
+    fn certain_events_happen_and_impossible_ones_do_not() {
         let draws = Draws::new(0);
         assert!((0..1000).all(|_| draws.happens(1.0)));
         assert!(!(0..1000).any(|_| draws.happens(0.0)));

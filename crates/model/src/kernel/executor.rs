@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ties_run_in_the_order_of_scheduling() {
+    fn simultaneous_tasks_run_in_scheduling_order() {
         let sim = Sim::new();
         let log = Rc::new(RefCell::new(Vec::new()));
         for name in 0..50 {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joined_value_arrives_at_the_task_s_end() {
+    fn join_returns_the_value_when_the_task_ends() {
         let sim = Sim::new();
         let own = sim.clone();
         let value = sim.block_on(async move {
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_what_never_comes_is_an_error() {
+    fn a_wait_that_never_ends_is_a_deadlock_error() {
         let sim = Sim::new();
         let result = sim.block_on(std::future::pending::<()>());
         assert_eq!(result, Err(Deadlock(Time::ZERO)));

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_what_has_ended_is_used_again_by_its_kind_alone() {
+    fn memory_of_ended_tasks_is_reused_only_by_their_kind() {
         let (pool, held) = (Pool::default(), Rc::new(()));
         let address = |task: &Pin<Box<dyn Activity>>| std::ptr::from_ref(&**task).cast::<u8>();
         let one = pool.boxed(holding(&held));

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reservations_follow_each_other() {
+    fn reservations_are_served_in_order() {
         let server = Server::new();
         let first = server.reserve(Time(10), Time(100));
         let second = server.reserve(Time(20), Time(5));

@@ -208,7 +208,7 @@ mod tests {
     use std::rc::Rc;
 
     #[test]
-    fn what_is_taken_is_there_again_when_it_was_said_to_be() {
+    fn taken_space_is_free_again_at_its_return_time() {
         let sim = Sim::new();
         let space = Rc::new(Space::new(10));
         let log = Rc::new(RefCell::new(Vec::new()));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_while_nobody_knows_how_long_goes_on_when_it_is_told() {
+    fn a_waiter_resumes_at_a_return_time_given_later() {
         let sim = Sim::new();
         let space = Rc::new(Space::new(1));
         let (own, held) = (sim.clone(), space.clone());
@@ -252,7 +252,7 @@ mod tests {
     /// Returning an amount in parts wakes the first waiter for each part before enough is free;
     /// each wake-up must not multiply.
     #[test]
-    fn a_queue_twice_as_long_costs_twice_as_many_events() {
+    fn events_grow_linearly_with_the_queue() {
         let events = |takes: u64| {
             let sim = Sim::new();
             let space = Rc::new(Space::new(64));

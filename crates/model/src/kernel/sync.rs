@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permits_are_given_in_the_order_of_asking() {
+    fn permits_are_granted_in_request_order() {
         let sim = Sim::new();
         let semaphore = Semaphore::new(&sim, 2);
         let log = Rc::new(RefCell::new(Vec::new()));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_holds_everybody_until_the_last() {
+    fn a_barrier_releases_all_tasks_with_the_last() {
         let sim = Sim::new();
         let barrier = Barrier::new(&sim, 3);
         let passed = Rc::new(RefCell::new(Vec::new()));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mailbox_keeps_the_order() {
+    fn a_mailbox_keeps_message_order() {
         let sim = Sim::new();
         let mailbox = Mailbox::new(&sim);
         let (own, sender) = (sim.clone(), mailbox.clone());

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_that_of_floating_point_numbers() {
+    fn rounding_equals_f64_round() {
         let odd = [
             -0.5,
             -7.0,

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_asks_gets_spans() {
+    fn spans_are_recorded_only_on_request() {
         let sim = Sim::new();
         sim.span("wire", 0, Time(1), Time(2));
         assert_eq!(sim.take_spans(), []);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_alike_keeps_its_order() {
+    fn messages_with_equal_envelopes_match_in_order() {
         let from = |source, tag| Origin { source, tag };
         let messages = [from(1, 5), from(2, 5), from(1, 7), from(1, 5)];
         let both = |receives: &[Wanted]| matched(receives, &messages);
@@ -201,7 +201,7 @@ mod tests {
 
     /// Receives and messages in random order are matched as in a list searched by hand.
     #[test]
-    fn it_is_what_the_standard_says_in_whatever_order() {
+    fn matching_follows_the_mpi_standard_in_any_order() {
         let mut seed = 1u64;
         let mut next = |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -130,7 +130,7 @@ mod tests {
     use super::pieces;
 
     #[test]
-    fn pieces_are_as_long_as_may_be_but_the_last() {
+    fn all_fragments_but_the_last_have_full_length() {
         assert_eq!(pieces(10, 4), [4, 4, 2]);
         assert_eq!(pieces(8, 4), [4, 4]);
         assert_eq!(pieces(3, 4), [3]);

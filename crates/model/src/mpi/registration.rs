@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_buffer_not_used_for_longest_goes() {
+    fn the_least_recently_used_buffer_is_evicted() {
         let mut registered = Registered::default();
         let mut touch = |bytes| registered.touch(bytes, 2);
         assert_eq!(

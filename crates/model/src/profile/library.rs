@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_put_in_place_before_stay() {
+    fn earlier_overrides_are_kept() {
         let value = |library: &Library, path: &str| {
             let found = library.recorded().iter().find(|value| value.path == path);
             found.map(|value| value.value)

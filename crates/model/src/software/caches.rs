@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_near_then_far_then_in_memory() {
+    fn used_pages_move_from_near_to_far_cache_to_memory() {
         let (mut near, mut far) = (Level::new(2 * PAGE), Level::new(4 * PAGE));
         let mut find = |place| look_up(&mut near, &mut far, place, PAGE);
         assert_eq!(find(at(0)).memory, PAGE);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_is_counted_twice_wherever_it_lies() {
+    fn each_byte_is_counted_once() {
         let (mut near, mut far) = (Level::new(3 * PAGE), Level::new(9 * PAGE));
         for step in 0..500u64 {
             let (place, bytes) = (at(step * 7919 % (20 * PAGE)), step * 31 % 10_000);

@@ -83,7 +83,7 @@ fn run(host: &Rc<SoftwareHost>, kinds: &[(Kind, u64)], receives: u64) -> Vec<[Op
 }
 
 #[test]
-fn a_write_costs_its_requester_and_is_seen_a_line_later() {
+fn a_write_is_visible_one_cache_line_transfer_later() {
     let host = SoftwareHost::new(&profile());
     // The first page on each side comes from memory: 500 ns, and 8 bytes at 10 GB/s.
     let told = run(&host, &[(Kind::Write, 8), (Kind::Write, 4000)], 0);
@@ -94,7 +94,7 @@ fn a_write_costs_its_requester_and_is_seen_a_line_later() {
 }
 
 #[test]
-fn reads_and_atomics_are_done_when_they_are_completed() {
+fn reads_and_atomics_take_effect_at_completion() {
     let host = SoftwareHost::new(&profile());
     let told = run(&host, &[(Kind::Read, 8), (Kind::Atomic, 8)], 0);
     assert_eq!(told[0], [Some(600.8), Some(600.8)]);
@@ -104,7 +104,7 @@ fn reads_and_atomics_are_done_when_they_are_completed() {
 }
 
 #[test]
-fn a_message_costs_both_and_its_sender_learns_a_line_later() {
+fn a_send_completes_one_cache_line_transfer_after_delivery() {
     let host = SoftwareHost::new(&profile());
     let told = run(&host, &[(Kind::Send, 8)], 1);
     let served = 70.0 + 40.0 + 60.0 + 500.0 + 0.8;
@@ -112,7 +112,7 @@ fn a_message_costs_both_and_its_sender_learns_a_line_later() {
 }
 
 #[test]
-fn what_is_no_short_send_takes_both_longer() {
+fn long_sends_and_immediate_writes_cost_both_sides_more() {
     for (kind, bytes, longer) in [
         (Kind::Send, 64, 0.0),
         (Kind::Send, 65, 25.0),
@@ -126,7 +126,7 @@ fn what_is_no_short_send_takes_both_longer() {
 }
 
 #[test]
-fn sender_and_receiver_work_at_the_same_time() {
+fn sender_and_receiver_overlap() {
     let host = SoftwareHost::new(&profile());
     let told = run(&host, &[(Kind::Send, 8); 200], 200);
     let [first, last] = [told[149][0], told[199][0]].map(|at| at.expect("was served"));
@@ -136,7 +136,7 @@ fn sender_and_receiver_work_at_the_same_time() {
 }
 
 #[test]
-fn a_message_without_a_receive_request_waits_and_so_does_what_is_behind_it() {
+fn a_send_without_a_receive_request_blocks_later_operations() {
     let host = SoftwareHost::new(&profile());
     let told = run(
         &host,
@@ -148,7 +148,7 @@ fn a_message_without_a_receive_request_waits_and_so_does_what_is_behind_it() {
 }
 
 #[test]
-fn a_datagram_without_a_receive_request_is_lost_and_completed() {
+fn a_datagram_without_a_receive_request_is_lost_but_completes() {
     let host = SoftwareHost::new(&profile());
     let (process, channel) = (host.process(0), host.channel());
     let receiver = Receiver {
@@ -166,7 +166,7 @@ fn a_datagram_without_a_receive_request_is_lost_and_completed() {
 }
 
 #[test]
-fn all_cores_share_the_memory() {
+fn cores_share_the_memory_rate() {
     let host = SoftwareHost::new(&profile());
     let bytes = 1 << 20;
     for core in 0..2 {
@@ -186,7 +186,7 @@ fn all_cores_share_the_memory() {
 }
 
 #[test]
-fn random_work_loses_nothing_and_keeps_its_order() {
+fn random_operations_all_complete_in_order() {
     let mut state = 7u64;
     let mut below = move |most: u64| {
         state = state

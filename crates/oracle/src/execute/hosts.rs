@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_an_interface_and_perhaps_a_namespace() {
+    fn hosts_are_parsed_with_an_optional_namespace() {
         let host: Host = "veth1@/proc/7/ns/net".parse().unwrap();
         assert_eq!(host.interface, "veth1");
         assert_eq!(host.namespace, Some("/proc/7/ns/net".into()));

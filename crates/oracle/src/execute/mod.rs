@@ -3,7 +3,6 @@
 
 mod binds;
 mod calls;
-pub mod conductor;
 pub mod hosts;
 mod library;
 mod message;
@@ -12,5 +11,6 @@ mod objects;
 mod observe;
 mod post;
 mod route;
+pub mod runner;
 mod threads;
 mod worker;

@@ -140,8 +140,8 @@ impl Worker<'_> {
         }
         let mut codes = Vec::new();
         for (index, call) in step.calls.iter().enumerate() {
-            let by_conductor = matches!(call.action, Action::Kill {} | Action::Pause {});
-            if call.by.0 == self.process && !by_conductor {
+            let by_runner = matches!(call.action, Action::Kill {} | Action::Pause {});
+            if call.by.0 == self.process && !by_runner {
                 let code = self.call(&call.action);
                 codes.extend([index as u64, code as u32 as u64]);
             }

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_combination_comes_once() {
+    fn every_combination_is_explored_once() {
         let results = every(&Vec::new(), |value: &mut Vec<usize>, choices| {
             value.push(choices.pick(2));
             if value[0] == 1 {

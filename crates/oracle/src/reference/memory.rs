@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replaced_bytes_are_read_back_and_the_others_stay() {
+    fn only_replaced_bytes_change() {
         let mut memory = Bytes::of(64, Source::Pattern(1, 0));
         memory.replace(8, &Bytes::of(8, Source::Number(0x0102_0304, 0)));
         assert_eq!(memory.len(), 64);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_found_where_the_content_is_known() {
+    fn differences_are_found_where_the_content_is_known() {
         let mut memory = Bytes::of(4, Source::Zero);
         memory.replace(1, &Bytes::of(1, Source::Unknown));
         assert_eq!(memory.difference(&[0, 9, 0, 0]), None);

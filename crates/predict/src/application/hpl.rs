@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_was_recorded_with_these_rates_and_rows() {
+    fn rates_and_rows_equal_the_recording_script() {
         let script = include_str!(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../papers/traces/record"
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_those_of_the_factorisation_and_the_solution() {
+    fn the_operation_count_includes_factorisation_and_solution() {
         // 2/3 N^3 + 3/2 N^2 for 6 rows.
         assert_eq!(operations(6), 198.0);
     }

@@ -93,7 +93,7 @@ mod tests {
     use verbena_trace::Messages;
 
     #[test]
-    fn shipped_traces_are_whole_and_small() {
+    fn shipped_traces_are_complete_and_small() {
         let bytes: usize = KEPT.iter().map(|kept| kept.file.len()).sum();
         assert!(bytes < 20_000_000, "{bytes} bytes of traces");
         for kept in KEPT {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "nas-is was not recorded on 3 ranks")]
-    fn what_was_not_recorded_is_no_trace() {
+    fn an_unrecorded_rank_count_panics() {
         trace("nas-is", 3);
     }
 }

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_and_a_rate_are_found() {
+    fn the_fit_finds_a_line_and_a_rate() {
         let parameters = [
             free("latency", 100.0, 5000.0, 4000.0),
             free("rate", 0.1, 10.0, 8.0),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold() {
+    fn the_fit_stays_within_bounds() {
         let parameters = [free("x", 0.0, 2.0, 1.0)];
         let found = fit(&parameters, &|v: &[f64]| vec![v[0] - 5.0], 20, 1);
         assert_eq!(found.values, [2.0]);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_cannot_be_taken_apart_and_a_stranger_is_not_seen() {
+    fn summands_are_inseparable_and_unused_parameters_unseen() {
         let parameters = [free("a"), free("b"), free("slope"), free("stranger")];
         let residuals = |v: &[f64]| -> Vec<f64> {
             [0.0, 1.0, 2.0, 5.0]

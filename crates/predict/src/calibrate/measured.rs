@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_latency_in_microseconds() {
+    fn latencies_are_in_microseconds() {
         let found = latency(&[("size", 8.0.into()), ("transport", "rc".into())]);
         let expected = Observation {
             quantity: Quantity::Latency(Kind::Write),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_otherwise_is_left_out() {
+    fn points_measured_with_other_options_are_left_out() {
         for parameters in [
             vec![("size", 8.0.into()), ("transport", "uc".into())],
             vec![("size", 8.0.into()), ("receive-queue", "shared".into())],

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hardly_known_and_what_is_at_its_bound_is_said() {
+    fn poorly_determined_values_and_values_at_bounds_are_reported() {
         let told = text(
             &calibrated(vec![Some(24.0), Some(26.0), Some(1.0)], Vec::new()),
             &[],
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_cannot_be_told_apart_is_not_named_twice() {
+    fn an_inseparable_pair_is_named_once() {
         let pair = Inseparable {
             one: "a".to_owned(),
             other: "b".to_owned(),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn four_digits() {
+    fn values_are_formatted_with_four_digits() {
         for (value, expected) in [
             (0.0, "0"),
             (0.012_345, "0.01235"),

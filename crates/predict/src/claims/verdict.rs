@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerances_are_those_of_the_kind() {
+    fn tolerances_depend_on_the_kind_of_claim() {
         let judge = |kind, model| Evaluated::new(claim(kind), Some(Outcome::Figure(model))).verdict;
         assert_eq!(judge(ClaimKind::Absolute, 104.9), Verdict::Met);
         assert_eq!(judge(ClaimKind::Absolute, 94.9), Verdict::Missed);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_several_figures_count() {
+    fn a_claim_with_several_figures_needs_all_of_them() {
         let mut several = claim(ClaimKind::Absolute);
         several.value = None;
         several.values = BTreeMap::from([("a".into(), 10.0), ("b".into(), 20.0)]);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_nothing_measures_is_not_met() {
+    fn an_unmeasured_claim_is_not_evaluated() {
         let evaluated = Evaluated::new(claim(ClaimKind::Absolute), None);
         assert_eq!(evaluated.verdict, Verdict::NotEvaluated);
     }

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_the_launches_counts() {
+    fn the_best_launch_counts() {
         let all = observed(&[
             point("latency.write", 0, "rc", latency(150.0)),
             point("latency.write", 1, "rc", latency(140.0)),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_rule_does_not_cover_is_left_out() {
+    fn points_outside_the_rule_are_left_out() {
         let rate = vec![Metric::figure("message-rate", "1/s", Better::Higher, 1e7)];
         let all = observed(&[
             point("latency.write", 0, "uc", latency(150.0)),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_quotient_has_its_two_curves_at_every_x() {
+    fn every_quotient_has_both_curves_at_every_x() {
         for_each_paper(|paper, sketches| {
             let points: Vec<Key<'_>> = sketches
                 .iter()
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mark_is_a_claim_that_has_what_is_drawn() {
+    fn every_mark_is_a_claim_with_a_value() {
         let claims = shipped().expect("the claims are sound");
         for_each_paper(|paper, sketches| {
             for sketch in sketches {

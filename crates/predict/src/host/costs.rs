@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_goes_through_its_points_and_straight_between() {
+    fn a_curve_interpolates_linearly_between_its_points() {
         let curve = Curve::of(vec![(100, 30.0), (0, 10.0), (200, 60.0)]).unwrap();
         for (bytes, nanos) in [
             (0, 10.0),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_no_curve() {
+    fn invalid_times_give_no_curve() {
         assert_eq!(Curve::of(vec![]), None);
         for nanos in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(Curve::of(vec![(1, nanos)]), None);

@@ -8,18 +8,18 @@
 
 mod build;
 mod collective;
-mod diary;
 mod export;
 mod matching;
 mod play;
 mod program;
 mod timeline;
+mod timeline_export;
 mod waiting;
 
 pub use build::{Error, programs};
-pub use diary::{Deed, Span};
 pub use export::goal;
 pub use play::{Failure, Outcome, Parts, Replay, run};
 pub use program::{Act, Program, Step};
-pub use timeline::timeline;
+pub use timeline::{Deed, Span};
+pub use timeline_export::timeline;
 pub use waiting::{Chain, Link, Stretch, Waited};

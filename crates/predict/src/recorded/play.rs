@@ -2,8 +2,8 @@
 //! beside it on the same core.
 
 use super::build::MOST_NANOS;
-use super::diary::{Diary, Span};
 use super::program::{Act, Program, Step};
+use super::timeline::{Span, Timeline};
 use super::waiting::{Chain, Waited};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ pub struct Outcome {
     /// The critical path to the end.
     pub chain: Chain,
     /// Timeline of each rank.
-    pub diaries: Vec<Vec<Span>>,
+    pub timelines: Vec<Vec<Span>>,
 }
 
 impl Outcome {
@@ -112,7 +112,7 @@ pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Outcome, Failu
             computing: Cell::default(),
             waits_in: Cell::default(),
             parts: Cell::default(),
-            diary: Rc::default(),
+            timeline: Rc::default(),
             did: RefCell::default(),
         });
         player.watch();
@@ -139,15 +139,15 @@ pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Outcome, Failu
 }
 
 fn outcome(ranks: Vec<Parts>, players: &[Rc<Player>]) -> Outcome {
-    let diaries: Vec<Vec<Span>> = players.iter().map(|player| player.did.take()).collect();
-    let waited = diaries.iter().enumerate();
+    let timelines: Vec<Vec<Span>> = players.iter().map(|player| player.did.take()).collect();
+    let waited = timelines.iter().enumerate();
     Outcome {
         ranks,
         waited: waited
-            .map(|(rank, diary)| Waited::of(rank, diary))
+            .map(|(rank, timeline)| Waited::of(rank, timeline))
             .collect(),
-        chain: Chain::of(&diaries),
-        diaries,
+        chain: Chain::of(&timelines),
+        timelines,
     }
 }
 
@@ -228,14 +228,15 @@ struct Player {
     waits_in: Cell<usize>,
     /// Its times, once it has ended.
     parts: Cell<Option<Parts>>,
-    diary: Rc<Diary>,
+    timeline: Rc<Timeline>,
     did: RefCell<Vec<Span>>,
 }
 
 impl Player {
     fn watch(&self) {
-        let diary = self.diary.clone();
-        self.rank.watch(move |turn, woken| diary.turn(turn, woken));
+        let timeline = self.timeline.clone();
+        self.rank
+            .watch(move |turn, woken| timeline.turn(turn, woken));
     }
 
     async fn play(self: Rc<Player>, program: Program) {
@@ -264,7 +265,7 @@ impl Player {
         let end = self.rank.process().now();
         let busy = self.rank.process().busy();
         let computing = self.computing.get();
-        self.did.replace(self.diary.end(end, self.rank.woken()));
+        self.did.replace(self.timeline.end(end, self.rank.woken()));
         self.parts.set(Some(Parts {
             computing,
             overhead: busy.since(computing),
@@ -277,7 +278,7 @@ impl Player {
         let process = self.rank.process();
         let taken = match self.traffic {
             None => {
-                self.diary.next_computes();
+                self.timeline.next_computes();
                 self.rank.compute(span).await;
                 span
             }
@@ -286,8 +287,8 @@ impl Player {
                 self.owed.set(all.fract());
                 // The occupancy is reported when it is over; by then the rank may have gone on
                 // after another event.
-                self.diary.idle_until(process.now(), self.rank.woken());
-                self.diary.next_computes();
+                self.timeline.idle_until(process.now(), self.rank.woken());
+                self.timeline.next_computes();
                 process.compute_over_memory(span, all as u64).await
             }
         };

@@ -1,104 +1,103 @@
-//! Writes a replay as a timeline for Perfetto and Chrome (ui.perfetto.dev, chrome://tracing): a
-//! track per rank, a track of the critical path, and arrows where it moves between ranks. Format:
-//! "Trace Event Format" (Google); times are microseconds.
+//! The timeline of a rank's processor until the rank's end: computing, overhead, idle. The event
+//! that ends an idle span is its cause.
 
-use super::diary::{Deed, Span};
-use super::play::Outcome;
-use super::waiting::{Link, Stretch};
-use std::io::{self, Write};
-use verbena_model::kernel::Time;
+use std::cell::{Cell, RefCell};
+use verbena_model::kernel::{Occupancy, Time};
+use verbena_model::mpi::{Cause, Woken};
 
-/// Process ids of the format: all ranks are threads of one process, the critical path is another
-/// process.
-const RANKS: usize = 0;
-const CHAIN: usize = 1;
-
-/// Writes the timeline.
-///
-/// # Errors
-///
-/// Returns an error if writing fails.
-pub fn timeline(outcome: &Outcome, to: &mut impl Write) -> io::Result<()> {
-    write!(to, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-    name(to, "process_name", (RANKS, 0), "ranks")?;
-    writeln!(to, ",")?;
-    name(to, "process_name", (CHAIN, 0), "longest chain")?;
-    for (rank, diary) in outcome.diaries.iter().enumerate() {
-        writeln!(to, ",")?;
-        name(to, "thread_name", (RANKS, rank), &format!("rank {rank}"))?;
-        diary.iter().try_for_each(|span| slice(to, rank, span))?;
-    }
-    for (number, stretch) in outcome.chain.stretches.iter().enumerate() {
-        link(to, number, stretch)?;
-    }
-    writeln!(to, "]}}")
+/// Activity of a processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deed {
+    /// The program's own computing.
+    Computing,
+    /// Work for messages.
+    Overhead,
+    /// Idle until an event, with its cause if known. A rank that waits for its own adapter is its
+    /// own cause.
+    Nothing(Option<Cause>),
 }
 
-fn name(to: &mut impl Write, kind: &str, (pid, tid): (usize, usize), name: &str) -> io::Result<()> {
-    write!(
-        to,
-        "{{\"ph\":\"M\",\"name\":\"{kind}\",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"name\":\"{name}\"}}}}"
-    )
+/// A span of time with one activity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Start.
+    pub start: Time,
+    /// End.
+    pub end: Time,
+    /// Activity.
+    pub deed: Deed,
 }
 
-fn slice(to: &mut impl Write, rank: usize, span: &Span) -> io::Result<()> {
-    let words = match span.deed {
-        Deed::Computing => "computing".to_owned(),
-        Deed::Overhead => "overhead".to_owned(),
-        Deed::Nothing(Some(cause)) if cause.rank != rank => {
-            format!("waits for rank {}", cause.rank)
+/// A rank's timeline during the run.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    spans: RefCell<Vec<Span>>,
+    /// Whether the processor's next occupancy is the program's own computing.
+    computes: Cell<bool>,
+}
+
+impl Timeline {
+    /// Marks the processor's next occupancy as the program's own computing.
+    pub fn next_computes(&self) {
+        self.computes.set(true);
+    }
+
+    /// Records an occupancy of the processor. `woken` is the event after which the rank last went
+    /// on.
+    pub fn turn(&self, turn: Occupancy, woken: Option<Woken>) {
+        let deed = match self.computes.replace(false) {
+            true => Deed::Computing,
+            false => Deed::Overhead,
+        };
+        if turn.end == turn.start {
+            return;
         }
-        Deed::Nothing(_) => "waits for its adapter".to_owned(),
-    };
-    event(to, (RANKS, rank), &words, span.start, span.end)
-}
-
-/// Writes a segment of the critical path, with an arrow if it moves between ranks.
-fn link(to: &mut impl Write, number: usize, stretch: &Stretch) -> io::Result<()> {
-    let &Stretch {
-        rank,
-        start,
-        end,
-        link,
-    } = stretch;
-    let words = match link {
-        Link::Computing => format!("rank {rank} computing"),
-        Link::Overhead => format!("rank {rank} overhead"),
-        Link::Wire { from } => format!("from rank {from} to rank {rank}"),
-    };
-    event(to, (CHAIN, 0), &words, start, end)?;
-    match link {
-        Link::Wire { from } if from != rank => {
-            arrow(to, "\"ph\":\"s\"", number, from, start)?;
-            arrow(to, "\"ph\":\"f\",\"bp\":\"e\"", number, rank, end)
-        }
-        _ => Ok(()),
+        self.idle_until(turn.start, woken);
+        self.write(Span {
+            start: turn.start,
+            end: turn.end,
+            deed,
+        });
     }
-}
 
-fn event(
-    to: &mut impl Write,
-    (pid, tid): (usize, usize),
-    words: &str,
-    start: Time,
-    end: Time,
-) -> io::Result<()> {
-    let (ts, dur) = (micros(start), micros(end.since(start)));
-    write!(
-        to,
-        ",\n{{\"ph\":\"X\",\"name\":\"{words}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{ts},\"dur\":{dur}}}"
-    )
-}
+    /// Ends the rank's timeline and returns it.
+    pub fn end(&self, now: Time, woken: Option<Woken>) -> Vec<Span> {
+        self.idle_until(now, woken);
+        let mut spans = self.spans.take();
+        // Operations that were begun but not waited for may still have later occupancies.
+        spans.retain(|span| span.start < now);
+        if let Some(last) = spans.last_mut() {
+            last.end = last.end.min(now);
+        }
+        spans
+    }
 
-fn arrow(to: &mut impl Write, phase: &str, number: usize, rank: usize, at: Time) -> io::Result<()> {
-    let ts = micros(at);
-    write!(
-        to,
-        ",\n{{{phase},\"name\":\"chain\",\"cat\":\"chain\",\"id\":{number},\"pid\":{RANKS},\"tid\":{rank},\"ts\":{ts}}}"
-    )
-}
+    /// Records idle time up to `end`, if there was any.
+    pub fn idle_until(&self, end: Time, woken: Option<Woken>) {
+        let start = self
+            .spans
+            .borrow()
+            .last()
+            .map_or(Time::ZERO, |span| span.end);
+        if start >= end {
+            return;
+        }
+        // An earlier event did not end this idle span.
+        let cause = woken
+            .filter(|woken| start < woken.at && woken.at <= end)
+            .map(|woken| woken.cause);
+        let deed = Deed::Nothing(cause);
+        self.write(Span { start, end, deed });
+    }
 
-/// Formats in microseconds with all picoseconds.
-fn micros(time: Time) -> String {
-    format!("{}.{:06}", time.0 / 1_000_000, time.0 % 1_000_000)
+    /// Appends a span, merged with the previous one if it continues it.
+    fn write(&self, next: Span) {
+        let mut spans = self.spans.borrow_mut();
+        match spans.last_mut() {
+            Some(last) if last.deed == next.deed && !matches!(next.deed, Deed::Nothing(_)) => {
+                last.end = next.end;
+            }
+            _ => spans.push(next),
+        }
+    }
 }

@@ -5,7 +5,7 @@
 //! backwards: while the processor was busy it follows the processor; before an arrival it follows
 //! the wire, and before that the sender. It thus covers all of the time exactly once.
 
-use super::diary::{Deed, Span};
+use super::timeline::{Deed, Span};
 use std::collections::BTreeMap;
 use verbena_model::kernel::Time;
 
@@ -20,9 +20,9 @@ pub struct Waited {
 
 impl Waited {
     /// Computes a rank's waiting time from its whole timeline.
-    pub(super) fn of(rank: usize, diary: &[Span]) -> Waited {
+    pub(super) fn of(rank: usize, timeline: &[Span]) -> Waited {
         let mut waited = Waited::default();
-        for span in diary {
+        for span in timeline {
             let Deed::Nothing(cause) = span.deed else {
                 continue;
             };
@@ -80,10 +80,10 @@ pub struct Chain {
 
 impl Chain {
     /// Finds the path in the timelines of all ranks.
-    pub(super) fn of(diaries: &[Vec<Span>]) -> Chain {
-        let end = |rank: &usize| diaries[*rank].last().map_or(Time::ZERO, |span| span.end);
+    pub(super) fn of(timelines: &[Vec<Span>]) -> Chain {
+        let end = |rank: &usize| timelines[*rank].last().map_or(Time::ZERO, |span| span.end);
         // Of ranks that end together the first, for a deterministic result.
-        let Some(last) = (0..diaries.len()).rev().max_by_key(end) else {
+        let Some(last) = (0..timelines.len()).rev().max_by_key(end) else {
             return Chain::default();
         };
         let (mut rank, mut now) = (last, end(&last));
@@ -91,13 +91,13 @@ impl Chain {
         // Number of ranks visited without going back in time.
         let mut aside = 0;
         while now > Time::ZERO {
-            let (start, link, next) = match span_before(&diaries[rank], now) {
+            let (start, link, next) = match span_before(&timelines[rank], now) {
                 // After its end, a rank has only its adapter's remaining work.
                 Some(span) if span.end < now => (span.end, Link::Wire { from: rank }, rank),
                 Some(span) => match span.deed {
                     Deed::Computing => (span.start, Link::Computing, rank),
                     Deed::Overhead => (span.start, Link::Overhead, rank),
-                    Deed::Nothing(Some(cause)) if cause.at <= now && aside < diaries.len() => {
+                    Deed::Nothing(Some(cause)) if cause.at <= now && aside < timelines.len() => {
                         let from = cause.rank;
                         (cause.at, Link::Wire { from }, from)
                     }
@@ -144,9 +144,9 @@ impl Chain {
     }
 }
 
-fn span_before(diary: &[Span], now: Time) -> Option<Span> {
-    let later = diary.partition_point(|span| span.start < now);
-    diary[..later].last().copied()
+fn span_before(timeline: &[Span], now: Time) -> Option<Span> {
+    let later = timeline.partition_point(|span| span.start < now);
+    timeline[..later].last().copied()
 }
 
 #[cfg(test)]
@@ -180,16 +180,16 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_late_is_waited_for_and_the_way_is_the_wires() {
-        let diaries = late_sender();
-        let waited = Waited::of(0, &diaries[0]);
+    fn waiting_is_split_between_late_sender_and_wire() {
+        let timelines = late_sender();
+        let waited = Waited::of(0, &timelines[0]);
         assert_eq!(waited.others, BTreeMap::from([(1, Time(50))]));
         assert_eq!(waited.wire, Time(20));
-        assert_eq!(Waited::of(1, &diaries[1]), Waited::default());
+        assert_eq!(Waited::of(1, &timelines[1]), Waited::default());
     }
 
     #[test]
-    fn the_chain_goes_through_who_was_late() {
+    fn the_critical_path_passes_through_the_late_rank() {
         let chain = Chain::of(&late_sender());
         let stretch = |rank, start, end, link| Stretch {
             rank,
@@ -213,9 +213,9 @@ mod tests {
     /// Waiting for data that were sent before counts as wire, and so does waiting for the own
     /// adapter.
     #[test]
-    fn nobody_is_waited_for_who_had_done_it() {
-        let diary = vec![span(0, 50, Deed::Computing), span(50, 80, by(1, 10))];
-        let waited = Waited::of(0, &diary);
+    fn waiting_for_data_already_sent_counts_as_wire() {
+        let timeline = vec![span(0, 50, Deed::Computing), span(50, 80, by(1, 10))];
+        let waited = Waited::of(0, &timeline);
         assert_eq!((waited.others.len(), waited.wire), (0, Time(30)));
         let own = vec![span(0, 50, Deed::Overhead), span(50, 80, by(0, 40))];
         assert_eq!(Waited::of(0, &own).wire, Time(30));
@@ -227,9 +227,9 @@ mod tests {
     /// Two ranks that name each other at the same instant, which no replay does: the search ends
     /// nevertheless.
     #[test]
-    fn causes_in_a_circle_come_to_an_end() {
-        let diary = |other| vec![span(0, 10, by(other, 10))];
-        let chain = Chain::of(&[diary(1), diary(0)]);
+    fn circular_causes_terminate() {
+        let timeline = |other| vec![span(0, 10, by(other, 10))];
+        let chain = Chain::of(&[timeline(1), timeline(0)]);
         assert_eq!(chain.shares().iter().map(|share| share.0).sum::<u64>(), 10);
     }
 }

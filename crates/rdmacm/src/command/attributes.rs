@@ -56,7 +56,7 @@ fn to_init(identifier: &Identifier) -> QueuePairAttributes {
         qp_state: IBV_QPS_INIT,
         qkey: QUEUE_KEY,
         qp_access_flags: access,
-        port_num: identifier.way.device().1,
+        port_num: identifier.path.device().1,
         ..Default::default()
     }
 }
@@ -72,12 +72,12 @@ fn to_rtr(identifier: &Identifier) -> QueuePairAttributes {
     QueuePairAttributes {
         qp_attr_mask: mask as u32,
         qp_state: IBV_QPS_RTR,
-        ah_attr: identifier.way.address_vector(),
-        path_mtu: identifier.way.mtu.into(),
+        ah_attr: identifier.path.address_vector(),
+        path_mtu: identifier.path.mtu.into(),
         dest_qp_num: identifier.agreement.remote_queue_pair,
         rq_psn: identifier.psn,
         max_dest_rd_atomic: identifier.agreement.responder_resources,
-        port_num: identifier.way.device().1,
+        port_num: identifier.path.device().1,
         ..Default::default()
     }
 }
@@ -102,11 +102,11 @@ fn to_rts(identifier: &Identifier) -> QueuePairAttributes {
         timeout: identifier
             .options
             .ack_timeout
-            .unwrap_or(identifier.way.ack_timeout),
+            .unwrap_or(identifier.path.ack_timeout),
         retry_cnt: identifier.agreement.retry_count,
         rnr_retry: identifier.agreement.rnr_retry_count,
         max_rd_atomic: identifier.agreement.initiator_depth,
-        port_num: identifier.way.device().1,
+        port_num: identifier.path.device().1,
         ..Default::default()
     }
 }

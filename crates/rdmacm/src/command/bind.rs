@@ -3,11 +3,11 @@
 use super::Command;
 use crate::abi::{BindIp, ResolveIp, ResolveRoute};
 use crate::address;
+use crate::connection_state::ConnectionState;
 use crate::event::{Event, Kind};
+use crate::path::{Path, mapped};
 use crate::port::{Claim, Ports};
 use crate::service::State;
-use crate::stage::Stage;
-use crate::way::{Way, mapped};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
 use verbena_hca::errno::{Errno, Result};
@@ -36,7 +36,7 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         identifiers, ports, ..
     } = state;
     let identifier = identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
-    if identifier.stage != Stage::Idle {
+    if identifier.state != ConnectionState::Idle {
         return Err(refused!(
             EINVAL,
             "the identifier has an address already: bind once, before anything else"
@@ -73,9 +73,9 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         identifier.source = Some(address);
     }
     if !address.ip().is_unspecified() {
-        identifier.way = Way::within(address, address);
+        identifier.path = Path::local(address, address);
     }
-    identifier.stage = Stage::Bound;
+    identifier.state = ConnectionState::Bound;
     Ok(())
 }
 
@@ -90,15 +90,17 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     let source = address::parse(&wanted.src_addr)?;
     let destination = address::parse(&wanted.dst_addr)?.ok_or(Errno(libc::EAFNOSUPPORT))?;
     let identifier = state.identifier(command.channel, wanted.id)?;
-    match (identifier.stage, source) {
-        (Stage::Idle, Some(source)) if source.port() != 0 => bind_to(state, wanted.id, source)?,
-        (Stage::Idle, source) => {
+    match (identifier.state, source) {
+        (ConnectionState::Idle, Some(source)) if source.port() != 0 => {
+            bind_to(state, wanted.id, source)?
+        }
+        (ConnectionState::Idle, source) => {
             // No peer connects to this port, so it need not be reserved.
             let source = source.unwrap_or(address::ANY);
             identifier.source = Some(address::with_port(source, Ports::ephemeral()));
-            identifier.stage = Stage::Bound;
+            identifier.state = ConnectionState::Bound;
         }
-        (Stage::Bound, _) => (),
+        (ConnectionState::Bound, _) => (),
         _ => {
             return Err(refused!(
                 EINVAL,
@@ -109,11 +111,11 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     let identifier = state.identifier(command.channel, wanted.id)?;
     let bound = identifier.source_or_any();
     let event = match route(bound, destination) {
-        Ok((source, destination, way)) => {
-            identifier.way = way;
+        Ok((source, destination, path)) => {
+            identifier.path = path;
             identifier.source = Some(address::with_port(source, bound.port()));
             identifier.destination = Some(destination);
-            identifier.stage = Stage::AddressResolved;
+            identifier.state = ConnectionState::AddressResolved;
             Event::plain(Kind::AddrResolved, 0)
         }
         Err(error) => {
@@ -141,7 +143,7 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
 }
 
 /// Returns source and destination address of the path from `bound` to `destination`, and the path.
-fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, SocketAddr, Way)> {
+fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, SocketAddr, Path)> {
     // The wildcard as a destination is the host itself, as with IP sockets; a group is reached
     // through the device too.
     let mut destination = destination;
@@ -159,16 +161,16 @@ fn route(bound: SocketAddr, destination: SocketAddr) -> Result<(SocketAddr, Sock
     } else {
         address::source_towards(destination)?
     };
-    let way = match link::is_ethernet() {
-        _ if !is_group && address::is_ours(destination) => Way::within(source, destination),
-        true => Way::between(source, destination)?,
-        false if is_group => Way::within(source, source),
+    let path = match link::is_ethernet() {
+        _ if !is_group && address::is_ours(destination) => Path::local(source, destination),
+        true => Path::remote(source, destination)?,
+        false if is_group => Path::local(source, source),
         false => return Err(Errno(libc::EHOSTUNREACH)),
     };
-    if way.is_down() {
+    if path.is_down() {
         return Err(Errno(libc::ENETDOWN));
     }
-    Ok((source, destination, way))
+    Ok((source, destination, path))
 }
 
 /// Returns the port address to send from towards a group: the routing table's if it names a port,
@@ -197,13 +199,13 @@ fn source_towards_group(group: SocketAddr) -> Result<SocketAddr> {
 pub fn resolve_route(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: ResolveRoute = command.read()?;
     let identifier = state.identifier(command.channel, wanted.id)?;
-    if identifier.stage != Stage::AddressResolved {
+    if identifier.state != ConnectionState::AddressResolved {
         return Err(refused!(
             EINVAL,
             "there is no destination yet: wait for RDMA_CM_EVENT_ADDR_RESOLVED"
         ));
     }
-    identifier.stage = Stage::RouteResolved;
+    identifier.state = ConnectionState::RouteResolved;
     state.raise(wanted.id, Event::plain(Kind::RouteResolved, 0));
     Ok(())
 }

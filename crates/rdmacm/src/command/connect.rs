@@ -4,18 +4,18 @@
 use super::{Command, bind};
 use crate::abi::{Accept, Connect, ConnectionParameters, Disconnect, Ece, Listen, Notify, Reject};
 use crate::address;
+use crate::connection_state::ConnectionState;
 use crate::conversation::Conversation;
-use crate::correspondence::Correspondence;
 use crate::device::ACK_TIMEOUT;
 use crate::event::{Event, Kind as EventKind};
 use crate::identifier::{Identifier, Listening};
-use crate::line::Line;
 use crate::message::{self, Kind, Message};
+use crate::path::Path;
+use crate::peer_transport::PeerTransport;
 use crate::port::Claim;
 use crate::service::{Service, State};
-use crate::stage::Stage;
+use crate::state_machine::StateMachine;
 use crate::thread::Source;
-use crate::way::Way;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ const COMMUNICATION_ESTABLISHED: u32 = 5;
 /// EINVAL in a later state; EADDRNOTAVAIL or EADDRINUSE if the port is taken.
 pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Listen = command.read()?;
-    if state.identifier(command.channel, wanted.id)?.stage == Stage::Idle {
+    if state.identifier(command.channel, wanted.id)?.state == ConnectionState::Idle {
         bind::bind_to(state, wanted.id, address::ANY)?;
     }
     let State {
@@ -44,7 +44,7 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
         ..
     } = state;
     let identifier = identifiers.get_mut(wanted.id).ok_or(Errno::ENOENT)?;
-    if identifier.stage != Stage::Bound {
+    if identifier.state != ConnectionState::Bound {
         return Err(refused!(
             EINVAL,
             "the identifier listens already, or has a destination: make another one"
@@ -62,7 +62,7 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
         asked => asked.min(BACKLOG),
     };
     identifier.listening = Some(Listening { socket, backlog });
-    identifier.stage = Stage::Listening;
+    identifier.state = ConnectionState::Listening;
     Ok(())
 }
 
@@ -101,7 +101,7 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
         ..
     } = state;
     let identifier = identifiers.get_mut(wanted.id).ok_or(Errno::ENOENT)?;
-    if wanted.conn_param.valid == 0 || identifier.stage != Stage::RouteResolved {
+    if wanted.conn_param.valid == 0 || identifier.state != ConnectionState::RouteResolved {
         return Err(Errno::EINVAL);
     }
     let datagram = identifier.space.is_datagram();
@@ -115,10 +115,10 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     identifier.agreement.retry_count = request.retry_count;
 
     let destination = identifier.destination.ok_or(Errno::EINVAL)?;
-    if identifier.way.is_down() {
+    if identifier.path.is_down() {
         return Ok(Err(Errno(libc::ETIMEDOUT)));
     }
-    if identifier.way.is_distant() {
+    if identifier.path.is_remote() {
         return Ok(write(state, wanted.id, destination, &request));
     }
     match ports.connect(identifier.space.number(), destination) {
@@ -128,8 +128,8 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
                 &conversation,
                 Source::Identifier(wanted.id, identifier.generation),
             )?;
-            identifier.line = Some(Line::Neighbour(Box::new(conversation)));
-            identifier.stage = Stage::Connecting;
+            identifier.peer_transport = Some(PeerTransport::Local(Box::new(conversation)));
+            identifier.state = ConnectionState::Connecting;
             state.say(wanted.id, &request);
         }
         Err(error) => return Ok(Err(error)),
@@ -139,15 +139,15 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
 
 /// Sends a request to another host.
 fn write(state: &mut State, number: u32, destination: SocketAddr, request: &Message) -> Result<()> {
-    let ours = state.number_correspondence(number)?;
+    let ours = state.assign_local_id(number)?;
     let identifier = state.identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
     let service = ip::service_id(identifier.space.number(), destination.port());
-    let way = Way {
+    let path = Path {
         ack_timeout: identifier.options.ack_timeout.unwrap_or(ACK_TIMEOUT),
-        ..identifier.way
+        ..identifier.path
     };
-    identifier.stage = Stage::Connecting;
-    state.correspond(number, Correspondence::to(ours, service, way));
+    identifier.state = ConnectionState::Connecting;
+    state.attach(number, StateMachine::to(ours, service, path));
     state.tell(number, request)
 }
 
@@ -155,7 +155,7 @@ fn write(state: &mut State, number: u32, destination: SocketAddr, request: &Mess
 fn unreachable(command: &Command<'_>, state: &mut State, error: Errno) -> Result<()> {
     let wanted: Connect = command.read_lenient(size_of::<Ece>())?;
     let identifier = state.identifier(command.channel, wanted.id)?;
-    identifier.stage = Stage::Over;
+    identifier.state = ConnectionState::Over;
     let event = match (error.0, identifier.space.is_datagram()) {
         (libc::ECONNREFUSED, false) => {
             Event::plain(EventKind::Rejected, message::INVALID_SERVICE as i32)
@@ -183,13 +183,13 @@ pub fn accept(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Accept = command.read_lenient(size_of::<Ece>())?;
     let identifier = state.identifier(command.channel, wanted.id)?;
     if wanted.conn_param.valid == 0 {
-        if identifier.stage != Stage::Replied {
+        if identifier.state != ConnectionState::Replied {
             return Err(Errno::EINVAL);
         }
-        identifier.stage = Stage::Established;
+        identifier.state = ConnectionState::Established;
         return state.tell(wanted.id, &Message::bare(Kind::Rtu));
     }
-    if identifier.stage != Stage::Requested {
+    if identifier.state != ConnectionState::Requested {
         return Err(Errno::EINVAL);
     }
     let datagram = identifier.space.is_datagram();
@@ -203,10 +203,10 @@ pub fn accept(command: &Command<'_>, state: &mut State) -> Result<()> {
     state.tell(wanted.id, &reply)?;
     let identifier = state.identifier(command.channel, wanted.id)?;
     identifier.uid = wanted.uid;
-    identifier.stage = if datagram {
-        Stage::Established
+    identifier.state = if datagram {
+        ConnectionState::Established
     } else {
-        Stage::Accepted
+        ConnectionState::Accepted
     };
     was_answered(state, wanted.id);
     Ok(())
@@ -226,7 +226,10 @@ fn was_answered(state: &mut State, number: u32) {
 pub fn reject(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Reject = command.read()?;
     let identifier = state.identifier(command.channel, wanted.id)?;
-    if !matches!(identifier.stage, Stage::Requested | Stage::Replied) {
+    if !matches!(
+        identifier.state,
+        ConnectionState::Requested | ConnectionState::Replied
+    ) {
         return Err(Errno::EINVAL);
     }
     let datagram = identifier.space.is_datagram();
@@ -242,7 +245,7 @@ pub fn reject(command: &Command<'_>, state: &mut State) -> Result<()> {
     };
     let mut rejection = Message::proposing(kind, &parameters).ok_or(Errno::EINVAL)?;
     rejection.status = status;
-    identifier.stage = Stage::Over;
+    identifier.state = ConnectionState::Over;
     let said = state.tell(wanted.id, &rejection);
     was_answered(state, wanted.id);
     said
@@ -255,18 +258,22 @@ pub fn reject(command: &Command<'_>, state: &mut State) -> Result<()> {
 pub fn disconnect(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: Disconnect = command.read()?;
     let identifier = state.identifier(command.channel, wanted.id)?;
-    match identifier.stage {
-        Stage::Accepted | Stage::Established if !identifier.space.is_datagram() => {
-            identifier.stage = Stage::Disconnecting;
+    match identifier.state {
+        ConnectionState::Accepted | ConnectionState::Established
+            if !identifier.space.is_datagram() =>
+        {
+            identifier.state = ConnectionState::Disconnecting;
             state.say(wanted.id, &Message::bare(Kind::Dreq));
             Ok(())
         }
         // The peer disconnected first: now both sides have.
-        Stage::Disconnected => {
+        ConnectionState::Disconnected => {
             state.begin_time_wait(wanted.id);
             Ok(())
         }
-        Stage::Over | Stage::Disconnecting | Stage::TimeWait => Ok(()),
+        ConnectionState::Over | ConnectionState::Disconnecting | ConnectionState::TimeWait => {
+            Ok(())
+        }
         _ => Err(Errno::EINVAL),
     }
 }
@@ -281,16 +288,16 @@ pub fn notify(command: &Command<'_>, state: &mut State) -> Result<()> {
     if wanted.event != COMMUNICATION_ESTABLISHED {
         return Err(Errno::EINVAL);
     }
-    if identifier.stage == Stage::Accepted {
-        identifier.stage = Stage::Established;
+    if identifier.state == ConnectionState::Accepted {
+        identifier.state = ConnectionState::Established;
         let number = identifier
-            .line
+            .peer_transport
             .as_mut()
-            .and_then(Line::correspondence)
+            .and_then(PeerTransport::state_machine)
             .map(|of| of.number());
         state.raise(wanted.id, Event::plain(EventKind::Established, 0));
         if let Some(number) = number {
-            state.write_will(number);
+            state.update_death_record(number);
         }
     }
     Ok(())

@@ -7,8 +7,8 @@ use crate::address;
 use crate::channel::Waiting;
 use crate::event::{Event, Kind, Parameters};
 use crate::identifier::Space;
+use crate::path::{Path, mapped};
 use crate::service::{Membership, State};
-use crate::way::{Way, mapped};
 use std::net::{IpAddr, Ipv6Addr};
 use verbena_abi::ibv_gid;
 use verbena_hca::device::PKEY;
@@ -32,9 +32,9 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
     if !identifier.has_device() || !identifier.space.is_datagram() {
         return Err(Errno::EINVAL);
     }
-    let mut vector = identifier.way.address_vector();
+    let mut vector = identifier.path.address_vector();
     let group = match link::is_ethernet() {
-        true => identifier_over_ethernet(address.ip(), &identifier.way),
+        true => identifier_over_ethernet(address.ip(), &identifier.path),
         false => identifier_of(address.ip(), identifier.space),
     };
     let group = group.ok_or(Errno::EINVAL)?;
@@ -97,9 +97,9 @@ pub unsafe fn leave(command: &Command<'_>, state: &mut State) -> Result<()> {
 
 /// Returns the group's MGID over RoCE: the group's address itself (annex A17.9.1), which must have
 /// the IP version of the identifier's source address.
-fn identifier_over_ethernet(group: IpAddr, way: &Way) -> Option<[u8; 16]> {
+fn identifier_over_ethernet(group: IpAddr, path: &Path) -> Option<[u8; 16]> {
     let is_v4 = |ip: Ipv6Addr| ip.to_ipv4_mapped().is_some();
-    let (source, group) = (Ipv6Addr::from(way.source), mapped(group));
+    let (source, group) = (Ipv6Addr::from(path.source), mapped(group));
     let named = link::group(ibv_gid::from_bytes(group.octets()))?;
     (is_v4(source) == is_v4(named.into())).then(|| group.octets())
 }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn its_local_identifier_is_a_multicast_one() {
+    fn group_lids_are_in_the_multicast_range() {
         for byte in 0..=255 {
             let local = local_identifier(&[byte; 16]);
             assert!((0xc000..0xffff).contains(&local));

@@ -2,8 +2,8 @@
 
 use super::Command;
 use crate::abi::SetOption;
+use crate::connection_state::ConnectionState;
 use crate::service::State;
-use crate::stage::Stage;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::refused;
 
@@ -39,7 +39,10 @@ pub unsafe fn set(command: &Command<'_>, state: &mut State) -> Result<()> {
         ADDRESS_FAMILY_ONLY => {
             // SAFETY: the caller promises that `optval` is valid for reads of `optlen` bytes.
             let only = i32::from_ne_bytes(unsafe { value::<4>(&wanted)? }) != 0;
-            if !matches!(identifier.stage, Stage::Idle | Stage::Bound) {
+            if !matches!(
+                identifier.state,
+                ConnectionState::Idle | ConnectionState::Bound
+            ) {
                 return Err(refused!(
                     EINVAL,
                     "the identifier listens or has a destination: set RDMA_OPTION_ID_AFONLY before"

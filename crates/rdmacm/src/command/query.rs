@@ -29,12 +29,12 @@ pub unsafe fn route(command: &Command<'_>, state: &mut State) -> Result<()> {
         ..Default::default()
     };
     if identifier.has_device() {
-        let (device, port) = identifier.way.device();
+        let (device, port) = identifier.path.device();
         answer.node_guid = device.guid().to_be_bytes();
         answer.port_num = port;
-        answer.ib_route[0] = identifier.way.ends();
+        answer.ib_route[0] = identifier.path.ends();
         if identifier.has_route() {
-            answer.ib_route[0] = identifier.way.path();
+            answer.ib_route[0] = identifier.path.record();
             answer.num_paths = 1;
         }
     }

@@ -2,9 +2,9 @@
 
 use super::Command;
 use crate::abi::ResolveIbService;
+use crate::connection_state::ConnectionState;
 use crate::event::{Event, Kind};
 use crate::service::State;
-use crate::stage::Stage;
 use verbena_hca::errno::Result;
 use verbena_hca::link;
 use verbena_hca::refused;
@@ -19,7 +19,7 @@ use verbena_hca::refused;
 pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: ResolveIbService = command.read()?;
     let identifier = state.identifier(command.channel, wanted.id)?;
-    if identifier.stage != Stage::Bound || !identifier.has_device() {
+    if identifier.state != ConnectionState::Bound || !identifier.has_device() {
         return Err(refused!(
             EINVAL,
             "the identifier is not bound to the device: rdma_bind_addr it to an address of this host first"

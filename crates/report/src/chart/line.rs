@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_is_still_a_drawing() {
+    fn an_empty_chart_has_no_invalid_coordinates() {
         assert!(!chart(vec![]).contains("NaN"));
         assert!(!chart(vec![(1.0, f64::NAN)]).contains("d=\"NaN"));
     }

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_drawn_and_named_beyond_the_colours_too() {
+    fn more_lines_than_colours_are_drawn_and_named() {
         let out = multiples(11, &[(1.0, 210.0), (8.0, 390.0)]).html();
         assert_eq!(out.matches("<path class=\"line ").count(), 11);
         assert_eq!(out.matches("<text class=\"end ").count(), 11);
@@ -387,14 +387,14 @@ mod tests {
     }
 
     #[test]
-    fn names_do_not_cover_each_other() {
+    fn labels_do_not_overlap() {
         let places = spread(&[50.0, 51.0, 52.0, 195.0, 196.0], 14.0, 196.0);
         assert!(places.windows(2).all(|p| p[1] - p[0] >= LEADING - 1e-9));
         assert!(places[0] >= 14.0 && places[4] <= 196.0, "{places:?}");
     }
 
     #[test]
-    fn nothing_to_draw_is_still_a_drawing() {
+    fn empty_panels_have_no_invalid_coordinates() {
         assert!(!multiples(2, &[]).html().contains("NaN"));
         assert!(!multiples(2, &[(1.0, f64::NAN)]).html().contains("NaN"));
     }

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_values_and_one_value_still_draw() {
+    fn scales_of_no_values_and_of_one_are_valid() {
         for kind in [Kind::Linear, Kind::Log] {
             for values in [vec![], vec![5.0], vec![f64::NAN], vec![0.0]] {
                 let scale = Scale::over(kind, values.into_iter(), 0.0, 100.0);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_any_magnitude_draw() {
+    fn values_of_any_magnitude_have_valid_coordinates() {
         let extremes = [
             -f64::MAX,
             -1e-300,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zoomed_scale_holds_its_values_and_hardly_more() {
+    fn a_zoomed_scale_fits_its_values_tightly() {
         let scale = Scale::zoomed(Kind::Log, [210.0, 390.0].into_iter(), 0.0, 300.0);
         assert!(scale.at(210.0) < 20.0 && scale.at(390.0) > 280.0);
         assert!(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decade_is_a_decade() {
+    fn decades_have_equal_length() {
         let scale = Scale::over(Kind::Log, [3.0, 700.0].into_iter(), 0.0, 300.0).to_decades();
         assert_eq!(scale.ticks(10), [1.0, 10.0, 100.0, 1000.0]);
         assert!((scale.at(10.0) - 100.0).abs() < 1e-9);

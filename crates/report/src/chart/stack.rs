@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_follow_each_other_and_wholes_are_told() {
+    fn parts_are_stacked_and_totals_are_labelled() {
         let stack = |name: &str, parts: [f64; 2]| Stack {
             name: name.to_owned(),
             parts: parts.to_vec(),

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn better_is_to_the_right() {
+    fn better_values_are_drawn_to_the_right() {
         let dot = |kin, value| Dot {
             kin,
             value,

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_differ_at_their_ends_stay_different() {
+    fn shortened_names_stay_distinct() {
         let names = ["connectx-qdr-firmware (2)", "connectx-qdr-firmware (3)"];
         let [a, b] = names.map(|name| short(name, 14));
         assert_ne!(a, b);
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_text_decides() {
+    fn the_longest_text_decides_the_width() {
         assert_eq!(room(["1 ns", "100 MB/s"]), 8.0 * LETTER);
         assert_eq!(room::<&str>([]), 0.0);
     }

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_still_draws() {
+    fn an_empty_timeline_is_a_valid_image() {
         assert!(svg("t", &[], 0.0).contains("</svg>"));
     }
 }

@@ -51,7 +51,7 @@ fn verdict(value: f64, expected: &Expectation) -> (Verdict, String) {
 }
 
 #[test]
-fn figures_pass_within_the_range_and_beyond_its_better_end() {
+fn figures_within_the_range_or_better_pass() {
     let latency = expectation(
         Subject::Latency,
         vec![range(Basis::Model, Some(1000.0), Some(2100.0))],
@@ -76,7 +76,7 @@ fn figures_pass_within_the_range_and_beyond_its_better_end() {
 }
 
 #[test]
-fn a_limit_of_the_link_alone_accepts_nothing() {
+fn a_link_limit_alone_passes_no_figure() {
     let limit = range(Basis::Link, None, Some(25e9));
     let only = expectation(Subject::Bandwidth, vec![limit.clone()]);
     let nothing = (Verdict::NoExpectation, "nothing is published".to_owned());
@@ -94,7 +94,7 @@ fn a_limit_of_the_link_alone_accepts_nothing() {
 }
 
 #[test]
-fn figures_that_were_not_measured_over_a_wire_are_not_judged() {
+fn figures_without_a_wire_are_not_judged() {
     let latency = expectation(
         Subject::Latency,
         vec![range(Basis::Model, Some(1.0), Some(2.0))],
@@ -123,7 +123,7 @@ fn checks(verdicts: &[Verdict]) -> Checks {
 }
 
 #[test]
-fn a_run_of_which_nothing_was_checked_is_not_accepted() {
+fn a_run_without_checks_is_not_accepted() {
     use Verdict::{Fail, NoExpectation, Pass};
     for (figures, expected) in [
         (&[][..], NoExpectation),
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn only_ranges_decide(subject in subject(), value in 0.1_f64..1e7) {
+    fn verdicts_depend_only_on_ranges(subject in subject(), value in 0.1_f64..1e7) {
         let mut expected = expectation(subject, Vec::new());
         expected.references.push(Reference { value: 1.0, source: "a paper".to_owned() });
         let nothing = (Verdict::NoExpectation, "nothing is published".to_owned());

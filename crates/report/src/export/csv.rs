@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn formulas_are_texts() {
+    fn spreadsheet_formulas_are_escaped() {
         assert_eq!(cell("=1+1"), "'=1+1");
         assert_eq!(cell("@SUM(A1,A2)"), "\"'@SUM(A1,A2)\"");
         assert_eq!(cell("a,b \"c\""), "\"a,b \"\"c\"\"\"");
@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cells_are_read_back(texts in proptest::collection::vec("(?s).{0,40}", 1..5)) {
+        fn cells_round_trip(texts in proptest::collection::vec("(?s).{0,40}", 1..5)) {
             let cells: Vec<String> = texts.iter().map(|text| cell(text)).collect();
             let bare = |cell: &String| cell.strip_prefix('"').unwrap_or(cell).to_owned();
             let formulas = ['=', '+', '-', '@', '\t', '\r'];

@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn labels_are_read_back(label in "(?s).{0,40}") {
+        fn labels_round_trip(label in "(?s).{0,40}") {
             let lines = lines(&label);
             prop_assert_eq!(lines[0]["run"].as_str(), Some(label.as_str()));
         }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn names_mean_nothing_to_markdown() {
+    fn names_are_escaped_for_markdown() {
         let text = export::text(
             Format::Markdown,
             &[run("a|b\n# <img src=x> [l](u)", "mlx5_0")],
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cells_are_read_back(text in "(?s).{0,40}") {
+        fn cells_round_trip(text in "(?s).{0,40}") {
             let escaped = inline(&text);
             prop_assert!(!escaped.contains(char::is_control));
             let blank = |letter: char| match letter {

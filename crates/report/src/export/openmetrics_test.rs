@@ -28,7 +28,7 @@ fn metrics_have_base_units_and_end_with_eof() {
 }
 
 #[test]
-fn families_are_whole_over_several_runs_and_checks() {
+fn families_are_contiguous_over_several_runs_and_checks() {
     let runs = [run("a", "mlx5_0"), run("b", "mlx5_1")];
     let range = Range {
         basis: Basis::Model,
@@ -63,7 +63,7 @@ fn families_are_whole_over_several_runs_and_checks() {
 
 proptest! {
     #[test]
-    fn labels_stay_in_their_line_and_are_short(label in "(?s).{0,300}") {
+    fn labels_are_escaped_and_short(label in "(?s).{0,300}") {
         let text = exported(Format::OpenMetrics, &[run(&label, "x")], &[]);
         let samples = text.lines().filter(|line| line.starts_with("verbena_"));
         let expected = text.matches("# TYPE").count();
@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn series_do_not_grow_with_points(count in 1_usize..40) {
+    fn the_number_of_series_is_independent_of_points(count in 1_usize..40) {
         let mut many = run("a", "x");
         for size in 0..count {
             let mut point = many.points[0].clone();

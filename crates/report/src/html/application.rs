@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn each_system_is_held_against_the_fastest() {
+    fn each_system_is_compared_with_the_fastest() {
         let out = application("c", &[one("t", [300.0, 200.0])]);
         assert!(out.contains(">1.500 x</td>") && out.contains(">1.000 x</td>"));
         assert!(!out.contains("By number of ranks") && !out.contains("s<300"));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn several_recordings_have_a_table() {
+    fn several_recordings_get_a_table() {
         let all = [one("t1", [300.0, 200.0]), one("t2", [150.0, 400.0])];
         let out = application("c", &all);
         for cell in [

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_misses_the_target_stands_out_and_names_are_escaped() {
+    fn missed_targets_are_highlighted_and_names_escaped() {
         let figure = |model| Figure {
             label: "size <8>".to_owned(),
             unit: "ns".to_owned(),

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_those_of_the_calendar() {
+    fn dates_follow_the_gregorian_calendar() {
         for (seconds, text) in [
             (0, "1970-01-01"),
             (951_782_400, "2000-02-29"),

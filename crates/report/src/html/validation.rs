@@ -49,7 +49,7 @@ mod tests {
     use crate::html::Figure;
 
     #[test]
-    fn a_curve_is_drawn_beside_the_model_s_and_each_point_s_residual_behind_it() {
+    fn a_curve_is_drawn_with_the_model_and_its_residuals() {
         let points = |at: &[f64]| Series {
             label: "<curve>".to_owned(),
             points: at.iter().map(|y| (8.0 * y, *y)).collect(),

@@ -129,7 +129,7 @@ mod tests {
 ";
 
     #[test]
-    fn ping_pong_is_ours_and_others_keep_their_processes() {
+    fn ping_pong_maps_to_our_benchmarks_and_others_keep_process_counts() {
         let found = points(TEXT);
         assert_eq!(found[0].metrics[0].value, 1590.0);
         assert_eq!(found[1].benchmark, "mpi.latency");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_a_nonblocking_operation_is_without_the_computation() {
+    fn nonblocking_times_exclude_the_computation() {
         let text = "# Benchmarking Ibcast\n# #processes = 2\n\
             #bytes #repetitions t_ovrl[usec] t_pure[usec]  t_CPU[usec]   overlap[%]\n\
             8 1000 10.00 4.00 9.00 50.00\n";
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_is_not_of_the_time_is_refused() {
+    fn a_rate_inconsistent_with_the_time_is_refused() {
         let wrong = refused(&TEXT.replace("5121.09", "9121.09"));
         assert!(
             wrong.contains("line 7") && wrong.contains("Mbytes/sec"),

@@ -137,7 +137,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_received_sum() {
+    fn the_received_sum_is_imported() {
         let text = r#"{"start":{"test_start":{"protocol":"TCP","num_streams":1,"blksize":131072}},
             "end":{"sum_received":{"bits_per_second":8e9}}}"#;
         let found = parse_json(text).unwrap().unwrap().remove(0);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn text_gives_what_was_received() {
+    fn text_output_gives_the_received_rate() {
         let value = |text: &str| points(text)[0].metrics[0].value;
         assert!((value(TEXT) - 9.22e9 / 8.0).abs() < 1.0);
         let sum =
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_repeated() {
+    fn errors_of_iperf3_are_reported() {
         let error = r#"{"start":{},"intervals":[],"end":{},"error":"unable to connect to server"}"#;
         assert!(
             parse_json(error)

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn launchers_and_mail_are_removed() {
+    fn launcher_and_mail_prefixes_are_removed() {
         for (line, process, text) in [
             ("> > 8 1.2", "", "8 1.2"),
             ("[1,0]<stdout>:8 1.2", "1,0", "8 1.2"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_whose_lines_alternate_are_told_apart() {
+    fn interleaved_lines_are_separated_by_process() {
         let text = "0: a\n1: b\n0: c\n1: d\n";
         let texts: Vec<Vec<&str>> = by_process(text)
             .iter()

@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_is_not_a_run_cut_short() {
+    fn a_complete_file_is_a_complete_run() {
         let name = format!("verbena-import-{}-whole", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_said() {
+    fn refused_files_have_a_reason() {
         assert!(refused_file("empty", b" \n").contains("empty"));
         assert!(refused_file("binary", b"\x7fELF\0\0").contains("not text"));
         assert!(refused_file("utf16", b"\xff\xfe#\0").contains("iconv"));

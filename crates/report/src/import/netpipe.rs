@@ -113,7 +113,7 @@ Now starting the main loop
 ";
 
     #[test]
-    fn its_megabits_are_binary() {
+    fn megabits_are_binary() {
         let found = points(TEXT);
         assert_eq!((found.len(), found[1].metrics[0].value), (2, 630.0));
         assert!((found[1].metrics[1].value - 24.05 * 131_072.0).abs() < 1.0);
@@ -131,7 +131,7 @@ Now starting the main loop
 ";
 
     #[test]
-    fn its_file_is_read_when_it_is_named() {
+    fn a_result_file_is_imported_when_named() {
         assert!(refused(FILE).contains("--as"), "{}", refused(FILE));
         let hints = crate::import::Hints::of(Some("netpipe:ping-pong"), None).unwrap();
         let (found, warnings) = crate::import::parse(FILE, &hints).unwrap();

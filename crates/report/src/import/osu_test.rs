@@ -5,7 +5,7 @@ use crate::import::tests::{points, refused};
 use crate::import::{Hints, parse};
 
 #[test]
-fn latency_and_bandwidth() {
+fn latency_and_bandwidth_tables_are_imported() {
     let latency = "# OSU MPI Latency Test v5.9\n# Size          Latency (us)\n0   1.12\n1   1.20\n";
     let found = points(latency);
     assert_eq!((found.len(), found[1].metrics[0].value), (2, 1200.0));
@@ -16,7 +16,7 @@ fn latency_and_bandwidth() {
 }
 
 #[test]
-fn other_tests_have_names_of_their_own() {
+fn other_tests_get_their_own_names() {
     let name = |title: &str, columns: &str| {
         let figures = if columns.contains("Min") {
             "2.5 1 3"
@@ -61,7 +61,7 @@ fn message_rates_keep_their_pairs_and_a_barrier_has_no_size() {
 }
 
 #[test]
-fn wrong_rows_say_where() {
+fn invalid_rows_name_their_line() {
     let head = "# OSU MPI Latency Test v7.3\n# Size          Latency (us)\n";
     assert!(refused(&format!("{head}1 1,20\n")).contains("line 3"));
     assert!(refused(&format!("{head}1 1.20\n2")).contains("line 4"));
@@ -77,7 +77,7 @@ fn wrong_rows_say_where() {
 
 /// Rows posted in open-mpi/ompi pull request 7735.
 #[test]
-fn a_nonblocking_operation_has_its_own_time_and_not_that_of_the_computation() {
+fn nonblocking_times_exclude_the_computation() {
     let text = "# OSU MPI Non-blocking Allgather Latency Test v5.3.2\n\
         # Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n\
         # Size           Overall(us)       Compute(us)    Pure Comm.(us)        Overlap(%)\n\
@@ -113,7 +113,7 @@ fn accelerators_and_other_libraries_are_kept_apart() {
 }
 
 #[test]
-fn collectives_have_our_names_and_the_processes_that_are_told() {
+fn collectives_get_our_names_and_the_given_process_count() {
     let hints = Hints::of(None, Some(4)).unwrap();
     for (title, name) in [
         ("Allreduce", "mpi.allreduce-latency"),
@@ -134,7 +134,7 @@ fn collectives_have_our_names_and_the_processes_that_are_told() {
 }
 
 #[test]
-fn old_versions_have_other_heads() {
+fn headers_of_old_versions_are_read() {
     let old = "# OSU MPI Multi BW / Message Rate Test (Version 1.1)\n# [ pairs: 4 ] [ window size: 64 ]\n\n\
         #  Size    MB/sec    Messages/sec\n      4    28.00    7000000.00\n";
     let found = &points(old)[0];

@@ -66,7 +66,7 @@ fn text_tables_have_the_keys_of_our_benchmarks() {
 }
 
 #[test]
-fn both_ways_and_many_queue_pairs_are_not_one_way_over_one() {
+fn bidirectional_and_multi_qp_runs_have_their_own_keys() {
     let both = BANDWIDTH.replace("BW Test", "Bidirectional BW Test");
     assert_eq!(
         key(&points(&both)[0]),
@@ -85,7 +85,7 @@ fn gigabits_are_not_mebibytes() {
 }
 
 #[test]
-fn several_tests_in_one_file() {
+fn several_tests_in_one_file_are_imported() {
     let names: Vec<String> = points(&format!("{LATENCY}{BANDWIDTH}"))
         .into_iter()
         .map(|point| point.benchmark)
@@ -94,7 +94,7 @@ fn several_tests_in_one_file() {
 }
 
 #[test]
-fn wrong_tables_say_where() {
+fn invalid_tables_name_their_line() {
     let cut = &LATENCY[..LATENCY.find("2.51").unwrap() - 12];
     assert!(refused(cut).contains("line 9"), "{}", refused(cut));
     let comma = LATENCY.replace("0.90 ", "0,90 ");
@@ -106,7 +106,7 @@ fn wrong_tables_say_where() {
 }
 
 #[test]
-fn json_and_what_is_not_quite() {
+fn json_and_perftests_invalid_json_are_read() {
     let text = r#"{"test_info":{"test":"Send_Latency_Test","Connection_type":"RC"},
         "results":{"MsgSize":2,"n_iterations":1000,"t_min":1.0,"t_typical":1.25}}"#;
     assert_eq!(
@@ -126,7 +126,7 @@ fn json_and_what_is_not_quite() {
 }
 
 #[test]
-fn wrong_json_says_what() {
+fn invalid_json_values_are_named() {
     let nan = NOT_QUITE_JSON.replace("272.74", "-nan");
     assert!(
         refused(&nan).contains("BW_average is -nan"),
@@ -140,7 +140,7 @@ fn wrong_json_says_what() {
 }
 
 #[test]
-fn something_else_is_not_perftest() {
+fn other_output_is_not_recognized_as_perftest() {
     for text in ["hello", "{}", "{\"a\": nan}", ""] {
         refused(text);
     }
@@ -169,7 +169,7 @@ const BOTH: &str = "\
 ";
 
 #[test]
-fn the_parts_of_both_ways_are_no_further_launches() {
+fn the_two_sides_of_a_bidirectional_run_are_not_launches() {
     let found = points(BOTH);
     let keys: Vec<String> = found.iter().map(key).collect();
     assert_eq!(
@@ -185,7 +185,7 @@ fn the_parts_of_both_ways_are_no_further_launches() {
 }
 
 #[test]
-fn a_column_of_the_service_level_shifts_no_other() {
+fn a_service_level_column_shifts_no_other_column() {
     let text = BANDWIDTH
         .replace("#bytes     #iter", "#bytes    #sl      #iter")
         .replace("65536      5000", "65536      3   5000");
@@ -196,7 +196,7 @@ fn a_column_of_the_service_level_shifts_no_other() {
 }
 
 #[test]
-fn figures_that_cannot_be_are_refused() {
+fn impossible_figures_are_refused() {
     let negative = refused(&BANDWIDTH.replace("11400.00", "-11400.00"));
     assert!(
         negative.contains("line 5") && negative.contains("negative"),
@@ -217,7 +217,7 @@ fn figures_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn a_shared_receive_queue_survives_tabs_pasted_as_blanks() {
+fn a_shared_receive_queue_is_read_from_tabs_or_blanks() {
     let text = LATENCY
         .replace("OFF\n---", "ON\n---")
         .replace("\t\t", "     ");
@@ -225,7 +225,7 @@ fn a_shared_receive_queue_survives_tabs_pasted_as_blanks() {
 }
 
 #[test]
-fn intervals_of_a_run_without_end_are_one_measurement() {
+fn intervals_of_an_endless_run_are_one_measurement() {
     let row = " 65536      5000             0.00               ";
     let text = format!("{BANDWIDTH}{row}5700.00\t\t   0.091200\n{row}5700.00\t\t   0.091200\n");
     let found = points(&text);
@@ -238,7 +238,7 @@ fn intervals_of_a_run_without_end_are_one_measurement() {
 }
 
 #[test]
-fn memory_of_an_accelerator_is_kept_apart() {
+fn accelerator_memory_gets_its_own_key() {
     let text =
         format!("initializing CUDA\nallocated GPU buffer address at 0x1 pointer=0x2\n{BANDWIDTH}");
     assert!(key(&points(&text)[0]).contains("memory=gpu"));
@@ -265,7 +265,7 @@ fn a_table_without_its_title_needs_a_name() {
 }
 
 #[test]
-fn lines_that_mean_nothing_are_named() {
+fn unrecognized_lines_are_named() {
     let text = format!("$ ib_write_bw host\n{BANDWIDTH}what is this\n");
     let (_, warnings) = parse(&text, &Hints::default()).unwrap();
     assert_eq!(
@@ -275,7 +275,7 @@ fn lines_that_mean_nothing_are_named() {
 }
 
 #[test]
-fn launchers_and_mail_change_nothing() {
+fn launcher_and_mail_prefixes_are_ignored() {
     for prefix in ["> ", "[1,0]<stdout>:", "0: ", "> > [0] "] {
         let text: String = BOTH
             .lines()
@@ -298,7 +298,7 @@ fn launchers_and_mail_change_nothing() {
 
 /// Generated tables for all options give the original figures.
 #[test]
-fn generated_tables_come_back() {
+fn generated_tables_round_trip() {
     let mut count = 0;
     for test in ["RDMA_Write", "RDMA_Read", "Send", "Atomic FETCH_AND_ADD"] {
         for (unit, factor) in [("MB/sec", MEBIBYTE), ("Gb/sec", GIGABIT)] {

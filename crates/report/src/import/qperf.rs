@@ -154,7 +154,7 @@ tcp_bw:
 ";
 
     #[test]
-    fn figures_have_their_units() {
+    fn figures_keep_their_units() {
         let found = points(TEXT);
         let key = crate::gather::key(&found[0].benchmark, &found[0].parameters);
         assert_eq!(key, "qperf.tcp-lat size=4096 transport=tcp");

@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_know_how_they_were_rounded() {
+    fn figures_know_their_rounding_error() {
         let read = |word| Figure::read(word).unwrap();
         assert_eq!(read("1.20").rounding, 0.005);
         assert_eq!(read("12").rounding, 0.5);

@@ -190,7 +190,7 @@ Final:                 20000      0.175     5.507    55.820        1.39       0.
 ";
 
     #[test]
-    fn the_final_row_counts() {
+    fn only_the_final_row_is_imported() {
         let found = points(&format!("{BOX}{TABLE}"));
         let key = crate::gather::key(&found[0].benchmark, &found[0].parameters);
         assert_eq!(
@@ -223,7 +223,7 @@ iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,over
     }
 
     #[test]
-    fn a_table_without_its_box_is_refused() {
+    fn a_table_without_its_header_box_is_refused() {
         assert!(
             refused(TABLE).contains("--as ucx:tag_lat:8"),
             "{}",

@@ -382,7 +382,7 @@ fn hints(text: &str) -> Hints {
 
 proptest! {
     #[test]
-    fn every_figure_comes_back_as_printed(output in output(), way in 0..PASSED_ON.len()) {
+    fn every_figure_is_imported_as_printed(output in output(), way in 0..PASSED_ON.len()) {
         let text = passed_on(&output.text, way);
         let (points, warnings) = parse(&text, &hints(&text)).unwrap();
         prop_assert_eq!(words_of(&points), output.said, "{}", text);
@@ -390,7 +390,7 @@ proptest! {
     }
 
     #[test]
-    fn several_outputs_of_one_file_are_told_apart(
+    fn several_outputs_in_one_file_are_separated(
         outputs in proptest::collection::vec(output(), 2..4),
     ) {
         let text: String = outputs.iter().map(|output| output.text.as_str()).collect();
@@ -405,7 +405,7 @@ proptest! {
     }
 
     #[test]
-    fn a_row_that_is_cut_short_or_negative_is_refused(
+    fn truncated_and_negative_rows_are_refused(
         output in output(),
         row in any::<prop::sample::Index>(),
         cut in any::<bool>(),

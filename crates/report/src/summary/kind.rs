@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn kind_follows_fabric_and_place() {
+    fn the_kind_follows_from_fabric_and_placement() {
         let line = "a cache line from one core to another on this host";
         for (fabric, launcher, reason, kind) in [
             ("software", "local", "", Kind::Host),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn only_like_kinds_are_ranked() {
+    fn only_runs_of_the_same_kind_are_ranked() {
         assert!(Kind::Imported.is_like(Kind::Wire));
         assert!(!Kind::Host.is_like(Kind::Wire));
         assert!(!Kind::Model.is_like(Kind::Wire));

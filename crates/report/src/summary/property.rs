@@ -201,7 +201,7 @@ proptest! {
 
     /// Strong and weak name exactly the tiles with that word; "no result" appears only without any.
     #[test]
-    fn sentences_agree_with_tiles(run in run()) {
+    fn summary_sentences_agree_with_tiles(run in run()) {
         let summary = of(&run, &[], &[]);
         prop_assert_eq!(summary.tiles.len(), 4);
         let sentences = summary.sentences();
@@ -222,7 +222,7 @@ proptest! {
 
     /// The bar agrees with the word if a single median decides.
     #[test]
-    fn bar_agrees_with_word(case in case(), value in factor()) {
+    fn the_bar_agrees_with_the_rating(case in case(), value in factor()) {
         let case = Case { busy: 0, ..case };
         let headline = headline(&case, &[value * typical(case.subject)]);
         let tile = tile::tile(&headline, case.kind, &[], &[]);
@@ -234,7 +234,7 @@ proptest! {
 
     /// With each launch as fast or faster and all else equal, both ends of the rating stay or rise.
     #[test]
-    fn faster_figure_never_gets_a_worse_word(
+    fn a_faster_figure_never_gets_a_worse_rating(
         case in case(),
         both in prop::collection::vec((factor(), 0.0..2.0), 1..12),
     ) {
@@ -260,7 +260,7 @@ proptest! {
 
     /// A bound measured during the run changes no word.
     #[test]
-    fn measured_bound_changes_no_word(case in case(), value in factor(), other in factor()) {
+    fn a_measured_bound_changes_no_rating(case in case(), value in factor(), other in factor()) {
         let kind = Kind::Host;
         let of = |bound: f64| {
             let bound = Some((bound * typical(case.subject), REASONS[1].to_owned()));
@@ -272,7 +272,7 @@ proptest! {
 
     /// Disturbed points are counted in the distrust sentence, before all else.
     #[test]
-    fn busy_machine_is_named_first(run in run()) {
+    fn a_busy_machine_is_the_first_reason(run in run()) {
         let summary = of(&run, &[], &[]);
         let of_first = run.points.iter().filter(|point| point.launch == 0);
         let busy = of_first.filter(|point| !point.warnings.is_empty()).count();

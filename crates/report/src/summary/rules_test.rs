@@ -47,7 +47,7 @@ const LINE: &str = "a cache line from one core to another on this host";
 const LINK: &str = "link at 200.0 Gbit/s, 98.7 % of it payload in packets of 4096 bytes";
 
 #[test]
-fn noise_of_the_day_does_not_raise_a_word() {
+fn noise_in_the_bound_does_not_raise_a_rating() {
     // The cache line was measured at 243 ns on a busy day, at 42 ns on a quiet one.
     let busy = bounded(Subject::Latency, 344.0, 243.0, LINE);
     let quiet = bounded(Subject::Latency, 141.0, 42.0, LINE);
@@ -56,7 +56,7 @@ fn noise_of_the_day_does_not_raise_a_word() {
 }
 
 #[test]
-fn figure_beyond_its_link_is_unsure_and_says_why() {
+fn a_figure_above_the_link_rate_is_unsure_with_a_reason() {
     let rated = rate(
         &bounded(Subject::Bandwidth, 27.5e9, 19.9e9, LINK),
         Kind::Wire,
@@ -73,7 +73,7 @@ fn figure_beyond_its_link_is_unsure_and_says_why() {
 }
 
 #[test]
-fn bound_that_was_measured_too_low_is_called_wrong_and_rates_nothing() {
+fn a_bound_below_the_figure_is_wrong_and_rates_nothing() {
     let reason = "memory copies over buffers in turn by one core of this host";
     let headline = bounded(Subject::Bandwidth, 27.5e9, 19.9e9, reason);
     let tile = tile::tile(&headline, Kind::Host, &[], &[]);
@@ -89,7 +89,7 @@ fn bound_that_was_measured_too_low_is_called_wrong_and_rates_nothing() {
 }
 
 #[test]
-fn two_levels_are_told_apart() {
+fn two_levels_are_reported_separately() {
     let launches = [137.0, 347.0, 138.0, 347.0, 136.0];
     let tile = tile::tile(&headline(Subject::Latency, &launches), Kind::Host, &[], &[]);
     assert_eq!(tile.spread(), "137 ns in 3 launches, 347 ns in 2");
@@ -111,7 +111,7 @@ fn launches_close_to_a_mark_count_as_their_median() {
 }
 
 #[test]
-fn busy_machine_is_not_called_weak() {
+fn a_busy_machine_is_not_rated_weak() {
     let mut slow = headline(Subject::Latency, &[1200.0]);
     assert_eq!(word(&slow, Kind::Host), Word::Weak);
     slow.busy_launches = 1;
@@ -121,7 +121,7 @@ fn busy_machine_is_not_called_weak() {
 }
 
 #[test]
-fn processes_that_take_turns_are_not_rated() {
+fn oversubscribed_processes_are_not_rated() {
     let mut many = headline(Subject::Scaling, &[9.0]);
     many.warnings = vec![Warning::OversubscribedCores {
         processes: 4,
@@ -131,7 +131,7 @@ fn processes_that_take_turns_are_not_rated() {
 }
 
 #[test]
-fn message_rate_is_rated_by_what_a_core_posts() {
+fn message_rates_are_rated_per_core() {
     // 6.9 M/s were 0.4 % of the rate that copies of 64 bytes would have allowed.
     let copies = "memory copies of this size by one core of this host";
     for (rate, expected) in [(6.9e6, Word::Strong), (2e6, Word::Fair), (5e5, Word::Weak)] {

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_clients_can_have_open_fits_and_one_user_gets_half() {
+    fn descriptor_caps_fit_the_limit_and_one_user_gets_half() {
         for files in [160, 256, 1024, 4096, 65_536, 1 << 20, usize::MAX] {
             for fabric in [true, false] {
                 let needs = Needs { fabric, ..NEEDS };
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_serves_nobody_is_an_error_that_names_what_is_needed() {
+    fn too_low_a_descriptor_limit_names_the_required_one() {
         let error = NEEDS.share_out(100, asked()).unwrap_err();
         let needed = (NEEDS.reserve() + LEAST).to_string();
         assert!(error.contains("100") && error.contains(&needed), "{error}");

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cache_grows_with_the_memory_within_bounds() {
+    fn the_default_cache_grows_with_memory_within_bounds() {
         const GIB: u64 = 1 << 30;
         assert_eq!(share(512 << 20), 128 << 20);
         assert_eq!(share(2 * GIB), 256 << 20);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_says_how_much_it_has() {
+    fn total_memory_is_read_from_meminfo() {
         let text = "MemFree:  5 kB\nMemTotal:       24660188 kB\nMemFree:        1 kB\n";
         assert_eq!(of_machine(text), Some(24_660_188 << 10));
         assert_eq!(of_machine("MemTotal: many kB\n"), None);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_limit_of_the_groups_above_counts() {
+    fn the_tightest_cgroup_limit_applies() {
         let root = std::env::temp_dir().join(format!("verbena-cgroup-{}", std::process::id()));
         let put = |path: &str, text: &str| {
             let file = root.join(path);

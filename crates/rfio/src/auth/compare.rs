@@ -13,7 +13,7 @@ pub fn are_equal(ours: &[u8], theirs: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn equality() {
+    fn comparison_equals_slice_equality() {
         assert!(super::are_equal(b"", b""));
         assert!(super::are_equal(b"abc", b"abc"));
         assert!(!super::are_equal(b"abc", b"abd"));

@@ -77,7 +77,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn who_may_read_or_change_a_file_decides_whether_it_is_used() {
+    fn file_mode_and_owner_decide_whether_a_file_is_used() {
         let scratch = Scratch::new();
         let path = scratch.path("f");
         write(&path, "x").unwrap();

@@ -67,13 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_have_names() {
+    fn user_ids_have_names() {
         assert_eq!(name_of(0), "root");
         assert_eq!(name_of(4_000_000_001), "uid-4000000001");
     }
 
     #[test]
-    fn the_kernel_knows_the_peer() {
+    fn the_peer_user_comes_from_the_kernel() {
         let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         assert_eq!(
             of_socket(&ours).unwrap(),

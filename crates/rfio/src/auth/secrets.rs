@@ -144,7 +144,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn lines_are_read_and_bad_ones_are_named() {
+    fn valid_lines_are_parsed_and_invalid_ones_named() {
         let secrets =
             Secrets::parse("# x\n\nann:0123456789abcdef\n bob:secret:with:colons!\n").unwrap();
         assert_eq!(secrets.of("ann"), Some(&b"0123456789abcdef"[..]));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_is_refused() {
+    fn a_file_readable_by_others_is_refused() {
         let scratch = Scratch::new();
         let path = scratch.path("secrets");
         fs::write(&path, "ann:0123456789abcdef").unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_file_is_private_and_made_once() {
+    fn a_created_file_is_private_and_never_overwritten() {
         let scratch = Scratch::new();
         let path = scratch.path("a/b/secrets");
         let first = Secrets::load_or_create(&path).unwrap();

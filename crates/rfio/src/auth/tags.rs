@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_changed_repeated_or_dropped_is_noticed() {
+    fn changed_repeated_and_dropped_frames_are_detected() {
         let mut sender = Tagger::new(b"key");
         let first = sender.tag(&[1; HEADER], b"one");
         let second = sender.tag(&[1; HEADER], b"two");

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_the_same_after_its_way_and_different_from_any_other() {
+    fn tickets_round_trip_and_are_unique() {
         let issue = || Ticket::issue(b"0123456789abcdef", grant(Duration::from_secs(60))).unwrap();
         let (one, other) = (issue(), issue());
         assert_eq!(one.to_string().parse(), Ok(one.clone()));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn lives_have_bounds() {
+    fn lifetimes_are_bounded() {
         for (seconds, accepted) in [(0, false), (1, true), (300, true), (301, false)] {
             let issued = Ticket::issue(b"0123456789abcdef", grant(Duration::from_secs(seconds)));
             assert_eq!(issued.is_ok(), accepted, "{seconds} s");
@@ -183,7 +183,7 @@ mod tests {
         /// A text that parses as a ticket is formatted identically, and a truncated one does not
         /// parse.
         #[test]
-        fn text_is_a_ticket_or_an_error(cut in 0usize..400, at in 0usize..400, digit in "[0-9a-fA-F ]") {
+        fn arbitrary_text_parses_or_is_refused(cut in 0usize..400, at in 0usize..400, digit in "[0-9a-fA-F ]") {
             let ticket = Ticket::issue(b"0123456789abcdef", grant(Duration::from_secs(60))).unwrap();
             let text = ticket.to_string();
             if cut < text.len() {

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_a_host_is_remote() {
+    fn locations_with_a_host_are_remote() {
         assert_eq!(remote("h:/a/b"), (host("h", 5001), "/a/b".into()));
         assert_eq!(remote("h:/"), (host("h", 5001), "/".into()));
         assert_eq!(remote("rfio://h/a"), (host("h", 5001), "/a".into()));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_local() {
+    fn other_locations_are_local() {
         for text in ["a", "/a/b", "a:b", "./a:/b", "/x/h:/y", "-", ""] {
             assert_eq!(
                 Location::parse_with_default_port(text.as_bytes(), 5001),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn invalid_locations_are_refused_with_a_reason() {
         assert!(matches!(
             Location::parse("rfio:///a"),
             Err(BadLocation::NoHost(_))

@@ -236,7 +236,7 @@ mod tests {
     };
 
     #[test]
-    fn data_that_come_after_their_reply_are_waited_for_and_damaged_ones_are_damaged() {
+    fn late_data_are_awaited_and_damage_is_reported() {
         let looks = Cell::new(0);
         let late = until_visible(|| {
             looks.set(looks.get() + 1);

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_and_end_with_the_time() {
+    fn delays_grow_and_end_with_the_timeout() {
         let patience = Duration::from_millis(350);
         let (mut backoff, mut pauses) = (Backoff::default(), Vec::new());
         while backoff.has_time(patience) {

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_block_is_named_by_its_place_in_the_file() {
+    fn a_damaged_block_is_named_by_its_file_offset() {
         let mut data = vec![5u8; 40];
         let checksums = checksums_of(100, &data, 16);
         assert!(check(100, &data, &checksums, 16).is_ok());

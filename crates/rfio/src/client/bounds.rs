@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_of_a_server_are_cut_to_the_clients_bounds() {
+    fn server_limits_are_capped_by_the_client() {
         let terms = terms(accepted(256 << 10)).unwrap();
         assert_eq!(
             (terms.most_payload, terms.most_requests, terms.most_ranges),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_although_bytes_drip() {
+    fn a_trickle_of_bytes_does_not_extend_the_timeout() {
         let mut wait = Wait::new(Duration::from_millis(20));
         assert!(!wait.is_over());
         wait.count(10);

@@ -163,7 +163,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn failure_of_a_prepared_connection_goes_to_its_taker() {
+    fn a_failed_prepared_connection_is_reported_on_use() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);

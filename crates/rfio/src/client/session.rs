@@ -440,7 +440,7 @@ mod tests {
 
     /// The kernel accepts the connection, and no process ever answers.
     #[test]
-    fn a_server_that_says_nothing_is_given_up() {
+    fn a_silent_server_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Host("127.0.0.1".into(), listener.local_addr().unwrap().port());
         let options = Options {

@@ -14,7 +14,7 @@ use verbena_rfio_protocol::Status;
 use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::Path;
 
-use super::audit::Who;
+use super::audit::ClientIdentity;
 use super::log::{Log, now, object, put_name};
 use super::metrics::{Carrier, count};
 use super::users::User;
@@ -53,9 +53,9 @@ impl Accounting {
         })));
     }
 
-    fn record(&self, who: &Who, event: &str, fields: Map<String, Value>) {
+    fn record(&self, client: &ClientIdentity, event: &str, fields: Map<String, Value>) {
         let Some(log) = &self.log else { return };
-        let mut record = who.fields();
+        let mut record = client.fields();
         record.insert("event".into(), event.into());
         record.extend(fields);
         log.record(record);
@@ -182,7 +182,13 @@ impl SessionAccount {
     }
 
     /// Records the end of an open file.
-    pub fn end_file(&self, log: &Accounting, who: &Who, file: &FileAccount, result: &str) {
+    pub fn end_file(
+        &self,
+        log: &Accounting,
+        client: &ClientIdentity,
+        file: &FileAccount,
+        result: &str,
+    ) {
         count(&self.files, 1);
         count(&self.user.files, 1);
         let Some(path) = &file.path else { return };
@@ -198,14 +204,14 @@ impl SessionAccount {
         }));
         put_name(&mut record, "path", path.as_bytes());
         file.moved.put(&mut record);
-        log.record(who, "file", record);
+        log.record(client, "file", record);
     }
 
     /// Records a small file that one request transferred whole.
     pub fn end_small_file(
         &self,
         log: &Accounting,
-        who: &Who,
+        client: &ClientIdentity,
         path: &Path,
         (flow, bytes): (Flow, u64),
         status: Status,
@@ -225,11 +231,11 @@ impl SessionAccount {
         }));
         put_name(&mut record, "path", path.as_bytes());
         moved.put(&mut record);
-        log.record(who, "file", record);
+        log.record(client, "file", record);
     }
 
     /// Records the end of the session.
-    pub fn end(&self, log: &Accounting, who: &Who) {
+    pub fn end(&self, log: &Accounting, client: &ClientIdentity) {
         self.user.standing.fetch_sub(1, Ordering::Relaxed);
         let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut record = object(json!({
@@ -240,6 +246,6 @@ impl SessionAccount {
             "result": self.end.get().copied().unwrap_or("dropped"),
         }));
         self.moved.put(&mut record);
-        log.record(who, "session end", record);
+        log.record(client, "session end", record);
     }
 }

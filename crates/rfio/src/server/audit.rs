@@ -16,7 +16,7 @@ pub struct Audit {
 
 /// The identity in a record: user and origin.
 #[derive(Debug, Clone)]
-pub struct Who {
+pub struct ClientIdentity {
     /// The authenticated user, or the unproved claim in a failed attempt.
     pub user: String,
     /// The peer's address.
@@ -25,7 +25,7 @@ pub struct Who {
     pub session: u64,
 }
 
-impl Who {
+impl ClientIdentity {
     /// Returns the first fields of a record.
     pub fn fields(&self) -> Map<String, Value> {
         object(json!({
@@ -59,9 +59,9 @@ impl Audit {
     }
 
     /// Writes a record. One that cannot be written is counted; the service continues.
-    pub fn record(&self, who: &Who, event: &str, details: Value) {
+    pub fn record(&self, client: &ClientIdentity, event: &str, details: Value) {
         let Some(log) = &self.log else { return };
-        let mut record = who.fields();
+        let mut record = client.fields();
         record.insert("event".into(), event.into());
         record.extend(object(details));
         log.record(record);

@@ -19,7 +19,7 @@ impl Bans {
             let (line, fields) = line?;
             let bad = |what| BadLine { line, what };
             match &fields[..] {
-                [user] if !user.is_everybody() => users.insert(user.user().map_err(bad)?),
+                [user] if !user.is_every_user() => users.insert(user.user().map_err(bad)?),
                 [_] => {
                     return Err(bad(
                         "'*' would ban everybody; stop the service instead".into()
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_line_is_a_user() {
+    fn each_line_bans_a_user() {
         let bans = Bans::parse(b"# x\nann\nb\\040c # why\n").unwrap();
         assert!(bans.has("ann") && bans.has("b c") && !bans.has("b") && !bans.has("*"));
         assert_eq!(Bans::parse(b"ann\nbob cy").unwrap_err().line, 2);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_holds_and_everything_comes_back() {
+    fn the_limit_holds_and_all_bytes_are_returned() {
         let budget = budget(100, 100);
         let account = budget.account("ann");
         let first = account.take(60).unwrap();

@@ -23,7 +23,7 @@ pub(super) struct Field {
 
 impl Field {
     /// Returns whether the line applies to all users. A user of that name is written `\052`.
-    pub(super) fn is_everybody(&self) -> bool {
+    pub(super) fn is_every_user(&self) -> bool {
         self.raw == b"*"
     }
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_separate_and_octal_digits_stand_for_bytes() {
+    fn blanks_separate_fields_and_octal_escapes_give_bytes() {
         let text = b"# comment\n\n ann\t/a\\040b  # more\r\n\\043x\\134 \xff\n";
         let expected = vec![
             (3, vec![b"ann".to_vec(), b"/a b".to_vec()]),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_escapes_are_named_with_their_line() {
+    fn invalid_escapes_are_named_with_their_line() {
         for bad in [&b"\\"[..], b"a\\04", b"\\400", b"\\000", b"\\0x1", b"\\+77"] {
             let text = [b"good\n", bad].concat();
             assert_eq!(read(&text).unwrap_err().line, 2, "{}", bad.escape_ascii());
@@ -150,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_everybody_unless_it_is_written_in_octal() {
+    fn an_unescaped_star_matches_every_user() {
         let fields = |text: &'static [u8]| lines(text).next().unwrap().unwrap().1;
-        assert!(fields(b"*")[0].is_everybody());
+        assert!(fields(b"*")[0].is_every_user());
         let named = &fields(b"\\052")[0];
-        assert!(!named.is_everybody() && named.user().unwrap() == "*");
+        assert!(!named.is_every_user() && named.user().unwrap() == "*");
     }
 }

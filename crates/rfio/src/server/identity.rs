@@ -131,7 +131,7 @@ impl Mapping {
                     Local::Fixed(Arc::new(Identity::of(&name).map_err(bad)?))
                 }
             };
-            let earlier = match user.is_everybody() {
+            let earlier = match user.is_every_user() {
                 true => mapping.everybody.replace(local),
                 false => mapping.users.insert(user.user().map_err(bad)?, local),
             };
@@ -293,7 +293,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
-    fn nobody_acts_as_root_and_unknown_users_are_named() {
+    fn mapping_to_root_is_refused_and_unknown_users_are_named() {
         assert!(
             Mapping::parse(b"ann root")
                 .unwrap_err()
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_has_the_rights_of_its_user_and_no_other_thread_has() {
+    fn user_rights_apply_to_one_thread_only() {
         if !capabilities(None)
             .unwrap()
             .effective

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_file_keeps_its_records_and_the_new_one_gets_what_follows() {
+    fn after_reopen_records_go_to_the_new_file() {
         let scratch = Scratch::new();
         let path = scratch.path("log");
         let log = Log::open("log", &path).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_be_reopened_stays_with_its_file() {
+    fn a_failed_reopen_keeps_the_old_file() {
         let scratch = Scratch::new();
         fs::create_dir(scratch.path("d")).unwrap();
         let log = Log::open("log", &scratch.path("d/log")).unwrap();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_that_somebody_left_is_ended_before_the_next() {
+    fn an_incomplete_last_line_is_terminated() {
         let scratch = Scratch::new();
         let path = scratch.path("log");
         fs::write(&path, "{\"event\":\"ha").unwrap();
@@ -349,13 +349,15 @@ mod tests {
     /// Fills the disk and frees it again many times, with every possible amount of space left. The
     /// disk's size is simulated by a per-process limit, so the test runs in a child process.
     #[test]
-    fn a_full_disk_leaves_whole_lines_and_a_count_of_what_was_lost() {
+    fn a_full_disk_leaves_complete_lines_and_a_count_of_lost_records() {
         if std::env::var_os(IS_CHILD).is_some() {
             return fill_a_disk();
         }
         let ended = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture"])
-            .arg("server::log::tests::a_full_disk_leaves_whole_lines_and_a_count_of_what_was_lost")
+            .arg(
+                "server::log::tests::a_full_disk_leaves_complete_lines_and_a_count_of_lost_records",
+            )
             .env(IS_CHILD, "1")
             .output()
             .unwrap();
@@ -409,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn any_name_is_one_line_of_json_that_gives_it_back() {
+    fn any_name_round_trips_in_one_line_of_json() {
         for name in [
             &b"plain"[..],
             b"a\nb\r\t\0\x07\x1b[31m\x7f",

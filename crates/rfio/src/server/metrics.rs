@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_carries_the_values() {
+    fn the_text_contains_the_values() {
         let metrics = Metrics::default();
         metrics.request(12, false);
         metrics.request(12, true);

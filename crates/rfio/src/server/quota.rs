@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserve_is_kept_from_others_and_a_users_own_cap_holds() {
+    fn reserves_and_user_caps_are_enforced() {
         let caps = Caps {
             sessions_per_user: 8,
             sessions: 8,

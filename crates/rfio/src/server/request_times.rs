@@ -180,7 +180,7 @@ mod tests {
     use crate::server::exposition::page::Format;
 
     #[test]
-    fn buckets_count_everything_up_to_their_end() {
+    fn buckets_are_cumulative() {
         let times = RequestTimes::default();
         for micros in [5, 10, 11, 900, 60_000_000] {
             times.observe(Kind::Read, Duration::from_micros(micros));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_labels_are_the_numbers_that_they_are_rendered_with() {
+    fn bucket_labels_equal_their_bounds() {
         for (end, label) in BUCKETS {
             let seconds: f64 = label.parse().unwrap();
             assert_eq!((seconds * 1e9).round() as u64, end);

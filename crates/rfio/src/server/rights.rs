@@ -253,7 +253,7 @@ impl Rights {
         if parts.len() > DEEPEST {
             return Err(format!("a path has at most {DEEPEST} components here"));
         }
-        let user = if user.is_everybody() {
+        let user = if user.is_every_user() {
             None
         } else if let Some(group) = user.group() {
             Some(self.number_of_group(&group?))
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_line_decides_for_each_of_user_and_everybody() {
+    fn the_deepest_line_decides_for_the_user_and_for_all() {
         let rights = rights(
             "* read,list /\n* none /private\nann all /home/ann\nann read /home/ann/old\n\
              bob none /\n",
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_line_reaches_is_refused() {
+    fn paths_without_a_line_are_refused() {
         let rights = rights("ann read /a/b\n");
         assert_eq!(said(&rights, "ann", "/a"), "");
         assert!(!allow(&rights, "ann", b"/a", Need::All(Operations::LIST)));
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_gains_rights_by_another_name() {
+    fn renaming_never_gains_rights() {
         let rights = rights(
             "ann all /ann\nann read,list /pub\nann list /secret\n* none /ann/own\n\
              ann list /ann/box\nann all /ann/box/in\n",
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_named() {
+    fn invalid_lines_are_named() {
         for (text, line, words) in [
             ("ann read", 1, "expected USER"),
             ("# x\nann reed /a", 2, "'reed' is none of"),
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_groups_have_the_deepest_line_of_each() {
+    fn group_members_get_the_deepest_line_of_each_group() {
         let rights = rights(
             "@physics read,list /data\n@physics members ann,bob\n@shift write /data\n\
              @shift members bob,a\\054b\n@physics none /data/raw\nbob delete /data\n\
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_tokens_are_those_of_their_issuer_alone() {
+    fn token_groups_match_only_their_issuer() {
         let rights = rights("@wlcg:/atlas read /atlas\n@physics members ann\n@physics all /data\n");
         let of = |groups: &[&str], path: &str| {
             let subject = Subject {
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_lines_are_read_and_asked_in_bounded_time() {
+    fn a_hundred_thousand_lines_are_processed_in_bounded_time() {
         use std::fmt::Write;
         let mut text = String::new();
         for number in 0..100_000 {
@@ -577,7 +577,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_tree_says_what_the_rules_say(
+        fn the_tree_equals_the_list_of_rules(
             lines in proptest::collection::vec(
                 (prop::option::of(0u8..3), 0u8..16, proptest::collection::vec(0u8..3, 0..4)),
                 0..12,

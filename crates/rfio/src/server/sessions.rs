@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::audit::Who;
+use super::audit::ClientIdentity;
 
 /// A session.
 #[derive(Debug)]
@@ -51,15 +51,15 @@ impl Sessions {
     }
 
     /// Adds a session of `user`.
-    pub fn begin(self: &Arc<Self>, who: &Who, user: &str) -> Listed {
+    pub fn begin(self: &Arc<Self>, client: &ClientIdentity, user: &str) -> Listed {
         let session = Arc::new(Session {
-            number: who.session,
+            number: client.session,
             user: user.to_owned(),
-            peer: who.peer.clone(),
+            peer: client.peer.clone(),
             since: SystemTime::now(),
             end: OnceLock::new(),
         });
-        self.lock().insert(who.session, Arc::clone(&session));
+        self.lock().insert(client.session, Arc::clone(&session));
         Listed {
             sessions: Arc::clone(self),
             session,
@@ -101,8 +101,8 @@ impl Drop for Listed {
 mod tests {
     use super::*;
 
-    fn who(session: u64) -> Who {
-        Who {
+    fn client(session: u64) -> ClientIdentity {
+        ClientIdentity {
             user: "ann@192.0.2.1".into(),
             peer: "192.0.2.1:9".into(),
             session,
@@ -110,11 +110,11 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_listed_while_they_stand_and_told_once_to_end() {
+    fn sessions_are_listed_while_active_and_ended_once() {
         let sessions = Arc::new(Sessions::default());
         let (ann, bob) = (
-            sessions.begin(&who(7), "ann"),
-            sessions.begin(&who(3), "bob"),
+            sessions.begin(&client(7), "ann"),
+            sessions.begin(&client(3), "bob"),
         );
         let numbers = |all: Vec<Arc<Session>>| -> Vec<u64> {
             all.iter().map(|session| session.number).collect()

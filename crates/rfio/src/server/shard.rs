@@ -406,7 +406,7 @@ impl Shard {
             }
             entry.watched = pair;
         }
-        let user = &entry.conversation.who().user.clone();
+        let user = &entry.conversation.client().user.clone();
         for job in entry.conversation.jobs() {
             let inbox = Arc::clone(&self.inbox);
             self.working += 1;
@@ -449,7 +449,7 @@ impl Shard {
             let idlest = self
                 .entries
                 .iter()
-                .filter(|(_, entry)| wish.is_of(&entry.conversation.who().user))
+                .filter(|(_, entry)| wish.is_of(&entry.conversation.client().user))
                 .filter_map(|(&token, entry)| Some((entry.conversation.idle_since()?, token)))
                 .filter(|&(since, _)| now.duration_since(since) > IDLE)
                 .min();
@@ -459,10 +459,12 @@ impl Shard {
                 let service = &self.context.service;
                 count(&service.metrics.made_room, 1);
                 entry.conversation.ends("idle");
-                let who = entry.conversation.who();
-                service
-                    .audit
-                    .record(who, "idle", json!({ "what": "let go for another session" }));
+                let client = entry.conversation.client();
+                service.audit.record(
+                    client,
+                    "idle",
+                    json!({ "what": "let go for another session" }),
+                );
             }
         }
     }
@@ -488,14 +490,18 @@ impl Shard {
                 conversation.ends("ended");
                 let details = json!({ "reason": why });
                 let service = &self.context.service;
-                service.audit.record(conversation.who(), "ended", details);
+                service
+                    .audit
+                    .record(conversation.client(), "ended", details);
                 ended.push(token);
             } else if let Some(what) = conversation.stall(now, deadlines.stall) {
                 let service = &self.context.service;
                 count(&service.metrics.stalls, 1);
                 conversation.ends("stalled");
                 let details = json!({ "what": what });
-                service.audit.record(conversation.who(), "stalled", details);
+                service
+                    .audit
+                    .record(conversation.client(), "stalled", details);
                 late.push(token);
             }
         }

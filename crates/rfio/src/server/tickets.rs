@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_taken_once_and_in_its_time() {
+    fn a_ticket_is_accepted_once_and_within_its_lifetime() {
         let start = 1_000 * SECOND;
         let tickets = tickets(start, MOST);
         let life = 60 * SECOND;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_from_before_the_start_is_refused() {
+    fn tickets_issued_before_the_start_are_refused() {
         let start = 1_000_000 * SECOND;
         let tickets = tickets(start, MOST);
         for (number, (issued, taken)) in [
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn lives_out_of_bounds_are_refused() {
+    fn lifetimes_out_of_bounds_are_refused() {
         let tickets = tickets(0, MOST);
         let now = 1_000_000 * SECOND;
         for life in [i64::MIN, -1, 0, LONGEST_LIFE + 1, i64::MAX] {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_told_so_and_passes() {
+    fn too_many_tickets_are_refused_until_some_expire() {
         let tickets = tickets(0, 2);
         let now = 1_000_000 * SECOND;
         let issue = |number| claims(number, now, SECOND);
@@ -276,7 +276,7 @@ mod tests {
         /// For any times and clock jumps no ticket is accepted twice, and the number of remembered
         /// tickets stays within its bound.
         #[test]
-        fn none_is_taken_twice(steps in prop::collection::vec((0u64..8, -400i64..400), 1..200)) {
+        fn no_ticket_is_accepted_twice(steps in prop::collection::vec((0u64..8, -400i64..400), 1..200)) {
             let base = 1_000_000 * SECOND;
             let tickets = tickets(0, 4);
             let lives = [1, 5, 60, 300, 30, 2, 299, 120];

@@ -46,7 +46,7 @@ impl UserLimits {
             let [user, words @ ..] = &fields[..] else {
                 continue;
             };
-            if user.is_everybody() {
+            if user.is_every_user() {
                 let what = "'*' has no line: options of the daemon say what everybody may have";
                 return Err(bad(what.into()));
             }
@@ -132,7 +132,7 @@ mod tests {
     use crate::server::service::Limits;
 
     #[test]
-    fn lines_are_read_and_bad_ones_are_named() {
+    fn valid_lines_are_parsed_and_invalid_ones_named() {
         let caps = Limits::default().caps;
         let parse = |text: &str| UserLimits::parse(text.as_bytes(), &caps);
         let limits = parse("ann sessions=3 reserve-sessions=2\nb\\040b files=7\n").unwrap();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_share_one_series_and_leave_room_for_users() {
+    fn anonymous_users_share_one_series() {
         let users = Users::at_most(2);
         for address in 0..1000 {
             let stranger = users.of(&format!("{ANONYMOUS}@10.0.0.{address}"));

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_who_had_least_is_next_and_nobody_saves_up() {
+    fn the_user_with_least_time_is_next_without_saved_credit() {
         let mut queue = Queue::default();
         for _ in 0..4 {
             queue.add("hog", nothing());
@@ -232,7 +232,7 @@ mod tests {
     /// When the pool closes, a worker may find only tasks that the user's limit holds back. It must
     /// not sleep forever.
     #[test]
-    fn all_end_when_the_last_task_of_a_user_at_its_bound_has() {
+    fn workers_end_when_the_last_task_of_a_capped_user_ends() {
         let (done, finished) = channel();
         std::thread::spawn(move || {
             let ran = Arc::new(Mutex::new(0));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn one_worker_is_always_for_somebody_else() {
+    fn one_worker_is_reserved_for_other_users() {
         let workers = Workers::start(2).unwrap();
         let (release, gate) = channel::<()>();
         let gate = Arc::new(Mutex::new(gate));

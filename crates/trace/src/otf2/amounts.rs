@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_become_the_length_of_the_whole_or_of_each_to_each() {
+    fn totals_become_lengths_per_rank_or_pair() {
         let four = |sent, received| amounts(&[(sent, received); 4]);
         assert_eq!(alike(Collective::AllReduce, None, &four(32, 32)), 8);
         // With `MPI_IN_PLACE`.
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_each_are_put_together_from_all_ranks() {
+    fn varying_lengths_are_collected_from_all_ranks() {
         let gathered = amounts(&[(5, 0), (6, 18), (7, 0)]);
         let lists =
             |kind, place, amounts: &[Amount]| match own(kind, (0, Some(1), None), place, amounts) {

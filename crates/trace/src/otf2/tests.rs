@@ -129,7 +129,7 @@ fn events_become_calls() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn invalid_events_are_refused_with_the_line() {
     let faults = [
         ("NONSENSE\n", "line 6 ", "begins no record"),
         (
@@ -185,7 +185,7 @@ fn what_is_wrong_is_told_with_its_line() {
 }
 
 #[test]
-fn a_cancelled_receive_comes_to_nothing_and_an_unknown_operation_is_counted() {
+fn cancelled_receives_are_dropped_and_unknown_operations_counted() {
     let events = "MPI_IRECV_REQUEST 0 10 Request: 1\nMPI_REQUEST_CANCELLED 0 12 Request: 1\nMPI_IRECV_REQUEST 0 14 Request: 1\n\
                   MPI_COLLECTIVE_END 1 20 Operation: ALLOCATE, Communicator: \"w\" <0>, Root: NONE, Sent: 0, Received: 0\n";
     let imported = imported(events).expect("they are sound");
@@ -207,7 +207,7 @@ fn a_cancelled_receive_comes_to_nothing_and_an_unknown_operation_is_counted() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "(?s).{0,200}", cut in 0usize..3000, at in 0usize..3000) {
+    fn arbitrary_text_is_imported_or_refused(text in "(?s).{0,200}", cut in 0usize..3000, at in 0usize..3000) {
         let _ = Definitions::read(text.as_bytes());
         let _ = imported(&text);
         for whole in [DEFINITIONS, EVENTS] {
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_in_any_order_are_read_or_refused(order in proptest::collection::vec(0usize..14, 0..30)) {
+    fn lines_in_any_order_are_imported_or_refused(order in proptest::collection::vec(0usize..14, 0..30)) {
         let lines: Vec<&str> = EVENTS.lines().collect();
         let text: Vec<&str> = order.iter().map(|&line| lines[line]).collect();
         let _ = imported(&text.join("\n"));

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn names_end_at_the_nul() {
+    fn device_names_end_at_the_nul() {
         let mut name = [0 as c_char; 8];
         name[0] = b'm' as c_char;
         name[1] = b'l' as c_char;

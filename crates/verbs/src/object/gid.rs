@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_more_networks_carry_is_chosen() {
+    fn the_most_widely_routable_gid_is_chosen() {
         let table = [
             "fe80::1",
             "fd00::1",

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_limit_does_not_allow_is_told_with_what_is_needed() {
+    fn an_exceeded_memlock_limit_is_reported_with_the_needed_amount() {
         let words = from_texts(&limits("65536"), STATUS, 1 << 20).unwrap();
         assert!(words.contains("`ulimit -l` allows 64 KiB"), "{words}");
         assert!(words.contains("1132 KiB are needed"), "{words}");
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_limit_is_no_reason_nothing_is_said() {
+    fn a_sufficient_memlock_limit_is_not_reported() {
         assert_eq!(from_texts(&limits("unlimited"), STATUS, u64::MAX), None);
         for strange in ["", "Max locked memory", "Max locked memory x y z"] {
             assert_eq!(from_texts(strange, STATUS, u64::MAX), None);

@@ -107,7 +107,7 @@ mod tests {
     };
 
     #[test]
-    fn our_own_changes_satisfy_the_table() {
+    fn own_transitions_satisfy_the_attribute_table() {
         use PairType::*;
         for pair in [Rc, Uc, Ud, XrcSend, XrcReceive] {
             for change in [
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_attributes_are_named() {
         let change = Change::to_rtr(PairType::Rc, &CONNECTION)
             .without(abi::IBV_QP_AV | abi::IBV_QP_MIN_RNR_TIMER);
         let message = check(PairType::Rc, &change).unwrap_err().to_string();

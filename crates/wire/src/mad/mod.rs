@@ -160,7 +160,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_again(mut bytes in proptest::collection::vec(any::<u8>(), LENGTH)) {
+        fn mad_bytes_round_trip(mut bytes in proptest::collection::vec(any::<u8>(), LENGTH)) {
             bytes[0] = 1;
             let mad = Mad::parse(&bytes).unwrap();
             let mut again = [0; LENGTH];

@@ -130,7 +130,7 @@ fn differs(bytes: &[u8], packet: &Packet<'_>) -> Option<usize> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(headers in headers(), data in proptest::collection::vec(any::<u8>(), 0..4097)) {
+    fn packets_round_trip(headers in headers(), data in proptest::collection::vec(any::<u8>(), 0..4097)) {
         let payload = &data[..payload_length(headers.bth.opcode, data.len()).min(data.len())];
         prop_assume!(payload.len() == payload_length(headers.bth.opcode, payload.len()));
         let packet = Packet { headers, payload };
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_is_written_again(code in opcodes(), mut bytes in proptest::collection::vec(any::<u8>(), 12..200)) {
+    fn packet_bytes_round_trip(code in opcodes(), mut bytes in proptest::collection::vec(any::<u8>(), 12..200)) {
         bytes[0] = code.code();
         // Most random flags have a wrong transport version or pad count; here most inputs should be
         // valid packets.
@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn a_packet_cut_short_is_refused(headers in headers(), keep: prop::sample::Index) {
+    fn a_truncated_packet_is_refused(headers in headers(), keep: prop::sample::Index) {
         let data = [7; 24];
         let payload = &data[..payload_length(headers.bth.opcode, data.len())];
         let packet = Packet { headers, payload };
@@ -170,7 +170,7 @@ proptest! {
 }
 
 #[test]
-fn headers_that_the_opcode_has_not_are_refused() {
+fn headers_foreign_to_the_opcode_are_refused() {
     let opcode = Opcode::new(Service::Rc, Operation::SendOnly).unwrap();
     let bth = Bth::new(opcode, Qpn::new(2), Psn::new(3));
     let mut buffer = [0; 64];
@@ -205,7 +205,7 @@ fn headers_that_the_opcode_has_not_are_refused() {
 }
 
 #[test]
-fn payload_where_none_belongs_is_refused_both_ways() {
+fn unexpected_payload_is_refused_by_parse_and_emit() {
     let opcode = Opcode::new(Service::Rc, Operation::Acknowledge).unwrap();
     let bth = Bth::new(opcode, Qpn::new(2), Psn::new(3));
     let aeth = Some(Aeth {
@@ -250,7 +250,7 @@ fn payload_where_none_belongs_is_refused_both_ways() {
 }
 
 #[test]
-fn a_pad_that_does_not_fit_is_refused() {
+fn an_invalid_pad_count_is_refused() {
     let opcode = Opcode::new(Service::Rc, Operation::SendOnly).unwrap();
     let bth = Bth::new(opcode, Qpn::new(2), Psn::new(3));
     let headers = Headers {

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stranger_does_not_take_the_peers_place() {
+    fn a_foreign_connection_is_not_taken_for_the_peer() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let _stranger = TcpStream::connect(address).unwrap();

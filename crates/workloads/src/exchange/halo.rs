@@ -74,7 +74,7 @@ async fn point<F: Fabric>(
     let setup = Setup::new(Kind::Rc, stride * 3 * DIRECTIONS);
     let (setup, placement) = setup.inline_up_to(size, context.inline_most(INLINE_BY_DEFAULT));
     let wired = wire(context, &peers, setup).await?;
-    let everybody = context.everybody();
+    let all_ranks = context.all_ranks();
     let step = async |i: u64| {
         let (parity, tag) = ((i % 2) as usize, (1 + i % 251) as u8);
         for (link, &(direction, peer)) in edges.iter().enumerate() {
@@ -107,7 +107,7 @@ async fn point<F: Fabric>(
         }
     }
     agree(context, &[]).await?;
-    let sampled = sample(context, &everybody, Role::Timed, Mode::Free, step).await?;
+    let sampled = sample(context, &all_ranks, Role::Timed, Mode::Free, step).await?;
     if size > 1 {
         for &(direction, peer) in &edges {
             let found = wired.region.load_byte(slot(direction, 0));
@@ -133,7 +133,7 @@ async fn point<F: Fabric>(
         Vec::new(),
         conduct,
         warnings,
-        everybody.len(),
+        all_ranks.len(),
     );
     Ok(())
 }
@@ -143,14 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grids_are_as_square_as_can_be() {
+    fn process_grids_are_as_square_as_possible() {
         assert_eq!(grid(32), (4, 8));
         assert_eq!(grid(7), (1, 7));
         assert_eq!(grid(1), (1, 1));
     }
 
     #[test]
-    fn neighbours_are_mutual() {
+    fn neighbour_relations_are_mutual() {
         for size in [4, 6, 12] {
             let shape = grid(size);
             for rank in 0..size {

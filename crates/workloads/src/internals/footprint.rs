@@ -106,7 +106,7 @@ mod tests {
     use super::slope;
 
     #[test]
-    fn a_line_gives_its_slope() {
+    fn the_slope_of_a_line_is_fitted() {
         let found = slope(&[(1.0, 5.0), (2.0, 7.0), (5.0, 13.0)]).unwrap();
         assert!((found - 2.0).abs() < 1e-9, "{found}");
         assert_eq!(slope(&[(1.0, 5.0)]), None);

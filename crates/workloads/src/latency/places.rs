@@ -64,7 +64,7 @@ mod tests {
     use crate::latency::ping_pong::TAGS;
 
     #[test]
-    fn a_tag_left_at_a_place_is_never_the_next_one_awaited_there() {
+    fn a_stale_tag_is_never_the_next_expected_one() {
         let places = Places {
             first: 128,
             number: PLACES,

@@ -4,7 +4,7 @@ use super::{CAP, Plan, Role, Sampled, TOLD, Until};
 use crate::agreement::{Outcome, Stop, agree, agree_present, pack, unpack};
 use crate::context::{Context, Mode};
 use crate::disturbance::{Looks, Watch};
-use verbena_fabric::{Error, Fabric, Group, Result, Seat, Ticks};
+use verbena_fabric::{Error, Fabric, Group, Pinning, Result, Ticks};
 use verbena_measure::converge;
 use verbena_measure::recorder::Recorder;
 use verbena_measure::sample::Sample;
@@ -88,11 +88,11 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
     }
 
     pub async fn warm_up(&mut self, round: u64) -> Outcome<Warm> {
-        let seat = match self.role {
-            Role::Idle => Seat::Own,
-            _ => self.context.fabric.take_seat(self.members),
+        let pinning = match self.role {
+            Role::Idle => Pinning::Own,
+            _ => self.context.fabric.pin_cpu(self.members),
         };
-        let unbound = f64::from(u8::from(seat == Seat::Unbound));
+        let unbound = f64::from(u8::from(pinning == Pinning::Unbound));
         let mut count = 1u64;
         let mut warm = Warm {
             operations: 0,

@@ -45,7 +45,7 @@ int main(int count, char **words) {
         MPI_Abort(MPI_COMM_WORLD, 2);
     clock_choose(plan.nanos_per_tick);
     together_begin();
-    int bound = take_seat(&plan);
+    int bound = pin_cpu(&plan);
     tell_beginning();
     if (!bound)
         tell("unbound\n");

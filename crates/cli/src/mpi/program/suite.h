@@ -35,7 +35,7 @@ double clock_overhead(void);
 /* together.c: coordination of all processes. */
 extern int my_rank, world_size;
 void together_begin(void);
-int take_seat(const struct plan *plan);
+int pin_cpu(const struct plan *plan);
 double largest_of_all(double mine);
 uint64_t start_together(void);
 

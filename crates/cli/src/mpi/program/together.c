@@ -29,15 +29,15 @@ void together_begin(void) {
 
 /* Binds this thread to its processor; threads started by the library keep their affinity.
  * Returns whether every process succeeded. */
-int take_seat(const struct plan *plan) {
-    int seated = 0;
+int pin_cpu(const struct plan *plan) {
+    int pinned = 0;
     if (plan->processor_count >= world_size) {
         cpu_set_t one;
         CPU_ZERO(&one);
         CPU_SET(plan->processors[my_rank], &one);
-        seated = sched_setaffinity(0, sizeof one, &one) == 0;
+        pinned = sched_setaffinity(0, sizeof one, &one) == 0;
     }
-    return largest_of_all(!seated) == 0;
+    return largest_of_all(!pinned) == 0;
 }
 
 double largest_of_all(double mine) {

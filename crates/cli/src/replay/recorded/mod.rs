@@ -275,7 +275,7 @@ fn replay_on(
         write_timeline(file, &outcome)?;
     }
     // Timelines are as long as the trace, and only one at a time is needed.
-    outcome.diaries = Vec::new();
+    outcome.timelines = Vec::new();
     let told = told(directory, &run, &Summary::of(trace), &outcome);
     Ok(Replayed { told, outcome })
 }

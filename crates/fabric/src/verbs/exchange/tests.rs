@@ -31,7 +31,7 @@ fn join(address: SocketAddr, rank: usize) -> Connection {
 }
 
 #[test]
-fn sets_gather_apart_and_in_order() {
+fn subsets_gather_independently_and_in_order() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 4).unwrap();
     let address = hub.address();
     std::thread::scope(|scope| {
@@ -54,7 +54,7 @@ fn sets_gather_apart_and_in_order() {
 }
 
 #[test]
-fn a_lost_process_ends_the_others_wait() {
+fn losing_a_process_ends_the_wait_of_the_others() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
     let patience = patience();
     let places = || Ok(at(hub.address()));
@@ -70,7 +70,7 @@ fn a_lost_process_ends_the_others_wait() {
 }
 
 #[test]
-fn nobody_waits_forever_for_a_process_that_does_not_come() {
+fn waiting_for_an_absent_process_times_out() {
     let hub = Hub::patient("127.0.0.1:0", "job", &secret(), 3, ABSENCE).unwrap();
     let address = hub.address();
     let mut awake = patience();
@@ -121,7 +121,7 @@ fn framed(members: &[u32], part: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_process_that_lies_is_lost_and_the_others_know() {
+fn a_process_with_invalid_frames_is_dropped_and_reported() {
     let too_long = |length: u32| length.to_le_bytes().to_vec();
     for bytes in [
         too_long(0),
@@ -145,7 +145,7 @@ fn a_process_that_lies_is_lost_and_the_others_know() {
 }
 
 #[test]
-fn a_frame_that_stops_in_the_middle_is_one_that_did_not_come() {
+fn an_incomplete_frame_counts_as_absent() {
     let brief = Duration::from_millis(50);
     let hub = Hub::patient("127.0.0.1:0", "job", &secret(), 2, brief).unwrap();
     let mut half = join(hub.address(), 1);
@@ -158,7 +158,7 @@ fn a_frame_that_stops_in_the_middle_is_one_that_did_not_come() {
 }
 
 #[test]
-fn a_process_that_reads_nothing_costs_the_others_its_part_alone() {
+fn a_process_that_never_reads_does_not_block_the_others() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 3).unwrap();
     let deaf = deaf(hub.address(), 2);
     // More than the kernel buffers for a process that does not read.
@@ -191,7 +191,7 @@ fn deaf(address: SocketAddr, rank: u32) -> TcpStream {
 }
 
 #[test]
-fn who_has_no_place_is_told_why() {
+fn refused_ranks_get_a_reason() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
     let _first = join(hub.address(), 1);
     for (rank, why) in [
@@ -206,7 +206,7 @@ fn who_has_no_place_is_told_why() {
 }
 
 #[test]
-fn who_does_not_wait_for_the_hub_takes_no_place() {
+fn a_process_that_gave_up_takes_no_rank() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 1).unwrap();
     let impatient = TcpListener::bind("127.0.0.1:0").unwrap();
     // Relays a complete handshake except the confirmation: the hub sees a process that gave up
@@ -234,7 +234,7 @@ fn who_does_not_wait_for_the_hub_takes_no_place() {
 }
 
 #[test]
-fn a_process_passes_by_what_is_not_its_jobs_hub() {
+fn addresses_without_the_jobs_hub_are_skipped() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     // One of another job, and one with another secret.
     let other = Hub::listen("127.0.0.1:0", "another job", &secret(), 1).unwrap();
@@ -263,7 +263,7 @@ fn a_process_passes_by_what_is_not_its_jobs_hub() {
 }
 
 #[test]
-fn who_does_not_know_the_secret_takes_nobodys_place() {
+fn a_process_without_the_secret_takes_no_rank() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
     let brief = Patience::new(Duration::from_millis(1));
     for (job, told) in [
@@ -297,7 +297,7 @@ fn who_does_not_know_the_secret_takes_nobodys_place() {
 }
 
 #[test]
-fn strangers_hold_nobody_up() {
+fn foreign_connections_do_not_delay_the_job() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 1).unwrap();
     let strangers: Vec<TcpStream> = (0..400)
         .map(|turn| {
@@ -321,7 +321,7 @@ fn strangers_hold_nobody_up() {
 }
 
 #[test]
-fn whoever_speaks_slowly_in_the_hubs_place_holds_a_process_up_no_longer_than_who_is_silent() {
+fn a_slow_false_hub_delays_no_longer_than_a_silent_one() {
     let slow = TcpListener::bind("127.0.0.1:0").unwrap();
     let places = at(slow.local_addr().unwrap());
     let spoken = std::thread::scope(|scope| {
@@ -344,7 +344,7 @@ fn whoever_speaks_slowly_in_the_hubs_place_holds_a_process_up_no_longer_than_who
 }
 
 #[test]
-fn garbage_to_the_hub_is_refused() {
+fn the_hub_refuses_garbage() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
     let state = &hub.state;
     for frame in [

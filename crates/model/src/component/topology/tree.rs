@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_egress_port_is_in_one_place() {
+    fn every_egress_port_is_in_one_partition() {
         for nodes in [2, 24, 25, 288, 289, 700] {
             let topology = Tree::new(nodes, 2, Some(24));
             let mut places = BTreeMap::new();

@@ -75,7 +75,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lengths_have_one_form() {
+    fn only_canonical_lengths_are_accepted() {
         assert_eq!(first(&[0x0c, 1, b'a', 9]).unwrap().1, [9]);
         assert!(first(&[0x0c, 2, b'a']).is_none(), "not whole");
         assert!(first(&[0x0c, 0x81, 1, b'a']).is_none(), "a short one");
@@ -88,7 +88,7 @@ mod tests {
     proptest! {
         /// For any input, elements are consecutive parts of it.
         #[test]
-        fn elements_are_what_was_given(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        fn elements_are_consecutive_parts_of_the_input(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             if let Some((element, rest)) = first(&bytes) {
                 prop_assert_eq!([element.whole, rest].concat(), bytes.clone());
                 prop_assert!(element.whole.ends_with(element.content));

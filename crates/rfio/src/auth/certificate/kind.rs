@@ -142,7 +142,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn words_and_digits_are_the_same() {
+    fn keywords_equal_their_object_identifiers() {
         for (word, digits) in [
             ("CN", "2.5.4.3"),
             ("o", "2.5.4.10"),
@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_and_read_again(content in proptest::collection::vec(any::<u8>(), 0..12)) {
+        fn attribute_types_round_trip(content in proptest::collection::vec(any::<u8>(), 0..12)) {
             if let Some(kind) = Kind::of(&content) {
                 prop_assert_eq!(Kind::written(&kind.to_string()), Some(kind));
             }

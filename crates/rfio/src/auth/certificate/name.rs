@@ -166,7 +166,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_most_general_part_is_written_last() {
+    fn the_most_general_rdn_is_written_last() {
         let ann = name(&[
             &[attribute(ORGANIZATION, der::UTF8, b"Example")],
             &[attribute(COMMON_NAME, der::PRINTABLE, b"Ann Example")],
@@ -175,7 +175,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_separates_is_escaped_in_a_value() {
+    fn separators_in_values_are_escaped() {
         for (value, written) in [
             ("Ann,O=Example", "CN=Ann\\,O=Example"),
             ("a+b", "CN=a\\+b"),
@@ -191,7 +191,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn how_a_text_is_encoded_makes_no_difference() {
+    fn the_string_encoding_makes_no_difference() {
         let one = |tag, value: &[u8]| name(&[&[attribute(COMMON_NAME, tag, value)]]).unwrap();
         assert_eq!(one(der::UTF8, b"ab"), one(der::PRINTABLE, b"ab"));
         assert_eq!(one(der::UTF8, b"ab"), one(der::BMP, b"\0a\0b"));
@@ -210,7 +210,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn attributes_of_one_part_have_no_order_and_parts_have() {
+    fn attributes_in_an_rdn_are_unordered_and_rdns_are_ordered() {
         let (ann, example) = (
             attribute(COMMON_NAME, der::UTF8, b"Ann"),
             attribute(ORGANIZATION, der::UTF8, b"Example"),
@@ -224,7 +224,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_none() {
+    fn malformed_names_are_refused() {
         for bytes in [
             &[0x31, 0][..],
             &[0x30, 0],
@@ -261,7 +261,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_bytes_there_is_a_name_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             if let Some(name) = Name::decode(&bytes) {
                 prop_assert!(!name.to_string().contains(char::is_control));
             }

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_of_p256_is_read_and_no_other_curve() {
+    fn only_p256_points_are_read() {
         let point = [4; 65];
         let mut info = p256(&point);
         assert_eq!(PublicKey::read(&info), Some(PublicKey::P256(&point)));
@@ -74,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_bytes_it_is_a_part_of_them_or_nothing(
+        fn arbitrary_bytes_do_not_panic(
             bytes in proptest::collection::vec(any::<u8>(), 0..120),
             at in 0usize..91, bit in 0u8..8,
         ) {

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fingerprints_as_openssl_writes_them() {
+    fn fingerprints_are_read_in_openssls_format() {
         let digits = "ab".repeat(32);
         let colons = ["AB"; 32].join(":");
         let one = Fingerprint::written(&digits).unwrap();

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_naming_a_certificate_finds_it() {
+    fn every_kind_of_certificate_name_matches() {
         let fingerprint = ["07"; 32].join(":");
         for line in [
             "ann:CN=Ann,O=Example",
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_alike_is_nobodys() {
+    fn similar_subjects_do_not_match() {
         let users = Users::parse(
             "ann:CN=Ann,O=Example\nann:DNS:worker\nann:URI:spiffe://example.org/\nann:DNS:*.example.org\n",
         )
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_fits_decides() {
+    fn the_first_matching_line_decides() {
         let fingerprint = "07".repeat(32);
         let text = format!("ann:sha256:{fingerprint}\nbob:CN=Ann\ncy:DNS:worker7.example.org\n");
         assert_eq!(
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_named() {
+    fn invalid_lines_are_named() {
         for (text, line, words) in [
             ("ann", 1, "expected user:CERTIFICATE"),
             ("# x\n:CN=Ann", 2, "expected user:CERTIFICATE"),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_change_is_refused() {
+    fn a_file_writable_by_others_is_refused() {
         let scratch = Scratch::new();
         let path = scratch.path("users");
         std::fs::write(&path, "ann:CN=Ann\n").unwrap();
@@ -225,7 +225,7 @@ mod tests {
     proptest! {
         /// A certificate maps to a user by its formatted subject, and by no other line.
         #[test]
-        fn a_subject_is_found_as_it_is_written(name in super::super::name::tests::any_name(),
+        fn a_subject_matches_its_own_text_form(name in super::super::name::tests::any_name(),
                                                other in super::super::name::tests::any_name()) {
             let users = Users::parse(&format!("ann:{name}")).unwrap();
             let with = |name: &Name| Shown { subject: Some(name.clone()), ..shown("CN=x") };

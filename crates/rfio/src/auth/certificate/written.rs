@@ -159,7 +159,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_means_the_same_is_the_same() {
+    fn equivalent_names_are_equal() {
         let ann: Name = "CN=Ann Example,O=Example\\, Inc.".parse().unwrap();
         for same in [
             "cn = Ann Example , o=Example\\2C Inc.",
@@ -183,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn as_openssl_writes_what_is_not_ascii() {
+    fn openssls_non_ascii_escapes_are_read() {
         let one: Name = "CN=J\\C3\\B6rg".parse().unwrap();
         assert_eq!(one.to_string(), "CN=Jörg");
     }
 
     #[test]
-    fn what_is_no_name_says_why() {
+    fn invalid_names_give_a_reason() {
         for (text, why) in [
             ("", BadName::Nothing),
             ("CN=a,", BadName::Nothing),
@@ -217,12 +217,12 @@ mod tests {
         /// A formatted name parses as itself: no two different names look alike, for arbitrary
         /// values.
         #[test]
-        fn a_name_is_read_as_it_was_written(name in any_name()) {
+        fn formatted_names_round_trip(name in any_name()) {
             prop_assert_eq!(name.to_string().parse(), Ok(name));
         }
 
         #[test]
-        fn whatever_the_text_it_is_a_name_or_an_error(text in "[A-Za-z=,+#\\\\ 0-9é\"]{0,40}") {
+        fn arbitrary_text_parses_or_is_refused(text in "[A-Za-z=,+#\\\\ 0-9é\"]{0,40}") {
             if let Ok(name) = text.parse::<Name>() {
                 prop_assert_eq!(name.to_string().parse(), Ok(name));
             }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_goes_before_the_environment_and_a_pair_stays_one() {
+    fn options_take_precedence_and_certificate_and_key_stay_paired() {
         for (typed, environment, taken) in [
             (["", "", ""], ["a", "b", "c"], ["a", "b", "c"]),
             (["x", "", ""], ["a", "b", "c"], ["x", "b", "c"]),

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_refusals_of_certificates_are_some() {
+    fn only_certificate_refusals_give_a_reason() {
         let here = |error| why_refused_here(&io::Error::other(error));
         assert_eq!(
             here(Error::InvalidCertificate(CertificateError::Revoked)).as_deref(),

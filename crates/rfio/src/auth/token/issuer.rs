@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_an_issuer_its_keys_and_an_audience() {
+    fn issuer_lines_are_parsed() {
         let line = "wlcg https://iam.example/ keys=/k audience=a,b path=/x//y user=atlas skew=5";
         let (issuer, keys) = Issuer::parse(line).unwrap();
         assert_eq!(issuer.url, "https://iam.example/");

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_holds_below_its_path_and_nowhere_else() {
+    fn a_right_holds_only_below_its_path() {
         let scopes = scopes("openid storage.read:/data storage.create:/new/ storage.modify:/mine");
         for (right, path, holds) in [
             (Right::Read, "/data", true),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn scitokens_have_words_of_their_own() {
+    fn scitokens_scope_names_are_understood() {
         let scopes = scopes("read:/a write:/b compute.read read");
         assert!(scopes.has(Right::Read, &parts("/a")));
         assert!(scopes.has(Right::Modify, &parts("/b")));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_with_a_storage_scope_without_a_path_or_with_a_crooked_one_is_worthless() {
+    fn storage_scopes_with_missing_or_invalid_paths_are_refused() {
         for claim in [
             "storage.read",
             "storage.modify storage.read:/a",
@@ -193,7 +193,7 @@ mod tests {
     proptest! {
         /// Oracle: a path is covered if its text equals the scope's, or continues it after a slash.
         #[test]
-        fn covered_is_what_text_says(scope in "(/[ab]{1,2}){0,3}", path in "(/[ab.]{1,2}){0,4}") {
+        fn coverage_equals_a_text_comparison(scope in "(/[ab]{1,2}){0,3}", path in "(/[ab.]{1,2}){0,4}") {
             let scopes = scopes(&format!("read:/{scope}"));
             if let Some(parts) = components(path.as_bytes()) {
                 let text: String = parts.iter()

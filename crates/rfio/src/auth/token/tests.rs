@@ -86,7 +86,7 @@ fn es256() -> Value {
 }
 
 #[test]
-fn a_good_token_says_who_and_what() {
+fn a_valid_token_gives_user_and_scopes() {
     let key = key();
     let token = signed(&key, &es256(), &claims());
     let bearer = issuers(&key).judge(token.as_bytes()).unwrap();
@@ -104,7 +104,7 @@ fn a_good_token_says_who_and_what() {
 }
 
 #[test]
-fn claims_that_are_wrong_missing_or_of_another_type_are_refused() {
+fn wrong_missing_and_mistyped_claims_are_refused() {
     let key = key();
     let issuers = issuers(&key);
     for (name, value, bad) in [
@@ -165,7 +165,7 @@ fn clocks_may_differ_by_the_skew() {
 }
 
 #[test]
-fn a_signature_of_another_key_algorithm_or_text_is_refused() {
+fn signatures_by_other_keys_algorithms_or_over_other_text_are_refused() {
     let (ours, theirs) = (key(), key());
     let issuers = issuers(&ours);
     let mut attempts = vec![
@@ -211,7 +211,7 @@ fn a_signature_of_another_key_algorithm_or_text_is_refused() {
 }
 
 #[test]
-fn nonsense_costs_an_error() {
+fn malformed_tokens_are_refused() {
     let key = key();
     let issuers = issuers(&key);
     let deep = base64("[".repeat(3000).as_bytes());
@@ -228,7 +228,7 @@ fn nonsense_costs_an_error() {
 }
 
 #[test]
-fn keys_come_from_a_set_or_from_pem_and_those_of_other_kinds_are_left_out() {
+fn keys_are_read_from_jwks_and_pem_and_other_kinds_skipped() {
     let scratch = Scratch::new();
     let key = key();
     let point = key.public_key().as_ref();
@@ -266,7 +266,7 @@ fn keys_come_from_a_set_or_from_pem_and_those_of_other_kinds_are_left_out() {
 }
 
 #[test]
-fn groups_are_those_of_the_issuer() {
+fn groups_are_prefixed_by_the_issuer() {
     let key = key();
     let judge = |value| {
         let claims = changed("wlcg.groups", value);

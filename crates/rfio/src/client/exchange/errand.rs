@@ -392,7 +392,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_cover_everything_once_in_order(length in 0usize..5000, most in 1usize..700, offset in 0u64..1 << 40) {
+        fn subrequests_cover_the_range_once_in_order(length in 0usize..5000, most in 1usize..700, offset in 0u64..1 << 40) {
             let bounds = Bounds { bytes: most, ranges: 9 };
             let handle = Handle(3);
             let found = pieces(7, &Errand::Read { handle, offset }, length, bounds).unwrap();
@@ -409,7 +409,7 @@ mod tests {
         /// In either order of the parts: the file grew between the two, and the range ends where
         /// the file was first found to end.
         #[test]
-        fn a_range_in_parts_has_no_gap(found in 0u32..100, behind in 1u32..100, first_is_first in any::<bool>()) {
+        fn a_split_range_has_no_gap(found in 0u32..100, behind in 1u32..100, first_is_first in any::<bool>()) {
             let errand = Errand::Vector {
                 handle: Handle(3),
                 ranges: vec![Range { offset: 1000, length: 200 }],

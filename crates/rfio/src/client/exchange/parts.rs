@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_part_is_taken_twice_and_freed_ones_are_found() {
+    fn parts_are_taken_once_and_reused_when_freed() {
         let mut parts = Parts::default();
         for part in 0..PARTS {
             assert_eq!(parts.take(), Some(part));

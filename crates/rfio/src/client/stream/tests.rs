@@ -20,7 +20,7 @@ const FILES: [(&str, &str, u32); 3] = [
 /// The server refuses the client's certificate, which is for servers, and has closed the connection
 /// before the client sends anything: sending fails, and the reason is in the data received before.
 #[test]
-fn a_refusal_is_heard_by_who_can_send_nothing_any_more() {
+fn a_refusal_is_read_after_sending_failed() {
     let scratch = Scratch::new();
     for (name, text, mode) in FILES {
         write(scratch.path(name), text).unwrap();

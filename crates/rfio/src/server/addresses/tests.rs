@@ -12,7 +12,7 @@ fn at(text: &str) -> SocketAddr {
 }
 
 #[test]
-fn lines_are_read_and_bad_ones_are_named() {
+fn valid_lines_are_parsed_and_invalid_ones_named() {
     let good = "# x\n\n10.0.0.0/8 sessions=4 # each\n::/0 together requests=10 bytes=2M\n192.0.2.1 refuse\n";
     assert_eq!(Rules::parse(good).unwrap().0.len(), 3);
     for (line, word) in [
@@ -44,7 +44,7 @@ fn lines_are_read_and_bad_ones_are_named() {
 }
 
 #[test]
-fn the_narrowest_network_decides_whatever_the_order() {
+fn the_narrowest_network_decides_in_any_order() {
     let now = Instant::now();
     let lines = [
         "10.0.0.0/8 sessions=1",
@@ -77,7 +77,7 @@ fn the_narrowest_network_decides_whatever_the_order() {
 }
 
 #[test]
-fn a_network_together_and_a_host_of_ipv6_count_as_one() {
+fn a_together_network_and_an_ipv6_host_count_as_one() {
     let now = Instant::now();
     let addresses = limits("10.0.0.0/8 together sessions=2\n2001:db8::/32 sessions=1");
     let one = addresses.enter(at("10.0.0.1"), now).unwrap();
@@ -125,7 +125,7 @@ fn a_rate_holds_over_all_sessions_of_a_host() {
 }
 
 #[test]
-fn a_request_larger_than_the_rate_is_paid_for_afterwards() {
+fn a_request_above_the_rate_is_charged_afterwards() {
     let begin = Instant::now();
     let addresses = limits("::1 bytes=1M");
     let mut session = addresses.enter(at("::1"), begin).unwrap();
@@ -178,7 +178,7 @@ fn a_debt_outlives_the_session() {
 }
 
 #[test]
-fn what_was_expected_and_did_not_come_is_given_back() {
+fn unused_byte_credit_is_returned() {
     let begin = Instant::now();
     let addresses = limits("::1 requests=10 bytes=1M");
     let mut session = addresses.enter(at("::1"), begin).unwrap();
@@ -196,7 +196,7 @@ fn what_was_expected_and_did_not_come_is_given_back() {
 
 /// A later refusal neither ends established sessions nor lifts their limits.
 #[test]
-fn who_is_refused_later_keeps_the_old_terms() {
+fn later_refusals_keep_limits_of_established_sessions() {
     let now = Instant::now();
     let addresses = limits("10.0.0.0/8 requests=1");
     let mut session = addresses.enter(at("10.0.0.1"), now).unwrap();
@@ -211,7 +211,7 @@ fn who_is_refused_later_keeps_the_old_terms() {
 }
 
 #[test]
-fn new_rules_hold_for_sessions_that_stand() {
+fn new_rules_apply_to_established_sessions() {
     let now = Instant::now();
     let addresses = limits("10.0.0.0/8 sessions=3");
     let mut sessions = [(); 3].map(|()| addresses.enter(at("10.0.0.1"), now).unwrap());
@@ -236,7 +236,7 @@ proptest! {
     /// An address is contained in its own network of any length, and in no network that differs
     /// within its bits.
     #[test]
-    fn networks_hold_what_begins_alike(v4: u32, v6: u128, bits in 0u8..=32, flipped in 0u8..32) {
+    fn networks_contain_addresses_with_their_prefix(v4: u32, v6: u128, bits in 0u8..=32, flipped in 0u8..32) {
         let host = IpAddr::V4(Ipv4Addr::from(v4));
         let network = Network::around(host, bits);
         prop_assert!(network.holds(host));

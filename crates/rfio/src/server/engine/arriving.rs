@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_file_leaves_nothing_else() {
+    fn rename_leaves_no_temporary_file() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
         let arriving = Arriving::under_hidden_name(&destination, 0).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_given_up_is_taken_away() {
+    fn an_abandoned_upload_is_removed() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
         drop(Arriving::under_hidden_name(&destination, 0).unwrap());
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_service_left_is_taken_away() {
+    fn leftovers_of_a_killed_service_are_removed() {
         let scratch = Scratch::new();
         fs::write(scratch.path(".f.rfio"), "half").unwrap();
         let destination = named(&scratch);
@@ -253,7 +253,7 @@ mod tests {
 
     /// Hidden names keep only the beginning of a name, and one session writes many files at a time.
     #[test]
-    fn files_of_one_session_whose_names_begin_alike_have_a_file_each() {
+    fn names_with_a_common_prefix_have_separate_temporary_files() {
         let scratch = Scratch::new();
         let long = |end: &str| {
             let name = "f".repeat(KEPT) + end;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn two_writers_of_a_name_have_a_file_each() {
+    fn two_writers_of_a_name_have_separate_temporary_files() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
         let one = Arriving::under_hidden_name(&destination, 1).unwrap();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_ours_is_neither_written_nor_taken_away() {
+    fn foreign_files_are_neither_written_nor_removed() {
         let scratch = Scratch::new();
         fs::write(scratch.path("precious"), "kept").unwrap();
         std::os::unix::fs::symlink("precious", scratch.path(".f.rfio")).unwrap();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_name_is_not_seen_until_it_has_its_own() {
+    fn a_tmpfile_is_invisible_until_it_is_linked() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
         let Some(arriving) = without_name(&destination, "new") else {
@@ -331,7 +331,7 @@ mod tests {
 
     /// A hidden file that a killed service left during such a replacement is removed too.
     #[test]
-    fn a_file_without_a_name_takes_the_place_of_what_has_its_own() {
+    fn a_tmpfile_replaces_an_existing_file() {
         let scratch = Scratch::new();
         fs::write(scratch.path("f"), "old").unwrap();
         fs::write(scratch.path(".f.rfio"), "half").unwrap();
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_stays_and_nothing_else_is_left() {
+    fn a_failed_replacement_leaves_no_temporary_file() {
         let scratch = Scratch::new();
         fs::create_dir_all(scratch.path("f/inside")).unwrap();
         let destination = named(&scratch);

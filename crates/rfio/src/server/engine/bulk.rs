@@ -101,7 +101,7 @@ impl Engine {
             ));
         }
         let named = self.name(&store.path)?;
-        let arriving = Arriving::begin(&named, self.who.session)?;
+        let arriving = Arriving::begin(&named, self.client.session)?;
         let file = arriving.file();
         write_fully(file, 0, incoming)?;
         // The service's own umask must not remove permissions given by the client.

@@ -126,7 +126,7 @@ mod tests {
 
         /// Both methods match copying between slices, wherever the files end.
         #[test]
-        fn both_ways_do_what_slices_do(
+        fn both_copy_methods_equal_slice_copies(
             source in proptest::collection::vec(any::<u8>(), 0..3000),
             sink in proptest::collection::vec(any::<u8>(), 0..3000),
             offset in 0usize..4000, at in 0usize..4000, length in 0usize..4000, block in 1usize..700,

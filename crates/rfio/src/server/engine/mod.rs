@@ -30,7 +30,7 @@ use verbena_rfio_protocol::types::{Handle, Path, Range};
 use verbena_rfio_protocol::{Reply, Request, Status};
 
 use super::accounting::{Flow, SessionAccount};
-use super::audit::Who;
+use super::audit::ClientIdentity;
 use super::cache::Pinned;
 use super::export::{Permit, Told};
 use super::identity::{self, Identity, Mapping};
@@ -196,7 +196,7 @@ type Local = (Arc<Mapping>, Result<Arc<Identity>, String>);
 #[derive(Debug)]
 pub struct Engine {
     service: Arc<Service>,
-    who: Who,
+    client: ClientIdentity,
     /// The user whose rights apply: without the address that distinguishes anonymous sessions.
     subject: Subject,
     local: Mutex<Option<Local>>,
@@ -207,12 +207,12 @@ pub struct Engine {
 impl Engine {
     /// Creates an engine without open files for a session with the rights of `subject`. The second
     /// argument is the identity for logs and quotas.
-    pub fn new(service: Arc<Service>, who: Who, subject: Subject) -> Self {
+    pub fn new(service: Arc<Service>, client: ClientIdentity, subject: Subject) -> Self {
         let handles = Handles::new(service.limits.handles);
-        let account = SessionAccount::begin(service.users.of(&who.user));
+        let account = SessionAccount::begin(service.users.of(&client.user));
         Self {
             service,
-            who,
+            client,
             subject,
             local: Mutex::default(),
             handles,
@@ -270,8 +270,8 @@ impl Engine {
     }
 
     /// Returns the identity of the session's user.
-    pub fn who(&self) -> &Who {
-        &self.who
+    pub fn client(&self) -> &ClientIdentity {
+        &self.client
     }
 
     /// Carries out a request that needs no storage access. Returns `None` if it must be passed to
@@ -475,7 +475,7 @@ impl Engine {
         if let Some((path, moved)) = small_file(request, incoming, &answer) {
             let log = &self.service.accounting;
             self.account
-                .end_small_file(log, &self.who, path, moved, status);
+                .end_small_file(log, &self.client, path, moved, status);
         }
         if self.service.audit.is_kept() && is_audited(request) {
             let mut details = object(json!({ "status": status.0 }));
@@ -487,7 +487,7 @@ impl Engine {
             }
             self.service
                 .audit
-                .record(&self.who, request.name(), details.into());
+                .record(&self.client, request.name(), details.into());
         }
         answer
     }
@@ -498,9 +498,10 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let log = &self.service.accounting;
         for file in self.handles.take_all() {
-            self.account.end_file(log, &self.who, &file.account, "cut");
+            self.account
+                .end_file(log, &self.client, &file.account, "cut");
         }
-        self.account.end(log, &self.who);
+        self.account.end(log, &self.client);
     }
 }
 

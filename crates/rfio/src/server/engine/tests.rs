@@ -9,7 +9,7 @@ use verbena_rfio_protocol::{Reply, Request, Status};
 use super::{Answer, Engine};
 use crate::checksum;
 use crate::scratch::Scratch;
-use crate::server::audit::{Audit, Who};
+use crate::server::audit::{Audit, ClientIdentity};
 use crate::server::export::{Access as ExportAccess, Export, Exports};
 use crate::server::rights::Subject;
 use crate::server::service::{Limits, Service};
@@ -40,7 +40,7 @@ fn engine_reading(scratch: &Scratch, limits: Limits, storage: Storage) -> Engine
     let service = Arc::new(service);
     Engine::new(
         service,
-        Who {
+        ClientIdentity {
             user: "test".into(),
             peer: "test".into(),
             session: 0,
@@ -141,7 +141,7 @@ fn reads_of_every_alignment_give_the_files_bytes_and_checksums() {
 }
 
 #[test]
-fn a_changed_file_is_read_anew() {
+fn a_changed_file_is_read_again() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("f"), vec![1; 2 * BLOCK]).unwrap();
     let mut engine = engine(&scratch);
@@ -160,7 +160,7 @@ fn a_changed_file_is_read_anew() {
 }
 
 #[test]
-fn a_full_cache_gives_short_reads_and_never_wrong_ones() {
+fn a_full_cache_gives_short_but_correct_reads() {
     let scratch = Scratch::new();
     let content = pattern(4 * BLOCK);
     std::fs::write(scratch.path("f"), &content).unwrap();
@@ -189,7 +189,7 @@ fn a_full_cache_gives_short_reads_and_never_wrong_ones() {
 }
 
 #[test]
-fn sizes_beyond_the_limits_are_refused_not_allocated() {
+fn sizes_beyond_the_limits_are_refused_before_allocation() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("f"), "x").unwrap();
     let mut engine = engine(&scratch);
@@ -222,7 +222,7 @@ fn sizes_beyond_the_limits_are_refused_not_allocated() {
 }
 
 #[test]
-fn a_vector_is_packed_in_its_order() {
+fn vector_replies_are_packed_in_request_order() {
     let scratch = Scratch::new();
     let content = pattern(3 * BLOCK);
     std::fs::write(scratch.path("f"), &content).unwrap();
@@ -262,7 +262,7 @@ fn a_vector_is_packed_in_its_order() {
 
 /// Random reads and vectors, with a cache too small for them, read in batches and one by one.
 #[test]
-fn what_is_read_together_is_what_is_read_in_turn() {
+fn batched_reads_equal_single_reads() {
     let scratch = Scratch::new();
     let content = pattern(300 * BLOCK + 99);
     std::fs::write(scratch.path("f"), &content).unwrap();
@@ -382,12 +382,12 @@ fn a_user_s_open_files_are_bounded_over_all_sessions() {
     let mut first = engine_with(&scratch, limits);
     let service = Arc::clone(&first.service);
     let another = |user: &str| {
-        let who = Who {
+        let client = ClientIdentity {
             user: user.into(),
             peer: "test".into(),
             session: 1,
         };
-        Engine::new(Arc::clone(&service), who, Subject::user("test"))
+        Engine::new(Arc::clone(&service), client, Subject::user("test"))
     };
     let (mut second, mut other) = (another("test"), another("other"));
     let request = Request::Open(Open {
@@ -409,7 +409,7 @@ fn a_user_s_open_files_are_bounded_over_all_sessions() {
 }
 
 #[test]
-fn writes_are_checked_and_land_where_they_should() {
+fn writes_are_verified_and_placed_at_their_offset() {
     let scratch = Scratch::new();
     let mut engine = engine(&scratch);
     let handle = open(&mut engine, "/f", OpenFlags::WRITE | OpenFlags::CREATE);
@@ -488,7 +488,7 @@ fn handles_are_wide_and_never_reused() {
 }
 
 #[test]
-fn a_sole_writer_keeps_others_out_and_their_truncation_too() {
+fn a_sole_writer_excludes_other_writers_and_truncation() {
     let scratch = Scratch::new();
     let mut engine = engine(&scratch);
     let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::SOLE_WRITER | OpenFlags::TRUNCATE;
@@ -509,7 +509,7 @@ fn a_sole_writer_keeps_others_out_and_their_truncation_too() {
 }
 
 #[test]
-fn devices_and_fifos_are_not_files() {
+fn devices_and_fifos_are_refused() {
     let scratch = Scratch::new();
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -575,7 +575,7 @@ fn clients_cannot_make_set_user_id_files() {
 }
 
 #[test]
-fn a_directory_lists_in_parts_that_make_the_whole() {
+fn a_directory_listing_in_parts_is_complete() {
     let scratch = Scratch::new();
     for number in 0..300 {
         std::fs::write(scratch.path(format!("file-{number}")), "x").unwrap();
@@ -608,7 +608,7 @@ fn a_directory_lists_in_parts_that_make_the_whole() {
 }
 
 #[test]
-fn names_change_as_asked() {
+fn name_operations_take_effect() {
     let scratch = Scratch::new();
     let engine = engine(&scratch);
     let ok = |request: Request| {
@@ -660,7 +660,7 @@ fn names_change_as_asked() {
 }
 
 #[test]
-fn replace_keeps_attributes_of_the_replaced_file_alone() {
+fn replace_keeps_the_attributes_of_the_replaced_file() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = Scratch::new();
     let replace = |from: &str, to: &str| {
@@ -712,7 +712,7 @@ fn replace_keeps_attributes_of_the_replaced_file_alone() {
 }
 
 #[test]
-fn what_is_in_memory_is_answered_without_waiting() {
+fn cached_data_are_answered_without_blocking() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("f"), pattern(4 * BLOCK)).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(25));
@@ -761,7 +761,7 @@ fn checksums_of_blocks_are_those_of_the_data() {
 /// A non-blocking answer equals the blocking one: for existing and missing names, and for links to
 /// them, out of the export, and in loops.
 #[test]
-fn what_is_known_at_once_is_what_is_found() {
+fn nonblocking_answers_equal_blocking_ones() {
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.path("d/e")).unwrap();
     std::fs::write(scratch.path("d/file"), "inside").unwrap();

@@ -84,7 +84,7 @@ impl Engine {
         let share = self
             .service
             .quotas
-            .take(&self.who.user, Resource::OpenFile)
+            .take(&self.client.user, Resource::OpenFile)
             .map_err(|exhausted| {
                 count(&self.service.metrics.caps, 1);
                 match exhausted {
@@ -169,7 +169,7 @@ impl Engine {
         let file = self.handles.remove(handle)?;
         let log = &self.service.accounting;
         self.account
-            .end_file(log, &self.who, &file.account, "closed");
+            .end_file(log, &self.client, &file.account, "closed");
         if let (true, Some(root)) = (file.flags.has(OpenFlags::WRITE), &file.root) {
             root.must_be_at_its_path()?;
         }

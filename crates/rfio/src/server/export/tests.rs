@@ -204,7 +204,7 @@ fn a_directory_that_becomes_a_link_during_the_walk_never_leads_to_other_rights()
 }
 
 #[test]
-fn what_takes_the_place_of_the_directory_is_exported_and_the_old_one_told_of() {
+fn a_replaced_directory_is_exported_and_the_old_one_reported() {
     let scratch = Scratch::new();
     let exports = exports(&scratch, Access::ReadWrite);
     let named = exports.name(&path("/sub/new"), FREE).unwrap();
@@ -244,7 +244,7 @@ fn what_takes_the_place_of_the_directory_is_exported_and_the_old_one_told_of() {
 }
 
 #[test]
-fn a_directory_that_is_no_mount_point_is_not_taken_for_one() {
+fn a_directory_that_is_no_mount_point_is_refused() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("d")).unwrap();
     let opened = Export::open_mounted("", &scratch.path("d"), Access::ReadOnly);
@@ -266,7 +266,7 @@ fn a_read_only_export_refuses_changes() {
 }
 
 #[test]
-fn named_exports_share_a_directory_that_exists_only_here() {
+fn named_exports_appear_in_a_virtual_root() {
     let scratch = Scratch::new();
     for name in ["a", "b"] {
         std::fs::create_dir(scratch.path(name)).unwrap();
@@ -283,7 +283,7 @@ fn named_exports_share_a_directory_that_exists_only_here() {
 }
 
 #[test]
-fn exports_that_do_not_fit_together_are_refused() {
+fn conflicting_exports_are_refused() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("d")).unwrap();
     let open = |name: &str| Export::open(name, &scratch.path("d"), Access::ReadOnly).unwrap();

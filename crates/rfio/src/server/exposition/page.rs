@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_is_for_those_who_ask_for_it() {
+    fn openmetrics_is_sent_only_on_request() {
         for (accept, format) in [
             (
                 "Accept: application/openmetrics-text;version=1.0.0;q=0.5,*/*",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_openmetrics_ends_with_its_mark() {
+    fn an_openmetrics_page_ends_with_eof() {
         let mut page = Page::new(Format::OpenMetrics);
         page.family("rfio_x_total", Kind::Counter, "X.");
         page.sample("rfio_x_total", &[], 1);

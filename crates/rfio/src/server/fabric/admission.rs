@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_right_token_is_good_for_ten_seconds_and_not_longer() {
+    fn a_token_is_valid_for_ten_seconds() {
         let begin = Instant::now();
         let ten = Duration::from_secs(10);
         for (passed, accepted) in [
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_admitted_stays_so() {
+    fn an_admitted_peer_stays_admitted() {
         let begin = Instant::now();
         let (mut admission, token) = Admission::begin(begin);
         admission.admit(begin, || Ok(token)).unwrap();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_token_or_none_admits_nobody() {
+    fn a_wrong_or_missing_token_is_refused() {
         let begin = Instant::now();
         let (mut admission, token) = Admission::begin(begin);
         let mut wrong = token;

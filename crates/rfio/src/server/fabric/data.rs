@@ -282,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn groups_are_the_pieces_in_order_and_no_two_neighbours_fit_into_one(
+        fn groups_keep_the_order_and_are_as_large_as_possible(
             pieces in proptest::collection::vec(prop_oneof![1usize..9000, 1usize..(2 * GATHERED)], 0..100),
             most in 1usize..20,
         ) {

@@ -138,7 +138,7 @@ mod tests {
     use crate::server::budget::{Bounds, Budget};
 
     #[test]
-    fn slots_are_bounded_separate_and_come_back() {
+    fn slots_are_bounded_disjoint_and_reusable() {
         let staging = Staging::new(Arena::new(2 * 4096).unwrap(), 4096);
         let bounds = Bounds {
             bytes: 1,

@@ -118,7 +118,7 @@ mod tests {
     const WRITE: u32 = OpenFlags::WRITE;
 
     #[test]
-    fn its_file_opens_as_the_ticket_says_and_no_other() {
+    fn only_the_ticket_file_opens_with_the_ticket_access() {
         for (access, name, flags, admitted) in [
             (READ, "/a", READ, true),
             (READ, "/a", READ | OpenFlags::NO_FOLLOW, true),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn its_file_opens_once() {
+    fn the_ticket_file_opens_once() {
         let mut session = confinement(READ);
         assert!(session.admit(&open("/b", READ)).is_err());
         assert!(session.admit(&open("/a", READ)).is_ok());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_by_name_and_no_rights_are_changed() {
+    fn requests_by_name_and_attribute_changes_are_refused() {
         let mut session = confinement(READ | WRITE);
         let on = OnPath { path: path("/a") };
         let two = TwoPaths {

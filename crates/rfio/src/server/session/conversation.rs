@@ -28,7 +28,7 @@ use crate::auth::tags::Tagger;
 use crate::auth::tls;
 use crate::server::accounting::Flow;
 use crate::server::addresses::Presence;
-use crate::server::audit::Who;
+use crate::server::audit::ClientIdentity;
 use crate::server::budget::{Account, Grant};
 use crate::server::engine::{Answer, Segment};
 use crate::server::metrics::{Carrier, count};
@@ -157,7 +157,7 @@ pub struct Conversation {
     pub(super) held: Option<Task>,
     /// Jobs for the workers.
     pub(super) jobs: Vec<Job>,
-    pub(super) who: Who,
+    pub(super) client: ClientIdentity,
     /// The account charged for its memory.
     pub(super) account: Account,
     pub(super) origin: Origin,
@@ -193,7 +193,7 @@ impl Conversation {
             outgoing_tags: None,
             held: None,
             jobs: Vec::new(),
-            who: Who {
+            client: ClientIdentity {
                 user: String::new(),
                 peer: origin.to_string(),
                 session,
@@ -285,8 +285,8 @@ impl Conversation {
     }
 
     /// Returns the identity for logs.
-    pub fn who(&self) -> &Who {
-        &self.who
+    pub fn client(&self) -> &ClientIdentity {
+        &self.client
     }
 
     /// Returns a number that identifies the user: sessions of one user share their quota. Each
@@ -621,7 +621,7 @@ impl Conversation {
                 context
                     .service
                     .audit
-                    .record(&self.who, "violation", json!({ "what": what }));
+                    .record(&self.client, "violation", json!({ "what": what }));
             }
             NoFrame::Broken(error) if self.is_stranger() => {
                 if let Some(why) = tls::why_refused_here(&error) {
@@ -631,12 +631,14 @@ impl Conversation {
             }
             NoFrame::Broken(error) => {
                 context.service.audit.record(
-                    &self.who,
+                    &self.client,
                     "broken",
                     json!({ "what": error.to_string() }),
                 );
             }
-            _ if !self.is_stranger() => context.service.audit.record(&self.who, "end", json!({})),
+            _ if !self.is_stranger() => {
+                context.service.audit.record(&self.client, "end", json!({}))
+            }
             _ => {}
         }
         Next::End

@@ -39,7 +39,7 @@ impl Conversation {
             .expect("a conversation has its channel between steps");
         let outcome = match (std::mem::replace(&mut self.stage, Stage::Ending), request) {
             (Stage::Greeting, Request::Hello(hello)) => {
-                self.who.user = format!("claimed:{}", hello.user.as_str());
+                self.client.user = format!("claimed:{}", hello.user.as_str());
                 let (bearer, is_encrypted) = (channel.bearer(), channel.is_encrypted());
                 let service = &context.service;
                 let arrived = service
@@ -68,7 +68,7 @@ impl Conversation {
             (Stage::Proving(pending), Request::Redeem(redeem)) => {
                 let key = channel.key().map_err(NoFrame::Broken)?;
                 let issuer = redeem.claims.issuer.as_str();
-                self.who.user = format!("claimed:{}@{issuer}", redeem.claims.user.as_str());
+                self.client.user = format!("claimed:{}@{issuer}", redeem.claims.user.as_str());
                 let known = context.authenticator.redeem(&pending, &redeem, &key);
                 let metrics = &context.service.metrics;
                 let counter = match &known {
@@ -79,7 +79,7 @@ impl Conversation {
                 return self.admit(context, asked, known);
             }
             (Stage::Proving(pending), Request::Present(present)) => {
-                self.who.user = "claimed:by a token".into();
+                self.client.user = "claimed:by a token".into();
                 let known = context.authenticator.present(&pending, &present);
                 let metrics = &context.service.metrics;
                 let counter = match &known {
@@ -111,7 +111,9 @@ impl Conversation {
             count(&service.metrics.unwelcome, 1);
             let reason = unwelcome.to_string();
             let details = json!({ "reason": reason });
-            service.audit.record(&self.who, "address refused", details);
+            service
+                .audit
+                .record(&self.client, "address refused", details);
             let errno = match unwelcome {
                 Unwelcome::Refused(_) => libc::EACCES,
                 _ => libc::EBUSY,
@@ -150,7 +152,7 @@ impl Conversation {
         let details = self.with_certificate(details);
         service
             .audit
-            .record(&self.who, "authentication refused", details);
+            .record(&self.client, "authentication refused", details);
     }
 
     /// Returns details for the audit log with the client's certificate, if it has shown one.
@@ -194,7 +196,7 @@ impl Conversation {
             (Err(refusal), _) => Err(refusal),
             (Ok(()), Ok(share)) => self.enter(context, *known, payer, share),
             (Ok(()), Err(exhausted)) if now.duration_since(since) < FOR_ROOM => {
-                service.room.ask(self.who.session, &payer, exhausted);
+                service.room.ask(self.client.session, &payer, exhausted);
                 self.stage = Stage::Waiting(known, asked, since);
                 return Some(Next::Starved);
             }
@@ -204,7 +206,7 @@ impl Conversation {
                 Err(Refusal::new(Status::errno(libc::EBUSY), reason))
             }
         };
-        service.room.withdraw(self.who.session);
+        service.room.withdraw(self.client.session);
         self.reply(context, asked, outcome);
         None
     }
@@ -228,7 +230,7 @@ impl Conversation {
         payer: String,
         share: Share,
     ) -> Result<Reply, Refusal> {
-        let listed = context.service.standing.begin(&self.who, &known.user);
+        let listed = context.service.standing.begin(&self.client, &known.user);
         refuse_banned(context, &known)
             .inspect_err(|refusal| self.note_refusal(context, refusal))?;
         Ok(self.accept(context, known, payer, share, listed))
@@ -244,7 +246,7 @@ impl Conversation {
     ) -> Reply {
         let service = &context.service;
         self.account = service.buffers.account(&payer);
-        self.who.user = payer;
+        self.client.user = payer;
         count(&service.metrics.sessions, 1);
         let reply = match (&known.confinement, &known.scopes) {
             (Some(_), _) => Reply::Redeemed,
@@ -257,7 +259,7 @@ impl Conversation {
             (None, None) => json!({}),
         };
         let details = self.with_certificate(details);
-        service.audit.record(&self.who, "session", details);
+        service.audit.record(&self.client, "session", details);
         if let Some((incoming, outgoing)) = known.taggers {
             self.incoming_tags = Some(incoming);
             self.outgoing_tags = Some(outgoing);
@@ -277,7 +279,7 @@ impl Conversation {
             user: known.user,
             groups: groups.unwrap_or_default(),
         };
-        let engine = Engine::new(Arc::clone(service), self.who.clone(), subject);
+        let engine = Engine::new(Arc::clone(service), self.client.clone(), subject);
         self.stage = Stage::Standing(Box::new(Standing::new(
             engine,
             known.rights,

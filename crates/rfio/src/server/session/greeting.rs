@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_name_is_worth_nothing_without_its_secret() {
+    fn a_user_name_without_its_secret_is_refused() {
         let authenticator = authenticator(None);
         for (user, secret, accepted) in [
             ("ann", SECRET, true),
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_does_not_fit_another_greeting() {
+    fn a_proof_does_not_fit_another_handshake() {
         let authenticator = authenticator(None);
         let (_, first) = authenticator
             .welcome(hello("ann", Methods::SECRET), &remote(), None, false)
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_is_never_believed_as_a_peer_and_strangers_only_where_allowed() {
+    fn remote_clients_cannot_use_peer_credentials() {
         let everything = Methods::PEER | Methods::ANONYMOUS;
         assert!(
             authenticator(None)
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_user_is_who_the_kernel_says_not_who_the_client_says() {
+    fn a_local_user_is_identified_by_the_kernel() {
         let own = rustix::process::geteuid().as_raw();
         let authenticator = authenticator(None);
         let (welcome, pending) = authenticator
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_must_overlap() {
+    fn a_common_version_is_required() {
         let mut old = hello("ann", Methods::SECRET);
         old.highest = 1;
         let refusal = authenticator(None)
@@ -602,7 +602,7 @@ mod tests {
 
     /// The method depends on the support of both peers, in an order that no client can change.
     #[test]
-    fn a_certificate_goes_before_a_secret_where_it_is_somebodys() {
+    fn a_mapped_certificate_takes_precedence_over_a_secret() {
         let (secret, certificate) = (Methods::SECRET, Methods::CERTIFICATE);
         for (offered, bearer, chosen) in [
             (secret | certificate, bearer(Some("ann")), Some(certificate)),
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bearer_of_a_certificate_is_who_the_file_says_not_who_the_client_says() {
+    fn a_certificate_user_is_identified_by_the_file() {
         let authenticator = authenticator(None);
         let hello = hello("root", Methods::CERTIFICATE);
         let (_, pending) = authenticator
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_nobodys_is_named_to_whoever_has_shown_it() {
+    fn an_unmapped_certificate_is_named_in_the_refusal() {
         let secrets = authenticator(None);
         for offered in [Methods::CERTIFICATE, Methods::CERTIFICATE | Methods::SECRET] {
             let greeted = secrets.welcome(hello("ann", offered), &remote(), bearer(None), false);

@@ -322,12 +322,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_begins_is_what_the_law_lets_begin(steps in proptest::collection::vec(step(), 0..300)) {
+        fn requests_begin_as_the_ordering_rules_allow(steps in proptest::collection::vec(step(), 0..300)) {
             obeys_the_law(ANY_ORDER, steps)?;
         }
 
         #[test]
-        fn in_version_2_one_request_is_under_way(steps in proptest::collection::vec(step(), 0..60)) {
+        fn version_2_runs_one_request_at_a_time(steps in proptest::collection::vec(step(), 0..60)) {
             obeys_the_law(IN_ORDER, steps)?;
         }
     }

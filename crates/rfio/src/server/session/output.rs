@@ -145,7 +145,7 @@ mod tests {
 
     /// A client that reads as fast as data are sent does not monopolize the event loop.
     #[test]
-    fn a_fast_client_is_sent_so_much_at_a_time() {
+    fn output_to_a_fast_client_is_sent_in_bounded_parts() {
         let (near, mut far) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
         let taking = std::thread::spawn(move || {

@@ -277,7 +277,7 @@ mod tests {
     const TRUNCATE: u32 = OpenFlags::TRUNCATE;
 
     #[test]
-    fn files_open_as_the_scopes_say() {
+    fn files_open_as_the_scopes_allow() {
         for (claim, name, flags, admitted) in [
             ("storage.read:/data", "/data/f", READ, true),
             ("storage.read:/data", "/data", READ, true),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn creating_opens_new_files_alone() {
+    fn the_create_scope_opens_only_new_files() {
         let session = session("storage.create:/data");
         let (existing, opened) = admit(&session, open("/data/f", WRITE | CREATE)).unwrap();
         let expected = WRITE | CREATE | OpenFlags::EXCLUSIVE;
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_changed_within_the_scopes_alone() {
+    fn names_change_only_within_the_scopes() {
         let session = session("storage.read:/r storage.modify:/m storage.create:/c");
         let on = |name: &str| OnPath { path: path(name) };
         for (request, admitted) in [
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_open_for_reading_keeps_its_attributes() {
+    fn a_read_only_handle_cannot_change_attributes() {
         let session = session("storage.read:/r storage.modify:/m");
         let times = |handle| {
             Request::SetTimes(SetTimes {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_token_opens_nothing_more() {
+    fn an_expired_token_opens_no_files() {
         let mut session = session("storage.read:/");
         session.bearer.expires = 1;
         assert!(admit(&session, open("/f", READ)).is_err());

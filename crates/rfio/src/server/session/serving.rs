@@ -465,7 +465,7 @@ impl Conversation {
         let share = match context
             .service
             .quotas
-            .take(&self.who.user, Resource::QueuePair)
+            .take(&self.client.user, Resource::QueuePair)
         {
             Ok(share) => share,
             Err(exhausted) => {
@@ -653,7 +653,7 @@ impl Conversation {
         standing.transfer = None;
         count(&context.service.metrics.fabric_failures, 1);
         context.service.audit.record(
-            &self.who,
+            &self.client,
             "queue pair lost",
             json!({ "what": error.to_string() }),
         );

@@ -54,7 +54,7 @@ proptest! {
     /// Any parts of any file (overlapping, empty, beyond its end, more than a ring has entries) get
     /// the file's bytes, and no other byte is modified.
     #[test]
-    fn a_part_gets_the_files_bytes(
+    fn a_read_gets_the_bytes_of_the_file(
         bytes in proptest::collection::vec(any::<u8>(), 0..5000),
         hole in 0u64..9000,
         wanted in proptest::collection::vec((0u64..15_000, 0usize..3000), 0..200),
@@ -75,7 +75,7 @@ proptest! {
 }
 
 #[test]
-fn errors_are_those_of_pread() {
+fn errors_equal_those_of_pread() {
     let directory = File::open("/").unwrap();
     let wanted = [(0, 10), (5, 0), (7, 7)];
     let in_turn = outcome(&Storage::InTurn(None), &directory, &wanted);
@@ -92,7 +92,7 @@ fn errors_are_those_of_pread() {
 }
 
 #[test]
-fn a_wish_for_threads_is_heard() {
+fn the_threads_option_is_honoured() {
     let storage = Storage::open(Wish::Threads).unwrap();
     assert!(!storage.reads_together());
     assert!(matches!(storage, Storage::InTurn(None)));

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn one_congestion_halves_once() {
+    fn one_congestion_halves_the_window_once() {
         let mut congestion = Congestion::new(128);
         for _ in 0..10 {
             congestion.notified(Psn::new(128));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_back_quickly_to_where_it_was_and_slowly_beyond() {
+    fn the_window_recovers_quickly_and_then_grows_slowly() {
         let mut congestion = Congestion::new(128);
         let mut psn = Psn::new(0);
         congestion.notified(psn);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn something_may_always_be_sent() {
+    fn the_window_is_never_empty() {
         let mut congestion = Congestion::new(128);
         for psn in 0..100 {
             congestion.notified(Psn::new(psn));

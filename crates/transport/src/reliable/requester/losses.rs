@@ -61,21 +61,21 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_no_habit() {
+    fn a_burst_is_not_a_frequent_loss() {
         assert!(!are_frequent([]));
         assert!(!are_frequent([5000, 1, 1, 1, 1]));
         assert!(!are_frequent((0..1000).map(|_| 100)), "one in a hundred");
     }
 
     #[test]
-    fn a_habit_is_seen_and_forgotten() {
+    fn frequent_losses_are_detected_and_forgotten() {
         assert!(are_frequent((0..30).map(|_| 10)), "one in ten");
         assert!(are_frequent((0..1000).map(|_| 1)));
         assert!(!are_frequent((0..30).map(|_| 10).chain([1000, 1000])));
     }
 
     #[test]
-    fn a_habit_that_is_long_ago_is_none() {
+    fn old_frequent_losses_do_not_count() {
         let mut losses = Losses::new(Psn::new(0));
         for psn in 1..100 {
             losses.told(Psn::new(psn));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_again_says_nothing_of_the_distance() {
+    fn losses_of_retransmissions_are_not_counted_as_frequent() {
         assert!(!are_frequent([1000].into_iter().chain([0; 50])));
     }
 }

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_missed_before_something_was_measured() {
+    fn no_loss_is_assumed_before_a_measurement() {
         let mut trip = RoundTrip::default();
         assert_eq!(trip.patience(), None);
         trip.sent(Psn::new(5), Instant(1_000));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_follows_what_is_measured() {
+    fn the_probe_timeout_follows_the_measured_round_trip() {
         let mut trip = RoundTrip::default();
         let mut measure = |nanoseconds: u64, times: u64| {
             for _ in 0..times {

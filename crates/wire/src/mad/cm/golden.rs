@@ -39,7 +39,7 @@ fn bytes(text: &str) -> [u8; super::super::LENGTH] {
 }
 
 #[test]
-fn what_linux_sends_is_read_and_written_again() {
+fn linux_messages_round_trip() {
     for text in [REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP] {
         let golden = bytes(text);
         let mad = Mad::parse(&golden).unwrap();
@@ -53,7 +53,7 @@ fn what_linux_sends_is_read_and_written_again() {
 }
 
 #[test]
-fn a_request_says_what_linux_meant() {
+fn a_linux_req_has_the_expected_fields() {
     let golden = bytes(REQ);
     let Ok(Message::Req(req)) = Message::parse(&Mad::parse(&golden).unwrap()) else {
         panic!("not a REQ");
@@ -88,7 +88,7 @@ fn a_request_says_what_linux_meant() {
 }
 
 #[test]
-fn answers_say_what_linux_meant() {
+fn linux_replies_have_the_expected_fields() {
     let golden = bytes(REP);
     let Ok(Message::Rep(rep)) = Message::parse(&Mad::parse(&golden).unwrap()) else {
         panic!("not a REP");

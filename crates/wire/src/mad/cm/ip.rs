@@ -107,7 +107,7 @@ mod tests {
 
     /// As written by Linux' `cma_format_hdr`.
     #[test]
-    fn ipv4_addresses_stand_in_the_last_four_of_sixteen_bytes() {
+    fn ipv4_addresses_occupy_the_last_four_of_sixteen_bytes() {
         let mut bytes = [0xee; LENGTH];
         Addresses {
             source_port: 0x9abc,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_a_service_and_back() {
+    fn ports_and_service_ids_round_trip() {
         assert_eq!(service_id(0x0106, 7174), 0x0000_0000_0106_1c06);
         assert_eq!(space_and_port(0x0106_1c06), Some((0x0106, 7174)));
         assert_eq!(space_and_port(0x0001_0106_1c06), None);
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(v6: bool, ends: (u128, u128), source_port: u16) {
+        fn address_encoding_round_trips(v6: bool, ends: (u128, u128), source_port: u16) {
             let address = |number: u128| match v6 {
                 true => IpAddr::V6(Ipv6Addr::from(number)),
                 false => IpAddr::V4(Ipv4Addr::from(number as u32)),
@@ -144,7 +144,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_addresses_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn arbitrary_bytes_parse_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             if let Ok((addresses, rest)) = Addresses::parse(&bytes) {
                 let mut again = [0; LENGTH];
                 addresses.emit(&mut again);

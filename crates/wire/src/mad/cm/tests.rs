@@ -46,7 +46,7 @@ fn rping() -> Req<'static> {
 }
 
 #[test]
-fn a_req_has_its_fields_where_linux_has_them() {
+fn req_fields_are_at_the_offsets_of_linux() {
     let mut data = [0xee; DATA];
     let mad = Message::Req(rping()).emit(7, &mut data).unwrap();
     assert_eq!(mad.header.attribute, 0x10);
@@ -70,7 +70,7 @@ fn a_req_has_its_fields_where_linux_has_them() {
 /// Attribute, offset of a byte in the data, its value, and the expected field: one row per field
 /// that shares its byte or follows a reserved one.
 #[test]
-fn replies_have_their_fields_where_linux_has_them() {
+fn reply_fields_are_at_the_offsets_of_linux() {
     let mut data = [0; DATA];
     let rep = Rep {
         local_comm_id: 1,
@@ -116,7 +116,7 @@ fn replies_have_their_fields_where_linux_has_them() {
 }
 
 #[test]
-fn a_wrong_mtu_is_named_with_its_place_in_the_mad() {
+fn an_invalid_mtu_is_named_with_its_offset() {
     let mut data = [0; DATA];
     let header = Message::Req(rping()).emit(7, &mut data).unwrap().header;
     data[50] = 0x67;
@@ -139,7 +139,7 @@ proptest! {
     /// second round trip changes nothing. Every bit that is not reserved survives: the table has
     /// the number of bits that can be lost.
     #[test]
-    fn what_is_read_is_written_again(attribute in 0x10u16..0x19, bytes in proptest::collection::vec(any::<u8>(), DATA)) {
+    fn cm_message_bytes_round_trip(attribute in 0x10u16..0x19, bytes in proptest::collection::vec(any::<u8>(), DATA)) {
         let header = Header {
             class: Class::COMMUNICATION,
             class_version: CLASS_VERSION,

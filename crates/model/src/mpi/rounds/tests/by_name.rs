@@ -92,7 +92,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn all_get_every_part_of_a_broadcast(
+    fn a_broadcast_delivers_every_part_to_all_ranks(
         size in group(), root in 0..100usize, bytes in 0..5000u64, segment in prop::option::of(64..3000u64), number in 1..6u64,
     ) {
         let root = root % size;
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn the_root_gets_each_contribution_once(
+    fn a_reduce_delivers_each_contribution_once_to_the_root(
         size in group(), root in 0..100usize, bytes in 0..5000u64, segment in prop::option::of(64..3000u64), number in 1..6u64,
     ) {
         let root = root % size;
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn all_get_each_contribution_once(
+    fn an_all_reduce_delivers_each_contribution_once(
         size in group(), bytes in 0..5000u64, segment in prop::option::of(8..300u64),
     ) {
         for algorithm in ALL_REDUCES {
@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn all_gather_every_part(size in group()) {
+    fn an_all_gather_delivers_every_part(size in group()) {
         for algorithm in ALL_GATHERS {
             let steps: Vec<_> = members(size).map(|one| one.all_gather_steps(algorithm)).collect();
             let own = each(size, size, |own, part| if own == part { vec![own as u32] } else { vec![] });
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn each_gets_what_is_for_it(size in group(), number in 1..40u64) {
+    fn an_all_to_all_delivers_each_part_to_its_rank(size in group(), number in 1..40u64) {
         for algorithm in [AllToAll::Bruck, AllToAll::Pairwise, AllToAll::Linear] {
             let choice = choice(algorithm, None, number);
             let steps: Vec<_> = members(size).map(|one| one.all_to_all_steps(&choice)).collect();
@@ -197,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn each_gets_its_part_of_all(size in group()) {
+    fn a_reduce_scatter_delivers_each_rank_its_part(size in group()) {
         for algorithm in REDUCE_SCATTERS {
             let steps: Vec<_> = members(size).map(|one| one.reduce_scatter_steps(algorithm)).collect();
             let own = each(size, size, |own, _| vec![own as u32]);
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn a_root_reaches_each_and_hears_of_each(size in group(), root in 0..100usize, number in 1..6u64) {
+    fn scatter_and_gather_connect_the_root_with_every_rank(size in group(), root in 0..100usize, number in 1..6u64) {
         let root = root % size;
         for algorithm in [Rooted::Binomial, Rooted::Linear] {
             let choice = choice(algorithm, None, number);
@@ -228,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_leaves_a_barrier_before_all_have_come(size in group()) {
+    fn a_barrier_releases_after_all_ranks_arrived(size in group()) {
         for algorithm in [Barrier::Dissemination, Barrier::RecursiveDoubling, Barrier::Tree, Barrier::Linear] {
             let steps: Vec<_> = members(size).map(|one| as_steps(&one.barrier_by(algorithm))).collect();
             let own = each(size, 1, |own, _| vec![own as u32]);
@@ -253,7 +253,7 @@ fn as_steps(rounds: &[Round]) -> Vec<Step> {
 /// Thakur, Rabenseifner, Gropp (2005), for p members and n bytes: doubling sends n in lg p steps;
 /// by parts, and around a ring, 2n(p-1)/p.
 #[test]
-fn combining_sends_as_much_as_published() {
+fn reductions_send_the_published_volume() {
     for power in 1..8 {
         let size = 1usize << power;
         let bytes = 960 * size as u64;
@@ -277,7 +277,7 @@ fn combining_sends_as_much_as_published() {
 
 /// Of p members, no power of two, p - 2^k stand aside, which costs two steps with the whole data.
 #[test]
-fn standing_aside_costs_two_messages() {
+fn ranks_beyond_a_power_of_two_cost_two_messages() {
     let (size, bytes) = (11, 8 * 11 * 100);
     for place in 0..size {
         let member = Member { place, size };
@@ -296,7 +296,7 @@ fn standing_aside_costs_two_messages() {
 
 /// A chain of n pieces through p members ends after n + p - 2 steps.
 #[test]
-fn pieces_follow_each_other_down_a_chain() {
+fn a_chain_broadcast_is_pipelined() {
     let chain = choice(Broadcast::Chain, Some(100), 1);
     let steps = |place| Member { place, size: 5 }.broadcast_steps(0, 1000, &chain).0;
     // The middle members receive the next piece while they send the previous one.

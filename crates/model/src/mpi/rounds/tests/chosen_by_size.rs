@@ -77,7 +77,7 @@ pub(super) fn group(size: usize, rounds: impl Fn(Member) -> Vec<Round>) -> Vec<V
 }
 
 #[test]
-fn all_hear_of_all_that_they_should() {
+fn collectives_inform_all_required_ranks() {
     let library = library();
     for size in 1..=17 {
         let everybody = |known: Vec<Vec<bool>>| known.iter().flatten().all(|known| *known);
@@ -127,7 +127,7 @@ fn all_hear_of_all_that_they_should() {
 
 /// A scatter sends, and a gather receives, every part but the root's own.
 #[test]
-fn trees_carry_each_part_once_to_its_branch() {
+fn trees_carry_each_part_once() {
     for size in 1..=17 {
         for root in 0..size {
             let sent = |rounds: Vec<Round>| -> u64 {

@@ -344,13 +344,13 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
                         }
                         // Some at once, some after later ones, in random order.
                         while begun.len() > 20 || (!begun.is_empty() && dice.below(4) == 0) {
-                            let next = whose_turn(&begun, &mut dice);
+                            let next = choose_ticket(&begun, &mut dice);
                             let (deed, ticket) = begun.swap_remove(next);
                             finish(deed, ticket, goes, given);
                         }
                     }
                     while !begun.is_empty() {
-                        let next = whose_turn(&begun, &mut dice);
+                        let next = choose_ticket(&begun, &mut dice);
                         let (deed, ticket) = begun.swap_remove(next);
                         finish(deed, ticket, goes, given);
                     }
@@ -363,7 +363,7 @@ fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
 
 /// Picks any operation, or waits for the first of some to be done. If the session has ended, all
 /// are done.
-fn whose_turn(begun: &[(&Deed, super::super::Ticket)], dice: &mut Dice) -> usize {
+fn choose_ticket(begun: &[(&Deed, super::super::Ticket)], dice: &mut Dice) -> usize {
     let any = dice.below(begun.len());
     if dice.below(2) == 0 {
         return any;
@@ -413,21 +413,21 @@ proptest! {
 
     /// Every reply is matched to its request, no bytes are misplaced, and every operation ends.
     #[test]
-    fn replies_in_any_order_go_to_their_requests(threads in threads(), seed: u64) {
+    fn replies_in_any_order_match_their_requests(threads in threads(), seed: u64) {
         let waited = threads.iter().flatten().filter(|deed| matches!(deed.then, Then::Wait)).count();
         let manners = Manners { version: ANY_ORDER, seed, goes_after: None };
         prop_assert!(play(&threads, manners) >= waited);
     }
 
     #[test]
-    fn a_server_of_version_2_is_spoken_to_as_ever(threads in threads(), seed: u64) {
+    fn a_version_2_server_is_served_in_order(threads in threads(), seed: u64) {
         let waited = threads.iter().flatten().filter(|deed| matches!(deed.then, Then::Wait)).count();
         let manners = Manners { version: IN_ORDER, seed, goes_after: None };
         prop_assert!(play(&threads, manners) >= waited);
     }
 
     #[test]
-    fn when_the_server_goes_everybody_who_waits_learns_it(threads in threads(), seed: u64, answers in 0usize..40) {
+    fn losing_the_server_ends_all_waits(threads in threads(), seed: u64, answers in 0usize..40) {
         let manners = Manners { version: ANY_ORDER, seed, goes_after: Some(answers) };
         play(&threads, manners);
     }

@@ -227,7 +227,7 @@ proptest! {
     #![proptest_config(cases(12))]
 
     #[test]
-    fn errands_of_a_file_do_what_they_would_do_one_after_the_other(
+    fn concurrent_operations_on_a_file_equal_sequential_ones(
         threads in proptest::collection::vec(proptest::collection::vec(deed(), 1..60), 1..4),
         small in any::<bool>(),
     ) {
@@ -294,7 +294,7 @@ fn patient() -> Running {
 const TRIES: usize = 20;
 
 #[test]
-fn what_is_quick_overtakes_what_is_slow() {
+fn quick_requests_overtake_slow_ones() {
     let running = patient();
     let exchange = running.exchange();
     let other = open(&exchange, "/other");
@@ -320,7 +320,7 @@ fn what_is_quick_overtakes_what_is_slow() {
 }
 
 #[test]
-fn what_is_taken_back_is_not_waited_for() {
+fn canceled_operations_are_not_awaited() {
     let running = patient();
     let exchange = running.exchange();
     let is_refused = || {
@@ -353,7 +353,7 @@ fn what_is_taken_back_is_not_waited_for() {
 }
 
 #[test]
-fn a_program_with_its_own_loop_is_never_kept_waiting() {
+fn polling_an_exchange_never_blocks() {
     use rustix::event::{PollFd, PollFlags, poll};
     let running = server(Limits::default());
     let exchange = running.exchange();
@@ -374,7 +374,7 @@ fn a_program_with_its_own_loop_is_never_kept_waiting() {
 }
 
 #[test]
-fn a_server_that_goes_is_noticed_before_anything_is_asked() {
+fn a_lost_server_is_detected_without_a_request() {
     use rustix::event::{PollFd, PollFlags, poll};
     let Running { scratch, _server } = server(Limits::default());
     let address = Address::Socket(scratch.path("rfiod.sock"));
@@ -398,7 +398,7 @@ fn a_server_that_goes_is_noticed_before_anything_is_asked() {
 
 /// A forked child touches nothing; its parent continues.
 #[test]
-fn a_child_is_told_and_the_parent_goes_on() {
+fn a_forked_child_gets_an_error_and_the_parent_continues() {
     let running = server(Limits::default());
     let exchange = running.exchange();
     let handle = open(&exchange, "/f");

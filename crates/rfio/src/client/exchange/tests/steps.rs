@@ -47,7 +47,7 @@ fn with_peer_and(
 
 /// A check of one operation may receive the reply of another one that was checked before.
 #[test]
-fn what_a_look_at_another_errand_has_taken_is_not_waited_for() {
+fn a_reply_received_for_another_operation_is_not_awaited() {
     let (may_answer, asked) = mpsc::channel();
     let (has_answered, answered) = mpsc::channel();
     with_peer(
@@ -81,7 +81,7 @@ fn what_a_look_at_another_errand_has_taken_is_not_waited_for() {
 
 /// The rest of a canceled operation that got a short answer nevertheless is not requested.
 #[test]
-fn the_rest_of_what_was_taken_back_is_not_asked_for() {
+fn the_rest_of_a_canceled_operation_is_not_requested() {
     let (may_answer, taken_back) = mpsc::channel();
     with_peer(
         move |mut peer| {
@@ -125,7 +125,7 @@ fn the_rest_of_what_was_taken_back_is_not_asked_for() {
 
 /// A program that computes for longer than the time limit has not waited for the answer.
 #[test]
-fn a_client_that_comes_late_still_waits_for_the_answer() {
+fn computing_time_does_not_count_as_waiting() {
     const PATIENCE: Duration = Duration::from_millis(400);
     let (may_answer, waits) = mpsc::channel();
     let patient = Options {
@@ -151,7 +151,7 @@ fn a_client_that_comes_late_still_waits_for_the_answer() {
 }
 
 #[test]
-fn a_server_that_is_silent_while_it_is_waited_for_is_given_up() {
+fn a_silent_server_times_out() {
     const PATIENCE: Duration = Duration::from_millis(100);
     let (given_up, is_over) = mpsc::channel();
     let patient = Options {

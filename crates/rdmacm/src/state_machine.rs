@@ -16,9 +16,9 @@
 //! - A message from another address, of another connection, or out of turn is dropped.
 
 use crate::device::PACKET_LIFE_TIME;
-use crate::mad::{self, Bytes, Envelope, Numbers, Proposal, RESPONSE_TIMEOUT, RETRIES};
+use crate::mad::{self, Bytes, CmHeader, Numbers, Proposal, RESPONSE_TIMEOUT, RETRIES};
 use crate::message::{INVALID_SERVICE, Kind, Message, SIDR_UNSUPPORTED};
-use crate::way::Way;
+use crate::path::Path;
 use std::net::Ipv6Addr;
 use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
@@ -48,17 +48,17 @@ pub const INVALID_MTU: u32 = 26;
 const TIMEOUT: u16 = 4;
 
 /// The CM state machine of one connection or one SIDR exchange.
-pub struct Correspondence {
+pub struct StateMachine {
     numbers: Numbers,
     service: u64,
-    way: Way,
+    path: Path,
     /// CA GUID and queue pair number that identify the peer, beside its communication ID. On the
     /// passive side.
     peer: Option<(u64, u32)>,
     remote_queue_pair: u32,
     /// The local queue pair, which the peer names to end the connection.
     queue_pair: u32,
-    patience: Patience,
+    retransmission: Retransmission,
     awaiting: Option<Awaiting>,
     /// The last answer sent, and the kind of message it answered.
     answered: Option<(Kind, Bytes)>,
@@ -68,7 +68,7 @@ pub struct Correspondence {
     /// encodes the port.
     origin: UdpPort,
     /// The UDP port the request is sent to.
-    door: Door,
+    target_port: TargetPort,
     /// Number of ICMP refusals (no RoCE port) since the last message from the peer.
     refusals: u32,
     /// The request as first sent, to send it again with a smaller MTU.
@@ -79,11 +79,11 @@ pub struct Correspondence {
 /// listener, to the private ports of Verbena adapters on the same host
 /// ([`verbena_hca::roce::udp_port`]).
 #[derive(Debug)]
-enum Door {
+enum TargetPort {
     /// The public port.
     Public,
     /// The host is being asked for its private ports, because of this result.
-    Sought(Verdict),
+    Searching(Verdict),
     /// A private port, the private ports left to try, and the result of the public port.
     Private(UdpPort, Vec<UdpPort>, Verdict),
     /// The public port again, after all others.
@@ -103,16 +103,16 @@ enum Verdict {
 
 /// Longest retransmission interval (ns) and number of retransmissions.
 #[derive(Clone, Copy, Debug)]
-struct Patience {
+struct Retransmission {
     longest: u64,
     retries: u8,
 }
 
-impl Patience {
+impl Retransmission {
     /// For a peer that promises an answer within 4.096 us * 2^n. The round trip of a packet is
     /// added.
-    fn with(response_timeout: u8, retries: u8) -> Patience {
-        Patience {
+    fn with(response_timeout: u8, retries: u8) -> Retransmission {
+        Retransmission {
             longest: (4096 << response_timeout) + (4096 << (PACKET_LIFE_TIME + 1)),
             retries,
         }
@@ -151,18 +151,18 @@ pub enum Due {
     GivenUp(Kind, Errno),
     /// The peer of the connection no longer exists.
     Gone,
-    /// The host is to be asked for its private ports ([`Correspondence::try_doors`]); meanwhile
-    /// this MAD is to be sent again.
-    Seek(Option<Box<CmMad>>),
+    /// The host is to be asked for its private ports ([`StateMachine::try_private_ports`]);
+    /// meanwhile this MAD is to be sent again.
+    SearchPorts(Option<Box<CmMad>>),
     /// There is no listener at any port, and this was the first answer.
     Refused(Box<Message>),
     /// Nothing to do.
     Nothing,
 }
 
-impl Correspondence {
+impl StateMachine {
     /// Returns the state machine of the active side, for a service ID.
-    pub fn to(local: u32, service: u64, way: Way) -> Correspondence {
+    pub fn to(local: u32, service: u64, path: Path) -> StateMachine {
         let numbers = Numbers {
             local,
             remote: 0,
@@ -170,18 +170,18 @@ impl Correspondence {
             // unique enough.
             transaction: u64::from(local) << 32 | service & 0xffff_ffff,
         };
-        Correspondence::begin(numbers, service, way)
+        StateMachine::begin(numbers, service, path)
     }
 
     /// Returns the state machine of the passive side, for a received request.
-    pub fn of(local: u32, request: &mad::Request, service: u64, way: Way) -> Correspondence {
+    pub fn of(local: u32, request: &mad::Request, service: u64, path: Path) -> StateMachine {
         let numbers = Numbers {
             local,
             remote: request.number,
             transaction: request.transaction,
         };
-        let mut correspondence = Correspondence::begin(numbers, service, way);
-        correspondence.unanswered = Some(request.message.kind);
+        let mut machine = StateMachine::begin(numbers, service, path);
+        machine.unanswered = Some(request.message.kind);
         if let Some(Proposal {
             guid,
             response_timeout,
@@ -189,32 +189,32 @@ impl Correspondence {
             ..
         }) = request.connection
         {
-            correspondence.peer = Some((guid, request.message.queue_pair));
-            correspondence.remote_queue_pair = request.message.queue_pair;
-            correspondence.patience = Patience::with(response_timeout, retries);
+            machine.peer = Some((guid, request.message.queue_pair));
+            machine.remote_queue_pair = request.message.queue_pair;
+            machine.retransmission = Retransmission::with(response_timeout, retries);
         }
-        correspondence
+        machine
     }
 
     /// Sets the UDP port that the request came from.
-    pub fn called_from(self, origin: UdpPort) -> Correspondence {
-        Correspondence { origin, ..self }
+    pub fn from_port(self, origin: UdpPort) -> StateMachine {
+        StateMachine { origin, ..self }
     }
 
-    fn begin(numbers: Numbers, service: u64, way: Way) -> Correspondence {
-        Correspondence {
+    fn begin(numbers: Numbers, service: u64, path: Path) -> StateMachine {
+        StateMachine {
             numbers,
             service,
-            way,
+            path,
             peer: None,
             remote_queue_pair: 0,
             queue_pair: 0,
-            patience: Patience::with(RESPONSE_TIMEOUT, RETRIES),
+            retransmission: Retransmission::with(RESPONSE_TIMEOUT, RETRIES),
             awaiting: None,
             answered: None,
             unanswered: None,
             origin: UdpPort::PUBLIC,
-            door: Door::Public,
+            target_port: TargetPort::Public,
             refusals: 0,
             request: None,
         }
@@ -231,19 +231,19 @@ impl Correspondence {
     }
 
     /// Returns the path.
-    pub fn way(&self) -> &Way {
-        &self.way
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Returns the peer's IP address.
     pub fn address(&self) -> Ipv6Addr {
-        self.way.destination.into()
+        self.path.destination.into()
     }
 
     /// Returns the UDP port of the peer, if it is a Verbena adapter.
     pub fn residence(&self) -> UdpPort {
-        match (self.remote_queue_pair, &self.door) {
-            (0, Door::Private(residence, ..)) => *residence,
+        match (self.remote_queue_pair, &self.target_port) {
+            (0, TargetPort::Private(residence, ..)) => *residence,
             (0, _) => self.origin,
             (number, _) => UdpPort::of_number(Qpn::new(number)),
         }
@@ -257,12 +257,12 @@ impl Correspondence {
     }
 
     /// Returns whether the peer at `address` uses `number` as its communication ID.
-    pub fn is_called(&self, address: Ipv6Addr, number: u32) -> bool {
+    pub fn has_remote_id(&self, address: Ipv6Addr, number: u32) -> bool {
         self.address() == address && self.numbers.remote == number
     }
 
     /// Returns whether the peer is queue pair `queue_pair` of the adapter `guid`.
-    pub fn is_with(&self, guid: u64, queue_pair: u32) -> bool {
+    pub fn has_peer(&self, guid: u64, queue_pair: u32) -> bool {
         self.peer == Some((guid, queue_pair))
     }
 
@@ -286,7 +286,7 @@ impl Correspondence {
     /// # Errors
     /// EINVAL for a message that cannot be encoded.
     pub fn say(&mut self, message: &Message, now: u64) -> Result<CmMad> {
-        let bytes = self.envelope().write(message).ok_or(Errno::EINVAL)?;
+        let bytes = self.header().write(message).ok_or(Errno::EINVAL)?;
         if matches!(message.kind, Kind::Req | Kind::Rep) {
             self.queue_pair = message.queue_pair;
         }
@@ -295,9 +295,9 @@ impl Correspondence {
                 self.awaiting = Some(Awaiting {
                     kind: message.kind,
                     bytes,
-                    left: self.patience.retries,
-                    pause: FIRST_PAUSE.min(self.patience.longest),
-                    next: now + FIRST_PAUSE.min(self.patience.longest),
+                    left: self.retransmission.retries,
+                    pause: FIRST_PAUSE.min(self.retransmission.longest),
+                    next: now + FIRST_PAUSE.min(self.retransmission.longest),
                     stale: 0,
                 });
             }
@@ -309,7 +309,7 @@ impl Correspondence {
             (_, Some(question)) => self.answered = Some((question, bytes)),
             (_, None) => (),
         }
-        Ok(self.letter(bytes))
+        Ok(self.cm_mad(bytes))
     }
 
     /// Processes a datagram from an address, which was parsed as `message` of `transaction`.
@@ -325,24 +325,24 @@ impl Correspondence {
         }
         self.refusals = 0;
         if let cm::Message::Mra(mra) = message {
-            self.be_patient(mra, now);
+            self.apply_mra(mra, now);
             return Heard::Nothing;
         }
         let Some(told) = mad::answer(message) else {
-            return self.asked_again();
+            return self.repeat_answer();
         };
         if let cm::Message::Rej(rej) = message
-            && let Some(heard) = self.try_otherwise(rej, now)
+            && let Some(heard) = self.handle_rej(rej, now)
         {
             return heard;
         }
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
-        if says_that_nobody_listens(message, awaited) {
+        if is_no_listener_answer(message, awaited) {
             // It comes from a port that was tried earlier and answered late.
             if transaction != self.numbers.transaction {
                 return Heard::Nothing;
             }
-            let due = self.turn_away(Verdict::Refused(Box::new(told)), now);
+            let due = self.no_listener_at_port(Verdict::Refused(Box::new(told)), now);
             return Heard::Elsewhere(Box::new(due));
         }
         match (told.kind, awaited) {
@@ -354,13 +354,13 @@ impl Correspondence {
                 }
                 self.unanswered = Some(Kind::Rep);
             }
-            (Kind::Rep, _) => return self.asked_again(),
+            (Kind::Rep, _) => return self.repeat_answer(),
             (Kind::SidrRep, Some(Kind::SidrReq)) | (Kind::Rtu, Some(Kind::Rep)) => (),
             // A late REJ for a request that was accepted meanwhile no longer counts.
             (Kind::Rej, awaited) if !refuses(message, awaited) => return Heard::Nothing,
             (Kind::Rej, _) => (),
             (Kind::Drep, Some(Kind::Dreq)) => (),
-            (Kind::Dreq, _) if self.has_answered(Kind::Dreq) => return self.asked_again(),
+            (Kind::Dreq, _) if self.has_answered(Kind::Dreq) => return self.repeat_answer(),
             // While an RTU is awaited, a DREQ implies it.
             (Kind::Dreq, Some(Kind::Rep | Kind::Dreq) | None) => {
                 self.unanswered = Some(Kind::Dreq);
@@ -373,7 +373,7 @@ impl Correspondence {
 
     /// Returns the action that is due at `now`: a retransmission or the end of the attempt.
     pub fn due(&mut self, now: u64) -> Due {
-        let longest = self.patience.longest;
+        let longest = self.retransmission.longest;
         let Some(awaiting) = self.awaiting.as_mut().filter(|of| of.next <= now) else {
             return Due::Nothing;
         };
@@ -384,51 +384,51 @@ impl Correspondence {
         awaiting.pause = longest.min(2 * awaiting.pause);
         awaiting.next = now + awaiting.pause;
         let (bytes, kind) = (awaiting.bytes, awaiting.kind);
-        let times = self.patience.retries - awaiting.left;
-        let again = Box::new(self.letter(bytes));
-        let is_first = matches!(self.door, Door::Public);
+        let times = self.retransmission.retries - awaiting.left;
+        let again = Box::new(self.cm_mad(bytes));
+        let is_first = matches!(self.target_port, TargetPort::Public);
         if is_first && times == SILENCES && matches!(kind, Kind::Req | Kind::SidrReq) {
-            self.door = Door::Sought(Verdict::Silence);
-            return Due::Seek(Some(again));
+            self.target_port = TargetPort::Searching(Verdict::Silence);
+            return Due::SearchPorts(Some(again));
         }
         Due::Again(again)
     }
 
     /// Handles a request that reached no listener: tries the next port, or ends with the result.
-    fn turn_away(&mut self, verdict: Verdict, now: u64) -> Due {
-        match std::mem::replace(&mut self.door, Door::Last) {
-            Door::Public => {
+    fn no_listener_at_port(&mut self, verdict: Verdict, now: u64) -> Due {
+        match std::mem::replace(&mut self.target_port, TargetPort::Last) {
+            TargetPort::Public => {
                 self.awaiting = None;
-                self.door = Door::Sought(verdict);
-                Due::Seek(None)
+                self.target_port = TargetPort::Searching(verdict);
+                Due::SearchPorts(None)
             }
             // The request was silent until now, and private ports are already being looked for.
-            Door::Sought(Verdict::Silence) => {
+            TargetPort::Searching(Verdict::Silence) => {
                 self.awaiting = None;
-                self.door = Door::Sought(verdict);
+                self.target_port = TargetPort::Searching(verdict);
                 Due::Nothing
             }
-            sought @ Door::Sought(_) => {
-                self.door = sought;
+            searching @ TargetPort::Searching(_) => {
+                self.target_port = searching;
                 Due::Nothing
             }
-            Door::Private(_, left, first) => self.try_next(left, first, now),
-            Door::Last => self.pronounce(verdict, now),
+            TargetPort::Private(_, left, first) => self.try_next(left, first, now),
+            TargetPort::Last => self.finish_search(verdict, now),
         }
     }
 
-    /// Sends the request to the private ports `doors` of the host, one after the other.
-    pub fn try_doors(&mut self, mut doors: Vec<UdpPort>, now: u64) -> Due {
-        match std::mem::replace(&mut self.door, Door::Last) {
-            Door::Sought(Verdict::Silence) if doors.is_empty() => Due::Nothing,
-            Door::Sought(verdict) => {
+    /// Sends the request to the private ports `private_ports` of the host, one after the other.
+    pub fn try_private_ports(&mut self, mut private_ports: Vec<UdpPort>, now: u64) -> Due {
+        match std::mem::replace(&mut self.target_port, TargetPort::Last) {
+            TargetPort::Searching(Verdict::Silence) if private_ports.is_empty() => Due::Nothing,
+            TargetPort::Searching(verdict) => {
                 // `try_next` takes from the end.
-                doors.reverse();
-                self.try_next(doors, verdict, now)
+                private_ports.reverse();
+                self.try_next(private_ports, verdict, now)
             }
             // The request was answered meanwhile.
-            door => {
-                self.door = door;
+            target_port => {
+                self.target_port = target_port;
                 Due::Nothing
             }
         }
@@ -437,30 +437,30 @@ impl Correspondence {
     fn try_next(&mut self, mut left: Vec<UdpPort>, verdict: Verdict, now: u64) -> Due {
         match left.pop() {
             Some(next) => {
-                self.door = Door::Private(next, left, verdict);
-                self.ask_anew(now)
+                self.target_port = TargetPort::Private(next, left, verdict);
+                self.resend_request(now)
             }
-            None => self.pronounce(verdict, now),
+            None => self.finish_search(verdict, now),
         }
     }
 
     /// Ends the search for other ports with the result of the public one.
-    fn pronounce(&mut self, verdict: Verdict, now: u64) -> Due {
+    fn finish_search(&mut self, verdict: Verdict, now: u64) -> Due {
         self.awaiting = None;
         match verdict {
             Verdict::Refused(answer) => Due::Refused(answer),
             Verdict::Unreached(kind, why) => Due::GivenUp(kind, why),
-            Verdict::Silence => self.ask_anew(now),
+            Verdict::Silence => self.resend_request(now),
         }
     }
 
     /// Sends the request again with a new transaction ID and a new retry count.
-    fn ask_anew(&mut self, now: u64) -> Due {
+    fn resend_request(&mut self, now: u64) -> Due {
         self.refusals = 0;
         self.numbers.transaction = self.numbers.transaction.wrapping_add(ANEW);
         let request = self.request.clone();
-        let letter = request.and_then(|request| self.say(&request, now).ok());
-        letter.map_or(Due::Nothing, |letter| Due::Again(Box::new(letter)))
+        let cm_mad = request.and_then(|request| self.say(&request, now).ok());
+        cm_mad.map_or(Due::Nothing, |cm_mad| Due::Again(Box::new(cm_mad)))
     }
 
     /// Handles a delivery failure that the network reports.
@@ -473,7 +473,7 @@ impl Correspondence {
             (libc::ECONNREFUSED, Some(kind @ (Kind::Req | Kind::SidrReq)))
                 if self.refusals >= REFUSALS =>
             {
-                self.turn_away(Verdict::Unreached(kind, why), now)
+                self.no_listener_at_port(Verdict::Unreached(kind, why), now)
             }
             (libc::ECONNREFUSED, Some(_)) if self.refusals >= REFUSALS => self.give_up(why),
             (libc::ECONNREFUSED, None) if self.refusals >= REFUSALS && self.is_connected() => {
@@ -494,48 +494,48 @@ impl Correspondence {
 
     /// Ends the exchange before a connection exists. Returns the message that cancels the peer's
     /// state.
-    pub fn break_off(&mut self) -> Option<CmMad> {
-        let letter = self.breach();
+    pub fn cancel(&mut self) -> Option<CmMad> {
+        let cm_mad = self.cancellation();
         self.awaiting = None;
-        letter
+        cm_mad
     }
 
     /// Returns the DREQ that would end the connection now.
     pub fn disconnection(&self) -> Option<CmMad> {
-        let bytes = self.envelope().write(&Message::bare(Kind::Dreq));
-        bytes.map(|bytes| self.letter(bytes))
+        let bytes = self.header().write(&Message::bare(Kind::Dreq));
+        bytes.map(|bytes| self.cm_mad(bytes))
     }
 
     /// Returns the message that would cancel the exchange now, before a connection exists.
-    pub fn breach(&self) -> Option<CmMad> {
+    pub fn cancellation(&self) -> Option<CmMad> {
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         let bytes = match (awaited, self.unanswered) {
             (Some(Kind::Req), _) => {
-                let guid = self.way.device().0.guid().to_be_bytes();
-                self.envelope_refusing(Rejected::Other)
+                let guid = self.path.device().0.guid().to_be_bytes();
+                self.header_refusing(Rejected::Other)
                     .rejection(TIMEOUT, &guid, &[])
             }
             (Some(Kind::Rep), _) => self
-                .envelope_refusing(Rejected::Other)
+                .header_refusing(Rejected::Other)
                 .write(&refusal(Kind::Rej)),
-            (None, Some(Kind::Req | Kind::Rep)) => self.envelope().write(&refusal(Kind::Rej)),
-            (None, Some(Kind::SidrReq)) => self.envelope().write(&refusal(Kind::SidrRep)),
+            (None, Some(Kind::Req | Kind::Rep)) => self.header().write(&refusal(Kind::Rej)),
+            (None, Some(Kind::SidrReq)) => self.header().write(&refusal(Kind::SidrRep)),
             _ => None,
         };
-        bytes.map(|bytes| self.letter(bytes))
+        bytes.map(|bytes| self.cm_mad(bytes))
     }
 
     /// Handles a retransmitted message of the peer: repeats the answer, or sends an MRA if there is
     /// none.
-    fn asked_again(&self) -> Heard {
+    fn repeat_answer(&self) -> Heard {
         let bytes = match (&self.unanswered, &self.answered) {
-            (Some(Kind::Req), _) => self.envelope_refusing(Rejected::Req).patience(),
-            (Some(Kind::Rep), _) => self.envelope_refusing(Rejected::Rep).patience(),
+            (Some(Kind::Req), _) => self.header_refusing(Rejected::Req).mra(),
+            (Some(Kind::Rep), _) => self.header_refusing(Rejected::Rep).mra(),
             (Some(_), _) | (None, None) => None,
             (None, Some((_, bytes))) => Some(*bytes),
         };
         match bytes {
-            Some(bytes) => Heard::Again(Box::new(self.letter(bytes))),
+            Some(bytes) => Heard::Again(Box::new(self.cm_mad(bytes))),
             None => Heard::Nothing,
         }
     }
@@ -568,16 +568,19 @@ impl Correspondence {
         }
     }
 
-    fn be_patient(&mut self, mra: &cm::Mra<'_>, now: u64) {
+    fn apply_mra(&mut self, mra: &cm::Mra<'_>, now: u64) {
         let asked = match mra.message {
             Rejected::Req => Kind::Req,
             Rejected::Rep => Kind::Rep,
             Rejected::Other => return,
         };
-        let Patience { longest, retries } = self.patience;
-        if matches!(self.door, Door::Public | Door::Sought(Verdict::Silence)) {
+        let Retransmission { longest, retries } = self.retransmission;
+        if matches!(
+            self.target_port,
+            TargetPort::Public | TargetPort::Searching(Verdict::Silence)
+        ) {
             // The host has a process that handles the request.
-            self.door = Door::Last;
+            self.target_port = TargetPort::Last;
         }
         if let Some(awaiting) = self.awaiting.as_mut().filter(|of| of.kind == asked) {
             // The full requested time would be too long: the answer may come soon, and be lost.
@@ -589,7 +592,7 @@ impl Correspondence {
     /// Handles a REJ that does not end the request. A too large MTU: the request is sent again with
     /// the MTU that the peer names. A stale connection: a process that has died had this queue
     /// pair number. The peer has ended that connection now, so the next retransmission succeeds.
-    fn try_otherwise(&mut self, rej: &cm::Rej<'_>, now: u64) -> Option<Heard> {
+    fn handle_rej(&mut self, rej: &cm::Rej<'_>, now: u64) -> Option<Heard> {
         let awaiting = self.awaiting.as_mut().filter(|of| of.kind == Kind::Req)?;
         match u32::from(rej.reason) {
             STALE_CONNECTION if awaiting.stale < STALE_ANSWERS => {
@@ -598,39 +601,39 @@ impl Correspondence {
             }
             INVALID_MTU if rej.information_length > 0 => {
                 let good = Mtu::from_code(rej.information[0])?.code();
-                if good >= self.way.mtu {
+                if good >= self.path.mtu {
                     return None;
                 }
-                self.way.mtu = good;
+                self.path.mtu = good;
                 let request = *self.request.clone()?;
-                let letter = self.say(&request, now).ok()?;
-                Some(Heard::Again(Box::new(letter)))
+                let cm_mad = self.say(&request, now).ok()?;
+                Some(Heard::Again(Box::new(cm_mad)))
             }
             _ => None,
         }
     }
 
-    fn envelope(&self) -> Envelope<'_> {
-        self.envelope_refusing(match self.unanswered {
+    fn header(&self) -> CmHeader<'_> {
+        self.header_refusing(match self.unanswered {
             Some(Kind::Rep) => Rejected::Rep,
             _ => Rejected::Req,
         })
     }
 
-    fn envelope_refusing(&self, refused: Rejected) -> Envelope<'_> {
-        Envelope {
+    fn header_refusing(&self, refused: Rejected) -> CmHeader<'_> {
+        CmHeader {
             numbers: self.numbers,
-            way: &self.way,
+            path: &self.path,
             service: self.service,
             refused,
             remote_queue_pair: self.remote_queue_pair,
         }
     }
 
-    fn letter(&self, mad: Bytes) -> CmMad {
+    fn cm_mad(&self, mad: Bytes) -> CmMad {
         CmMad {
-            interface: link::interface_number(self.way.port),
-            source: self.way.source.into(),
+            interface: link::interface_number(self.path.port),
+            source: self.path.source.into(),
             destination: self.address(),
             udp_port: self.residence(),
             mad,
@@ -639,7 +642,7 @@ impl Correspondence {
 }
 
 /// Returns whether the answer to a request is that there is no such service.
-fn says_that_nobody_listens(message: &cm::Message<'_>, awaited: Option<Kind>) -> bool {
+fn is_no_listener_answer(message: &cm::Message<'_>, awaited: Option<Kind>) -> bool {
     match (message, awaited) {
         (cm::Message::Rej(rej), Some(Kind::Req)) => {
             rej.message == Rejected::Req && u32::from(rej.reason) == INVALID_SERVICE

@@ -2,7 +2,7 @@
 
 /// The states of both sides of rdma_cm(7), in the order in which they are passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum ConnectionState {
     /// New.
     Idle,
     /// Has a source address.
@@ -34,12 +34,14 @@ pub enum Stage {
     Over,
 }
 
-impl Stage {
+impl ConnectionState {
     /// Returns whether there is a connection to be ended.
     pub fn is_connected(self) -> bool {
         matches!(
             self,
-            Stage::Accepted | Stage::Established | Stage::Disconnecting
+            ConnectionState::Accepted
+                | ConnectionState::Established
+                | ConnectionState::Disconnecting
         )
     }
 }

@@ -1,7 +1,7 @@
 //! Checks the transport of messages by counters: those of the software adapter, the loopback
 //! interface, and hardware ports.
 
-use super::way::Way;
+use super::transport::Transport;
 use crate::stats::collect::Collected;
 use crate::suite::ports::Port;
 use std::fs;
@@ -87,7 +87,7 @@ pub fn through_the_adapter(collected: &Collected) -> u64 {
 
 impl Counted {
     /// Returns why the messages did not use the requested transport, if so.
-    pub fn contradicts(&self, way: Way) -> Option<String> {
+    pub fn contradicts(&self, transport: Transport) -> Option<String> {
         let Counted {
             payload,
             adapter,
@@ -102,13 +102,13 @@ impl Counted {
                 carried(payload)
             )
         };
-        match way {
-            Way::Software if adapter < payload => Some(other("the adapter", adapter)),
-            Way::Tcp | Way::SharedMemory if adapter > 0 => Some(format!(
+        match transport {
+            Transport::Software if adapter < payload => Some(other("the adapter", adapter)),
+            Transport::Tcp | Transport::SharedMemory if adapter > 0 => Some(format!(
                 "the messages took another way: the adapter carried {}",
                 carried(adapter)
             )),
-            Way::Tcp => {
+            Transport::Tcp => {
                 let sent = loopback.filter(|sent| *sent < payload)?;
                 Some(other("the loopback interface", sent))
             }
@@ -119,22 +119,24 @@ impl Counted {
     }
 
     /// Returns the counts for the record.
-    pub fn finding(&self, way: Way, benchmark: &str, launch: u32) -> Finding {
+    pub fn finding(&self, transport: Transport, benchmark: &str, launch: u32) -> Finding {
         let bytes = |bytes: u64| unit::size(bytes as f64);
-        let carried = match way {
-            Way::Hardware => self.ports,
+        let carried = match transport {
+            Transport::Hardware => self.ports,
             _ => Some(self.adapter),
         };
         let mut text = format!("{} of payload or more; ", bytes(self.payload));
-        text += &match (way, carried) {
-            (Way::Hardware, None) => "the adapter's ports have no counters to be read".to_owned(),
-            (Way::Hardware, Some(sent)) => format!(
+        text += &match (transport, carried) {
+            (Transport::Hardware, None) => {
+                "the adapter's ports have no counters to be read".to_owned()
+            }
+            (Transport::Hardware, Some(sent)) => format!(
                 "{} left by the adapter's ports, anybody's included; not all count what stays within them",
                 bytes(sent)
             ),
             _ => format!("{} went through the adapter", bytes(self.adapter)),
         };
-        if way == Way::Hardware && self.adapter > 0 {
+        if transport == Transport::Hardware && self.adapter > 0 {
             text += &format!(
                 ", {} went through Verbena's software adapter",
                 bytes(self.adapter)
@@ -170,20 +172,20 @@ mod tests {
     }
 
     #[test]
-    fn each_way_has_its_counters() {
-        let holds = |counted: Counted, way| counted.contradicts(way).is_none();
-        assert!(holds(counted(100, 100, 0), Way::Software));
-        assert!(!holds(counted(100, 99, 1000), Way::Software));
-        assert!(holds(counted(100, 0, 100), Way::Tcp));
-        assert!(!holds(counted(100, 0, 99), Way::Tcp));
-        assert!(!holds(counted(100, 1, 100), Way::Tcp));
-        assert!(holds(counted(100, 0, 0), Way::SharedMemory));
-        assert!(!holds(counted(100, 1, 0), Way::SharedMemory));
+    fn each_transport_is_checked_by_its_counters() {
+        let holds = |counted: Counted, transport| counted.contradicts(transport).is_none();
+        assert!(holds(counted(100, 100, 0), Transport::Software));
+        assert!(!holds(counted(100, 99, 1000), Transport::Software));
+        assert!(holds(counted(100, 0, 100), Transport::Tcp));
+        assert!(!holds(counted(100, 0, 99), Transport::Tcp));
+        assert!(!holds(counted(100, 1, 100), Transport::Tcp));
+        assert!(holds(counted(100, 0, 0), Transport::SharedMemory));
+        assert!(!holds(counted(100, 1, 0), Transport::SharedMemory));
         // Without a kernel counter there is no contradiction.
         let unknown = Counted {
             loopback: None,
             ..counted(100, 0, 0)
         };
-        assert!(holds(unknown, Way::Tcp));
+        assert!(holds(unknown, Transport::Tcp));
     }
 }

@@ -6,8 +6,8 @@ use verbena_wire::mad::cm::ip;
 const SERVICE: u64 = ip::service_id(0x0106, 7174);
 const SECOND: u64 = 1_000_000_000;
 
-fn way(source: [u8; 4], destination: [u8; 4]) -> Way {
-    Way {
+fn path(source: [u8; 4], destination: [u8; 4]) -> Path {
+    Path {
         port: 1,
         source: std::net::Ipv4Addr::from(source).to_ipv6_mapped().octets(),
         index: 1,
@@ -20,12 +20,12 @@ fn way(source: [u8; 4], destination: [u8; 4]) -> Way {
     }
 }
 
-fn there() -> Way {
-    way([10, 9, 0, 2], [10, 9, 0, 1])
+fn there() -> Path {
+    path([10, 9, 0, 2], [10, 9, 0, 1])
 }
 
-fn back() -> Way {
-    way([10, 9, 0, 1], [10, 9, 0, 2])
+fn back() -> Path {
+    path([10, 9, 0, 1], [10, 9, 0, 2])
 }
 
 fn message(kind: Kind) -> Message {
@@ -49,22 +49,22 @@ fn message(kind: Kind) -> Message {
     message
 }
 
-fn asking() -> (Correspondence, CmMad) {
-    let mut caller = Correspondence::to(0x1_0041, SERVICE, there());
-    let letter = caller.say(&message(Kind::Req), 0).unwrap();
-    (caller, letter)
+fn asking() -> (StateMachine, CmMad) {
+    let mut caller = StateMachine::to(0x1_0041, SERVICE, there());
+    let cm_mad = caller.say(&message(Kind::Req), 0).unwrap();
+    (caller, cm_mad)
 }
 
-fn asked(letter: &CmMad) -> (Correspondence, Message) {
-    let (transaction, read) = mad::read(&letter.mad).unwrap();
+fn asked(cm_mad: &CmMad) -> (StateMachine, Message) {
+    let (transaction, read) = mad::read(&cm_mad.mad).unwrap();
     let request = mad::request(transaction, &read).unwrap();
-    let called = Correspondence::of(0x2_0042, &request, SERVICE, back());
+    let called = StateMachine::of(0x2_0042, &request, SERVICE, back());
     (called, request.message)
 }
 
-fn hear(who: &mut Correspondence, letter: &CmMad, now: u64) -> Heard {
-    let (transaction, read) = mad::read(&letter.mad).unwrap();
-    who.hear(letter.source, transaction, &read, now)
+fn hear(who: &mut StateMachine, cm_mad: &CmMad, now: u64) -> Heard {
+    let (transaction, read) = mad::read(&cm_mad.mad).unwrap();
+    who.hear(cm_mad.source, transaction, &read, now)
 }
 
 fn told(heard: Heard) -> Message {
@@ -75,9 +75,9 @@ fn told(heard: Heard) -> Message {
 }
 
 /// Returns both sides after the exchange of REQ, REP and RTU.
-fn connected() -> (Correspondence, Correspondence) {
-    let (mut caller, letter) = asking();
-    let (mut called, _) = asked(&letter);
+fn connected() -> (StateMachine, StateMachine) {
+    let (mut caller, cm_mad) = asking();
+    let (mut called, _) = asked(&cm_mad);
     let reply = called.say(&message(Kind::Rep), 0).unwrap();
     told(hear(&mut caller, &reply, 0));
     let ready = caller.say(&Message::bare(Kind::Rtu), 0).unwrap();
@@ -86,9 +86,9 @@ fn connected() -> (Correspondence, Correspondence) {
 }
 
 #[test]
-fn what_is_said_is_heard_word_for_word() {
-    let (mut caller, letter) = asking();
-    let (mut called, request) = asked(&letter);
+fn messages_arrive_unchanged() {
+    let (mut caller, cm_mad) = asking();
+    let (mut called, request) = asked(&cm_mad);
     assert_eq!(request, message(Kind::Req));
     let reply = called.say(&message(Kind::Rep), 0).unwrap();
     let heard = told(hear(&mut caller, &reply, 0));
@@ -103,7 +103,7 @@ fn what_is_said_is_heard_word_for_word() {
 }
 
 #[test]
-fn what_is_not_answered_is_said_again_and_given_up() {
+fn unanswered_messages_are_retried_and_then_fail() {
     let (mut caller, first) = asking();
     let (mut now, mut pauses) = (0, Vec::new());
     let given_up = loop {
@@ -112,10 +112,10 @@ fn what_is_not_answered_is_said_again_and_given_up() {
         pauses.push(deadline - now);
         now = deadline;
         match caller.due(now) {
-            Due::Again(letter) => assert_eq!(*letter, first),
-            Due::Seek(Some(letter)) => {
-                assert_eq!(*letter, first);
-                assert_eq!(caller.try_doors(Vec::new(), now), Due::Nothing);
+            Due::Again(cm_mad) => assert_eq!(*cm_mad, first),
+            Due::SearchPorts(Some(cm_mad)) => {
+                assert_eq!(*cm_mad, first);
+                assert_eq!(caller.try_private_ports(Vec::new(), now), Due::Nothing);
             }
             other => break other,
         }
@@ -129,10 +129,10 @@ fn what_is_not_answered_is_said_again_and_given_up() {
 }
 
 #[test]
-fn who_is_asked_again_before_it_has_decided_asks_for_patience() {
-    let (mut caller, letter) = asking();
-    let (mut called, _) = asked(&letter);
-    let Heard::Again(patience) = hear(&mut called, &letter, 0) else {
+fn a_repeated_req_before_the_decision_is_answered_by_mra() {
+    let (mut caller, cm_mad) = asking();
+    let (mut called, _) = asked(&cm_mad);
+    let Heard::Again(patience) = hear(&mut called, &cm_mad, 0) else {
         panic!("no answer");
     };
     let before = caller.deadline().unwrap();
@@ -141,12 +141,12 @@ fn who_is_asked_again_before_it_has_decided_asks_for_patience() {
 }
 
 #[test]
-fn a_question_that_comes_again_has_the_same_answer() {
-    let (mut caller, letter) = asking();
-    let (mut called, _) = asked(&letter);
+fn a_repeated_request_gets_the_same_reply() {
+    let (mut caller, cm_mad) = asking();
+    let (mut called, _) = asked(&cm_mad);
     let reply = called.say(&message(Kind::Rep), 0).unwrap();
     assert_eq!(
-        hear(&mut called, &letter, 0),
+        hear(&mut called, &cm_mad, 0),
         Heard::Again(reply.clone().into())
     );
     told(hear(&mut caller, &reply, 0));
@@ -168,9 +168,9 @@ fn a_question_that_comes_again_has_the_same_answer() {
 }
 
 #[test]
-fn a_disconnect_says_that_its_sender_was_ready() {
-    let (mut caller, letter) = asking();
-    let (mut called, _) = asked(&letter);
+fn a_dreq_implies_a_lost_rtu() {
+    let (mut caller, cm_mad) = asking();
+    let (mut called, _) = asked(&cm_mad);
     let reply = called.say(&message(Kind::Rep), 0).unwrap();
     told(hear(&mut caller, &reply, 0));
     let _lost = caller.say(&Message::bare(Kind::Rtu), 0).unwrap();
@@ -180,11 +180,11 @@ fn a_disconnect_says_that_its_sender_was_ready() {
 }
 
 #[test]
-fn a_refusal_that_comes_after_the_grant_is_not_meant() {
-    let (mut caller, letter) = asking();
-    let (mut called, _) = asked(&letter);
+fn a_rej_after_a_rep_is_ignored() {
+    let (mut caller, cm_mad) = asking();
+    let (mut called, _) = asked(&cm_mad);
     let refusal = called.say(&refusal(Kind::Rej), 0).unwrap();
-    let (mut granting, _) = asked(&letter);
+    let (mut granting, _) = asked(&cm_mad);
     let reply = granting.say(&message(Kind::Rep), 0).unwrap();
     told(hear(&mut caller, &reply, 0));
     assert_eq!(hear(&mut caller, &refusal, 0), Heard::Nothing);
@@ -197,7 +197,7 @@ fn a_refusal_that_comes_after_the_grant_is_not_meant() {
 }
 
 #[test]
-fn what_is_not_the_peers_or_not_this_conversations_is_dropped() {
+fn mads_of_other_hosts_or_connections_are_dropped() {
     let (mut caller, mut called) = connected();
     let end = caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
     let (transaction, read) = mad::read(&end.mad).unwrap();
@@ -223,29 +223,27 @@ fn what_is_not_the_peers_or_not_this_conversations_is_dropped() {
 }
 
 #[test]
-fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
-    let (mut caller, letter) = asking();
+fn a_req_with_too_large_an_mtu_is_repeated_with_the_accepted_one() {
+    let (mut caller, cm_mad) = asking();
     let numbers = Numbers {
         local: 0,
         remote: caller.number(),
         transaction: 0,
     };
     let home = back();
-    let envelope = Envelope {
+    let header = CmHeader {
         numbers,
-        way: &home,
+        path: &home,
         service: SERVICE,
         refused: Rejected::Req,
         remote_queue_pair: 0,
     };
     let refuse = |good: u8| CmMad {
         interface: 0,
-        source: letter.destination,
-        destination: letter.source,
+        source: cm_mad.destination,
+        destination: cm_mad.source,
         udp_port: UdpPort::PUBLIC,
-        mad: envelope
-            .rejection(INVALID_MTU as u16, &[good], &[])
-            .unwrap(),
+        mad: header.rejection(INVALID_MTU as u16, &[good], &[]).unwrap(),
     };
     let Heard::Again(again) = hear(&mut caller, &refuse(3), 0) else {
         panic!("not asked again");
@@ -254,21 +252,21 @@ fn too_large_an_mtu_is_asked_for_again_with_the_one_that_is_good() {
     let cm::Message::Req(request) = read else {
         panic!("{read:?}");
     };
-    assert_eq!((request.path_mtu, caller.way().mtu), (Mtu::B1024, 3));
+    assert_eq!((request.path_mtu, caller.path().mtu), (Mtu::B1024, 3));
     // An MTU that is not smaller does not help.
     assert_eq!(told(hear(&mut caller, &refuse(3), 0)).kind, Kind::Rej);
 }
 
 #[test]
-fn a_host_that_has_no_port_is_believed_sooner_for_a_farewell() {
+fn port_unreachable_ends_a_dreq_earlier_than_a_req() {
     let (mut caller, _) = asking();
     let refused = Errno(libc::ECONNREFUSED);
     for _ in 1..REFUSALS {
         assert_eq!(caller.note_failure(refused, 0), Due::Nothing);
     }
-    assert_eq!(caller.note_failure(refused, 0), Due::Seek(None));
+    assert_eq!(caller.note_failure(refused, 0), Due::SearchPorts(None));
     assert_eq!(
-        caller.try_doors(Vec::new(), 0),
+        caller.try_private_ports(Vec::new(), 0),
         Due::GivenUp(Kind::Req, refused)
     );
     let (mut caller, _called) = connected();
@@ -280,7 +278,7 @@ fn a_host_that_has_no_port_is_believed_sooner_for_a_farewell() {
 }
 
 #[test]
-fn a_connection_is_gone_when_its_host_has_said_so_again_and_again() {
+fn repeated_port_unreachable_ends_a_connection() {
     let refused = Errno(libc::ECONNREFUSED);
     let (mut caller, mut called) = connected();
     for _ in 1..REFUSALS {
@@ -305,16 +303,16 @@ fn a_connection_is_gone_when_its_host_has_said_so_again_and_again() {
 
 /// One side with its program, and the messages the program has received.
 struct Side {
-    letters: Correspondence,
+    machine: StateMachine,
     heard: Vec<Kind>,
 }
 
 impl Side {
     /// Processes a MAD as a program would, and returns the MADs sent in reply.
-    fn take(&mut self, letter: &CmMad, now: u64) -> Vec<CmMad> {
-        match hear(&mut self.letters, letter, now) {
+    fn take(&mut self, cm_mad: &CmMad, now: u64) -> Vec<CmMad> {
+        match hear(&mut self.machine, cm_mad, now) {
             Heard::Nothing => Vec::new(),
-            Heard::Again(letter) => vec![*letter],
+            Heard::Again(cm_mad) => vec![*cm_mad],
             Heard::Elsewhere(due) => panic!("{due:?}"),
             Heard::Message(message) => {
                 self.heard.push(message.kind);
@@ -323,7 +321,7 @@ impl Side {
                     Kind::Dreq => &[Kind::Drep],
                     _ => &[],
                 };
-                let say = |kind: &Kind| self.letters.say(&Message::bare(*kind), now).unwrap();
+                let say = |kind: &Kind| self.machine.say(&Message::bare(*kind), now).unwrap();
                 says.iter().map(say).collect()
             }
         }
@@ -364,7 +362,7 @@ struct Called {
 /// An event at some time.
 enum Happening {
     Arrives(Box<CmMad>),
-    NobodyHasThePort,
+    PortUnreachable,
     Found,
 }
 
@@ -375,17 +373,17 @@ impl Called {
     }
 
     /// Returns the event that a request causes, and its delay.
-    fn take(&self, letter: &CmMad) -> Option<(u64, Happening)> {
-        let reception = self.reception(letter.udp_port);
-        let (transaction, read) = mad::read(&letter.mad).unwrap();
+    fn take(&self, cm_mad: &CmMad) -> Option<(u64, Happening)> {
+        let reception = self.reception(cm_mad.udp_port);
+        let (transaction, read) = mad::read(&cm_mad.mad).unwrap();
         let request = mad::request(transaction, &read).unwrap();
         let reason = match reception {
-            Reception::Unreached => return Some((1, Happening::NobodyHasThePort)),
+            Reception::Unreached => return Some((1, Happening::PortUnreachable)),
             Reception::Silent => return None,
             Reception::Grants => {
-                let mut granting = Correspondence::of(0x2_0042, &request, SERVICE, back());
+                let mut granting = StateMachine::of(0x2_0042, &request, SERVICE, back());
                 let mut reply = message(Kind::Rep);
-                let blocks = letter.udp_port.blocks();
+                let blocks = cm_mad.udp_port.blocks();
                 reply.queue_pair = (blocks.start + 1) * verbena_hca::shm::registry::BLOCK;
                 let answer = granting.say(&reply, 0).unwrap();
                 return Some((1, Happening::Arrives(answer.into())));
@@ -399,20 +397,20 @@ impl Called {
             transaction,
         };
         let home = back();
-        let envelope = Envelope {
+        let header = CmHeader {
             numbers,
-            way: &home,
+            path: &home,
             service: 0,
             refused: Rejected::Req,
             remote_queue_pair: 0,
         };
-        let mad = envelope.rejection(reason as u16, &[], &[]).unwrap();
+        let mad = header.rejection(reason as u16, &[], &[]).unwrap();
         let answer = CmMad {
-            source: letter.destination,
-            destination: letter.source,
+            source: cm_mad.destination,
+            destination: cm_mad.source,
             udp_port: UdpPort::PUBLIC,
             mad,
-            ..letter.clone()
+            ..cm_mad.clone()
         };
         let late = reception == Reception::DeclinesLate;
         Some((
@@ -424,18 +422,19 @@ impl Called {
     /// Returns the expected outcome: the listener at the public port gets the request, else the
     /// first one at a private port; without a listener, the answer of the public port counts.
     fn outcome(&self) -> Outcome {
-        let doors = std::iter::once((UdpPort::PUBLIC, self.public)).chain(self.private.clone());
-        let listening = doors.filter_map(|(residence, reception)| match reception {
+        let private_ports =
+            std::iter::once((UdpPort::PUBLIC, self.public)).chain(self.private.clone());
+        let listening = private_ports.filter_map(|(residence, reception)| match reception {
             Reception::Grants => Some(Outcome::Connected(residence)),
             Reception::Rejects => Some(Outcome::Rejected(crate::message::CONSUMER_DEFINED)),
             _ => None,
         });
-        let nobody = || match self.public {
+        let no_listener = || match self.public {
             Reception::Unreached => Outcome::GivenUp(Errno(libc::ECONNREFUSED)),
             Reception::Silent => Outcome::GivenUp(Errno(libc::ETIMEDOUT)),
             _ => Outcome::Rejected(INVALID_SERVICE),
         };
-        { listening }.next().unwrap_or_else(nobody)
+        { listening }.next().unwrap_or_else(no_listener)
     }
 
     /// Sends a request to this host, and returns its outcome.
@@ -447,8 +446,8 @@ impl Called {
         loop {
             while let Some(due) = dues.pop_front() {
                 let said = match due {
-                    Due::Again(letter) => Some(letter),
-                    Due::Seek(again) => {
+                    Due::Again(cm_mad) => Some(cm_mad),
+                    Due::SearchPorts(again) => {
                         order += 1;
                         agenda.insert((now + self.found_after, order), Happening::Found);
                         again
@@ -458,7 +457,7 @@ impl Called {
                     Due::Gone => panic!("gone"),
                     Due::Nothing => None,
                 };
-                if let Some((later, happening)) = said.and_then(|letter| self.take(&letter)) {
+                if let Some((later, happening)) = said.and_then(|cm_mad| self.take(&cm_mad)) {
                     order += 1;
                     agenda.insert((now + later, order), happening);
                 }
@@ -471,14 +470,14 @@ impl Called {
                 continue;
             }
             dues.push_back(match agenda.pop_first().unwrap().1 {
-                Happening::NobodyHasThePort => caller.note_failure(Errno(libc::ECONNREFUSED), now),
+                Happening::PortUnreachable => caller.note_failure(Errno(libc::ECONNREFUSED), now),
                 Happening::Found => {
                     let found = self.private.iter().map(|(residence, _)| *residence);
-                    caller.try_doors(found.collect(), now)
+                    caller.try_private_ports(found.collect(), now)
                 }
-                Happening::Arrives(letter) => match hear(&mut caller, &letter, now) {
+                Happening::Arrives(cm_mad) => match hear(&mut caller, &cm_mad, now) {
                     Heard::Elsewhere(due) => *due,
-                    Heard::Again(letter) => Due::Again(letter),
+                    Heard::Again(cm_mad) => Due::Again(cm_mad),
                     Heard::Nothing => Due::Nothing,
                     Heard::Message(told) if told.kind == Kind::Rep => {
                         return Outcome::Connected(caller.residence());
@@ -516,7 +515,7 @@ fn private() -> impl Strategy<Value = Vec<(UdpPort, Reception)>> {
 
 proptest! {
     #[test]
-    fn a_request_finds_whoever_listens(public in receptions(), private in private(), found_after in 0..3 * SECOND) {
+    fn a_request_reaches_any_matching_listener(public in receptions(), private in private(), found_after in 0..3 * SECOND) {
         let called = Called { public, private, found_after };
         prop_assert_eq!(called.call(), called.outcome());
     }
@@ -527,26 +526,26 @@ proptest! {
     /// finish. At most as many MADs are lost as either side has retries; one more could exhaust a
     /// message's retries.
     #[test]
-    fn a_bad_network_changes_nothing_but_the_time(fates in proptest::collection::vec(0..10_u8, 0..60), both: bool) {
+    fn a_lossy_network_only_delays_messages(fates in proptest::collection::vec(0..10_u8, 0..60), both: bool) {
         let (caller, request) = asking();
         let (mut called, _) = asked(&request);
         let reply = called.say(&message(Kind::Rep), 0).unwrap();
-        let mut sides = [caller, called].map(|letters| Side { letters, heard: Vec::new() });
+        let mut sides = [caller, called].map(|machine| Side { machine, heard: Vec::new() });
         let mut fates = fates.into_iter();
         let mut network = VecDeque::new();
         let mut losses = RETRIES;
-        let mut put = |network: &mut VecDeque<CmMad>, letter: CmMad| match fates.next().unwrap_or(9) {
+        let mut put = |network: &mut VecDeque<CmMad>, cm_mad: CmMad| match fates.next().unwrap_or(9) {
             0..4 if losses > 0 => losses -= 1,
-            4 => network.extend([letter.clone(), letter]),
-            5 => network.push_front(letter),
-            _ => network.push_back(letter),
+            4 => network.extend([cm_mad.clone(), cm_mad]),
+            5 => network.push_front(cm_mad),
+            _ => network.push_back(cm_mad),
         };
         put(&mut network, reply);
         let (mut now, mut parting) = (0, false);
         for _ in 0..10_000 {
-            if let Some(letter) = network.pop_front() {
-                let to = usize::from(letter.destination.octets() == sides[1].letters.way().source);
-                for answer in sides[to].take(&letter, now) {
+            if let Some(cm_mad) = network.pop_front() {
+                let to = usize::from(cm_mad.destination.octets() == sides[1].machine.path().source);
+                for answer in sides[to].take(&cm_mad, now) {
                     put(&mut network, answer);
                 }
                 continue;
@@ -554,20 +553,20 @@ proptest! {
             if !parting && sides[1].heard.contains(&Kind::Rtu) {
                 parting = true;
                 for side in &mut sides[..1 + usize::from(both)] {
-                    put(&mut network, side.letters.say(&Message::bare(Kind::Dreq), now).unwrap());
+                    put(&mut network, side.machine.say(&Message::bare(Kind::Dreq), now).unwrap());
                 }
                 continue;
             }
-            let Some(next) = sides.iter().filter_map(|side| side.letters.deadline()).min() else {
+            let Some(next) = sides.iter().filter_map(|side| side.machine.deadline()).min() else {
                 break;
             };
             now = next;
             for side in &mut sides {
-                match side.letters.due(now) {
-                    Due::Again(letter) => put(&mut network, *letter),
-                    Due::Seek(Some(letter)) => {
-                        put(&mut network, *letter);
-                        prop_assert_eq!(side.letters.try_doors(Vec::new(), now), Due::Nothing);
+                match side.machine.due(now) {
+                    Due::Again(cm_mad) => put(&mut network, *cm_mad),
+                    Due::SearchPorts(Some(cm_mad)) => {
+                        put(&mut network, *cm_mad);
+                        prop_assert_eq!(side.machine.try_private_ports(Vec::new(), now), Due::Nothing);
                     }
                     Due::Nothing => (),
                     other => prop_assert!(false, "{:?}", other),
@@ -582,12 +581,12 @@ proptest! {
             true => prop_assert!(ends.iter().all(|(asked, told)| matches!(asked + told, 1..=2) && *asked <= 1)),
             false => prop_assert_eq!(ends, [(0, 1), (1, 0)]),
         }
-        prop_assert!(sides.iter().all(|side| !side.letters.is_waiting()));
+        prop_assert!(sides.iter().all(|side| !side.machine.is_waiting()));
     }
 
     /// No MAD affects an exchange that it does not name.
     #[test]
-    fn any_datagram_is_heard_or_dropped(bytes in proptest::collection::vec(any::<u8>(), 232), attribute in 0x10..0x19_u16) {
+    fn arbitrary_datagrams_do_not_affect_connections(bytes in proptest::collection::vec(any::<u8>(), 232), attribute in 0x10..0x19_u16) {
         let (mut caller, mut called) = connected();
         let mut datagram = [0; 256];
         datagram[..4].copy_from_slice(&[1, 7, 2, 3]);

@@ -1,30 +1,30 @@
 //! The transport between an identifier and its peer.
 
 use crate::conversation::Conversation;
-use crate::correspondence::Correspondence;
+use crate::state_machine::StateMachine;
 
 /// A stream to a peer on this host, MADs to one on another host.
-pub enum Line {
+pub enum PeerTransport {
     /// A process of this host.
-    Neighbour(Box<Conversation>),
+    Local(Box<Conversation>),
     /// Another host.
-    Distant(Box<Correspondence>),
+    Remote(Box<StateMachine>),
 }
 
-impl Line {
+impl PeerTransport {
     /// Returns the stream, if it is one.
     pub fn conversation(&mut self) -> Option<&mut Conversation> {
         match self {
-            Line::Neighbour(conversation) => Some(conversation),
-            Line::Distant(_) => None,
+            PeerTransport::Local(conversation) => Some(conversation),
+            PeerTransport::Remote(_) => None,
         }
     }
 
     /// Returns the exchange of MADs, if it is one.
-    pub fn correspondence(&mut self) -> Option<&mut Correspondence> {
+    pub fn state_machine(&mut self) -> Option<&mut StateMachine> {
         match self {
-            Line::Neighbour(_) => None,
-            Line::Distant(correspondence) => Some(correspondence),
+            PeerTransport::Local(_) => None,
+            PeerTransport::Remote(machine) => Some(machine),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The death record: the messages to be sent to other hosts if this process is killed. A kernel
 //! ends the connections of a process that dies (its communication manager destroys their
-//! identifiers); here another process of the host does it ([`crate::executor`]), and reads the
+//! identifiers); here another process of the host does it ([`crate::reaper`]), and reads the
 //! messages from this record.
 //!
 //! A record is a file in the runtime directory, named after its process, with one MAD for each
@@ -21,43 +21,43 @@ use verbena_hca::roce::management::CmMad;
 use verbena_hca::shm::registry::{Identity, wills};
 
 /// Bytes of a slot: a divisor of a page.
-const ROOM: usize = 512;
-const _: () = assert!(FRAME <= ROOM);
+const SLOT: usize = 512;
+const _: () = assert!(FRAME <= SLOT);
 /// Maximum bytes read of a record: more exchanges than a process can have.
-pub const LONGEST: u64 = (ROOM << 17) as u64;
+pub const LONGEST: u64 = (SLOT << 17) as u64;
 
 /// The death record of this process.
 #[derive(Default)]
-pub struct Will {
+pub struct DeathRecord {
     file: Option<(File, PathBuf)>,
     /// Slot of an exchange's MAD, by local communication ID.
-    places: HashMap<u32, u32>,
+    slots: HashMap<u32, u32>,
     /// Free slots.
     free: Vec<u32>,
 }
 
-impl Will {
+impl DeathRecord {
     /// Records a MAD for an exchange in place of the previous one, or removes it. Write errors are
     /// ignored.
-    pub fn leave(&mut self, number: u32, letter: Option<&CmMad>) {
-        let Some(letter) = letter else {
-            return self.revoke(number);
+    pub fn set(&mut self, number: u32, cm_mad: Option<&CmMad>) {
+        let Some(cm_mad) = cm_mad else {
+            return self.clear(number);
         };
-        let place = match self.places.get(&number) {
-            Some(place) => *place,
-            None => self.new_place(number),
+        let slot = match self.slots.get(&number) {
+            Some(slot) => *slot,
+            None => self.new_slot(number),
         };
         if self.file.is_none() {
             self.file = make().ok();
         }
-        self.write(place, &relay::encode(letter));
+        self.write(slot, &relay::encode(cm_mad));
     }
 
     /// Removes the MAD of an exchange.
-    pub fn revoke(&mut self, number: u32) {
-        if let Some(place) = self.places.remove(&number) {
-            self.write(place, &[0; FRAME]);
-            self.free.push(place);
+    pub fn clear(&mut self, number: u32) {
+        if let Some(slot) = self.slots.remove(&number) {
+            self.write(slot, &[0; FRAME]);
+            self.free.push(slot);
         }
     }
 
@@ -68,15 +68,15 @@ impl Will {
         }
     }
 
-    fn new_place(&mut self, number: u32) -> u32 {
-        let place = self.free.pop().unwrap_or(self.places.len() as u32);
-        self.places.insert(number, place);
-        place
+    fn new_slot(&mut self, number: u32) -> u32 {
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        self.slots.insert(number, slot);
+        slot
     }
 
-    fn write(&self, place: u32, frame: &[u8; FRAME]) {
+    fn write(&self, slot: u32, frame: &[u8; FRAME]) {
         if let Some((file, _)) = &self.file {
-            let _ = file.write_all_at(frame, u64::from(place) * ROOM as u64);
+            let _ = file.write_all_at(frame, u64::from(slot) * SLOT as u64);
         }
     }
 }
@@ -109,7 +109,7 @@ fn name(process: Identity) -> String {
 }
 
 /// Returns the process that a record's file name stands for.
-pub fn author(name: &str) -> Option<Identity> {
+pub fn process_of(name: &str) -> Option<Identity> {
     let (slot, generation) = name.split_once('.')?;
     Some(Identity {
         slot: slot.parse().ok()?,
@@ -118,8 +118,10 @@ pub fn author(name: &str) -> Option<Identity> {
 }
 
 /// Returns the MADs of a record.
-pub fn letters(will: &[u8]) -> Vec<CmMad> {
-    let frames = will.chunks(ROOM).filter_map(|room| room.first_chunk());
+pub fn cm_mads(death_record: &[u8]) -> Vec<CmMad> {
+    let frames = death_record
+        .chunks(SLOT)
+        .filter_map(|slot| slot.first_chunk());
     frames.filter_map(relay::decode).collect()
 }
 
@@ -129,7 +131,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn letter(byte: u8) -> CmMad {
+    fn cm_mad(byte: u8) -> CmMad {
         CmMad {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
@@ -142,43 +144,43 @@ mod tests {
     proptest! {
         /// After any sequence of changes, the latest MADs are read.
         #[test]
-        fn what_was_left_last_is_read(
+        fn the_latest_mads_are_read(
             orders in proptest::collection::vec((0..8_u32, proptest::option::of(any::<u8>())), 0..64),
         ) {
-            let path = std::env::temp_dir().join(format!("verbena-will-{}", std::process::id()));
+            let path = std::env::temp_dir().join(format!("verbena-death-record-{}", std::process::id()));
             let file = File::create(&path).unwrap();
-            let mut will = Will { file: Some((file, path.clone())), ..Will::default() };
+            let mut death_record = DeathRecord { file: Some((file, path.clone())), ..DeathRecord::default() };
             let mut standing = BTreeMap::new();
             for (number, byte) in orders {
-                will.leave(number, byte.map(letter).as_ref());
+                death_record.set(number, byte.map(cm_mad).as_ref());
                 match byte {
                     Some(byte) => standing.insert(number, byte),
                     None => standing.remove(&number),
                 };
             }
-            let mut read: Vec<u8> = letters(&fs::read(&path).unwrap()).iter().map(|of| of.mad[0]).collect();
+            let mut read: Vec<u8> = cm_mads(&fs::read(&path).unwrap()).iter().map(|of| of.mad[0]).collect();
             let mut expected: Vec<u8> = standing.into_values().collect();
             read.sort_unstable();
             expected.sort_unstable();
             prop_assert_eq!(read, expected);
-            will.destroy();
+            death_record.destroy();
             prop_assert!(!path.exists());
         }
 
         #[test]
-        fn any_bytes_are_letters_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..2048)) {
-            prop_assert!(letters(&bytes).is_empty());
+        fn arbitrary_bytes_hold_no_mads(bytes in proptest::collection::vec(any::<u8>(), 0..2048)) {
+            prop_assert!(cm_mads(&bytes).is_empty());
         }
     }
 
     #[test]
-    fn a_name_tells_its_author() {
+    fn a_record_name_identifies_its_process() {
         let process = Identity {
             slot: 7,
             generation: 12,
         };
-        assert_eq!(author(&name(process)), Some(process));
-        assert_eq!(author("7"), None);
-        assert_eq!(author("seven.12"), None);
+        assert_eq!(process_of(&name(process)), Some(process));
+        assert_eq!(process_of("7"), None);
+        assert_eq!(process_of("seven.12"), None);
     }
 }

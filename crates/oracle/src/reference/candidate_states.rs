@@ -32,14 +32,14 @@ pub struct Seen {
 
 /// The states that are possible now.
 #[derive(Clone)]
-pub struct Belief {
+pub struct CandidateStates {
     worlds: Vec<World>,
 }
 
-impl Belief {
+impl CandidateStates {
     /// Returns the state at the beginning of a program.
-    pub fn new(program: &Program) -> Belief {
-        Belief {
+    pub fn new(program: &Program) -> CandidateStates {
+        CandidateStates {
             worlds: vec![World::new(program)],
         }
     }

@@ -38,7 +38,7 @@ const LONGEST_NAME: usize = 150;
 const SHORTEST_SECRET: usize = 16;
 
 /// The rendezvous of a job.
-pub struct Meeting {
+pub struct JobRendezvous {
     /// The job's name, the same in all of its processes.
     pub job: String,
     /// The exchange, in process 0.
@@ -59,14 +59,14 @@ enum Knowledge {
     },
 }
 
-impl Meeting {
+impl JobRendezvous {
     /// Opens the exchange in process 0, and publishes its address to the others.
     ///
     /// # Errors
     ///
     /// Fails if the secret is too short, the address is malformed or unknown, or the exchange
     /// cannot be opened.
-    pub fn of(job: &Job, asked: Option<&str>) -> Result<Meeting, Failure> {
+    pub fn of(job: &Job, asked: Option<&str>) -> Result<JobRendezvous, Failure> {
         let told = job.secret.as_ref().map(Secret::reveal);
         if told.is_some_and(|told| told.len() < SHORTEST_SECRET) {
             let text = format!(
@@ -126,7 +126,7 @@ impl Meeting {
     /// # Errors
     ///
     /// States why they are not known yet.
-    pub fn rendezvous(&self) -> Result<Rendezvous, String> {
+    pub fn find_hub(&self) -> Result<Rendezvous, String> {
         match &self.knowledge {
             Knowledge::Known(rendezvous) => Ok(rendezvous.clone()),
             Knowledge::Told {
@@ -200,9 +200,13 @@ impl Door<'_> {
         }
     }
 
-    fn by_secret(self, secret: Secret, directory: RuntimeDirectory) -> Result<Meeting, Failure> {
+    fn by_secret(
+        self,
+        secret: Secret,
+        directory: RuntimeDirectory,
+    ) -> Result<JobRendezvous, Failure> {
         let hub = self.listen(&self.name, &secret)?;
-        Ok(Meeting {
+        Ok(JobRendezvous {
             job: self.name,
             hub,
             knowledge: Knowledge::Known(Rendezvous {
@@ -217,7 +221,7 @@ impl Door<'_> {
         self,
         at: RuntimeDirectory,
         directory: RuntimeDirectory,
-    ) -> Result<Meeting, Failure> {
+    ) -> Result<JobRendezvous, Failure> {
         let file = file_of("exchange", &self.name);
         let secret = Secret::random();
         let hub = self.listen(&self.name, &secret)?;
@@ -229,7 +233,7 @@ impl Door<'_> {
                     source,
                 })?;
         }
-        Ok(Meeting {
+        Ok(JobRendezvous {
             job: self.name,
             hub,
             knowledge: Knowledge::Told {
@@ -241,7 +245,11 @@ impl Door<'_> {
         })
     }
 
-    fn by_board(self, descriptor: i32, directory: RuntimeDirectory) -> Result<Meeting, Failure> {
+    fn by_board(
+        self,
+        descriptor: i32,
+        directory: RuntimeDirectory,
+    ) -> Result<JobRendezvous, Failure> {
         let trouble = |source| Failure::System {
             doing: "find process 0 of the job by its process manager",
             source,
@@ -267,7 +275,7 @@ impl Door<'_> {
             ))
         };
         let told = told.ok_or_else(nonsense)?;
-        Ok(Meeting {
+        Ok(JobRendezvous {
             job: name,
             hub,
             knowledge: Knowledge::Known(Rendezvous {
@@ -357,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_follow_from_the_job_and_lie_apart() {
+    fn ports_derive_from_the_job_and_are_spread() {
         assert_eq!(ports("7-0"), ports("7-0"));
         assert_ne!(ports("7-0"), ports("7-1"));
         for job in ["", "7-0", "a b"] {
@@ -369,13 +377,13 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_a_name_of_a_file_whatever_it_is_called() {
+    fn any_job_identifier_becomes_a_valid_file_name() {
         assert_eq!(file_of("start", "a.b/1"), "start-a-b-1");
         assert!(file_of("start", &"x".repeat(1000)).len() < 255);
     }
 
     #[test]
-    fn what_process_0_tells_is_understood() {
+    fn the_note_of_process_0_is_parsed() {
         let secret = Secret::random();
         let told = rendezvous(&note("10.0.0.1:99,[fd00::1]:99", &secret)).unwrap();
         assert_eq!(told.places, ["10.0.0.1:99", "[fd00::1]:99"]);
@@ -396,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_can_be_guessed_is_refused() {
+    fn a_short_secret_is_refused() {
         let job = Job {
             launcher: "mpi",
             rank: 1,
@@ -405,7 +413,7 @@ mod tests {
             hosts: Hosts::Named(vec!["one".to_owned()]),
             secret: Some(Secret::told("short")),
         };
-        let words = Meeting::of(&job, None).err().unwrap().to_string();
+        let words = JobRendezvous::of(&job, None).err().unwrap().to_string();
         assert!(words.contains(SECRET), "{words}");
     }
 }

@@ -7,18 +7,18 @@ use verbena_report::run_directory::{Loaded, Writer};
 use verbena_report::schema::{Line, Run};
 
 /// All records of a session, in the form in which they would be loaded.
-pub struct Books {
+pub struct ResultSink {
     pub loaded: Loaded,
     writer: Option<Writer>,
 }
 
-impl Books {
+impl ResultSink {
     /// Opens the sink for a run, in memory and optionally in a directory.
     ///
     /// # Errors
     ///
     /// Fails if the directory cannot be created.
-    pub fn open(directory: Option<&Path>, run: Run) -> Result<Books, Failure> {
+    pub fn open(directory: Option<&Path>, run: Run) -> Result<ResultSink, Failure> {
         let writer = directory
             .map(|path| Writer::create(path, &run))
             .transpose()?;
@@ -26,7 +26,7 @@ impl Books {
             run,
             ..Loaded::default()
         };
-        Ok(Books { loaded, writer })
+        Ok(ResultSink { loaded, writer })
     }
 
     /// Adds a record.

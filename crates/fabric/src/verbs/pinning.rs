@@ -5,27 +5,27 @@
 use super::job::JobGroup;
 use crate::error::Result;
 use crate::group::Group;
-use crate::seam::Seat;
+use crate::seam::Pinning;
 use std::collections::BTreeSet;
 use std::path::Path;
 use verbena_measure::processors::{allowed, bind, deal};
 use verbena_measure::topology::{SYSTEM, in_order_of_use};
 
 /// The processors available to each process of this machine.
-pub struct Seats {
+pub struct CpuPinning {
     rank: usize,
     /// By rank; empty for processes of other machines.
     allowed: Vec<Vec<usize>>,
 }
 
-impl Seats {
+impl CpuPinning {
     /// Exchanges the processors that the launcher left to each process, in order of preference;
     /// `near` is the NUMA node of the adapter.
     ///
     /// # Errors
     ///
     /// Returns an error if the exchange fails.
-    pub async fn agree(group: &JobGroup, near: Option<u32>) -> Result<Seats> {
+    pub async fn agree(group: &JobGroup, near: Option<u32>) -> Result<CpuPinning> {
         let mine: Vec<u8> = in_order_of_use(&allowed(), near, Path::new(SYSTEM))
             .iter()
             .flat_map(|&processor| (processor as u16).to_le_bytes())
@@ -40,7 +40,7 @@ impl Seats {
             .collect(),
             false => Vec::new(),
         };
-        Ok(Seats {
+        Ok(CpuPinning {
             rank: group.rank(),
             allowed: all.into_iter().enumerate().map(of).collect(),
         })
@@ -53,17 +53,17 @@ impl Seats {
 
     /// Binds this process to a processor of its own among `members` on this machine, or to all its
     /// available processors if there are too few.
-    pub fn take(&self, members: &[usize]) -> Seat {
+    pub fn pin(&self, members: &[usize]) -> Pinning {
         let here = members.iter().copied();
         let here: Vec<usize> = here.filter(|&m| !self.allowed[m].is_empty()).collect();
         let choices: Vec<&[usize]> = here.iter().map(|&m| &self.allowed[m][..]).collect();
         let mine = here.iter().position(|&member| member == self.rank);
         let dealt = mine.and_then(|at| deal(&choices).map(|dealt| dealt[at]));
         match dealt {
-            Some(processor) if bind(&[processor]) => Seat::Own,
-            Some(_) => Seat::Unbound,
-            None if bind(&self.allowed[self.rank]) => Seat::InTurns,
-            None => Seat::Unbound,
+            Some(processor) if bind(&[processor]) => Pinning::Own,
+            Some(_) => Pinning::Unbound,
+            None if bind(&self.allowed[self.rank]) => Pinning::InTurns,
+            None => Pinning::Unbound,
         }
     }
 }
@@ -79,15 +79,15 @@ mod tests {
     use verbena_measure::clock::Clock;
 
     #[test]
-    fn a_pair_that_works_alone_has_a_processor_each() {
+    fn each_process_of_an_active_pair_has_a_cpu() {
         let usable = allowed();
         let size = usable.len() + 1;
         let secret = Secret::random();
-        let hub = Hub::listen("127.0.0.1:0", "seats", &secret, size).unwrap();
-        let seat = |rank: usize| {
+        let hub = Hub::listen("127.0.0.1:0", "pinning", &secret, size).unwrap();
+        let pinning = |rank: usize| {
             let patience = Patience::new(Duration::from_secs(20));
             let meet = || Ok(Rendezvous::at(hub.address(), &secret));
-            let exchange = connect_to_hub(meet, "seats", rank, &patience).unwrap();
+            let exchange = connect_to_hub(meet, "pinning", rank, &patience).unwrap();
             let placement = Placement {
                 rank,
                 // Processors are shared per machine.
@@ -96,20 +96,20 @@ mod tests {
                 addresses: vec![None; size],
             };
             let group = JobGroup::new(placement, Some(exchange), None, Clock::system(), patience);
-            let seats = block_on(Seats::agree(&group, None)).unwrap();
-            assert_eq!(seats.processors(), size - 1);
-            let everybody: Vec<usize> = (0..size).collect();
-            assert_eq!(seats.take(&everybody), Seat::InTurns);
+            let pinning = block_on(CpuPinning::agree(&group, None)).unwrap();
+            assert_eq!(pinning.processors(), size - 1);
+            let all_ranks: Vec<usize> = (0..size).collect();
+            assert_eq!(pinning.pin(&all_ranks), Pinning::InTurns);
             assert_eq!(allowed().len(), size - 1);
             // All but the first: one fewer than there are processes, and so one processor each.
             if rank > 0 {
-                assert_eq!(seats.take(&everybody[1..]), Seat::Own);
+                assert_eq!(pinning.pin(&all_ranks[1..]), Pinning::Own);
             }
             allowed()
         };
-        let seat = &seat;
+        let pinning = &pinning;
         let mut taken: Vec<usize> = std::thread::scope(|scope| {
-            let all: Vec<_> = (0..size).map(|r| scope.spawn(move || seat(r))).collect();
+            let all: Vec<_> = (0..size).map(|r| scope.spawn(move || pinning(r))).collect();
             let all = all.into_iter().skip(1).map(|one| one.join().unwrap());
             all.flatten().collect()
         });

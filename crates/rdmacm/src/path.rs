@@ -20,7 +20,7 @@ pub const HOP_LIMIT: u8 = 64;
 
 /// A path from a local port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Path {
     /// The port's number on the host.
     pub port: u8,
     /// The port's GID.
@@ -37,10 +37,10 @@ pub struct Way {
     pub ack_timeout: u8,
 }
 
-impl Way {
+impl Path {
     /// Returns the path from the first port to itself.
-    pub fn home() -> Way {
-        Way::from(FIRST_PORT, 0, gid(FIRST_PORT))
+    pub fn loopback() -> Path {
+        Path::from(FIRST_PORT, 0, gid(FIRST_PORT))
     }
 
     /// Returns the device of the local port, and the port's number on the device.
@@ -49,8 +49,8 @@ impl Way {
     }
 
     /// Returns the path from a port's GID, at its index, to itself.
-    fn from(port: u8, index: u8, gid: ibv_gid) -> Way {
-        Way {
+    fn from(port: u8, index: u8, gid: ibv_gid) -> Path {
+        Path {
             port,
             source: gid.bytes(),
             index,
@@ -64,23 +64,23 @@ impl Way {
     /// Returns the path between two addresses of this host, by their GIDs. An address without a GID
     /// is replaced by the other; if neither has one, the path is the first port's, so that both
     /// sides get the same result.
-    pub fn within(own: SocketAddr, peer: SocketAddr) -> Way {
+    pub fn local(own: SocketAddr, peer: SocketAddr) -> Path {
         if !link::is_ethernet() {
             let (here, there) = (port_for(own.ip()), port_for(peer.ip()));
-            return Way {
+            return Path {
                 destination: gid(there).bytes(),
                 lid: lid(there),
-                ..Way::from(here, 0, gid(here))
+                ..Path::from(here, 0, gid(here))
             };
         }
         match (place(own), place(peer)) {
-            (Some(here), there) => Way {
+            (Some(here), there) => Path {
                 destination: there.map_or(gid_of(own), |_| gid_of(peer)).bytes(),
-                ..Way::from(here.port, here.index, gid_of(own))
+                ..Path::from(here.port, here.index, gid_of(own))
             },
-            (None, Some(there)) => Way::from(there.port, there.index, gid_of(peer)),
+            (None, Some(there)) => Path::from(there.port, there.index, gid_of(peer)),
             // Loopback, an address of another interface, or a port whose GID is no address.
-            (None, None) => Way::home(),
+            (None, None) => Path::loopback(),
         }
     }
 
@@ -88,16 +88,16 @@ impl Way {
     ///
     /// # Errors
     /// ENODEV if no port has the source address.
-    pub fn between(source: SocketAddr, destination: SocketAddr) -> Result<Way> {
+    pub fn remote(source: SocketAddr, destination: SocketAddr) -> Result<Path> {
         let here = place(source).ok_or(Errno(libc::ENODEV))?;
-        Ok(Way {
+        Ok(Path {
             destination: mapped(destination.ip()).octets(),
-            ..Way::from(here.port, here.index, gid_of(source))
+            ..Path::from(here.port, here.index, gid_of(source))
         })
     }
 
     /// Returns whether it leads to another host.
-    pub fn is_distant(&self) -> bool {
+    pub fn is_remote(&self) -> bool {
         let destination = ibv_gid::from_bytes(self.destination);
         link::is_ethernet() && link::locate_gid_from(self.port, destination).is_none()
     }
@@ -110,7 +110,7 @@ impl Way {
     }
 
     /// Returns the path record.
-    pub fn path(&self) -> PathRecord {
+    pub fn record(&self) -> PathRecord {
         PathRecord {
             reversible: 1,
             mtu: self.mtu.into(),
@@ -212,18 +212,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn over_infiniband_every_way_leads_home_by_the_lid() {
+    fn infiniband_paths_lead_to_the_local_lid() {
         let here: SocketAddr = ([127, 0, 0, 1], 1).into();
         let there: SocketAddr = ([192, 0, 2, 1], 2).into();
-        let way = Way::within(here, here);
-        assert_eq!(way, Way::home());
-        assert_eq!(Way::between(here, there), Err(Errno(libc::ENODEV)));
-        assert!(!way.is_distant());
-        let vector = way.address_vector();
+        let path = Path::local(here, here);
+        assert_eq!(path, Path::loopback());
+        assert_eq!(Path::remote(here, there), Err(Errno(libc::ENODEV)));
+        assert!(!path.is_remote());
+        let vector = path.address_vector();
         assert_eq!(
             (vector.dlid, vector.is_global, vector.hop_limit),
             (lid(FIRST_PORT), 0, 0)
         );
-        assert_eq!(way.path().dgid, way.path().sgid);
+        assert_eq!(path.record().dgid, path.record().sgid);
     }
 }

@@ -11,16 +11,16 @@
 //! receives.
 
 use crate::alarm::Alarm;
-use crate::arrival;
 use crate::conversation::Conversation;
-use crate::correspondence::Heard;
-use crate::line::Line;
+use crate::inbound;
 use crate::mad;
 use crate::message::{Kind, Message};
-use crate::nobody::{answer_for_nobody, decline};
+use crate::no_listener::{answer_unknown_exchange, decline};
+use crate::path::mapped;
+use crate::peer_transport::PeerTransport;
 use crate::service::{Service, State};
+use crate::state_machine::Heard;
 use crate::thread::Source;
-use crate::way::mapped;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -47,7 +47,7 @@ const ROUND: u64 = 10_000_000;
 pub type Host = (u8, [u8; 16], [u8; 16]);
 
 /// The private UDP ports of a host's Verbena adapters.
-pub struct Doors {
+pub struct PrivatePorts {
     /// The host.
     pub host: Host,
     /// Its private ports.
@@ -55,25 +55,25 @@ pub struct Doors {
 }
 
 /// The inbox that MADs wait in until the thread takes them.
-pub struct Letterbox {
-    letters: Mutex<VecDeque<CmMad>>,
+pub struct Inbox {
+    cm_mads: Mutex<VecDeque<CmMad>>,
     /// Results of asking hosts for private ports.
-    doors: Mutex<Vec<Doors>>,
+    private_ports: Mutex<Vec<PrivatePorts>>,
     /// Whether another host has probed for processes here.
-    is_asked: AtomicBool,
+    is_probed: AtomicBool,
     bell: Doorbell,
 }
 
-impl Letterbox {
+impl Inbox {
     /// Returns an empty inbox.
     ///
     /// # Errors
     /// Those of eventfd(2).
-    pub fn new() -> Result<Letterbox> {
-        Ok(Letterbox {
-            letters: Mutex::default(),
-            doors: Mutex::default(),
-            is_asked: AtomicBool::new(false),
+    pub fn new() -> Result<Inbox> {
+        Ok(Inbox {
+            cm_mads: Mutex::default(),
+            private_ports: Mutex::default(),
+            is_probed: AtomicBool::new(false),
             bell: Doorbell::new()?,
         })
     }
@@ -83,78 +83,86 @@ impl Letterbox {
     /// # Errors
     /// Those of [`crate::thread::Watch::add`].
     pub fn open(&self, state: &mut State) -> Result<()> {
-        state.watch.add(&self.bell, Source::Post)
+        state.watch.add(&self.bell, Source::Inbox)
     }
 
-    fn put(&self, letter: CmMad) {
-        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-        if letters.len() < MOST {
-            letters.push_back(letter);
+    fn put(&self, cm_mad: CmMad) {
+        let mut cm_mads = self.cm_mads.lock().unwrap_or_else(PoisonError::into_inner);
+        if cm_mads.len() < MOST {
+            cm_mads.push_back(cm_mad);
             self.bell.ring();
         }
     }
 
     /// Adds the result of asking a host for private ports.
-    pub fn put_doors(&self, doors: Doors) {
-        let mut all = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push(doors);
+    pub fn put_private_ports(&self, private_ports: PrivatePorts) {
+        let mut all = self
+            .private_ports
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.push(private_ports);
         self.bell.ring();
     }
 
     /// Takes the results of asking hosts for private ports.
-    pub fn take_doors(&self) -> Vec<Doors> {
-        std::mem::take(&mut *self.doors.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take_private_ports(&self) -> Vec<PrivatePorts> {
+        std::mem::take(
+            &mut *self
+                .private_ports
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
-    fn note_question(&self) {
-        if !self.is_asked.swap(true, Ordering::AcqRel) {
+    fn note_probe(&self) {
+        if !self.is_probed.swap(true, Ordering::AcqRel) {
             self.bell.ring();
         }
     }
 
     /// Returns whether another host has probed since the last call.
-    pub fn was_asked(&self) -> bool {
-        self.is_asked.swap(false, Ordering::AcqRel)
+    pub fn was_probed(&self) -> bool {
+        self.is_probed.swap(false, Ordering::AcqRel)
     }
 
     /// Takes all MADs.
     pub fn take(&self) -> VecDeque<CmMad> {
         self.bell.clear();
-        std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.cm_mads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Callbacks of the adapter, for every MAD and for probes of other hosts. They only fill the inbox.
 pub const AGENT: Agent = Agent {
-    received: |letter| {
+    received: |cm_mad| {
         if let Ok(service) = Service::current() {
-            service.letterbox.put(letter);
+            service.inbox.put(cm_mad);
         }
     },
     question: || {
         if let Ok(service) = Service::current() {
-            service.letterbox.note_question();
+            service.inbox.note_probe();
         }
     },
 };
 
 /// Sends a MAD.
-pub fn send(letter: &CmMad) {
+pub fn send(cm_mad: &CmMad) {
     if let Ok(process) = Process::current() {
         // A failure counts as a lost datagram.
-        let _ = process.send_management(letter);
+        let _ = process.send_management(cm_mad);
     }
 }
 
 impl State {
     /// Processes a received MAD.
-    pub fn take_letter(&mut self, letter: CmMad) {
-        let Some((transaction, message)) = mad::read(&letter.mad) else {
+    pub fn process_cm_mad(&mut self, cm_mad: CmMad) {
+        let Some((transaction, message)) = mad::read(&cm_mad.mad) else {
             return;
         };
         let ours = match &message {
             cm::Message::Req(_) | cm::Message::SidrReq(_) => {
-                self.offer(letter, clock::now() + PATIENCE);
+                self.offer(cm_mad, clock::now() + PATIENCE);
                 return;
             }
             cm::Message::Mra(mra) => mra.remote_comm_id,
@@ -165,8 +173,8 @@ impl State {
             cm::Message::Drep(drep) => drep.remote_comm_id,
             cm::Message::SidrRep(rep) => rep.request_id,
         };
-        if !self.hear(ours, &letter, transaction, &message) && is_of_this_process(ours) {
-            answer_for_nobody(&letter, transaction, &message);
+        if !self.hear(ours, &cm_mad, transaction, &message) && is_of_this_process(ours) {
+            answer_unknown_exchange(&cm_mad, transaction, &message);
         }
     }
 
@@ -174,89 +182,89 @@ impl State {
     fn hear(
         &mut self,
         number: u32,
-        letter: &CmMad,
+        cm_mad: &CmMad,
         transaction: u64,
         message: &cm::Message<'_>,
     ) -> bool {
         let now = clock::now();
-        let owner = self.office.owners.get(&number).copied();
-        let line = owner
+        let owner = self.connections.owners.get(&number).copied();
+        let peer_transport = owner
             .and_then(|owner| self.identifiers.get_mut(owner))
-            .and_then(|identifier| identifier.line.as_mut());
-        let (heard, deadline, way) = match line.and_then(Line::correspondence) {
-            Some(correspondence) => {
-                let heard = correspondence.hear(letter.source, transaction, message, now);
-                (heard, correspondence.deadline(), *correspondence.way())
+            .and_then(|identifier| identifier.peer_transport.as_mut());
+        let (heard, deadline, path) = match peer_transport.and_then(PeerTransport::state_machine) {
+            Some(machine) => {
+                let heard = machine.hear(cm_mad.source, transaction, message, now);
+                (heard, machine.deadline(), *machine.path())
             }
-            None => return self.hear_farewell(number, letter, transaction, message, now),
+            None => return self.hear_pending_dreq(number, cm_mad, transaction, message, now),
         };
-        self.remind(number, deadline);
+        self.schedule_retransmission(number, deadline);
         match (heard, owner) {
-            (Heard::Message(told), Some(owner)) => arrival::receive(self, owner, &told),
+            (Heard::Message(told), Some(owner)) => inbound::receive(self, owner, &told),
             (Heard::Elsewhere(due), Some(_)) => self.carry_out(number, *due),
             (Heard::Again(again), Some(owner)) => {
                 send(&again);
                 if let Some(identifier) = self.identifiers.get_mut(owner) {
                     // A REJ may have reduced the MTU.
-                    identifier.way = way;
+                    identifier.path = path;
                 }
             }
             _ => (),
         }
-        self.write_will(number);
+        self.update_death_record(number);
         true
     }
 
-    fn hear_farewell(
+    fn hear_pending_dreq(
         &mut self,
         number: u32,
-        letter: &CmMad,
+        cm_mad: &CmMad,
         transaction: u64,
         message: &cm::Message<'_>,
         now: u64,
     ) -> bool {
-        let Some(farewell) = self.office.farewells.get_mut(&number) else {
+        let Some(pending_dreq) = self.connections.pending_dreqs.get_mut(&number) else {
             return false;
         };
-        let heard = farewell.hear(letter.source, transaction, message, now);
+        let heard = pending_dreq.hear(cm_mad.source, transaction, message, now);
         if let Heard::Message(told) = &heard {
             if told.kind == Kind::Dreq
-                && let Ok(answer) = farewell.say(&Message::bare(Kind::Drep), now)
+                && let Ok(answer) = pending_dreq.say(&Message::bare(Kind::Drep), now)
             {
                 send(&answer);
             }
-            self.office.farewells.remove(&number);
+            self.connections.pending_dreqs.remove(&number);
         }
         true
     }
 
     /// Passes a request to its listener.
-    fn offer(&mut self, letter: CmMad, deadline: u64) {
-        let Some((transaction, message)) = mad::read(&letter.mad) else {
+    fn offer(&mut self, cm_mad: CmMad, deadline: u64) {
+        let Some((transaction, message)) = mad::read(&cm_mad.mad) else {
             return;
         };
         let request = mad::request(transaction, &message);
-        let Some(request) = request.filter(|of| mapped(of.destination.ip()) == letter.destination)
+        let Some(request) = request.filter(|of| mapped(of.destination.ip()) == cm_mad.destination)
         else {
-            return decline(&letter);
+            return decline(&cm_mad);
         };
-        let request = request.on_link(letter.interface);
+        let request = request.on_link(cm_mad.interface);
         match self.ports.connect(request.space, request.destination) {
             Ok(stream) => {
-                if let Ok(mut line) = Conversation::new(stream) {
+                if let Ok(mut peer_transport) = Conversation::new(stream) {
                     // A listener that does not take it has just exited; the request is
                     // retransmitted.
-                    let _ = line.hand_on(&letter);
+                    let _ = peer_transport.hand_on(&cm_mad);
                 }
             }
             Err(Errno(libc::ECONNREFUSED)) if clock::now() < deadline => {
-                let unclaimed = &mut self.office.unclaimed;
+                let unclaimed = &mut self.connections.unclaimed;
                 if unclaimed.len() < MOST_UNCLAIMED {
-                    unclaimed.push((deadline, letter));
+                    unclaimed.push((deadline, cm_mad));
                     self.set_alarm(clock::now() + ROUND, Alarm::Unclaimed);
                 }
             }
-            Err(Errno(libc::ECONNREFUSED)) => decline(&letter),
+            Err(Errno(libc::ECONNREFUSED)) => decline(&cm_mad),
             // The listener is overloaded, or no descriptors are left: the request is retransmitted.
             Err(_) => (),
         }
@@ -264,15 +272,15 @@ impl State {
 
     /// Offers the requests without a listener again.
     pub fn offer_unclaimed(&mut self) {
-        for (deadline, letter) in std::mem::take(&mut self.office.unclaimed) {
-            self.offer(letter, deadline);
+        for (deadline, cm_mad) in std::mem::take(&mut self.connections.unclaimed) {
+            self.offer(cm_mad, deadline);
         }
     }
 
     /// Processes a retransmitted request for which an exchange exists.
-    pub fn hear_again(&mut self, number: u32, letter: &CmMad) {
-        if let Some((transaction, message)) = mad::read(&letter.mad) {
-            self.hear(number, letter, transaction, &message);
+    pub fn hear_again(&mut self, number: u32, cm_mad: &CmMad) {
+        if let Some((transaction, message)) = mad::read(&cm_mad.mad) {
+            self.hear(number, cm_mad, transaction, &message);
         }
     }
 }

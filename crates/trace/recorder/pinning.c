@@ -9,19 +9,19 @@
 
 enum { MOST = 1024 };
 
-void seat_take(int rank)
+void pinning_pin(int rank)
 {
 	const char *list = getenv("VERBENA_SEATS");
-	int seats[MOST], count = 0;
+	int cpus[MOST], count = 0;
 	while (list != NULL && *list != 0 && count < MOST) {
 		char *rest;
-		seats[count++] = (int)strtol(list, &rest, 10);
+		cpus[count++] = (int)strtol(list, &rest, 10);
 		list = *rest == ',' ? rest + 1 : NULL;
 	}
 	if (count == 0)
 		return;
 	cpu_set_t set;
 	CPU_ZERO(&set);
-	CPU_SET(seats[rank % count] % CPU_SETSIZE, &set);
+	CPU_SET(cpus[rank % count] % CPU_SETSIZE, &set);
 	sched_setaffinity(0, sizeof set, &set);
 }

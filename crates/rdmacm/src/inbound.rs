@@ -4,18 +4,18 @@ use crate::abi::{ConnectionParameters, DatagramParameters};
 use crate::address;
 use crate::alarm::Alarm;
 use crate::channel::Waiting;
+use crate::connection_state::ConnectionState;
 use crate::conversation::{Conversation, Heard};
-use crate::correspondence::{Correspondence, INVALID_MTU, STALE_CONNECTION};
 use crate::event::{Event, Kind as EventKind, Parameters};
 use crate::identifier::{Identifier, Listening, QueuePairKind};
-use crate::line::Line;
 use crate::mad;
 use crate::message::{INVALID_TRANSPORT, Kind, Message};
-use crate::nobody;
+use crate::no_listener;
+use crate::path::Path;
+use crate::peer_transport::PeerTransport;
 use crate::service::{Caller, Service, State};
-use crate::stage::Stage;
+use crate::state_machine::{INVALID_MTU, STALE_CONNECTION, StateMachine};
 use crate::thread::Source;
-use crate::way::Way;
 use std::io::ErrorKind;
 use verbena_hca::device::active_mtu;
 use verbena_hca::errno::Result;
@@ -43,18 +43,18 @@ pub fn handle(service: &Service, source: Source) -> Result<()> {
         Source::Caller(number) => hear_caller(state, number),
         Source::Identifier(number, generation) => hear_peer(state, number, generation),
         Source::Alarm => state.take_alarms(clock::now()),
-        Source::Post => {
-            for letter in service.letterbox.take() {
-                state.take_letter(letter);
+        Source::Inbox => {
+            for cm_mad in service.inbox.take() {
+                state.process_cm_mad(cm_mad);
             }
-            for doors in service.letterbox.take_doors() {
-                state.take_doors(&doors);
+            for private_ports in service.inbox.take_private_ports() {
+                state.take_private_ports(&private_ports);
             }
-            if service.letterbox.was_asked() {
-                state.execute_wills();
+            if service.inbox.was_probed() {
+                state.reap();
             }
         }
-        Source::Wills => state.will_was_closed(),
+        Source::DeathRecords => state.death_record_closed(),
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ fn hear_caller(state: &mut State, number: u32) {
     // rejection; a caller on another host retransmits.
     let _ = match heard {
         Heard::Message(request) => accept_call(state, caller, &request),
-        Heard::CmMad(letter) => accept_letter(state, &caller, &letter),
+        Heard::CmMad(cm_mad) => accept_cm_mad(state, &caller, &cm_mad),
         Heard::Nothing | Heard::End => None,
     };
 }
@@ -145,11 +145,11 @@ fn accept_call(state: &mut State, mut caller: Caller, request: &Message) -> Opti
     }
     let destination = address::parse(&request.destination).ok()??;
     let source = address::parse(&request.source).ok()??;
-    let number = accept_request(state, &caller, request, Way::within(destination, source))?;
+    let number = accept_request(state, &caller, request, Path::local(destination, source))?;
     let identifier = state.identifiers.get_mut(number)?;
     let source = Source::Identifier(number, identifier.generation);
     let watched = state.watch.add(&caller.conversation, source);
-    identifier.line = Some(Line::Neighbour(Box::new(caller.conversation)));
+    identifier.peer_transport = Some(PeerTransport::Local(Box::new(caller.conversation)));
     if watched.is_err() {
         state.destroy(number);
         return None;
@@ -159,43 +159,43 @@ fn accept_call(state: &mut State, mut caller: Caller, request: &Message) -> Opti
 
 /// Accepts a request from another host, passed on by the process that received it. It may be a
 /// retransmission.
-fn accept_letter(state: &mut State, caller: &Caller, letter: &CmMad) -> Option<()> {
-    let (transaction, message) = mad::read(&letter.mad)?;
-    let request = mad::request(transaction, &message)?.on_link(letter.interface);
-    if let Some(known) = state.correspondence_called(letter, request.number) {
-        state.hear_again(known, letter);
+fn accept_cm_mad(state: &mut State, caller: &Caller, cm_mad: &CmMad) -> Option<()> {
+    let (transaction, message) = mad::read(&cm_mad.mad)?;
+    let request = mad::request(transaction, &message)?.on_link(cm_mad.interface);
+    if let Some(known) = state.find_by_remote_id(cm_mad, request.number) {
+        state.hear_again(known, cm_mad);
         return None;
     }
-    if state.office.is_late(letter, request.number) {
+    if state.connections.is_late(cm_mad, request.number) {
         return None;
     }
-    let way = request.way().ok()?;
+    let path = request.path().ok()?;
     if let Some(proposal) = request.connection {
-        let largest = active_mtu(way.port) as u8;
+        let largest = active_mtu(path.port) as u8;
         if !is_offered(state, caller.listener, &request.message) {
-            nobody::refuse(letter, INVALID_TRANSPORT, &[]);
+            no_listener::refuse(cm_mad, INVALID_TRANSPORT, &[]);
             return None;
         }
         if proposal.mtu > largest {
-            nobody::refuse(letter, INVALID_MTU, &[largest]);
+            no_listener::refuse(cm_mad, INVALID_MTU, &[largest]);
             return None;
         }
         // The queue pair has a new connection, so the known one is stale (12.9.8.3.1).
         let queue_pair = request.message.queue_pair;
         if let Some(stale) = state.connected_with(proposal.guid, queue_pair) {
-            nobody::refuse(letter, STALE_CONNECTION, &[]);
+            no_listener::refuse(cm_mad, STALE_CONNECTION, &[]);
             state.lost(stale);
             return None;
         }
     }
-    let number = accept_request(state, caller, &request.message, way)?;
+    let number = accept_request(state, caller, &request.message, path)?;
     let service = ip::service_id(request.space, request.destination.port());
-    let Ok(ours) = state.number_correspondence(number) else {
+    let Ok(ours) = state.assign_local_id(number) else {
         state.destroy(number);
         return None;
     };
-    let correspondence = Correspondence::of(ours, &request, service, way);
-    state.correspond(number, correspondence.called_from(letter.udp_port));
+    let machine = StateMachine::of(ours, &request, service, path);
+    state.attach(number, machine.from_port(cm_mad.udp_port));
     announce(state, caller.listener, number, &request.message)
 }
 
@@ -207,7 +207,12 @@ fn is_offered(state: &State, listener: u32, request: &Message) -> bool {
 
 /// Creates an identifier for a request, which takes a place in the listener's backlog. Returns
 /// `None` if the request is dropped.
-fn accept_request(state: &mut State, caller: &Caller, request: &Message, way: Way) -> Option<u32> {
+fn accept_request(
+    state: &mut State,
+    caller: &Caller,
+    request: &Message,
+    path: Path,
+) -> Option<u32> {
     let generation = state.next_generation();
     let listener = state.identifiers.get_mut(caller.listener)?;
     if listener.generation != caller.generation {
@@ -227,10 +232,10 @@ fn accept_request(state: &mut State, caller: &Caller, request: &Message, way: Wa
 
     let kind = QueuePairKind::asked_by(request.transport);
     let mut identifier = Identifier::new(listener.channel, listener.space, kind, 0, generation);
-    identifier.stage = Stage::Requested;
+    identifier.state = ConnectionState::Requested;
     identifier.source = Some(source);
     identifier.destination = Some(destination);
-    identifier.way = way;
+    identifier.path = path;
     identifier.options = listener.options;
     identifier.requested_from = Some(caller.listener);
     identifier.learn(request);
@@ -250,7 +255,7 @@ fn announce(state: &mut State, listener: u32, number: u32, request: &Message) ->
     let channel = identifier.channel;
     let parameters = request.parameters();
     let parameters = match request.kind {
-        Kind::SidrReq => Parameters::Datagram(Box::new(datagram(&parameters, &identifier.way))),
+        Kind::SidrReq => Parameters::Datagram(Box::new(datagram(&parameters, &identifier.path))),
         _ => Parameters::Connection(Box::new(parameters)),
     };
     state.channels.get_mut(&channel)?.push(Waiting {
@@ -267,11 +272,11 @@ fn announce(state: &mut State, listener: u32, number: u32, request: &Message) ->
 }
 
 /// Returns the parameters of a datagram service: its address and the program's values.
-pub fn datagram(parameters: &ConnectionParameters, way: &Way) -> DatagramParameters {
+pub fn datagram(parameters: &ConnectionParameters, path: &Path) -> DatagramParameters {
     DatagramParameters {
         qp_num: parameters.qp_num,
         qkey: parameters.qkey,
-        ah_attr: way.address_vector(),
+        ah_attr: path.address_vector(),
         private_data: parameters.private_data,
         private_data_len: parameters.private_data_len,
         ..Default::default()
@@ -286,7 +291,11 @@ fn hear_peer(state: &mut State, number: u32, generation: u32) {
         let Some(identifier) = identifier.filter(|of| of.generation == generation) else {
             return;
         };
-        let Some(conversation) = identifier.line.as_mut().and_then(Line::conversation) else {
+        let Some(conversation) = identifier
+            .peer_transport
+            .as_mut()
+            .and_then(PeerTransport::conversation)
+        else {
             return;
         };
         match conversation.hear() {
@@ -304,61 +313,67 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
     let Some(identifier) = state.identifiers.get_mut(number) else {
         return;
     };
-    match (message.kind, identifier.stage) {
-        (Kind::Rep, Stage::Connecting) if !identifier.space.is_datagram() => {
+    match (message.kind, identifier.state) {
+        (Kind::Rep, ConnectionState::Connecting) if !identifier.space.is_datagram() => {
             let (retry, rnr) = (identifier.agreement.retry_count, message.rnr_retry_count);
             identifier.learn(message);
             identifier.agreement.retry_count = retry;
             identifier.agreement.rnr_retry_count = rnr;
-            identifier.stage = Stage::Replied;
+            identifier.state = ConnectionState::Replied;
             raise_connection(state, number, EventKind::ConnectResponse, message, 0);
         }
-        (Kind::SidrRep, Stage::Connecting) if identifier.space.is_datagram() => {
+        (Kind::SidrRep, ConnectionState::Connecting) if identifier.space.is_datagram() => {
             if message.status == 0 {
-                identifier.stage = Stage::Established;
+                identifier.state = ConnectionState::Established;
                 let event = Event {
                     kind: EventKind::Established,
                     status: 0,
                     parameters: Parameters::Datagram(Box::new(datagram(
                         &message.parameters(),
-                        &identifier.way,
+                        &identifier.path,
                     ))),
                 };
                 state.raise(number, event);
             } else {
-                identifier.stage = Stage::Over;
+                identifier.state = ConnectionState::Over;
                 let status = message.status as i32;
                 state.raise(number, Event::plain(EventKind::Unreachable, status));
             }
         }
-        (Kind::Rtu, Stage::Accepted) => {
-            identifier.stage = Stage::Established;
+        (Kind::Rtu, ConnectionState::Accepted) => {
+            identifier.state = ConnectionState::Established;
             state.raise(number, Event::plain(EventKind::Established, 0));
         }
-        (Kind::Rej, Stage::Connecting | Stage::Replied | Stage::Accepted) => {
-            identifier.stage = Stage::Over;
+        (
+            Kind::Rej,
+            ConnectionState::Connecting | ConnectionState::Replied | ConnectionState::Accepted,
+        ) => {
+            identifier.state = ConnectionState::Over;
             let status = message.status as i32;
             raise_connection(state, number, EventKind::Rejected, message, status);
         }
         // It ended when it was about to be connected.
-        (Kind::Rej, Stage::Established) if !identifier.space.is_datagram() => {
-            identifier.stage = Stage::Disconnected;
+        (Kind::Rej, ConnectionState::Established) if !identifier.space.is_datagram() => {
+            identifier.state = ConnectionState::Disconnected;
             state.raise(number, Event::plain(EventKind::Disconnected, 0));
         }
-        (Kind::Dreq, stage) if stage.is_connected() => {
-            identifier.stage = Stage::Disconnected;
+        (Kind::Dreq, before) if before.is_connected() => {
+            identifier.state = ConnectionState::Disconnected;
             state.say(number, &Message::bare(Kind::Drep));
             state.raise(number, Event::plain(EventKind::Disconnected, 0));
             // Both sides sent a DREQ at once.
-            if stage == Stage::Disconnecting {
+            if before == ConnectionState::Disconnecting {
                 state.begin_time_wait(number);
             }
         }
         // The peer has missed the end, or retransmits its DREQ.
-        (Kind::Dreq, Stage::Disconnected | Stage::TimeWait | Stage::Over) => {
+        (
+            Kind::Dreq,
+            ConnectionState::Disconnected | ConnectionState::TimeWait | ConnectionState::Over,
+        ) => {
             let _ = state.tell(number, &Message::bare(Kind::Drep));
         }
-        (Kind::Drep, Stage::Disconnecting) => {
+        (Kind::Drep, ConnectionState::Disconnecting) => {
             state.raise(number, Event::plain(EventKind::Disconnected, 0));
             state.begin_time_wait(number);
         }

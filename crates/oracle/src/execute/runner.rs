@@ -8,7 +8,7 @@ use super::threads;
 use super::worker::{self, NOT_MADE};
 use crate::coverage::Coverage;
 use crate::program::{Action, CqId, ProcessId, Program, QpId, SrqId, Step};
-use crate::reference::belief::{Belief, Seen};
+use crate::reference::candidate_states::{CandidateStates, Seen};
 use crate::reference::outcome::{Event, EventKind, Subject};
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -69,18 +69,18 @@ pub fn run(
     coverage: &mut Coverage,
 ) -> io::Result<Verdict> {
     let place = Place::new(&conditions.directory)?;
-    let mut conductor = match Conductor::start(program, conditions, &place) {
-        Ok(conductor) => conductor,
+    let mut runner = match Runner::start(program, conditions, &place) {
+        Ok(runner) => runner,
         Err(words) => return Ok(Verdict::Differs { step: 0, words }),
     };
     for (index, step) in program.steps.iter().enumerate() {
-        match conductor.step(index, step, coverage) {
+        match runner.step(index, step, coverage) {
             Ok(()) => {}
             Err(Trouble::TooConcurrent) => return Ok(Verdict::TooConcurrent),
             Err(Trouble::Difference(words)) => return Ok(Verdict::Differs { step: index, words }),
         }
     }
-    match conductor.finish(coverage) {
+    match runner.finish(coverage) {
         Err(Trouble::Difference(words)) => Ok(Verdict::Differs {
             step: program.steps.len(),
             words,
@@ -159,11 +159,11 @@ impl Drop for Worker {
     }
 }
 
-struct Conductor<'a> {
+struct Runner<'a> {
     program: &'a Program,
     patience: Duration,
     workers: Vec<Worker>,
-    belief: Belief,
+    candidates: CandidateStates,
     /// Every reported fact, in order, and the number that each worker has received.
     facts: Vec<[u64; 3]>,
     known: Vec<usize>,
@@ -171,37 +171,39 @@ struct Conductor<'a> {
     numbers: HashMap<(usize, u32), QpId>,
 }
 
-impl<'a> Conductor<'a> {
+impl<'a> Runner<'a> {
     fn start(
         program: &'a Program,
         conditions: &Conditions,
         place: &Place,
-    ) -> Result<Conductor<'a>, String> {
+    ) -> Result<Runner<'a>, String> {
         // SAFETY: the runner has one thread.
         unsafe { std::env::set_var("VERBENA_RUNTIME_DIR", &place.0) };
         let workers: Vec<Worker> = (0..program.processes)
             .map(|process| spawn(program, process, conditions, &place.0))
             .collect::<io::Result<_>>()
             .map_err(|error| format!("no process: {error}"))?;
-        let mut conductor = Conductor {
+        let mut runner = Runner {
             program,
             patience: conditions.patience,
             known: vec![0; workers.len()],
             workers,
-            belief: Belief::new(program),
+            candidates: CandidateStates::new(program),
             facts: Vec::new(),
             numbers: HashMap::new(),
         };
-        for process in 0..conductor.workers.len() {
-            conductor
+        for process in 0..runner.workers.len() {
+            runner
                 .reply(process)
                 .map_err(|words| format!("while it started, {words}"))?;
         }
-        Ok(conductor)
+        Ok(runner)
     }
 
     fn step(&mut self, index: usize, step: &Step, coverage: &mut Coverage) -> Result<(), Trouble> {
-        self.belief.step(step).map_err(|_| Trouble::TooConcurrent)?;
+        self.candidates
+            .step(step)
+            .map_err(|_| Trouble::TooConcurrent)?;
         let mut actors: Vec<usize> = Vec::new();
         let (mut killed, mut paused) = (Vec::new(), Vec::new());
         for call in &step.calls {
@@ -230,7 +232,7 @@ impl<'a> Conductor<'a> {
             .into_iter()
             .filter(|worker| !actors.contains(worker) && !paused.contains(worker))
             .filter(|worker| !killed.contains(worker))
-            .filter(|worker| self.belief.expects(ProcessId(*worker as u16)))
+            .filter(|worker| self.candidates.expects(ProcessId(*worker as u16)))
             .collect();
         for watcher in &watchers {
             self.send(*watcher, &[Order::Observe as u64, 2])?;
@@ -264,7 +266,7 @@ impl<'a> Conductor<'a> {
         self.quiesce(coverage)?;
         let small = self.program.arena <= SMALL_ARENA;
         // Messages in flight must arrive before the next step revokes their access.
-        if small || step.calls.len() > 1 || self.belief.silent() {
+        if small || step.calls.len() > 1 || self.candidates.silent() {
             return self.compare_eventually(coverage);
         }
         Ok(())
@@ -276,7 +278,7 @@ impl<'a> Conductor<'a> {
     fn compare_eventually(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
         let start = Instant::now();
         loop {
-            let patience = match self.belief.silent() {
+            let patience = match self.candidates.silent() {
                 true => self.patience,
                 false => EXPLANATION.min(self.patience),
             };
@@ -342,7 +344,7 @@ impl<'a> Conductor<'a> {
                 continue;
             }
             coverage.call(call, code);
-            self.belief.returned(index, code).map_err(|allowed| {
+            self.candidates.returned(index, code).map_err(|allowed| {
                 let error = io::Error::from_raw_os_error(code);
                 Trouble::Difference(format!("`{call}` returned {code} ({error}); {allowed}"))
             })?;
@@ -362,11 +364,11 @@ impl<'a> Conductor<'a> {
         let end = Instant::now() + self.patience;
         loop {
             self.observe(coverage)?;
-            if self.belief.rests() {
+            if self.candidates.rests() {
                 return Ok(());
             }
             if Instant::now() > end {
-                let missing = self.belief.settle().err().unwrap_or_default();
+                let missing = self.candidates.settle().err().unwrap_or_default();
                 return Err(Trouble::Difference(format!(
                     "nothing more came for {:?}; {missing}",
                     self.patience
@@ -383,7 +385,7 @@ impl<'a> Conductor<'a> {
 
     fn observe(&mut self, coverage: &mut Coverage) -> Result<(), Trouble> {
         let living = self.living();
-        let patient = u64::from(!self.belief.rests());
+        let patient = u64::from(!self.candidates.rests());
         for worker in &living {
             self.send(*worker, &[Order::Observe as u64, patient])?;
         }
@@ -427,7 +429,7 @@ impl<'a> Conductor<'a> {
             sum: (entry[9] == 1).then_some(entry[10]),
         };
         coverage.completion(&seen);
-        self.belief.completed(&seen).map_err(|allowed| {
+        self.candidates.completed(&seen).map_err(|allowed| {
             Trouble::Difference(format!("p{worker} saw {}; {allowed}", describe(&seen)))
         })
     }
@@ -459,7 +461,7 @@ impl<'a> Conductor<'a> {
             kind,
             subject,
         };
-        self.belief.raised(&seen).map_err(unexpected)
+        self.candidates.raised(&seen).map_err(unexpected)
     }
 
     fn compare_memory(&mut self) -> Result<(), Trouble> {
@@ -478,7 +480,7 @@ impl<'a> Conductor<'a> {
         }
         for (worker, bytes) in arenas {
             let process = ProcessId(worker as u16);
-            self.belief
+            self.candidates
                 .holds(process, &bytes)
                 .map_err(|words| Trouble::Difference(format!("p{worker}'s memory; {words}")))?;
         }
@@ -491,7 +493,7 @@ impl<'a> Conductor<'a> {
         // These observations may rule out the state that was complete; messages of the others may
         // still be in flight.
         self.quiesce(coverage)?;
-        self.belief.settle().map_err(Trouble::Difference)?;
+        self.candidates.settle().map_err(Trouble::Difference)?;
         self.compare_memory()
     }
 }

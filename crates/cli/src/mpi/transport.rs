@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The transport of messages between processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Transport {
     /// The software adapter, through UCX over verbs.
     Software,
     /// A hardware adapter, through UCX over verbs or the vendor's interface.
@@ -17,29 +17,29 @@ pub enum Way {
     SharedMemory,
 }
 
-impl Way {
+impl Transport {
     /// Returns the transport for a target; `None` if there is none.
-    pub fn to(target: &Resolved) -> Option<Way> {
+    pub fn to(target: &Resolved) -> Option<Transport> {
         match target.kind.as_str() {
-            "software" => Some(Way::Software),
-            "hardware" => Some(Way::Hardware),
-            "tcp" => Some(Way::Tcp),
-            "shm" => Some(Way::SharedMemory),
+            "software" => Some(Transport::Software),
+            "hardware" => Some(Transport::Hardware),
+            "tcp" => Some(Transport::Tcp),
+            "shm" => Some(Transport::SharedMemory),
             _ => None,
         }
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Way::Software => "software",
-            Way::Hardware => "hardware",
-            Way::Tcp => "tcp",
-            Way::SharedMemory => "shm",
+            Transport::Software => "software",
+            Transport::Hardware => "hardware",
+            Transport::Tcp => "tcp",
+            Transport::SharedMemory => "shm",
         }
     }
 
     pub fn is_adapter(self) -> bool {
-        matches!(self, Way::Software | Way::Hardware)
+        matches!(self, Transport::Software | Transport::Hardware)
     }
 }
 
@@ -51,12 +51,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn of(kind: Kind, way: Way) -> Settings {
+    pub fn of(kind: Kind, transport: Transport) -> Settings {
         let mut settings = match kind {
-            Kind::Openmpi => of_openmpi(way),
-            Kind::Mpich => of_mpich(way),
+            Kind::Openmpi => of_openmpi(transport),
+            Kind::Mpich => of_mpich(transport),
         };
-        settings.variables.extend(owned(of_ucx(way)));
+        settings.variables.extend(owned(of_ucx(transport)));
         settings
     }
 }
@@ -68,7 +68,7 @@ fn owned(
     variables.into_iter().map(owned)
 }
 
-fn of_openmpi(way: Way) -> Settings {
+fn of_openmpi(transport: Transport) -> Settings {
     // Allows more processes than processors, which is a valid measurement. Each process pins itself
     // if there are enough processors.
     let mut arguments = vec![
@@ -79,8 +79,8 @@ fn of_openmpi(way: Way) -> Settings {
         "oob_tcp_if_include",
         "lo",
     ];
-    arguments.extend(match way {
-        Way::SharedMemory => [
+    arguments.extend(match transport {
+        Transport::SharedMemory => [
             "--mca",
             "pml",
             "ob1",
@@ -92,7 +92,7 @@ fn of_openmpi(way: Way) -> Settings {
             "^ucx",
         ]
         .as_slice(),
-        Way::Software | Way::Hardware | Way::Tcp => &[
+        Transport::Software | Transport::Hardware | Transport::Tcp => &[
             "--mca",
             "pml",
             "ucx",
@@ -122,10 +122,10 @@ fn of_openmpi(way: Way) -> Settings {
     }
 }
 
-fn of_mpich(way: Way) -> Settings {
-    let without_its_own = match way {
-        Way::SharedMemory => "0",
-        Way::Software | Way::Hardware | Way::Tcp => "1",
+fn of_mpich(transport: Transport) -> Settings {
+    let without_its_own = match transport {
+        Transport::SharedMemory => "0",
+        Transport::Software | Transport::Hardware | Transport::Tcp => "1",
     };
     Settings {
         arguments: vec!["-iface", "lo"],
@@ -133,15 +133,15 @@ fn of_mpich(way: Way) -> Settings {
     }
 }
 
-fn of_ucx(way: Way) -> Vec<(&'static str, &'static str)> {
+fn of_ucx(transport: Transport) -> Vec<(&'static str, &'static str)> {
     let mut variables = vec![("UCX_WARN_UNUSED_ENV_VARS", "n")];
-    variables.extend(match way {
-        Way::Software => [("UCX_TLS", "rc_verbs,ud_verbs:aux")].as_slice(),
+    variables.extend(match transport {
+        Transport::Software => [("UCX_TLS", "rc_verbs,ud_verbs:aux")].as_slice(),
         // `rc_verbs` or the vendor's transport, and datagrams for connection setup.
-        Way::Hardware => &[("UCX_TLS", "rc")],
-        Way::Tcp => &[("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")],
+        Transport::Hardware => &[("UCX_TLS", "rc")],
+        Transport::Tcp => &[("UCX_TLS", "tcp,self"), ("UCX_NET_DEVICES", "lo")],
         // Keeps operations that the library delegates to UCX off the adapter.
-        Way::SharedMemory => &[("UCX_TLS", "posix,self")],
+        Transport::SharedMemory => &[("UCX_TLS", "posix,self")],
     });
     variables
 }
@@ -166,14 +166,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_adapter_is_named_on_its_own_way_alone() {
+    fn ucx_settings_name_the_adapter_only_on_its_transport() {
         for kind in [Kind::Openmpi, Kind::Mpich] {
-            for way in [Way::Software, Way::Hardware, Way::Tcp, Way::SharedMemory] {
-                let text = Settings::of(kind, way).to_string();
-                assert_eq!(text.contains("UCX_TLS=rc"), way.is_adapter(), "{text}");
+            for transport in [
+                Transport::Software,
+                Transport::Hardware,
+                Transport::Tcp,
+                Transport::SharedMemory,
+            ] {
+                let text = Settings::of(kind, transport).to_string();
+                assert_eq!(
+                    text.contains("UCX_TLS=rc"),
+                    transport.is_adapter(),
+                    "{text}"
+                );
                 assert_eq!(
                     text.contains("UCX_NET_DEVICES=lo"),
-                    way == Way::Tcp,
+                    transport == Transport::Tcp,
                     "{text}"
                 );
             }

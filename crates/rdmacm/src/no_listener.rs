@@ -1,17 +1,17 @@
 //! The no-listener handler: answers requests for an unknown service and messages of an unknown
 //! exchange in the host's name.
 
-use crate::mad::{self, Envelope, Numbers};
+use crate::inbox::send;
+use crate::mad::{self, CmHeader, Numbers};
 use crate::message::{self, Kind, Message};
-use crate::post::send;
-use crate::way::Way;
+use crate::path::Path;
 use verbena_hca::roce::management::CmMad;
 use verbena_hca::roce::udp_port::UdpPort;
 use verbena_wire::Qpn;
 use verbena_wire::mad::cm::{self, Rejected};
 
 /// Answers a message of an unknown exchange: a DREQ with a DREP, a REP with a REJ.
-pub fn answer_for_nobody(letter: &CmMad, transaction: u64, message: &cm::Message<'_>) {
+pub fn answer_unknown_exchange(cm_mad: &CmMad, transaction: u64, message: &cm::Message<'_>) {
     match *message {
         cm::Message::Dreq(dreq) => {
             let numbers = Numbers {
@@ -20,7 +20,7 @@ pub fn answer_for_nobody(letter: &CmMad, transaction: u64, message: &cm::Message
                 transaction,
             };
             let answer = Message::bare(Kind::Drep);
-            reply(letter, 0, numbers, Rejected::Other, &answer);
+            reply(cm_mad, 0, numbers, Rejected::Other, &answer);
         }
         cm::Message::Rep(rep) => {
             let numbers = Numbers {
@@ -29,7 +29,7 @@ pub fn answer_for_nobody(letter: &CmMad, transaction: u64, message: &cm::Message
                 transaction,
             };
             reply(
-                letter,
+                cm_mad,
                 rep.qpn.value(),
                 numbers,
                 Rejected::Rep,
@@ -41,14 +41,14 @@ pub fn answer_for_nobody(letter: &CmMad, transaction: u64, message: &cm::Message
 }
 
 /// Answers a request without a listener.
-pub fn decline(letter: &CmMad) {
-    refuse(letter, message::INVALID_SERVICE, &[]);
+pub fn decline(cm_mad: &CmMad) {
+    refuse(cm_mad, message::INVALID_SERVICE, &[]);
 }
 
 /// Refuses a request, with a REJ reason and additional reject information. A SIDR request is always
 /// refused as an unknown service.
-pub fn refuse(letter: &CmMad, reason: u32, helpful: &[u8]) {
-    let Some((transaction, request)) = mad::read(&letter.mad) else {
+pub fn refuse(cm_mad: &CmMad, reason: u32, helpful: &[u8]) {
+    let Some((transaction, request)) = mad::read(&cm_mad.mad) else {
         return;
     };
     match request {
@@ -58,10 +58,10 @@ pub fn refuse(letter: &CmMad, reason: u32, helpful: &[u8]) {
                 remote: req.local_comm_id,
                 transaction,
             };
-            let way = Way::home();
-            let envelope = envelope(numbers, &way, Rejected::Req);
-            if let Some(mad) = envelope.rejection(reason as u16, helpful, &[]) {
-                send(&back(letter, req.qpn.value(), mad));
+            let path = Path::loopback();
+            let header = header(numbers, &path, Rejected::Req);
+            if let Some(mad) = header.rejection(reason as u16, helpful, &[]) {
+                send(&back(cm_mad, req.qpn.value(), mad));
             }
         }
         cm::Message::SidrReq(req) => {
@@ -74,23 +74,23 @@ pub fn refuse(letter: &CmMad, reason: u32, helpful: &[u8]) {
                 status: message::SIDR_UNSUPPORTED,
                 ..Message::bare(Kind::SidrRep)
             };
-            reply(letter, 0, numbers, Rejected::Req, &unsupported);
+            reply(cm_mad, 0, numbers, Rejected::Req, &unsupported);
         }
         _ => (),
     }
 }
 
-fn reply(letter: &CmMad, queue_pair: u32, numbers: Numbers, refused: Rejected, message: &Message) {
-    let way = Way::home();
-    if let Some(mad) = envelope(numbers, &way, refused).write(message) {
-        send(&back(letter, queue_pair, mad));
+fn reply(cm_mad: &CmMad, queue_pair: u32, numbers: Numbers, refused: Rejected, message: &Message) {
+    let path = Path::loopback();
+    if let Some(mad) = header(numbers, &path, refused).write(message) {
+        send(&back(cm_mad, queue_pair, mad));
     }
 }
 
-fn envelope(numbers: Numbers, way: &Way, refused: Rejected) -> Envelope<'_> {
-    Envelope {
+fn header(numbers: Numbers, path: &Path, refused: Rejected) -> CmHeader<'_> {
+    CmHeader {
         numbers,
-        way,
+        path,
         service: 0,
         refused,
         remote_queue_pair: 0,
@@ -104,15 +104,15 @@ fn rejection(reason: u32) -> Message {
     }
 }
 
-/// Returns a MAD to the sender of `letter`, about queue pair `queue_pair` of the sender; 0 if none
-/// was named, and the UDP port comes from `letter`.
-fn back(letter: &CmMad, queue_pair: u32, mad: mad::Bytes) -> CmMad {
+/// Returns a MAD to the sender of `cm_mad`, about queue pair `queue_pair` of the sender; 0 if none
+/// was named, and the UDP port comes from `cm_mad`.
+fn back(cm_mad: &CmMad, queue_pair: u32, mad: mad::Bytes) -> CmMad {
     CmMad {
-        interface: letter.interface,
-        source: letter.destination,
-        destination: letter.source,
+        interface: cm_mad.interface,
+        source: cm_mad.destination,
+        destination: cm_mad.source,
         udp_port: match queue_pair {
-            0 => letter.udp_port,
+            0 => cm_mad.udp_port,
             number => UdpPort::of_number(Qpn::new(number)),
         },
         mad,

@@ -1,5 +1,5 @@
-//! The reaper: sends the messages in the death record ([`crate::will`]) of a killed process of this
-//! host in its name, so that its peers on other hosts are informed as a kernel would do it.
+//! The reaper: sends the messages in the death record ([`crate::death_record`]) of a killed process
+//! of this host in its name, so that its peers on other hosts are informed as a kernel would do it.
 //!
 //! Every process with a connection manager looks for death records, and the first to lock one sends
 //! it. It looks when inotify reports that a death record was closed, as happens when a process
@@ -12,10 +12,10 @@
 //! times. A peer that receives it again just answers again.
 
 use crate::alarm::Alarm;
-use crate::post::send;
+use crate::death_record;
+use crate::inbox::send;
 use crate::service::State;
 use crate::thread::Source;
-use crate::will;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use std::collections::BTreeSet;
@@ -37,39 +37,39 @@ const AFTERWARDS: [u64; 3] = [5_000_000, 100_000_000, 1_000_000_000];
 const PAUSES: [u64; 4] = [100_000_000, 250_000_000, 500_000_000, 1_000_000_000];
 
 /// The death records of this host.
-pub struct Executor {
+pub struct Reaper {
     directory: PathBuf,
     /// inotify watch for closed death records. Without it they are found later.
     closed: Option<OwnedFd>,
-    executing: Vec<Execution>,
+    pending: Vec<Pending>,
 }
 
 /// A death record that this process sends.
-struct Execution {
+struct Pending {
     /// Locked, so that no other process sends it.
     _file: File,
     name: OsString,
-    letters: Vec<CmMad>,
-    said: usize,
+    cm_mads: Vec<CmMad>,
+    times_sent: usize,
     next: u64,
 }
 
-impl Executor {
+impl Reaper {
     /// Opens the death records of the runtime directory.
     ///
     /// # Errors
-    /// Those of [`will::directory`].
-    pub fn open() -> Result<Executor> {
-        let directory = will::directory(&Process::current()?.directory()?)?;
+    /// Those of [`death_record::directory`].
+    pub fn open() -> Result<Reaper> {
+        let directory = death_record::directory(&Process::current()?.directory()?)?;
         let watch = || {
             let closed = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
             inotify::add_watch(&closed, &directory, WatchFlags::CLOSE_WRITE)?;
             Ok::<_, rustix::io::Errno>(closed)
         };
-        Ok(Executor {
+        Ok(Reaper {
             closed: watch().ok(),
             directory,
-            executing: Vec::new(),
+            pending: Vec::new(),
         })
     }
 
@@ -78,7 +78,7 @@ impl Executor {
     }
 
     /// Locks the death records of dead processes that no other process has locked.
-    fn take_on(&mut self, now: u64) {
+    fn lock_dead(&mut self, now: u64) {
         let Ok(process) = Process::current() else {
             return;
         };
@@ -91,14 +91,14 @@ impl Executor {
             .flatten()
         {
             let name = entry.file_name();
-            let author = name.to_str().and_then(will::author);
-            let lives = author.is_none_or(|author| member.registry.is_alive(author));
-            if !lives && let Ok((file, letters)) = open(&entry.path()) {
-                self.executing.push(Execution {
+            let owner = name.to_str().and_then(death_record::process_of);
+            let lives = owner.is_none_or(|owner| member.registry.is_alive(owner));
+            if !lives && let Ok((file, cm_mads)) = open(&entry.path()) {
+                self.pending.push(Pending {
                     _file: file,
                     name,
-                    letters,
-                    said: 0,
+                    cm_mads,
+                    times_sent: 0,
                     next: now,
                 });
             }
@@ -106,24 +106,24 @@ impl Executor {
     }
 
     /// Sends the messages that are due, and returns the times at which the next ones are.
-    fn speak(&mut self, now: u64) -> BTreeSet<u64> {
-        for execution in self.executing.iter_mut().filter(|of| of.next <= now) {
-            execution.letters.iter().for_each(send);
+    fn send_due(&mut self, now: u64) -> BTreeSet<u64> {
+        for record in self.pending.iter_mut().filter(|of| of.next <= now) {
+            record.cm_mads.iter().for_each(send);
             match PAUSES
-                .get(execution.said)
-                .filter(|_| !execution.letters.is_empty())
+                .get(record.times_sent)
+                .filter(|_| !record.cm_mads.is_empty())
             {
                 Some(pause) => {
-                    execution.said += 1;
-                    execution.next = now + pause;
+                    record.times_sent += 1;
+                    record.next = now + pause;
                 }
                 None => {
-                    let _ = fs::remove_file(self.directory.join(&execution.name));
+                    let _ = fs::remove_file(self.directory.join(&record.name));
                 }
             }
         }
-        self.executing.retain(|of| of.next > now);
-        self.executing.iter().map(|of| of.next).collect()
+        self.pending.retain(|of| of.next > now);
+        self.pending.iter().map(|of| of.next).collect()
     }
 }
 
@@ -142,45 +142,47 @@ fn open(path: &Path) -> Result<(File, Vec<CmMad>)> {
     flock(&file, FlockOperation::NonBlockingLockExclusive)
         .map_err(|error| Errno(error.raw_os_error()))?;
     let mut bytes = Vec::new();
-    (&file).take(will::LONGEST).read_to_end(&mut bytes)?;
-    Ok((file, will::letters(&bytes)))
+    (&file)
+        .take(death_record::LONGEST)
+        .read_to_end(&mut bytes)?;
+    Ok((file, death_record::cm_mads(&bytes)))
 }
 
 impl State {
     /// Starts watching for death records, and sends those that exist.
     ///
     /// # Errors
-    /// Those of [`Executor::open`] and [`crate::thread::Watch::add`].
-    pub fn execute_wills_from_now_on(&mut self) -> Result<()> {
-        let executor = self.executor.insert(Executor::open()?);
-        if let Some(closed) = executor.closed() {
-            self.watch.add(closed, Source::Wills)?;
+    /// Those of [`Reaper::open`] and [`crate::thread::Watch::add`].
+    pub fn start_reaping(&mut self) -> Result<()> {
+        let reaper = self.reaper.insert(Reaper::open()?);
+        if let Some(closed) = reaper.closed() {
+            self.watch.add(closed, Source::DeathRecords)?;
         }
-        self.execute_wills();
+        self.reap();
         Ok(())
     }
 
     /// Handles a closed death record: its process is about to be dead.
-    pub fn will_was_closed(&mut self) {
-        if let Some(closed) = self.executor.as_ref().and_then(Executor::closed) {
+    pub fn death_record_closed(&mut self) {
+        if let Some(closed) = self.reaper.as_ref().and_then(Reaper::closed) {
             let mut events = [0; 4096];
             while rustix::io::read(closed, &mut events).is_ok_and(|length| length > 0) {}
         }
         let now = clock::now();
         for later in AFTERWARDS {
-            self.set_alarm(now + later, Alarm::Wills);
+            self.set_alarm(now + later, Alarm::Reap);
         }
     }
 
     /// Looks for death records of dead processes, and sends the messages that are due.
-    pub fn execute_wills(&mut self) {
+    pub fn reap(&mut self) {
         let now = clock::now();
-        let Some(executor) = self.executor.as_mut() else {
+        let Some(reaper) = self.reaper.as_mut() else {
             return;
         };
-        executor.take_on(now);
-        for due in executor.speak(now) {
-            self.set_alarm(due, Alarm::Wills);
+        reaper.lock_dead(now);
+        for due in reaper.send_due(now) {
+            self.set_alarm(due, Alarm::Reap);
         }
     }
 }
@@ -192,17 +194,21 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn what_is_no_will_is_left_alone() {
-        let directory = std::env::temp_dir().join(format!("verbena-wills-{}", std::process::id()));
+    fn files_that_are_no_death_records_are_left_alone() {
+        let directory =
+            std::env::temp_dir().join(format!("verbena-death-records-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
-        let [will, pipe, link] = ["1.1", "2.1", "3.1"].map(|name| directory.join(name));
-        File::create(&will).unwrap().set_len(1 << 40).unwrap();
+        let [death_record, pipe, link] = ["1.1", "2.1", "3.1"].map(|name| directory.join(name));
+        File::create(&death_record)
+            .unwrap()
+            .set_len(1 << 40)
+            .unwrap();
         mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
-        symlink(&will, &link).unwrap();
+        symlink(&death_record, &link).unwrap();
         assert!(open(&pipe).is_err() && open(&link).is_err() && open(&directory).is_err());
-        let (_locked, letters) = open(&will).expect("it is long, and a file");
-        assert!(letters.is_empty());
-        assert!(open(&will).is_err(), "somebody else executes it");
+        let (_locked, cm_mads) = open(&death_record).expect("it is long, and a file");
+        assert!(cm_mads.is_empty());
+        assert!(open(&death_record).is_err(), "another process sends it");
         fs::remove_dir_all(directory).unwrap();
     }
 }
