@@ -36,8 +36,8 @@ WRONG = [
     ("an absent port", ["bench", "latency.write", "--ports", "9"], "verbena0 port 9"),
     ("a port of an absent adapter", ["bench", "latency.write", "--ports", "mlx5_7:1"], "no verbs device mlx5_7"),
     ("a port twice", ["bench", "latency.write", "--ports", "1,verbena0:1"], "given twice"),
-    ("a port of no number", ["bench", "latency.write", "--ports", "mlx5_0:0"], "no port such as"),
-    ("ports of a model", ["bench", "latency.write", "--ports", "1", "--on", "model:connectx-ddr"], "its profile says"),
+    ("a port of no number", ["bench", "latency.write", "--ports", "mlx5_0:0"], "is not a port; write"),
+    ("ports of a model", ["bench", "latency.write", "--ports", "1", "--on", "model:connectx-ddr"], "the profile sets"),
     ("absent identifier", ["bench", "latency.write", "--gid-index", "200"], "--gid-index 200"),
     ("the same target twice", ["bench", "latency.write", "--on", "software", "--on", "software"],
      "twice"),
@@ -46,7 +46,7 @@ WRONG = [
     ("options without an effect", ["bench", "latency.write", "--set", "connectx.send.blueflame=1"],
      "for models"),
     ("nothing left to measure", ["bench", "latency.write", "--transports", "xrc", "--on",
-                                 "model:connectx-ddr", "--sizes", "8"], "no point is left"),
+                                 "model:connectx-ddr", "--sizes", "8"], "exclude every point"),
     ("a threshold of nan", ["compare", "--thresholds", "{nan}", "{empty}", "{empty}"], "nan"),
     ("too few runs", ["history", "/no/a", "/no/b"], "at least 6 runs"),
     ("unwritable directory", ["bench", "baseline.memcpy", "--quick", "--out", "/proc/none"], "/proc/none"),
@@ -58,11 +58,11 @@ WRONG = [
     ("a study with an unknown key", ["sweep", "{study}"], "study.toml:3: colour:"),
     ("a share beyond the last", ["sweep", "{study}", "--part", "4/4"], "NUMBER/TASKS"),
     ("calibration of no model", ["calibrate", "{cut}", "--on", "hardware"], "model:PROFILE"),
-    ("calibration without measurements", ["calibrate", "--on", "model:connectx-ddr"], "which measurements?"),
+    ("calibration without measurements", ["calibrate", "--on", "model:connectx-ddr"], "no measurements given"),
     ("a closed loop over nothing", ["calibrate", "{empty}", "--on", "software"], "0 figures"),
     ("a closed loop of no such value", ["calibrate", "{empty}", "--on", "software", "--fit", "software.cores.colour"],
      "no value that can be fitted"),
-    ("calibration to nothing", ["calibrate", "{empty}", "--on", "model:connectx-ddr"], "none of 0 points"),
+    ("calibration to nothing", ["calibrate", "{empty}", "--on", "model:connectx-ddr"], "none of the 0 points"),
 ]
 
 

@@ -210,6 +210,6 @@ pub fn find(name: &str) -> Option<&'static Benchmark> {
 fn unknown(name: &str) -> Error {
     Error::invalid(
         "bench",
-        format!("no benchmark is called {name}; `verbena list` names them"),
+        format!("no benchmark {name:?}; `verbena list` shows all"),
     )
 }

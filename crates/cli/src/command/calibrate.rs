@@ -92,7 +92,7 @@ fn software(arguments: &Arguments) -> Result<Exit, Failure> {
 
 fn published(arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.runs.is_empty() {
-        let text = "which measurements? Name run directories, or output of perftest or OSU";
+        let text = "no measurements given; name run directories, or output of perftest or OSU";
         return Err(Failure::Input(text.to_owned()));
     }
     let Target::Model {
@@ -100,7 +100,7 @@ fn published(arguments: &Arguments) -> Result<Exit, Failure> {
         fidelity: Fidelity::Packet,
     } = &arguments.target
     else {
-        let text = "only models can be calibrated, and the fidelity is not chosen: --on model:PROFILE; \
+        let text = "only models can be calibrated, without a fidelity: use --on model:PROFILE; \
                     `verbena list` names the profiles";
         return Err(Failure::Input(text.to_owned()));
     };
@@ -113,8 +113,8 @@ fn published(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     if observations.is_empty() {
         return Err(Failure::Input(format!(
-            "none of {points} points is of what the models are fitted to: latencies and, from 4 KiB on, bandwidths of \
-             writes, reads and sends over RC, and OSU's of two ranks"
+            "none of the {points} points can be fitted; models are fitted to latencies and, from \
+             4 KiB, bandwidths of writes, reads and sends over RC, and to OSU's of two ranks"
         )));
     }
     let calibrated = calibrate(&Task {
@@ -130,7 +130,7 @@ fn published(arguments: &Arguments) -> Result<Exit, Failure> {
     out!("{}", text(&calibrated, &observations));
     if points > observations.len() {
         outln!(
-            "{} points of the runs were left out: the models are not asked for such",
+            "{} points of the runs were left out: the models are not fitted to such points",
             points - observations.len()
         );
     }

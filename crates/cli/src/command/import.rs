@@ -40,7 +40,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if imported.others > 0 {
         outln!(
-            "  {} locations are no ranks (threads, accelerators): what they compute is not looked at",
+            "  {} locations are not ranks (threads, accelerators): left out",
             imported.others
         );
     }

@@ -13,8 +13,8 @@ use crate::replay::{recorded, schedule};
 use crate::suite::target::{Found, Target};
 use crate::suite::virtual_session::ModelTarget;
 
-const NO_MODEL: &str =
-    "traces and schedules run on models: --on model:PROFILE; `verbena list` names the profiles";
+const NO_MODEL: &str = "traces and schedules run on models only: use --on model:PROFILE; \
+                        `verbena list` names the profiles";
 
 /// What, on what.
 #[derive(Debug, clap::Args)]
@@ -78,7 +78,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Some(schedule) => {
             let file = schedule.path().display();
             let text = format!(
-                "{file} is no trace: several at once are for traces, which are directories or begin with VMPITS1"
+                "{file} is not a trace; only traces (directories, or files that begin with \
+                 VMPITS1) can be replayed several at once"
             );
             Err(Failure::Input(text))
         }

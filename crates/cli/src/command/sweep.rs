@@ -99,7 +99,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     computed.map_err(|e| input(&e))?;
     match arguments.part {
         Some(part) => outln!(
-            "share {}/{} is in {}; without --part the same command merges all",
+            "share {}/{} is in {}; the same command without --part merges all",
             part.number,
             part.of,
             out.display()

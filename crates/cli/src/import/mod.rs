@@ -13,12 +13,14 @@ use verbena_trace::otf2::{self, Definitions, Imported};
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(
-        "{0} is no OTF2 archive: name its anchor file, which ends in .otf2, or the directory that holds traces.otf2"
+        "{0} is not an OTF2 archive; name its anchor file, which ends in .otf2, or the directory \
+         that holds traces.otf2"
     )]
     NoArchive(PathBuf),
 
     #[error(
-        "cannot find otf2-print, which reads OTF2: install it (Debian: otf2-tools; Score-P has it as well)"
+        "cannot find otf2-print, which reads OTF2; install it (Debian: otf2-tools; also part of \
+         Score-P)"
     )]
     NoPrinter,
 

@@ -166,12 +166,14 @@ impl MeasureOptions {
         }
         if self.route.is_given() {
             return refused(
-                "--traffic-class, --service-level and --pkey are for adapters; a model has one class of packets",
+                "--traffic-class, --service-level and --pkey are for adapters; models have one \
+                 class of packets",
             );
         }
         if self.ports.is_some() || self.relaxed_ordering {
             return refused(
-                "--ports and --relaxed-ordering are for adapters; what a model has of ports and buses its profile says",
+                "--ports and --relaxed-ordering are for adapters; the profile sets the ports and \
+                 bus of a model",
             );
         }
         Ok(())
@@ -230,7 +232,7 @@ const LONGEST: f64 = 10_000.0;
 fn minutes(text: &str) -> Result<Duration, String> {
     let minutes: f64 = text
         .parse()
-        .map_err(|_| format!("{text:?} is no number of minutes"))?;
+        .map_err(|_| format!("{text:?} is not a number of minutes"))?;
     match minutes > 0.0 && minutes <= LONGEST {
         true => Ok(Duration::from_secs_f64(60.0 * minutes)),
         false => Err(format!("{text} is not between 0 and {LONGEST} minutes")),

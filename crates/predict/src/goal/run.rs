@@ -89,7 +89,7 @@ fn refuse_system(system: &System, nodes: usize) -> Result<(), Failure> {
     let refused = |reason| Err(Failure::System(reason));
     if system.mpi.is_none() {
         return refused(format!(
-            "{name} has no message-passing library: a profile of kind system names one as `mpi`"
+            "{name} has no message-passing library; name one as `mpi` in its profile of kind system"
         ));
     }
     if nodes == 0 {

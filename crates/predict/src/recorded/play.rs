@@ -156,7 +156,7 @@ fn refuse_system(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
     let refused = |reason| Err(Failure::System(reason));
     if replay.system.mpi.is_none() {
         return refused(format!(
-            "{name} has no message-passing library: a profile of kind system names one as `mpi`"
+            "{name} has no message-passing library; name one as `mpi` in its profile of kind system"
         ));
     }
     if replay.nodes.len() != ranks {

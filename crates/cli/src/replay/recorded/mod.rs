@@ -75,7 +75,7 @@ fn scale(word: &str) -> Result<f64, String> {
 /// Parses a rate in bytes per second, with a unit as in profiles.
 fn rate(word: &str) -> Result<Rate, String> {
     let wrong = || {
-        "expected a number from 0.001 to 1000000 with MB/s or GB/s behind it, as 1.5GB/s".to_owned()
+        "expected a number from 0.001 to 1000000 followed by MB/s or GB/s, e.g. 1.5GB/s".to_owned()
     };
     let (number, unit) = word
         .strip_suffix("MB/s")
@@ -105,7 +105,7 @@ impl Options {
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(Failure::Input(format!(
-                "{option} is for traces, which are directories that `verbena record` has written"
+                "{option} is for traces, the directories that `verbena record` writes"
             ))),
             None => Ok(()),
         }
@@ -114,7 +114,7 @@ impl Options {
     /// Returns the node of each rank.
     fn placed(&self, ranks: usize, nodes: Option<usize>) -> Result<Vec<usize>, Failure> {
         if nodes == Some(0) {
-            return Err(Failure::Input("a trace needs a node at least".to_owned()));
+            return Err(Failure::Input("a trace needs at least one node".to_owned()));
         }
         Ok(match (self.ranks_per_node, nodes) {
             (Some(together), _) => (0..ranks).map(|rank| rank / together as usize).collect(),
@@ -190,11 +190,13 @@ pub fn run(
 ) -> Result<Exit, Failure> {
     let alone = models.len() * sources.len() == 1;
     if options.write_goal.is_some() && !alone {
-        let text = "--write-goal writes one trace with the collective operations of one model's library: give one TRACE and one --on";
+        let text = "--write-goal writes one trace for the MPI library of one model: give one \
+                    TRACE and one --on";
         return Err(Failure::Input(text.to_owned()));
     }
     if options.write_goal.is_some() && options.memory_traffic.is_some() {
-        let text = "--write-goal cannot say what --memory-traffic says: a schedule's ranks share no memory";
+        let text = "--write-goal cannot express --memory-traffic: the ranks of a schedule share \
+                    no memory";
         return Err(Failure::Input(text.to_owned()));
     }
     if options.write_timeline.is_some() && !alone {
@@ -252,7 +254,7 @@ fn replay_on(
     let Some(library) = &system.mpi else {
         let name = &system.name;
         return Err(Failure::Input(format!(
-            "{name} has no message-passing library: a profile of kind system names one as `mpi`"
+            "{name} has no message-passing library; name one as `mpi` in its profile of kind system"
         )));
     };
     let programs = programs(trace, library).map_err(|error| match error {
