@@ -85,7 +85,7 @@ mod tests {
         assert!(
             between::<u64>(1..=u64::MAX)("x")
                 .unwrap_err()
-                .ends_with("from 1 on")
+                .ends_with("of at least 1")
         );
     }
 

@@ -131,6 +131,9 @@ incidents
         };
         let text = Table(&collected).to_string();
         assert!(text.contains("1 process used the adapter: a\n"), "{text}");
-        assert!(text.contains("left out: /tmp/2.counters: EOF\n"), "{text}");
+        assert!(
+            text.contains("left out unreadable counters: /tmp/2.counters: EOF\n"),
+            "{text}"
+        );
     }
 }

@@ -124,7 +124,7 @@ impl DataPath {
             pair.post([(TOKEN, Opcode::Send, [segment])].into_iter())?;
             match pair.wait(patience, "the token's delivery")? {
                 Outcome::Sent(TOKEN) => {}
-                other => return Err(Error::Fabric(format!("unexpected completion {other:?}"))),
+                other => return Err(Error::Fabric(format!("unexpected completion {other}"))),
             }
         }
         let part = session.terms().most_payload as usize / PARTS;
@@ -319,7 +319,7 @@ impl DataPath {
 }
 
 fn strange(outcome: Outcome) -> Error {
-    Error::Fabric(format!("unexpected completion {outcome:?}"))
+    Error::Fabric(format!("unexpected completion {outcome}"))
 }
 
 fn register(adapter: &Adapter, bytes: usize, access: AccessFlags) -> Result<Region, Error> {

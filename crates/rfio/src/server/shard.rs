@@ -462,7 +462,7 @@ impl Shard {
                 let who = entry.conversation.who();
                 service
                     .audit
-                    .record(who, "idle", json!({ "what": "let go for another session" }));
+                    .record(who, "idle", json!({ "what": "closed for another session" }));
             }
         }
     }

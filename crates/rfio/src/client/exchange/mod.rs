@@ -483,7 +483,7 @@ impl Ticket {
                 bytes.truncate(length);
                 Ok((reply, bytes))
             }
-            _ => Err(Error::Dropped("before it answered")),
+            _ => Err(Error::Dropped("before it replied")),
         }
     }
 

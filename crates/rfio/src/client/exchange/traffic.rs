@@ -614,7 +614,7 @@ impl Traffic {
             let Some(flight) = flight.filter(|_| oldest || self.session.version() >= ANY_ORDER)
             else {
                 return Err(Error::Protocol(format!(
-                    "reply {} to nothing that was asked for",
+                    "reply {} without a request",
                     header.id
                 )));
             };
