@@ -177,7 +177,8 @@ impl Work {
             self.fail(|| {
                 refused!(
                     EINVAL,
-                    "a setter (ibv_wr_set_*) comes before the first work request: call it behind the one that it completes"
+                    "a setter (ibv_wr_set_*) was called before the first work request: call it \
+                     after the request that it completes"
                 )
             });
         }
@@ -223,7 +224,8 @@ impl Work {
             return self.fail(|| {
                 refused!(
                     EINVAL,
-                    "the inline data is of 4 GiB or more: give at most max_inline_data of the queue pair"
+                    "the inline data have 4 GiB or more: give at most max_inline_data of the \
+                     queue pair"
                 )
             });
         };

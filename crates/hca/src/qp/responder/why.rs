@@ -26,7 +26,7 @@ pub(super) fn note_right(allowed: u32, right: u32) {
 pub(super) fn note_claim(record: &KeyRecord, claim: Claim, address: u64, length: u64) {
     if refusal::is_told() {
         let why = explain("rkey", record, claim, address, length);
-        let gone = || "the rkey was valid no more when it was looked at, or moved".to_owned();
+        let gone = || "the rkey was no longer valid when it was checked".to_owned();
         refusal::note(format_args!("{}", why.unwrap_or_else(gone)));
     }
 }
@@ -44,7 +44,8 @@ pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
         (sge.length > 0).then(|| format!("sg_list[{place}] of the receive: {why}"))
     });
     let unmapped = || {
-        "each lkey of the receive allows it, and the memory of a buffer is not mapped any more: deregister before munmap"
+        "each lkey of the receive allows it, but the memory of a buffer is no longer mapped: \
+         deregister before munmap"
             .to_owned()
     };
     refusal::note(format_args!("{}", found.unwrap_or_else(unmapped)));
@@ -53,7 +54,7 @@ pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
 #[cold]
 pub(super) fn note_length(message: u64, room: u64) {
     refusal::note(format_args!(
-        "the message is of {message} bytes, and the receive's buffers are of {room}: post longer ones"
+        "the message has {message} bytes, and the receive's buffers have {room}: post longer ones"
     ));
 }
 
@@ -74,7 +75,7 @@ impl Call<'_> {
             return;
         };
         let (own, other) = (self.route.destination.number, self.route.source.number);
-        let why = why.unwrap_or_else(|| "the request breaks a rule of its transport".to_owned());
+        let why = why.unwrap_or_else(|| "the request violates a rule of its transport".to_owned());
         let outcome = match (failure.receive, ends) {
             (Some((wr_id, status)), _) => format!(
                 "receive wr_id {wr_id:#x} ends with {}, {}",
@@ -94,7 +95,7 @@ impl Call<'_> {
 #[cold]
 pub(super) fn unmapped() -> Failure {
     refusal::note(format_args!(
-        "the rkey allows it, and the memory is not mapped any more: deregister before munmap"
+        "the rkey allows it, but the memory is no longer mapped: deregister before munmap"
     ));
     Failure::fatal(Nak::RemoteOperation)
 }

@@ -245,7 +245,7 @@ fn what_is_mapped_is_there() {
 fn what_stands_in_the_way_is_named() {
     let kib = layout::LENGTH.div_ceil(1024).to_string();
     assert!(obstacle(Errno(libc::ENOSPC)).contains(&kib));
-    assert!(obstacle(Errno(libc::EROFS)).contains("only be read"));
+    assert!(obstacle(Errno(libc::EROFS)).contains("read-only"));
     assert!(obstacle(Errno::EPERM).contains("0700"));
     assert!(obstacle(Errno(libc::EACCES)).contains("denied"));
 }
