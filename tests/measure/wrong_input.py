@@ -61,7 +61,7 @@ WRONG = [
     ("calibration without measurements", ["calibrate", "--on", "model:connectx-ddr"], "no measurements given"),
     ("a closed loop over nothing", ["calibrate", "{empty}", "--on", "software"], "0 figures"),
     ("a closed loop of no such value", ["calibrate", "{empty}", "--on", "software", "--fit", "software.cores.colour"],
-     "no value that can be fitted"),
+     "cannot be fitted"),
     ("calibration to nothing", ["calibrate", "{empty}", "--on", "model:connectx-ddr"], "none of the 0 points"),
 ]
 

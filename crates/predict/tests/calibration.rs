@@ -168,7 +168,7 @@ fn fitted_values_are_written_as_profiles_and_what_was_not_seen_is_not() {
     }
     let told = text(&found, &observations);
     assert!(
-        told.contains("not seen: connectx.receive.request"),
+        told.contains("not determined: connectx.receive.request"),
         "{told}"
     );
 }

@@ -180,7 +180,7 @@ fn a_message_torn_at_either_end_is_not_taken_for_one_within() {
         ],
     ]);
     let expected = "somewhere: rank 0: a message is under way at collective operation 0, where the section begins or ends: \
-                    from rank 0 to rank 1 with tag 7: 1 messages of 8 bytes were sent, 0 of 0 received";
+                    from rank 0 to rank 1 with tag 7: 1 messages of 8 bytes sent, 0 of 0 received";
     assert_eq!(torn(&whole, 0, 1), expected);
     assert!(torn(&whole, 1, 2).contains("under way at collective operation 1"));
     let section = Section {
