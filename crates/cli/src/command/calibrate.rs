@@ -26,14 +26,14 @@ pub struct Arguments {
 
     /// Choose the model to begin with, or `software`
     ///
-    /// `model:PROFILE`. With `software` the profile of the software adapter is fitted to some
-    /// benchmarks and predicts the others.
+    /// `model:PROFILE`. With `software`, fits the software adapter's profile to some benchmarks and
+    /// predicts the others.
     #[arg(long = "on", value_name = "TARGET")]
     target: Target,
 
     /// Fit this value, e.g. bensley.cpu.post; may be repeated
     ///
-    /// By default all values of the model that are tagged as fitted.
+    /// By default all values of the model tagged as fitted.
     #[arg(long, value_name = "KEY")]
     fit: Vec<String>,
 
@@ -47,8 +47,8 @@ pub struct Arguments {
 
     /// Write profiles with the fitted values to this directory
     ///
-    /// They are read with --profiles. Of the software adapter, measurements and a report are
-    /// written, too.
+    /// Read them with --profiles. For the software adapter, measurements and a report are written,
+    /// too.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 

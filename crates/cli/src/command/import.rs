@@ -15,7 +15,7 @@ use verbena_trace::Trace;
 pub struct Arguments {
     /// OTF2 archive: traces.otf2, or the directory that holds it
     ///
-    /// For example of Score-P.
+    /// For example from Score-P.
     #[arg(value_name = "ARCHIVE")]
     archive: PathBuf,
 

@@ -24,9 +24,9 @@ pub struct Arguments {
 /// Of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum State {
-    /// Nothing is sent or received; programs get IBV_EVENT_PORT_ERR
+    /// Send and receive nothing; programs get IBV_EVENT_PORT_ERR
     Down,
-    /// It works again; programs get IBV_EVENT_PORT_ACTIVE
+    /// Work again; programs get IBV_EVENT_PORT_ACTIVE
     Up,
 }
 

@@ -27,7 +27,7 @@ pub const NEXT: [(&str, &str); 3] = [
     ("verbena doctor", "Check this machine's support"),
     (
         "verbena explain latency.write --on model:connectx6-hdr",
-        "Show where the time of a write goes",
+        "Break down the time of a write",
     ),
     (
         "verbena bench bandwidth.write --quick --on software --on model:connectx6-hdr",

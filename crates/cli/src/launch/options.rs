@@ -18,7 +18,7 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "PATH")]
     path: Option<Path>,
 
-    /// Choose whether pages of registered memory move into shared memory
+    /// Set whether pages of registered memory move into shared memory
     #[arg(long, value_enum, value_name = "WHETHER")]
     pages: Option<Pages>,
 

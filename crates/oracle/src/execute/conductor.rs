@@ -308,7 +308,7 @@ impl<'a> Conductor<'a> {
         match self.workers[worker].ended() {
             Some(how) => format!("p{worker} {how}"),
             None => format!(
-                "p{worker} has not answered for {:?}: a call hangs ({})",
+                "p{worker} did not answer for {:?}: a call hangs ({})",
                 self.patience,
                 threads::of(self.workers[worker].pid)
             ),
@@ -368,7 +368,7 @@ impl<'a> Conductor<'a> {
             if Instant::now() > end {
                 let missing = self.belief.settle().err().unwrap_or_default();
                 return Err(Trouble::Difference(format!(
-                    "nothing more came for {:?}; {missing}",
+                    "nothing more arrived for {:?}; {missing}",
                     self.patience
                 )));
             }

@@ -35,7 +35,7 @@ pub struct Options {
 
     /// Multiply the computing time of a trace by X
     ///
-    /// 1 is the time that it took where the program was recorded.
+    /// 1 is the recorded time.
     #[arg(long, value_name = "X", value_parser = scale)]
     compute_scale: Option<f64>,
 
@@ -47,7 +47,7 @@ pub struct Options {
 
     /// Write an HTML page of the replay of traces
     ///
-    /// What they would take on each model, and where ranks spend it.
+    /// The predicted time on each model, and how ranks spend it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -59,7 +59,7 @@ pub struct Options {
 
     /// Write a timeline of a trace for Perfetto or Chrome
     ///
-    /// What each rank does when; open it in ui.perfetto.dev or chrome://tracing.
+    /// The activity of each rank over time; open it in ui.perfetto.dev or chrome://tracing.
     #[arg(long, value_name = "FILE")]
     write_timeline: Option<PathBuf>,
 }
