@@ -125,7 +125,7 @@ impl Batch {
     /// # Safety
     /// The calling thread must have begun and not ended the batch, and not use another result of
     /// this function.
-    #[expect(clippy::mut_from_ref, reason = "`taken` is what makes it exclusive")]
+    #[expect(clippy::mut_from_ref, reason = "`taken` makes it exclusive")]
     #[inline]
     pub unsafe fn work(&self) -> &mut Work {
         // SAFETY: the caller promises exclusive access between begin and end.

@@ -245,7 +245,7 @@ fn forwarding_tables_of_one_s_own() {
     };
     let rows: Vec<_> = (0..5).map(row).collect();
     let line = table(5, &format!("{joined}forwarding = [{}]\n", rows.join(", ")));
-    let system = system(&line, 5, 1.0).expect("a line waits for nobody");
+    let system = system(&line, 5, 1.0).expect("a line has no dependencies");
     let messages: Vec<_> = (0..5)
         .map(|node| (node, (node + 2) % 5, Kind::Write, 100_000))
         .collect();

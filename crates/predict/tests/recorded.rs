@@ -122,7 +122,7 @@ impl Recorded {
         let library = system.mpi.as_ref().expect("the system has a library");
         let programs = programs(&self.trace(), library).expect("the trace makes sense");
         let mut text = String::new();
-        goal(&programs, 1.0, &mut text).expect("texts take everything");
+        goal(&programs, 1.0, &mut text).expect("writing to a string succeeds");
         let schedule = Schedule::read(&text).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
         let ran = run_schedule(system, &schedule, schedule.ranks, Fidelity::Packet);
         ran.unwrap_or_else(|fault| panic!("{fault}\n{text}")).ends
@@ -260,7 +260,7 @@ fn it_does_with_every_library() {
             let outcome = replayed.expect("it comes to its end");
             let last = outcome.last().nanos();
             let scheduled = recorded.by_schedule(&system).into_iter().max();
-            let scheduled = scheduled.expect("somebody ends").nanos();
+            let scheduled = scheduled.expect("one rank ends").nanos();
             assert!(
                 (0.97..1.03).contains(&(last / scheduled)),
                 "{library}, {ranks} ranks: {last} ns and {scheduled}"
@@ -440,7 +440,7 @@ fn who_relies_on_buffers_is_told_so() {
         ]
     };
     let failure = Recorded::of("buffers", &[rank(1), rank(0)]).replay(1.0);
-    let failure = failure.expect_err("nobody receives");
+    let failure = failure.expect_err("no rank receives");
     assert_eq!(failure, Failure::Endless { rank: 0, call: 1 });
 }
 

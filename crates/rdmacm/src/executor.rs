@@ -202,7 +202,7 @@ mod tests {
         assert!(open(&pipe).is_err() && open(&link).is_err() && open(&directory).is_err());
         let (_locked, letters) = open(&will).expect("it is long, and a file");
         assert!(letters.is_empty());
-        assert!(open(&will).is_err(), "somebody else executes it");
+        assert!(open(&will).is_err(), "another process executes it");
         fs::remove_dir_all(directory).unwrap();
     }
 }

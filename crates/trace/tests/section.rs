@@ -321,7 +321,7 @@ fn a_bundle_has_all_that_a_replay_uses() {
         };
         assert!(
             computing(rank) - computing(kept) < 256,
-            "what does not fill a tick"
+            "a remainder of less than a tick"
         );
     }
     for end in 0..file.len() {

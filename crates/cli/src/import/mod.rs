@@ -78,7 +78,7 @@ fn printed<T>(
     let mut child = started(archive, options)?;
     let (output, errors) = (child.stdout.take(), child.stderr.take());
     let complaints = thread::spawn(move || errors.map(first_words).unwrap_or_default());
-    let output = output.expect("it was asked for");
+    let output = output.expect("it was requested");
     let read = read(BufReader::new(output));
     // The rest of the output is not read, and the program would block on the full pipe.
     if matches!(read, Err(otf2::Error::Line { .. })) {

@@ -107,7 +107,7 @@ fn an_overrun_is_told_once_and_ends_the_queue() {
     let event = cq.context.events.next().unwrap();
     assert_eq!((event.kind, event.element), (IBV_EVENT_CQ_ERR, 0x1234));
     assert_eq!(cq.context.events.forget(|_| true), 0, "told once");
-    assert_eq!(polled(&cq, 9), [1, 2], "what was there is there");
+    assert_eq!(polled(&cq, 9), [1, 2], "earlier completions are kept");
     assert_eq!(cq.push(completion(5, 1), false), Pushed::Overrun);
     assert_eq!(polled(&cq, 9), []);
 }
@@ -171,7 +171,7 @@ fn taking_a_send_frees_the_send_queue() {
         Pushed::Stored
     );
     cq.clean(0);
-    assert_eq!(retired.position(), 5, "what is cleaned is free as well");
+    assert_eq!(retired.position(), 5, "cleaned slots are free");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn an_event_is_raised_once_for_what_was_asked() {
     let events = || channel.forget(|cookie| *cookie == 7);
     let push = |solicited| assert_eq!(cq.push(completion(1, 1), solicited), Pushed::Stored);
     push(true);
-    assert_eq!(events(), 0, "nobody asked");
+    assert_eq!(events(), 0, "no notification was requested");
     cq.arm(true);
     push(false);
     assert_eq!(events(), 0, "not solicited");

@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn who_has_polled_is_expected_back_for_a_while() {
         let mut looking = Looking::new();
-        assert!(!looking.lurker.expects_polls(), "nobody has ever polled");
+        assert!(!looking.lurker.expects_polls(), "no thread has polled");
         assert!(!looking.saw(false, 0, UnderWay).expects_polls());
         assert!(looking.saw(true, 0, UnderWay).expects_polls());
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {

@@ -71,7 +71,7 @@ struct Opened {
 /// Returns this process's adapter, which is opened once. A forked process opens its own, since the
 /// inherited one belongs to its parent, down to the mappings. No lock is involved that another
 /// thread of the parent could have held at the fork.
-#[allow(unsafe_code, reason = "a pointer that forks can be told apart by")]
+#[allow(unsafe_code, reason = "a pointer that identifies forks")]
 fn adapter() -> Result<Arc<Adapter>, Error> {
     static CURRENT: AtomicPtr<Opened> = AtomicPtr::new(std::ptr::null_mut());
     let process = lineage::mark();

@@ -364,6 +364,6 @@ mod tests {
         });
         let made = std::fs::metadata(scratch.path("new")).unwrap();
         assert_eq!((made.uid(), made.gid()), (4003, 4003));
-        assert!(can_read(), "this thread is who it was");
+        assert!(can_read(), "this thread has its original identity");
     }
 }

@@ -443,14 +443,14 @@ mod tests {
         assert!(!may("/secret/a", "/ann/a"), "it could be read there");
         assert!(!may("/pub/a", "/ann/a"), "it could be written there");
         assert!(!may("/ann/own", "/ann/other"), "a line names it");
-        assert!(!may("/ann", "/pub/ann"), "lines are about what is below it");
+        assert!(!may("/ann", "/pub/ann"), "lines apply to paths below it");
         assert!(
             may("/ann/a", "/ann/own"),
             "a line for the new name alone is judged as any"
         );
         assert!(
             !may("/secret/a", "/ann/box"),
-            "what is in it could be read as /ann/box/in"
+            "its content could be read as /ann/box/in"
         );
     }
 

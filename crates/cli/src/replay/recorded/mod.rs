@@ -284,7 +284,7 @@ fn replay_on(
 
 fn write_goal(file: &Path, programs: &[Program], scale: f64) -> Result<(), Failure> {
     let mut text = String::new();
-    goal(programs, scale, &mut text).expect("texts take everything");
+    goal(programs, scale, &mut text).expect("writing to a string succeeds");
     fs::write(file, text)
         .map_err(|error| Failure::Input(format!("cannot write {}: {error}", file.display())))
 }

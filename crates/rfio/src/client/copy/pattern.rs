@@ -129,7 +129,7 @@ fn class<'a>(mut rest: &'a [u8], expression: &mut String) -> Result<&'a [u8], &'
                 if !CLASSES.contains(&name) {
                     return Err("no class has that name");
                 }
-                write!(expression, "[:{name}:]").expect("a string takes what it is given");
+                write!(expression, "[:{name}:]").expect("writing to a string succeeds");
                 rest = &rest[end + 2..];
             }
             // A range, unless it is the last before the end.
@@ -149,7 +149,7 @@ fn class<'a>(mut rest: &'a [u8], expression: &mut String) -> Result<&'a [u8], &'
 
 /// A byte that stands for itself.
 fn literal(byte: u8, expression: &mut String) {
-    write!(expression, "\\x{byte:02x}").expect("a string takes what it is given");
+    write!(expression, "\\x{byte:02x}").expect("writing to a string succeeds");
 }
 
 #[cfg(test)]

@@ -173,7 +173,7 @@ fn a_debt_outlives_the_session() {
     assert_eq!(
         addresses.parties.lock().unwrap().len(),
         1,
-        "who owes nothing is forgotten"
+        "clients without debt are forgotten"
     );
 }
 
