@@ -145,7 +145,7 @@ def without_tickets(place: Place) -> Outcome:
     with Bytes(place, "tcp") as service:
         (service.export / "f").write_bytes(noise(SIZE))
         attempts = {"gives no ticket": [], "refused": [issuing(service, service.directory, port=1)],
-                    "issuer that is not known": [issuing(service, service.directory)]}
+                    "issuer is unknown": [issuing(service, service.directory)]}
         for words, lines in attempts.items():
             if words.startswith("issuer"):
                 service.stop()

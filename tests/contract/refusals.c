@@ -211,7 +211,7 @@ static void changing_states(void)
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
 	struct ibv_qp_attr attributes = { .qp_state = IBV_QPS_RTS };
 	CHECK_EQUAL(ibv_modify_qp(endpoint.qp, &attributes, IBV_QP_STATE), EINVAL);
-	EXPECT_LINE("ibv_modify_qp: EINVAL: ", "no way leads from INIT to RTS");
+	EXPECT_LINE("ibv_modify_qp: EINVAL: ", "no transition from INIT to RTS");
 	attributes.qp_state = IBV_QPS_RTR;
 	CHECK_EQUAL(ibv_modify_qp(endpoint.qp, &attributes, IBV_QP_STATE | IBV_QP_TIMEOUT), EINVAL);
 	EXPECT_LINE("ibv_modify_qp: EINVAL: ", "lacks", "IBV_QP_DEST_QPN", "must not have IBV_QP_TIMEOUT");

@@ -115,7 +115,7 @@ def wrong_exchange(setting: Setting, said: str) -> str:
             return f"no {operation} arrived"
     if not re.search(rf"^  RDMA write +arrived; path {setting.path}: ", said, re.M):
         return f"writes do not take the path {setting.path}"
-    if ("verbena doctor` says why" in said) != (setting.path != "mapped"):
+    if ("verbena doctor` shows why" in said) != (setting.path != "mapped"):
         return "a slower path is not noted, or the fastest is"
     reason = re.search(r"^    verbena\[\d+\]: queue pair .*IBV_WC_REM_ACCESS_ERR.*IBV_ACCESS_REMOTE_WRITE is needed", said, re.M)
     if not reason or "status: remote access error (status 10)" not in said:
@@ -180,7 +180,7 @@ def next_commands(place: Place) -> Outcome:
     ended = demo(SETTINGS[0], place)
     if isinstance(ended, str) or not ended.succeeded:
         return failed("the demo does not run", "" if isinstance(ended, str) else ended.evidence())
-    _, _, rest = ended.output.partition("try next:")
+    _, _, rest = ended.output.partition("or try:")
     named = re.findall(r"^  (verbena .+)$", rest, re.M)
     if len(named) != 3:
         return failed(f"{len(named)} commands are named", ended.evidence())

@@ -53,7 +53,7 @@ SETTINGS = [
             before="mount -t tmpfs -o size=64m none /dev/shm", by_default=True),
     Setting("a full /dev/shm", {"programs": "missing", "runtime directory": "missing", "memory files": "ok"}, apart="-Urm",
             before="mount -t tmpfs -o size=64k none /dev/shm; head -c 65536 /dev/zero > /dev/shm/full || :", by_default=True,
-            says="there is no room"),
+            says="of free space"),
     Setting("a read-only /dev/shm", {"programs": "missing", "runtime directory": "missing"}, apart="-Urm",
             before="mount -t tmpfs -o ro none /dev/shm", by_default=True, says="VERBENA_RUNTIME_DIR"),
     Setting("a read-only root", {"programs": "ok", "runtime directory": "ok"}, apart="-Urm",

@@ -99,7 +99,7 @@ def another_meaning(place: Place) -> Outcome:
     perftest.write_text(PERFTEST)
     for foreign, common in ((older, 2), (perftest, 1)):
         told = place.run("compare", [str(VERBENA), "compare", "--all", str(foreign), str(out)], 20)
-        said = "compared is cached-bandwidth, which both have" in told.output
+        said = "compared by cached-bandwidth, which both have" in told.output
         # One launch beside a model decides nothing; two models are compared exactly.
         expected = 4 if foreign == perftest else 0
         if told.status != expected or not said or not re.search(rf"\n{common} points? in both", told.output):

@@ -70,12 +70,12 @@ def expected(place: Place) -> Outcome:
         missing = [one for one in [*words, "held-out points of this adapter"] if one not in told.output]
         if told.status != status or missing:
             return failed(f"{name}: {told.describe()}, expected exit {status} and {missing}", told.evidence())
-    for system, why in (("connectx6-hrd", 'did you mean "connectx6-hdr"?'), ("auto", "does not say of which adapter it is")):
+    for system, why in (("connectx6-hrd", 'did you mean "connectx6-hdr"?'), ("auto", "does not name its adapter")):
         told = place.run("report", [str(VERBENA), "report", str(place.directory / "good.txt"), "--expect", system, "--out", page], 20)
         if told.status != 2 or why not in told.output or "infinihost3-ddr" not in told.output:
             return failed(f"{system}: {told.describe()}", told.evidence())
     refused = place.run("evaluate", [str(VERBENA), "evaluate", "--quick", "--expect", "auto", "--out", str(place.directory / "no")], 20)
-    if refused.status != 2 or "no adapter of hardware" not in refused.output or (place.directory / "no").exists():
+    if refused.status != 2 or "no hardware adapter" not in refused.output or (place.directory / "no").exists():
         return failed("an evaluation whose system cannot be found is not refused at once", refused.evidence())
     return passed("connectx6-hdr")
 

@@ -164,7 +164,7 @@ def models(place: Place) -> Outcome:
     ended, seconds, left = stopped(process, signal.SIGINT)
     if bad := wrong(ended, left, INTERRUPTED, "interrupted"):
         return bad
-    if "computed until then" not in ended.output or (place.directory / "claims" / "claims.json").exists():
+    if "computed before that" not in ended.output or (place.directory / "claims" / "claims.json").exists():
         return failed("it does not say what was computed", ended.evidence())
     return passed(f"stopped after {seconds:.1f} s")
 

@@ -69,7 +69,7 @@ def timely(place: Place) -> Outcome:
         return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
     end = records(out)[-1]
     # A launch more or less, and how long it takes to begin and to end, is the machine's affair.
-    if end["seconds"] > 60 or not re.fullmatch(r"[1-9]\d* of 1000 launches fitted into the time", end["reason"] or ""):
+    if end["seconds"] > 60 or not re.fullmatch(r"[1-9]\d* of 1000 launches fit into the time limit", end["reason"] or ""):
         return failed(f"it ended after {ended.seconds:.0f} s and says {end}")
     return passed(end["reason"])
 
@@ -147,7 +147,7 @@ def hung_first(place: Place) -> Outcome:
     ended = job.finish(deadline)
     if ended.status in (0, None):
         return failed(f"{ended.describe()}, expected a failure", ended.evidence())
-    if "process 0, which keeps the exchange and the results, has not answered for 30 s" not in ended.output:
+    if "process 0, which holds the results, did not answer for 30 s" not in ended.output:
         return failed("nobody says that process 0 hangs", ended.evidence())
     read = place.run("report", [str(VERBENA), "report", str(out), "--out", str(place.directory / "report.html")], SECONDS)
     if not read.succeeded:

@@ -274,7 +274,7 @@ def closed_loop(place: Place) -> Outcome:
     command = [str(VERBENA), "calibrate", str(measured), "--on", "software"]
     wanted = [word for path in LOOP for word in ("--fit", path)]
     ended = place.run("calibrate", [*command, *wanted, "--out", str(out)], 120)
-    verdict = re.search(r"predicted: (\S+) % off on average over 3 benchmarks", ended.output)
+    verdict = re.search(r"predicted: mean error (\S+) % on 3 held-out benchmarks", ended.output)
     if not ended.succeeded or not verdict or float(verdict[1]) > 2:
         return failed(f"{ended.describe()}, expected exit 0 and an error below 2 %", ended.evidence())
     for path, value in LOOP.items():
@@ -293,7 +293,7 @@ def closed_loop(place: Place) -> Outcome:
     if not used.succeeded or any(abs(b / a - 1) > 0.02 for a, b in zip(*figures, strict=True)):
         return failed(f"the written profile gives {figures[1]} for {figures[0]}", used.evidence())
     wrong = place.run("wrong", [*command, "--fit", "software.cache.memory_rate"], 60)
-    if wrong.status != 1 or "off on average" not in wrong.output:
+    if wrong.status != 1 or "predicted: mean error" not in wrong.output:
         return failed(f"{wrong.describe()}, expected exit 1 of a profile that is wrong", wrong.evidence())
     return passed(verdict[0])
 
@@ -338,6 +338,6 @@ def calibrated(place: Place) -> Outcome:
         return failed(f"the written profiles: {used.describe()}", used.evidence())
     both = ["--fit", "bensley.cpu.post", "--fit", "bensley.pcie.write_latency"]
     told = place.run("inseparable", [*command, *both], 60)
-    if "cannot be told apart: bensley.cpu.post and bensley.pcie.write_latency" not in told.output:
+    if "not distinguishable: bensley.cpu.post and bensley.pcie.write_latency" not in told.output:
         return failed("what only adds up is not named", told.evidence())
     return passed("2 values")

@@ -160,7 +160,7 @@ def other_library(place: Place) -> Outcome:
     (tools / "mpicc").write_text("#!/bin/sh\necho 'mpicc for MPICH version 4.0.2'\n")
     (tools / "mpicc").chmod(0o755)
     ended = bench(place, ["mpi.latency", "--mpi", "openmpi"], PATH=str(tools))
-    if ended.status != 2 or "is of another library" not in ended.output:
+    if ended.status != 2 or "belongs to another library" not in ended.output:
         return failed(ended.describe(), ended.evidence())
     return passed("exit 2")
 

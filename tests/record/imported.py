@@ -70,9 +70,9 @@ def refused(place: Place, archive: Path) -> Outcome | None:
     largest.write_bytes(largest.read_bytes()[:100])
     for name, source, status, told, environment in [
             ("none", archive, ENVIRONMENT, "otf2-tools", {"PATH": "/nowhere"}),
-            ("empty", place.directory / "nothing", WRONG_INPUT, "is no OTF2 archive", {}),
+            ("empty", place.directory / "nothing", WRONG_INPUT, "is not an OTF2 archive", {}),
             ("torn", cut, WRONG_INPUT, "otf2-print cannot read", {}),
-            ("imported", archive, WRONG_INPUT, "has a trace already", {}),
+            ("imported", archive, WRONG_INPUT, "already holds a trace", {}),
     ]:
         ended = take(place, source, place.directory / name, **environment)
         if ended.status != status or told not in ended.output:

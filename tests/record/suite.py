@@ -254,7 +254,7 @@ def by_ranks(place: Place, all_told: list[dict]) -> Outcome | None:
     if len(rows) != 3 or any(row[:3] != [str(trace), ranks, ranks] or row[5::3] != ratios for row in rows[1:]):
         return failed(f"not two rows of {ranks} ranks with {ratios}", table.evidence())
     refused = place.run("replay", [str(VERBENA), "replay", str(trace), str(VERBENA), "--on", MODEL], SECONDS)
-    if refused.status != WRONG_INPUT or "is no trace" not in refused.output:
+    if refused.status != WRONG_INPUT or "is not a trace" not in refused.output:
         return failed("a file among traces is not refused", refused.evidence())
     return None
 
@@ -302,7 +302,7 @@ def missing(place: Place) -> Outcome:
     launcher, _, _ = MPICH
     for words, status, told in [
             (["--mpicc", "/nowhere/mpicc", "--", "true"], ENVIRONMENT, "/nowhere/mpicc"),
-            (["--", "true"], ENVIRONMENT, "no process has recorded anything"),
+            (["--", "true"], ENVIRONMENT, "no process recorded anything"),
             (["--mpicc", "mpicc.openmpi", "--", *launcher, "-n", "1", program], ENVIRONMENT, "--mpicc mpicc.mpich"),
     ]:
         ended = record(place, *words)
@@ -310,7 +310,7 @@ def missing(place: Place) -> Outcome:
             return failed(f"{told!r} is not told with exit {status}", ended.evidence())
     (place.directory / "trace" / "rank-0.trace").write_text("something")
     ended = record(place, "--", "true")
-    if ended.status != WRONG_INPUT or "has a trace already" not in ended.output:
+    if ended.status != WRONG_INPUT or "already holds a trace" not in ended.output:
         return failed("the trace would be written over", ended.evidence())
     replayed = replay(place, place.directory / "trace")
     if replayed.status != WRONG_INPUT or "rank-0.trace, byte 0" not in replayed.output:
@@ -373,7 +373,7 @@ def closed_loop(place: Place) -> Outcome:
 
 def no_way(place: Place) -> Outcome:
     """Models and other machines' adapters are no ways of this machine; a program that is none is named."""
-    for words, expected in [(["--on", MODEL, "/bin/true"], "a loop is closed on this machine"),
+    for words, expected in [(["--on", MODEL, "/bin/true"], "closed-loop runs on this machine only"),
                             (["app.nothing"], "app.nothing is neither an application")]:
         ended = place.run("closed-loop", [str(VERBENA), "closed-loop", "--mpi", "openmpi", *words], SECONDS, **environment())
         if ended.status != WRONG_INPUT or expected not in ended.output:

@@ -68,11 +68,11 @@ def words(place: Place) -> Outcome:
         if kept.log_in(USER, SECRET):
             return failed("the first session is refused")
         ended = service.tool("rfcp", service.at("f"), service.here / "f")
-        if ended.status != 16 or "sessions: 127.0.0.1 has 1 already, the limit of each address in 127.0.0.1" not in ended.output:
+        if ended.status != 16 or "sessions: 127.0.0.1 already has 1, the limit of each address in 127.0.0.1" not in ended.output:
             return failed("a limit", ended.evidence())
         service.change("127.0.0.0/8 refuse\n")
         ended = service.tool("rfcp", service.at("f"), service.here / "f")
-        if ended.status != 2 or "connections from 127.0.0.0/8 are not taken here" not in ended.output:
+        if ended.status != 2 or "connections from 127.0.0.0/8 are refused" not in ended.output:
             return failed("a refusal", ended.evidence())
         status, _, _ = kept.ask(PING)
         return passed() if status == 0 else failed("a session that stood is ended")
@@ -120,7 +120,7 @@ def reloaded(place: Place) -> Outcome:
         peer, _ = enter(service, "127.0.0.2")
         said = service.change("127.0.0.2 sessions=2 requests=5\n")
         second, status = enter(service, "127.0.0.2")
-        if "read again" not in said or status:
+        if "rfiod: reloaded" not in said or status:
             return failed(f"a wider limit does not hold: {said}")
         begun = time.monotonic()
         for _ in range(9):
@@ -129,7 +129,7 @@ def reloaded(place: Place) -> Outcome:
         if time.monotonic() - begun < 0.6:
             return failed("a new rate does not hold for a session that stands")
         said = service.change("127.0.0.2 sessions=2\n127.0.0.2 sessions=many\n")
-        if "line 2" not in said or "nothing is reloaded" not in said:
+        if "line 2" not in said or "reload failed" not in said:
             return failed(f"a bad line is not named: {said}")
         status = enter(service, "127.0.0.2")[1]
         second.close()

@@ -59,7 +59,7 @@ def banned(place: Place) -> Outcome:
     users = (b"ann", b"bob", b"a b")
     with Restricted(place, users, {"banned": b""}) as service:
         ann, bob, odd = (service.enter(user) for user in users)
-        if not service.change("banned", b"ann bob\n", "nothing is reloaded"):
+        if not service.change("banned", b"ann bob\n", "reload failed"):
             return failed("a bad file is taken")
         if any(peer.ask(PING)[0] for peer in (ann, bob, odd)):
             return failed("a bad file ends sessions")
@@ -147,7 +147,7 @@ def drained(place: Place) -> Outcome:
             time.sleep(0.005)
         time.sleep(0.05)
         status, words, _ = idle.ask(30, text(b"/"))
-        if status != errno.ESHUTDOWN or b"try again" not in words:
+        if status != errno.ESHUTDOWN or b"retry shortly" not in words:
             return failed(f"a new request is answered with {status} {words!r}")
         try:
             refused = Peer(service.port).log_in(USER, SECRET)

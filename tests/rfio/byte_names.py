@@ -32,7 +32,7 @@ def exported(place: Place) -> Outcome:
     outside.mkdir()
     (outside / FILE).write_bytes(b"content")
     with Service(place, "tcp", export=outside) as service:
-        if f"exporting {place.directory}/{SHOWN_DIRECTORY} (ReadWrite)" not in service.daemon.output():
+        if f"exporting {place.directory}/{SHOWN_DIRECTORY} (read-write)" not in service.daemon.output():
             return failed("the directory is not shown", service.daemon.output())
         ended = service.tool("rfcat", service.at(FILE))
         if not ended.succeeded or ended.output != "content":

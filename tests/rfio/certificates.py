@@ -112,7 +112,7 @@ def lets_in(place: Place) -> Outcome:
         for name in ("DNS:worker7.example.org", "URI:spiffe://example.org/robot"):
             said = service.change(service.users, f"# by all ways\nann:{ann.subject()}\nbob:sha256:{bob.fingerprint()}\n"
                                                  f"robot:{name}\ncy:{cy.subject()}\n")
-            if "read again" not in said:
+            if "rfiod: reloaded" not in said:
                 return failed(f"the file is not read: {said}")
             for user, certificate in (("ann", ann), ("bob", bob), ("robot", robot), ("cy", cy)):
                 back = service.here / "back"
@@ -144,16 +144,16 @@ def refused(place: Place) -> Outcome:
             "it has expired": (authority.issue(ANN, start="20200101000000Z", end="20200201000000Z"), "it has expired"),
             "or is not valid yet": (authority.issue(ANN, start="20480101000000Z"), "it is not valid yet"),
             "it has been revoked": (revoked, "it has been revoked"),
-            "no authority that the server knows": (other.issue(ANN), "no authority that is known here has signed it"),
+            "no authority known to the server": (other.issue(ANN), "no authority known here has signed it"),
             "it is not for clients": (authority.issue(ANN, "server"), "it is not for clients"),
-            "signed it": (authority.alone(ANN), "no authority that is known here has signed it"),
+            "signed it": (authority.alone(ANN), "no authority known here has signed it"),
         }
         for _ in range(3):
             # What is sent and what has come cross in each of many ways.
             for words, (certificate, reason) in certificates.items():
                 for secrets in (service.directory / "none", service.secrets):
                     ended = service.shown(certificate, "rfcat", service.at("f"), RFIO_SECRETS=str(secrets))
-                    if ended.status != 2 or "the server refuses the client's certificate: " not in ended.output or words not in ended.output:
+                    if ended.status != 2 or "the server refused the client's certificate: " not in ended.output or words not in ended.output:
                         return failed(f"where '{words}' is expected", ended.evidence())
                     last = service.log("authentication refused")[-1]
                     if reason not in last["reason"] or last["status"] != errno.EACCES:
@@ -171,11 +171,11 @@ def lists(place: Place) -> Outcome:
         certificate, other = service.authority.issue(ANN), Authority(service.own, "other")
         for content, words in (
                 (service.authority.list("-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20200201000000Z"), "out of date"),
-                (other.list(), "no list says"), (service.authority.list() + other.list(), "")):
-            if "read again" not in service.change(service.revoked, content):
+                (other.list(), "no revocation list of its authority covers it"), (service.authority.list() + other.list(), "")):
+            if "rfiod: reloaded" not in service.change(service.revoked, content):
                 return failed("a list is not read", service.daemon.output())
             ended = service.shown(certificate, "rfcat", service.at("f"))
-            if words and (ended.status != 2 or "has no list, of today," not in ended.output):
+            if words and (ended.status != 2 or "has no current revocation list" not in ended.output):
                 return failed(f"with lists '{words}'", ended.evidence())
             if words and words not in service.log("authentication refused")[-1]["reason"]:
                 return failed(f"'{words}' is not in the audit log")
@@ -193,14 +193,14 @@ def between(place: Place) -> Outcome:
         whole = Certificate(service.file("whole", ann.path.read_text() + below.certificate.read_text()), ann.key)
         for certificate, is_taken in ((ann, False), (whole, True)):
             ended = service.shown(certificate, "rfcat", service.at("f"))
-            if ended.succeeded != is_taken or not is_taken and "no authority that the server knows" not in ended.output:
+            if ended.succeeded != is_taken or not is_taken and "no authority known to the server" not in ended.output:
                 return failed(f"with what leads to the authority: {is_taken}", ended.evidence())
     with Asking(place, f"ann:{ANN_WRITTEN}\n", revoked="") as service:
         below = Authority(service.own, "below", service.authority)
         ann = below.issue(ANN)
         whole = Certificate(service.file("whole", ann.path.read_text() + below.certificate.read_text()), ann.key)
         for lists, is_taken in ((below.list(), False), (service.authority.list() + below.list(), True)):
-            if "read again" not in service.change(service.revoked, lists):
+            if "rfiod: reloaded" not in service.change(service.revoked, lists):
                 return failed("a list is not read")
             ended = service.shown(whole, "rfcat", service.at("f"))
             if ended.succeeded != is_taken:
@@ -215,13 +215,13 @@ def nobodys(place: Place) -> Outcome:
     with Asking(place, f"ann:{ANN_WRITTEN}\nbob:CN=Ann Example\nroot:CN=Ann Example,O=Example\\, Inc.\n", "--anonymous", "nothing") as service:
         stranger = service.authority.issue(ANN.replace("Ann", "ann"))
         written = ANN_WRITTEN.replace("Ann", "ann")
-        for secrets, words in (("none", "not let in: the certificate of"), ("wrong", "unknown user or wrong secret, and the certificate of")):
+        for secrets, words in (("none", "access denied: no user is"), ("wrong", "unknown user or wrong secret, and no user is")):
             path = service.directory / secrets
             if secrets == "wrong":
                 path.touch(0o600)
                 path.write_bytes(USER + b":another secret than the server's\n")
             ended = service.shown(stranger, "rfcat", service.at("f"), RFIO_SECRETS=str(path))
-            if ended.status != 2 or f"{words} {written} is nobody's here" not in ended.output:
+            if ended.status != 2 or f"{words} mapped to the certificate of {written}" not in ended.output:
                 return failed("a stranger", ended.evidence())
             last = service.log("authentication refused")[-1]
             if last.get("certificate") != written or written not in last["reason"]:
@@ -249,7 +249,7 @@ def without(place: Place) -> Outcome:
         if not ended.succeeded or "certificate" in service.log("session")[-1]:
             return failed("by a secret", ended.evidence())
         ended = service.shown(None, "rfcat", service.at("f"))
-        if ended.status != 2 or "no method of authentication in common; does the client have a secret" not in ended.output:
+        if ended.status != 2 or "no common authentication method; give the client a secret" not in ended.output:
             return failed("with nothing", ended.evidence())
         ended = service.tool("rfcat", service.at("f"), RFIO_SECRETS=str(service.secrets))
         if not ended.succeeded:
@@ -263,7 +263,7 @@ def without(place: Place) -> Outcome:
         chain, key = server_certificate(place, "silent")
         with Service(place, "tcp", "--tls-certificate", chain, "--tls-key", key) as silent:
             (silent.export / "f").write_bytes(DATA)
-            for secrets, status, words in (("none", 2, "asks for no certificate"), (silent.secrets, 0, "")):
+            for secrets, status, words in (("none", 2, "requests no certificates"), (silent.secrets, 0, "")):
                 ended = silent.tool("rfcat", "--tls-ca", chain, *ann.options(), silent.at("f"), RFIO_SECRETS=str(secrets))
                 if ended.status != status or words not in ended.output:
                     return failed("a server that asks for none", ended.evidence())
@@ -374,16 +374,16 @@ def reloaded(place: Place) -> Outcome:
         if standing.log_in(b"", None, wire.CERTIFICATE) or is_let_in(ann) != "ann" or is_let_in(others):
             return failed("at the start")
         steps = (
-            (service.users, f"bob:{ANN_WRITTEN}\n", "read again", "bob", ""),
+            (service.users, f"bob:{ANN_WRITTEN}\n", "rfiod: reloaded", "bob", ""),
             (service.users, f"cy:{ANN_WRITTEN}\n# x\nAnn\n", "users, line 3: expected user:CERTIFICATE", "bob", ""),
-            (service.users, f"cy:{ANN_WRITTEN}\nbob:{ANN_WRITTEN}\n", "line 2: line 1 names this certificate already", "bob", ""),
+            (service.users, f"cy:{ANN_WRITTEN}\nbob:{ANN_WRITTEN}\n", "line 2: line 1 already names this certificate", "bob", ""),
             (service.users, "cy:CN=Ann Example,Inc.\n", "line 1: 'Inc.' is not of the form ATTRIBUTE=VALUE", "bob", ""),
-            (service.users, "", "read again", "", ""),
-            (service.users, f"ann:{ANN_WRITTEN}\n", "read again", "ann", ""),
-            (service.revoked, "nothing\n", "revoked: holds no list of revoked certificates", "ann", ""),
+            (service.users, "", "rfiod: reloaded", "", ""),
+            (service.users, f"ann:{ANN_WRITTEN}\n", "rfiod: reloaded", "ann", ""),
+            (service.revoked, "nothing\n", "revoked: holds no certificate revocation list", "ann", ""),
             (service.authority.certificate, "nothing\n", "holds no certificate", "ann", ""),
-            (service.authority.certificate, other.certificate.read_text(), "nothing is reloaded", "ann", ""),
-            (service.revoked, service.authority.list() + other.list(), "read again", "", "ann"),
+            (service.authority.certificate, other.certificate.read_text(), "reload failed", "ann", ""),
+            (service.revoked, service.authority.list() + other.list(), "rfiod: reloaded", "", "ann"),
         )
         kept = service.authority.certificate.read_text()
         service.file("kept", kept)
@@ -394,8 +394,8 @@ def reloaded(place: Place) -> Outcome:
             if number == 9:
                 service.revoked.chmod(0o644)
             said = service.change(path, content)
-            is_bad = "read again" != words
-            if words not in said or is_bad != ("nothing is reloaded" in said):
+            is_bad = "rfiod: reloaded" != words
+            if words not in said or is_bad != ("reload failed" in said):
                 return failed(f"step {number}: '{words}' is not in {said}")
             found = is_let_in(ann), is_let_in(others)
             if found != (first, second):
@@ -404,7 +404,7 @@ def reloaded(place: Place) -> Outcome:
                 return failed("a session that stood has ended")
         service.authority.certificate.write_text(kept)
         service.authority.revoke(ann)
-        if "read again" not in service.change(service.revoked, service.authority.list()) or is_let_in(ann):
+        if "rfiod: reloaded" not in service.change(service.revoked, service.authority.list()) or is_let_in(ann):
             return failed("what is revoked now lets in")
         return passed()
 
@@ -422,11 +422,11 @@ def set_up_wrongly(place: Place) -> Outcome:
         for change, words in (
                 ({"--tls-users": None}, "--tls-users"), ({"--tls-client-ca": None}, "--tls-client-ca"),
                 ({"--tls-certificate": None, "--tls-key": None}, "--tls-certificate"),
-                ({"--tls-users": str(exposed)}, "exposed has mode 664: others may change it; run chmod go-w on it"),
+                ({"--tls-users": str(exposed)}, "exposed has mode 664: others may change it; run chmod go-w /"),
                 ({"--tls-client-ca": str(exposed)}, "exposed has mode 664"), ({"--tls-revoked": str(exposed)}, "exposed has mode 664"),
                 ({"--tls-users": str(service.own / "missing")}, "missing: No such file"),
                 ({"--tls-users": ann.path.as_posix()}, f"{ann.path.name}, line 1: expected user:CERTIFICATE"),
-                ({"--tls-revoked": ann.path.as_posix()}, "holds no list of revoked certificates"),
+                ({"--tls-revoked": ann.path.as_posix()}, "holds no certificate revocation list"),
                 ({"--tls-key": str(ann.key)}, "is not that of the certificate in"),
                 ({"--tls-client-ca": str(ann.key)}, "holds no certificate")):
             options = [word for name, value in {**whole, **change}.items() if value for word in (name, value)]
@@ -442,12 +442,12 @@ def set_up_wrongly(place: Place) -> Outcome:
         keyless.chmod(0o600)
         tls = ["--tls-ca", service.chain]
         for options, words in (
-                ([*tls, *loose.options()], "loose.key has mode 640: others may read or change it; run chmod 600 on it"),
+                ([*tls, *loose.options()], "loose.key has mode 640: others may read or change it; run chmod 600 /"),
                 ([*tls, "--tls-certificate", ann.path, "--tls-key", bob.key], "is not that of the certificate in"),
                 ([*tls, "--tls-certificate", ann.path], "--tls-key"), ([*tls, "--tls-key", ann.key], "--tls-certificate"),
                 ([*tls, "--tls-certificate", ann.key, "--tls-key", ann.key], "holds no certificate"),
                 ([*tls, "--tls-certificate", ann.path, "--tls-key", keyless], "keyless: holds no private key"),
-                (ann.options(), "a certificate is shown under TLS alone: --tls-ca or RFIO_TLS_CA")):
+                (ann.options(), "a client certificate needs TLS; name the trusted authorities with --tls-ca or RFIO_TLS_CA")):
             ended = service.tool("rfcat", *options, service.at("f"), RFIO_SECRETS=str(service.directory / "none"))
             if ended.succeeded or ended.timed_out or words not in ended.output:
                 return failed(f"where '{words}' is expected", ended.evidence())

@@ -65,7 +65,7 @@ def what_is_there_stays(place: Place, direction: str) -> Outcome:
             ended = service.tool("rfcp", option, at_source(f"tree/{name}"), at_sink(f"tree/{name}"))
             if not ended.succeeded or (sink / "tree" / name).read_bytes() != data:
                 return failed(f"{option} of one file", ended.evidence())
-            if "1 file was left as it is" not in ended.output:
+            if "1 existing file kept" not in ended.output:
                 return failed("nothing is said of a file that was left", ended.evidence())
         for arguments in (("--no-clobber", "--update", "a", "b"), ("--exclude", "x", "a", "b"),
                           ("-r", "--exclude", "[a", "a", "b"), ("--limit-rate", "10k", "a", "b")):

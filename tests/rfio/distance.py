@@ -155,7 +155,7 @@ def trees(place: Place, direction: str, is_cut: bool = False) -> Outcome:
         if wrong := difference(tree, copy):
             return failed(wrong)
         if is_cut:
-            again = ended.output.count("trying again")
+            again = ended.output.count("retrying")
             return passed(f"{again} losses") if again else failed("no connection was cut", ended.evidence())
         trips = took / (2 * WAY)
         said = f"{DIRECTORIES} directories of {FILES} files and a link: {took:.2f} s, {trips:.0f} round trips"

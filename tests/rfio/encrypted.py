@@ -56,6 +56,6 @@ def tls(place: Place) -> Outcome:
         wrong.touch(0o600)
         wrong.write_bytes(USER + b":" + b"another secret than the server's\n")
         ended = service.tool("rfcat", "--tls-ca", chain, "--secrets", wrong, service.at("f"))
-        if ended.status != 2 or "not let in" not in ended.output:
+        if ended.status != 2 or "access denied" not in ended.output:
             return failed("TLS alone gets a client in", ended.evidence())
         return passed()

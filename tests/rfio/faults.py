@@ -160,7 +160,7 @@ def reloaded(place: Place) -> Outcome:
 
         old = service.secrets.read_bytes()
         service.secrets.write_bytes(b"other:" + SECRET[::-1] + b"\n")
-        if not hang_up("read again"):
+        if not hang_up("rfiod: reloaded"):
             return failed("SIGHUP does nothing", service.daemon.output())
         fresh = Peer(service.port)
         if fresh.log_in(b"other", SECRET[::-1]) != 0 or Peer(service.port).log_in(USER, SECRET) == 0:
@@ -168,7 +168,7 @@ def reloaded(place: Place) -> Outcome:
         if standing.ask(30, text(b"/"))[0] != 0:
             return failed("a session that stood has ended")
         service.secrets.write_bytes(b"no secret at all\n")
-        if not hang_up("nothing is reloaded") or Peer(service.port).log_in(b"other", SECRET[::-1]) != 0:
+        if not hang_up("reload failed") or Peer(service.port).log_in(b"other", SECRET[::-1]) != 0:
             return failed("a bad file is taken", service.daemon.output())
         service.secrets.write_bytes(old)
         return passed()

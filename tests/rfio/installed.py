@@ -81,7 +81,7 @@ def everything(place: Place) -> Outcome:
     python = at / "lib/rfio/python"
     ended = place.run("python", [sys.executable, "-c", "import _native; _native.examine('rfio:///f')"], 20,
                       PYTHONPATH=str(python / "rfio_fsspec"))
-    if not (python / "rfio_fsspec/__init__.py").is_file() or "names no host" not in ended.output:
+    if not (python / "rfio_fsspec/__init__.py").is_file() or "has no host" not in ended.output:
         return failed("the Python package does not load", ended.evidence())
     if problem := verbena_package(at, place):
         return problem

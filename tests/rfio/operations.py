@@ -43,9 +43,9 @@ class Kept(Service):
 
     def reload(self) -> None:
         """Sends SIGHUP and waits until both logs are open again."""
-        before = self.daemon.output().count("opened again")
+        before = self.daemon.output().count("rfiod: reopened")
         os.kill(self.daemon.pid, signal.SIGHUP)
-        wait_for(lambda: self.daemon.output().count("opened again") >= before + 2)
+        wait_for(lambda: self.daemon.output().count("rfiod: reopened") >= before + 2)
 
     def page(self, accept: str = "") -> str:
         """The page of metrics."""
@@ -99,7 +99,7 @@ def rotation(place: Place) -> Outcome:
             log.rename(f"{log}.1")
         service.secrets.write_bytes(b"no secrets file\n")
         service.reload()
-        if "nothing is reloaded" not in service.daemon.output():
+        if "reload failed" not in service.daemon.output():
             return failed("a bad file of secrets is not said")
         ended = service.tool("rfcp", service.at("f"), service.here / "two", RFIO_SECRETS=secrets_of_old(place))
         if not ended.succeeded or not wait_for(lambda: len(ends(service.accounting)) == 1):
@@ -139,11 +139,11 @@ def logrotate(place: Place) -> Outcome:
         for turn in (1, 2):
             service.tool("rfcat", service.at("f"))
             wait_for(lambda: len(ends(service.accounting)) == 1)
-            before = service.daemon.output().count("opened again")
+            before = service.daemon.output().count("rfiod: reopened")
             ended = place.run("logrotate", [tool, "--force", "--state", str(place.directory / "state"), str(configuration)], 60)
             if not ended.succeeded:
                 return failed("logrotate refuses the file", ended.evidence())
-            if not wait_for(lambda: service.daemon.output().count("opened again") == before + 2):
+            if not wait_for(lambda: service.daemon.output().count("rfiod: reopened") == before + 2):
                 return failed("the daemon is not told", ended.evidence())
             time.sleep(1.1)
         service.tool("rfcat", service.at("f"))
@@ -193,7 +193,7 @@ def full_disk(place: Place) -> Outcome:
         if (total := sessions_in(service.accounting)) != 24:
             return failed(f"records and lost records make {total} of 24 sessions and files")
         said = service.daemon.output()
-        if said.count("records are lost until") < 2 or said.count("written again") < 2:
+        if said.count("records are lost until") < 2 or said.count("writable again") < 2:
             return failed("it is not said", said)
         return passed()
 

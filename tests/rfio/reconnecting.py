@@ -64,12 +64,12 @@ def files(place: Place, fabric: str) -> Outcome:
                 if not copy.running:
                     break
                 restart(service)
-                until(copy, lambda number=number: copy.output().count("trying again") >= number)
+                until(copy, lambda number=number: copy.output().count("retrying") >= number)
             ended = finish(copy)
             if not ended.succeeded or not same(final, original) or partial.exists():
                 return failed(f"{direction}: not the same file", ended.evidence())
             report = json.loads(ended.output.splitlines()[-1])
-            if report["tried_again"] < 2 or ended.output.count("trying again") < 2:
+            if report["tried_again"] < 2 or ended.output.count("retrying") < 2:
                 return failed(f"{direction}: {report['tried_again']} restarts are told", ended.evidence())
             # What was under way each time, and never what is on the disk.
             lost = report["moved_bytes"] - SIZE
@@ -170,7 +170,7 @@ def one_failure(place: Place) -> Outcome:
             before = service.metric("rfio_authentication_failures_total")
             ended = service.tool(program, *arguments, RFIO_SECRETS=str(wrong))
             failures = service.metric("rfio_authentication_failures_total") - before
-            if ended.status != 2 or failures != 1 or ended.output.count("not let in") != 1 or len(ended.output.splitlines()) != 1:
+            if ended.status != 2 or failures != 1 or ended.output.count("access denied") != 1 or len(ended.output.splitlines()) != 1:
                 return failed(f"{program}: {failures} failures", ended.evidence())
         if (here / "new").exists():
             return failed("a directory is made for nothing")
@@ -194,7 +194,7 @@ def in_vain(place: Place) -> Outcome:
                 ("no such directory", 2, (service.at("f"), service.here / "nothing/copy"), {}),
                 ("a wrong user", 2, (service.at("f"), copy), {"RFIO_USER": "nobody"})):
             ended, seconds = timed(*arguments, **more)
-            if ended.status != status or seconds > 5 or "trying again" in ended.output:
+            if ended.status != status or seconds > 5 or "retrying" in ended.output:
                 return failed(f"{what} takes {seconds:.1f} s", ended.evidence())
 
         def lost(retry: int, meanwhile: Callable[[], None] = lambda: None) -> tuple[Ended, float]:
@@ -207,11 +207,11 @@ def in_vain(place: Place) -> Outcome:
             return finish(started), time.monotonic() - begun
 
         ended, seconds = lost(0)
-        if ended.status != 2 or seconds > 2 or "trying again" in ended.output:
+        if ended.status != 2 or seconds > 2 or "retrying" in ended.output:
             return failed(f"--retry 0 takes {seconds:.1f} s", ended.evidence())
         service.start()
         ended, seconds = lost(2)
-        if ended.status != 2 or not 1 < seconds < 8 or ended.output.count("trying again") != 1:
+        if ended.status != 2 or not 1 < seconds < 8 or ended.output.count("retrying") != 1:
             return failed(f"--retry 2 takes {seconds:.1f} s", ended.evidence())
 
         def with_other_secrets() -> None:

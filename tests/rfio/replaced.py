@@ -114,16 +114,16 @@ def unmounted(place: Place) -> Outcome:
             return failed("not served", ended.evidence())
         unmount(service)
         ended = upload(service, "second")
-        if ended.status != 2 or "not there on the server" not in ended.output or list(service.export.iterdir()):
+        if ended.status != 2 or "not available on the server" not in ended.output or list(service.export.iterdir()):
             return failed("an upload went below the mount point", ended.evidence())
-        if "no mount point any more" not in service.daemon.output():
+        if "no longer a mount point" not in service.daemon.output():
             return failed("the daemon does not say what is wrong", service.daemon.output())
         mount(service)
         ended = upload(service, "third")
         if not ended.succeeded or not (service.export / "third").exists():
             return failed("not served when it is back", ended.evidence())
         unmount(service)
-        if not hang_up(service, "read again"):
+        if not hang_up(service, "rfiod: reloaded"):
             return failed("SIGHUP does nothing", service.daemon.output())
         ended = upload(service, "fourth")
         if not ended.succeeded or not (service.export / "fourth").exists():
@@ -138,11 +138,11 @@ def must_be_mounted(place: Place) -> Outcome:
         with Service(place, "tcp", "--require-mount"):
             return failed("a directory that is no mount point is served")
     except RuntimeError as error:
-        if "--require-mount asks for" not in str(error):
+        if "--require-mount demands" not in str(error):
             return failed("the daemon does not say what is wrong", str(error))
     with Mounted(place, "--require-mount", mounted=True) as service:
         unmount(service)
-        if not hang_up(service, "nothing is reloaded"):
+        if not hang_up(service, "reload failed"):
             return failed("SIGHUP takes a directory that is no mount point", service.daemon.output())
         ended = upload(service, "file")
         if ended.succeeded or list(service.export.iterdir()):
@@ -158,7 +158,7 @@ def renamed(place: Place) -> Outcome:
         aside = service.directory / "aside"
         service.export.rename(aside)
         ended = upload(service, "nowhere")
-        if ended.status != 2 or "not there on the server" not in ended.output or list(aside.iterdir()):
+        if ended.status != 2 or "not available on the server" not in ended.output or list(aside.iterdir()):
             return failed("an upload to a directory that is gone", ended.evidence())
         service.export.mkdir()
         ended = upload(service, "file")

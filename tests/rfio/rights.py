@@ -32,14 +32,14 @@ class Restricted(Service):
             options += [f"--{name}", str(self.file(place, name))]
         super().__init__(place, "tcp", *options)
         self.secrets.write_bytes(b"".join(user + b":" + SECRET + b"\n" for user in users))
-        assert hang_up(self, "read again"), self.daemon.output()
+        assert hang_up(self, "rfiod: reloaded"), self.daemon.output()
 
     @staticmethod
     def file(place: Place, name: str) -> Path:
         """Where the file of an option is."""
         return place.directory / name
 
-    def change(self, name: str, content: bytes, words: str = "read again") -> bool:
+    def change(self, name: str, content: bytes, words: str = "rfiod: reloaded") -> bool:
         """Writes such a file and has it read; whether the daemon answers in these words."""
         self.file(self.place, name).write_bytes(content)
         return hang_up(self, words)
@@ -171,7 +171,7 @@ def by_group(place: Place) -> Outcome:
         if not service.change("rights", b"@readers members bob\n@readers read,list /pub\n"):
             return failed("a good file is not taken", service.daemon.output())
         bad += wrong(ann, [(on(OPEN, b"/pub/f", READING), DENIED)]) + wrong(bob, [(on(OPEN, b"/pub/f", READING), OK)])
-        if not service.change("rights", b"* all /\n@reader read /pub\n", "nothing is reloaded") or "line 2: group 'reader'" not in service.daemon.output():
+        if not service.change("rights", b"* all /\n@reader read /pub\n", "reload failed") or "line 2: group 'reader'" not in service.daemon.output():
             return failed("a group without members is taken, or not named", service.daemon.output())
         return failed("\n".join(bad)) if bad else passed()
 
@@ -185,7 +185,7 @@ def reloaded(place: Place) -> Outcome:
         (odd / "f").touch()
         ann, zoe = service.enter(b"ann"), service.enter("zoë mü".encode())
         bad = wrong(ann, [(on(OPEN, b"/ann/f", READING), OK), (on(OPEN, b"/bob/secret", READING), DENIED)])
-        if not service.change("rights", b"* all /\nann reed /ann\n", "nothing is reloaded") or "line 2" not in service.daemon.output():
+        if not service.change("rights", b"* all /\nann reed /ann\n", "reload failed") or "line 2" not in service.daemon.output():
             return failed("a bad file is taken, or not named", service.daemon.output())
         bad += wrong(ann, [(on(OPEN, b"/ann/f", READING), OK), (on(OPEN, b"/bob/secret", READING), DENIED)])
         new = b"ann read /bob\nzo\xc3\xab\\040m\xc3\xbc read /a\\040b\xff\\043\n"
@@ -194,7 +194,7 @@ def reloaded(place: Place) -> Outcome:
         bad += wrong(ann, [(on(OPEN, b"/ann/f", READING), DENIED), (on(OPEN, b"/bob/secret", READING), OK)])
         bad += wrong(zoe, [(on(OPEN, b"/a b\xff#/f", READING), OK), (on(OPEN, b"/bob/secret", READING), DENIED)])
         os.chmod(service.file(place, "rights"), 0o666)
-        if not hang_up(service, "nothing is reloaded"):
+        if not hang_up(service, "reload failed"):
             return failed("a file that others may change is taken")
         many = b"".join(b"user%d all /home/user%d\n" % (number, number) for number in range(100_000))
         os.chmod(service.file(place, "rights"), 0o644)
@@ -250,7 +250,7 @@ def as_local_users(place: Place) -> Outcome:
         if not service.change("map", b"* =\n"):
             return failed("a good file is not taken", service.daemon.output())
         bad += wrong(service.enter(b"root"), [(on(STATUS, b"/f"), DENIED)])
-        if not service.change("map", b"* root\n", "nothing is reloaded"):
+        if not service.change("map", b"* root\n", "reload failed"):
             bad.append("users may be mapped to root")
         return failed("\n".join(bad)) if bad else passed()
 

@@ -60,7 +60,7 @@ class Site(Asking):
         self.ann, self.bob = (self.authority.issue(f"/O=Example/CN={name}") for name in ("ann", "bob"))
         said = self.change(self.users, "".join(f"{name}:{certificate.subject()}\n" for name, certificate in
                                                (("ann", self.ann), ("bob", self.bob))))
-        assert "read again" in said, said
+        assert "rfiod: reloaded" in said, said
 
     def begun(self, certificate: Certificate, program: str, *arguments: object) -> Process:
         """A tool of a user with a certificate."""
@@ -77,11 +77,11 @@ class Site(Asking):
 
     def rotate(self) -> list[Path]:
         """Renames the logs as logrotate does; those of before."""
-        before, old = self.daemon.output().count("opened again"), []
+        before, old = self.daemon.output().count("rfiod: reopened"), []
         for log in (self.audit, self.accounting):
             old.append(log.rename(f"{log}.1"))
         os.kill(self.daemon.pid, signal.SIGHUP)
-        wait_for(lambda: self.daemon.output().count("opened again") == before + 2)
+        wait_for(lambda: self.daemon.output().count("rfiod: reopened") == before + 2)
         return old
 
 
@@ -126,7 +126,7 @@ def limit_and_ban(site: Site) -> Optional[str]:
     if ended.status != 16:
         return f"bob has a second session\n{ended.evidence()}"
     begun = time.monotonic()
-    if "read again" not in site.change(site.tokens / "banned", "bob\n"):
+    if "rfiod: reloaded" not in site.change(site.tokens / "banned", "bob\n"):
         return "the ban is not read"
     ended, took = finish(slow), time.monotonic() - begun
     # What was on its way (16 MiB at most) is taken at the copy's rate before its end is seen.
@@ -135,7 +135,7 @@ def limit_and_ban(site: Site) -> Optional[str]:
     ended = site.shown(site.bob, "rfcat", site.at("data/f"))
     if ended.status != 2 or "banned" not in ended.output:
         return f"bob is let in\n{ended.evidence()}"
-    if "read again" not in site.change(site.tokens / "banned", "# nobody\n") or not site.shown(site.bob, "rfcat", site.at("data/f")).succeeded:
+    if "rfiod: reloaded" not in site.change(site.tokens / "banned", "# nobody\n") or not site.shown(site.bob, "rfcat", site.at("data/f")).succeeded:
         return "bob is not let in again"
     return None
 

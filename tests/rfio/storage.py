@@ -27,7 +27,7 @@ def both_ways(place: Place, fabric: str) -> Outcome:
             ended = service.tool("rfcp", "--checksum", service.at("cold"), copy)
             if not ended.succeeded or copy.read_bytes() != content:
                 return failed(f"--storage {way}: another file came", ended.evidence())
-            how = next((line for line in service.daemon.output().splitlines() if "files read" in line), "")
+            how = next((line for line in service.daemon.output().splitlines() if "reading files" in line), "")
             together = service.metric(METRIC)
         if ("by io_uring" in how) != (together > 0) or (way == "threads" and together):
             return failed(f"--storage {way}: '{how}', {together} reads together")

@@ -79,7 +79,7 @@ def good_once(place: Place) -> Outcome:
             return failed("the bytes differ")
         for moment in ("while its session stands", "after its session"):
             _, status, words = enter(service, what)
-            if status != errno.EACCES or "has been used" not in words:
+            if status != errno.EACCES or "already used" not in words:
                 return failed(f"{moment} a used ticket is answered with {status} {words}")
             peer.close()
         counted = [service.metric(f"rfio_tickets_{kind}_total") for kind in ("redeemed", "refused")]
@@ -130,10 +130,10 @@ def not_in_time(place: Place) -> Outcome:
                 return failed("no ticket is ever taken")
             time.sleep(0.1)
         now = time.time_ns()
-        for issued, life, accepted in ((now + SECOND, 60, ""), (now - 61 * SECOND, 60, "before this server's start"),
+        for issued, life, accepted in ((now + SECOND, 60, ""), (now - 61 * SECOND, 60, "predate this server's start"),
                                        (now - SECOND, 2, ""), (now + 10 * SECOND, 60, "in the future"),
-                                       (now - 10 * SECOND, 5, "has expired"), (now, 301, "longer than"), (now, 0, "longer than"),
-                                       (now, -60, "longer than"), (-1 << 62, 60, "has expired"), ((1 << 63) - 61 * SECOND, 60, "future")):
+                                       (now - 10 * SECOND, 5, "the ticket expired"), (now, 301, "longer than"), (now, 0, "longer than"),
+                                       (now, -60, "longer than"), (-1 << 62, 60, "the ticket expired"), ((1 << 63) - 61 * SECOND, 60, "future")):
             _, status, words = enter(service, claims(issued=issued, life=life * SECOND))
             if (status == 0) != (accepted == "") or accepted not in words:
                 return failed(f"issued {(issued - now) / SECOND} s from now for {life} s: {status} {words}")
@@ -157,7 +157,7 @@ def forged(place: Place) -> Outcome:
             except Closed:
                 # Lengths that make no sense break the protocol.
                 continue
-            if status != errno.EACCES or "not let in" not in words:
+            if status != errno.EACCES or "access denied" not in words:
                 return failed(f"{what!r} is answered with {status} {words}")
         _, status, words = enter(service, claims(access=8))
         if status != errno.EINVAL:
@@ -214,16 +214,16 @@ def reloaded(place: Place) -> Outcome:
                 time.sleep(0.01)
 
         other = claims(issuer=b"second")
-        reload(b"second:" + SHARED + b"2\n", "read again")
+        reload(b"second:" + SHARED + b"2\n", "rfiod: reloaded")
         if enter(service, claims())[1] == 0 or enter(service, other, key(other, SHARED + b"2"))[1]:
             return failed("the new issuer is not known, or the old one is")
-        reload(b"second:short\n", "nothing is reloaded")
+        reload(b"second:short\n", "reload failed")
         other = claims(issuer=b"second")
         if enter(service, other, key(other, SHARED + b"2"))[1]:
             return failed("a bad file has changed something")
     with Service(place, "tcp") as service:
         _, status, words = enter(service, claims())
-        return passed() if status == errno.EACCES and "takes no tickets" in words else failed(f"{status} {words}")
+        return passed() if status == errno.EACCES and "accepts no tickets" in words else failed(f"{status} {words}")
 
 
 def nonsense(place: Place) -> Outcome:

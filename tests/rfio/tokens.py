@@ -155,7 +155,7 @@ def lets_in(place: Place) -> Outcome:
             ended = service.bearing(token, "rfcp", service.at("data/f"), back)
             if not ended.succeeded or back.read_bytes() != DATA:
                 return failed(f"{kind}: the file does not come", ended.evidence())
-            for arguments, words in ((("rfcp", service.at("data2/f"), back), "no scope storage.read"),
+            for arguments, words in ((("rfcp", service.at("data2/f"), back), "lacks the scope storage.read"),
                                      (("rfcp", service.at("data/../data2/f"), back), "'..'"),
                                      (("rfcp", back, service.at("data/g")), "may only read"),
                                      (("rfrm", service.at("data/f")), "may only read")):
@@ -228,7 +228,7 @@ def forged(place: Place) -> Outcome:
                         {"sub": ""}, {"scope": "storage.read"}, {"scope": "storage.read:/data/../data2"}, {"scope": "openid"}, {"scope": None}))]
         for token in attempts:
             _, status, words = service.enter(token)
-            if status != errno.EACCES or "not let in: the token is refused" not in words:
+            if status != errno.EACCES or "access denied: invalid token" not in words:
                 return failed(f"{token!r} is answered with {status} {words}")
         if service.metric("rfio_tokens_refused_total") != len(attempts):
             return failed("refused tokens are not counted")
@@ -250,7 +250,7 @@ def only_encrypted(place: Place) -> Outcome:
         if status != errno.EACCES:
             return failed(f"without TLS a token is answered with {status} {words}")
         ended = service.tool("rfcp", service.at("data/f"), service.here / "x", RFIO_SECRETS=str(service.directory / "none"), BEARER_TOKEN=token.decode())
-        if ended.succeeded or "no method" not in ended.output:
+        if ended.succeeded or "no common authentication method" not in ended.output:
             return failed("a client without TLS", ended.evidence())
         return passed()
 
@@ -304,13 +304,13 @@ def reloaded(place: Place) -> Outcome:
     with Trusting(place) as service:
         old, new = service.key, Key(service.own, "two", "ES256")
         service.write(service.keys, new.public.read_text())
-        if "read again" not in service.reload():
+        if "rfiod: reloaded" not in service.reload():
             return failed("the file is not read", service.daemon.output())
         if service.enter(old.token(claims()))[1] == 0 or service.enter(new.token(claims()))[1]:
             return failed("the new key is not known, or the old one is")
         for content in ("no key", "", new.private.read_text(), '{"keys": [{"kty": "oct", "k": "AA"}]}', "{"):
             service.write(service.keys, content)
-            if "nothing is reloaded" not in service.reload():
+            if "reload failed" not in service.reload():
                 return failed(f"{content!r} is taken", service.daemon.output())
         if service.enter(new.token(claims()))[1]:
             return failed("a bad file has changed something")

@@ -240,7 +240,7 @@ def without_a_common_one(place: Place) -> Outcome:
             with Older(service.port, lowest, highest) as older:
                 for program, *more in (("rfcp", service.here / "f"), ("rfcat",), ("rfdir",)):
                     ended = service.tool(program, f"rfio://127.0.0.1:{older.port}/f", *more, **nobody)
-                    said = f"client speaks versions {lowest} to {highest}, server {OLDEST} to {NEWEST}"
+                    said = f"the client supports versions {lowest} to {highest}, the server {OLDEST} to {NEWEST}"
                     if ended.status != 2 or said not in ended.output or (service.here / "f").exists():
                         return failed(f"{program} of versions {lowest} to {highest}", ended.evidence())
         with Older(service.port, OLDEST, NEWEST + 5) as older:
@@ -315,7 +315,7 @@ def of_programs(place: Place, fabric: str, who_is_old: str) -> Outcome:
         wrong.touch(0o600)
         wrong.write_bytes(b"tester:another secret than the server's\n")
         ended = service.tool("rfcat", service.at("f"), RFIO_SECRETS=str(wrong))
-        if ended.status != 2 or "not let in" not in ended.output:
+        if ended.status != 2 or "access denied" not in ended.output:
             return failed("a wrong secret", ended.evidence())
         carried = service.metric("rfio_fabric_sent_bytes_total")
         return passed() if (carried > 0) == (fabric == "verbs") else failed(f"{carried} bytes went by RDMA")

@@ -96,7 +96,7 @@ def exchanged(command: Sequence[str], gid: int, held: Sequence[int], hosts: Host
     ended = [process.finish(deadline) for process in (asking, serving)]
     if wrong := [one for one in ended if not one.succeeded]:
         return failed(wrong[0].describe(), "\n".join(one.evidence() for one in ended))
-    said = [f"port {ROCE} cannot be used", f"private port {PRIVATE[0]}", "private_port_packets"]
+    said = [f"cannot use UDP port {ROCE}", f"private port {PRIVATE[0]}", "private_port_packets"]
     for number, one in ((1, ended[0]), (0, ended[1])):
         if number in held and (wrong := lacks(said, one.output)):
             return wrong
@@ -176,7 +176,7 @@ def no_choice(hosts: Hosts) -> Outcome:
     hold(hosts, first, ROCE, *PRIVATE)
     ended = hosts.run(first, "devinfo", first.on_adapter("ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4, "-p", PORT,
                                                          first.address), SECONDS)
-    return lacks([f"port {ROCE} cannot be used", "only this host can be reached"], ended.output) or passed()
+    return lacks([f"cannot use UDP port {ROCE}", "only this host is reachable"], ended.output) or passed()
 
 
 def two_directories(hosts: Hosts) -> Outcome:

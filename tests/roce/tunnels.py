@@ -20,7 +20,7 @@ SECONDS = 60
 IPV4, IPV6 = 1, 2
 # What the second host's packets come from, where its addresses are translated.
 OUTSIDE = "10.9.0.77"
-SAID = "packets go over TCP"
+SAID = "using TCP instead"
 RECEIVED = "tunnel_packets_received"
 
 GREETING = """
@@ -284,7 +284,7 @@ def strangers(hosts: Hosts) -> Outcome:
     attacked = attacking.finish(deadline)
     if not attacked.succeeded:
         return failed("a stranger is not sent away", attacked.evidence())
-    believed = [nobody for nobody in ("224.0.0.1", "0.0.0.0") if f"from here to {nobody} " in ended[1].output]
+    believed = [nobody for nobody in ("224.0.0.1", "0.0.0.0") if f"UDP packets to {nobody} " in ended[1].output]
     if believed:
         return failed(f"who says that he is {believed[0]} is believed", ended[1].evidence())
     return judged(hosts, ended)

@@ -193,8 +193,8 @@ def refusals(place: Place) -> Outcome:
             (trace("--out", place.directory / "absent/file", "--", *program), 2, "cannot write"),
             (trace("--summary", "--times", "--", *program), 2, "--times"),
             (trace("--", "no-such-program"), 127, "no-such-program"),
-            (trace("--", *program), 0, "no verbs call was seen"),
-            (trace("--", "sh", "-c", "exit 42"), 42, "no verbs call was seen")):
+            (trace("--", *program), 0, "no verbs call was traced"),
+            (trace("--", "sh", "-c", "exit 42"), 42, "no verbs call was traced")):
         ended = place.run("trace", words, SECONDS)
         if ended.status != status or expected not in ended.output:
             return failed(f"status {ended.status}, not {status} with {expected!r}", ended.evidence())

@@ -9,13 +9,13 @@ use std::process::{ExitCode, ExitStatus};
 pub const TABLE: &str = "\
 Exit codes:
   0        success
-  1        the work was done and its answer is no (a gate, a target, a changed figure)
-  2        wrong input: an option, a name, a file
-  3        something that is needed is missing or refused on this machine
+  1        completed with a negative result (a gate, a target, a changed figure)
+  2        invalid input: an option, a name, a file
+  3        this machine lacks or refuses something required
   4        `compare`: undecided, more launches are needed
   126      `run`, `trace`, `capture`, `record`: the command cannot be executed
   127      `run`, `trace`, `capture`, `record`: the command is not found
-  130      interrupted (Ctrl-C): what was measured until then is kept
+  130      interrupted (Ctrl-C): completed measurements are kept
   143      ended by SIGTERM: the same
   128 + n  `run`, `trace`, `capture`, `record`: the command ended by signal n
 Otherwise `run`, `trace`, `capture` and `record` return the exit code of the command.";

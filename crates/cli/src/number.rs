@@ -40,7 +40,7 @@ pub fn between<T: TryFrom<u64>>(
         number
             .and_then(|number| T::try_from(number).ok())
             .ok_or_else(|| match *most {
-                u64::MAX => format!("{text:?} is not a whole number from {least} on"),
+                u64::MAX => format!("{text:?} is not a whole number of at least {least}"),
                 _ => format!("{text:?} is not a whole number from {least} to {most}"),
             })
     }
@@ -85,7 +85,7 @@ mod tests {
         assert!(
             between::<u64>(1..=u64::MAX)("x")
                 .unwrap_err()
-                .ends_with("from 1 on")
+                .ends_with("of at least 1")
         );
     }
 

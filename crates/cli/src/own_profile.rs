@@ -163,7 +163,7 @@ fn section(closed: &Closed) -> ClosedLoop {
     });
     let pairs = closed.identified.inseparable.iter().map(|pair| {
         format!(
-            "Cannot be told apart: {} and {}; only a combination of them was measured.",
+            "Not distinguishable: {} and {}; only a combination of them was measured.",
             pair.one, pair.other
         )
     });

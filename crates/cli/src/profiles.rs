@@ -15,7 +15,7 @@ pub struct ProfileOptions {
 
     /// Read more profiles from this directory; may be repeated
     ///
-    /// They replace shipped profiles of the same name, or come beside them.
+    /// They replace shipped profiles of the same name, or are added to them.
     #[arg(long, value_name = "DIR")]
     pub profiles: Vec<PathBuf>,
 }

@@ -44,7 +44,7 @@ const ALL: [Variable; 23] = [
     variable(Command, "VERBENA_LIBRARY_DIR", "Load the adapter's libraries from this directory"),
     variable(Command, "VERBENA_PROGRAMS", "Find the programs of app.* in this directory"),
     variable(Command, "VERBENA_EXCHANGE_SECRET", "Authenticate the processes of a job over hosts"),
-    variable(Command, "NO_COLOR", "Print without colours if this is set to anything"),
+    variable(Command, "NO_COLOR", "Print without colours if this is set and not empty"),
     variable(Command, "COLUMNS", "Wrap lines at this width [that of the terminal]"),
     variable(Internal, "VERBENA_CAPTURE", "Socket of `verbena capture`"),
     variable(Internal, "VERBENA_TRACE", "Socket of `verbena trace`"),

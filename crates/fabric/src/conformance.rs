@@ -161,7 +161,7 @@ async fn write_places_bytes<F: Fabric>(fabric: &F) -> Checked {
             "rule 2: written bytes differ".to_owned()
         })?;
         ensure(found[0] == 0 && found[sent.len() + 1] == 0, || {
-            "rule 2: a write touched bytes beside its own".to_owned()
+            "rule 2: a write touched other bytes".to_owned()
         })?;
     }
     two.done().await

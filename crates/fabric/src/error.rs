@@ -32,7 +32,7 @@ pub enum Error {
     #[error(transparent)]
     PeerLost(Box<PeerLost>),
     /// The other processes continued without this one, which had hung.
-    #[error("the others went on without this process, which did not come to the exchange")]
+    #[error("the other processes continued without this one, which did not join the exchange")]
     LeftBehind,
     /// The user or the launcher requested a stop.
     #[error("interrupted")]
@@ -93,7 +93,7 @@ pub struct Stalled {
 
 /// Details of [`Error::PeerLost`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("process {rank} of the job is gone: {reason}")]
+#[error("lost process {rank} of the job: {reason}")]
 pub struct PeerLost {
     /// Its rank.
     pub rank: usize,

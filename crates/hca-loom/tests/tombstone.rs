@@ -57,7 +57,11 @@ fn run(looks_again: bool) {
         let requester = thread::spawn(move || add_one(&theirs, looks_again));
         let value = move_away(&world);
         let counts = requester.join().unwrap();
-        assert_eq!(value, u64::from(counts), "what counts is there, once");
+        assert_eq!(
+            value,
+            u64::from(counts),
+            "each counted entry is present once"
+        );
     });
 }
 
@@ -67,7 +71,7 @@ fn atomic_takes_effect_once() {
 }
 
 #[test]
-#[should_panic(expected = "what counts is there")]
+#[should_panic(expected = "each counted entry is present")]
 fn without_the_second_look_the_atomic_is_lost() {
     run(false);
 }

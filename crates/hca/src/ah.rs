@@ -108,14 +108,14 @@ pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
         )),
         None => Err(refused!(
             EINVAL,
-            "ah_attr.grh.sgid_index is {index}, and no GID stands there in the table of {}: look with \
-             ibv_devinfo -v",
+            "ah_attr.grh.sgid_index is {index}, and the GID table of {} has no GID there: list it \
+             with ibv_devinfo -v",
             port_name(port)
         )),
         Some(source) if !reaches(source, attributes) => Err(refused!(
             EINVAL,
-            "ah_attr.grh.sgid_index {index} is of another family (IPv4, IPv6) than the group in dgid: take a GID of the \
-             group's family"
+            "ah_attr.grh.sgid_index {index} has another family (IPv4, IPv6) than the group in \
+             dgid: use a GID of the group's family"
         )),
         Some(_) => {
             notice_roce_address(attributes);

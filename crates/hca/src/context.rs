@@ -115,8 +115,8 @@ impl Pd {
         if self.users.load(Ordering::Relaxed) > 0 {
             return Err(refused!(
                 EBUSY,
-                "{} objects live in the protection domain: destroy its memory regions, windows, queue pairs, shared \
-                 receive queues, address handles and parent domains first",
+                "{} objects belong to the protection domain: destroy its memory regions, windows, \
+                 queue pairs, shared receive queues, address handles and parent domains first",
                 self.users.load(Ordering::Relaxed)
             ));
         }

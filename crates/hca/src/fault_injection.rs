@@ -55,6 +55,6 @@ fn named(name: &str) -> Option<Fault> {
         "flush_order" => Fault::FlushOrder,
         "rnr_count" => Fault::RnrCount,
         "srq_limit" => Fault::SrqLimit,
-        _ => panic!("VERBENA_PLANTED: no fault is called {name:?}"),
+        _ => panic!("VERBENA_PLANTED: no fault {name:?}"),
     })
 }

@@ -73,7 +73,7 @@ impl<T> Lock<T> {
     /// No other thread uses the value for as long as the result is used, and no guard of it exists.
     #[expect(
         clippy::mut_from_ref,
-        reason = "the caller promises what the lock would see to"
+        reason = "the caller guarantees exclusive access"
     )]
     #[inline]
     pub unsafe fn of_one_thread(&self) -> &mut T {
@@ -177,7 +177,10 @@ mod tests {
         let lock = Lock::new(5);
         let guard = lock.lock();
         assert!(lock.try_lock().is_none());
-        assert!(lock.try_lock().is_none(), "trying does not give it back");
+        assert!(
+            lock.try_lock().is_none(),
+            "a failed try does not release it"
+        );
         drop(guard);
         assert_eq!(lock.try_lock().map(|guard| *guard), Some(5));
         assert_eq!(*lock.lock(), 5);

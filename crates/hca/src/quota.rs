@@ -61,7 +61,7 @@ impl Quota {
         }
         Err(refused!(
             ENOMEM,
-            "there are {} already, {} of ibv_query_device: destroy some first",
+            "the limit of {} ({} of ibv_query_device) is reached: destroy some first",
             self.limit,
             self.name
         ))

@@ -132,12 +132,13 @@ impl ReceiveRing {
         match self.entries.len() >= capacity {
             true => refused!(
                 ENOMEM,
-                "{capacity} receive requests are posted and wait, as many as the queue was made for (max_recv_wr, or max_wr \
-                 if it is shared): post fewer, or make it larger"
+                "{capacity} receive requests are posted, the queue's limit (max_recv_wr, or \
+                 max_wr if it is shared): post fewer, or create a larger queue"
             ),
             false => refused!(
                 EINVAL,
-                "num_sge is {buffers}, and the queue was made for {most} (max_recv_sge, or max_sge if it is shared)"
+                "num_sge is {buffers}, and the queue was created for {most} (max_recv_sge, or \
+                 max_sge if it is shared)"
             ),
         }
     }
@@ -354,7 +355,8 @@ impl Srq {
         if let Some(limit) = limit.filter(|limit| *limit as usize > capacity) {
             return Err(refused!(
                 EINVAL,
-                "srq_limit is {limit}, and the queue is of {capacity} (max_wr): a limit beyond it is always reached"
+                "srq_limit is {limit}, and the queue has {capacity} (max_wr): a limit beyond that \
+                 is always reached"
             ));
         }
         state.ring.capacity = capacity;

@@ -75,7 +75,8 @@ pub fn prepare() {
         .is_ok();
     if is_first && level.is_err() {
         sink::to_standard_error(&line(format_args!(
-            "{VARIABLE} is {value:?}, which is no level: set it to \"info\" for the reason of each refusal, or to \"off\""
+            "{VARIABLE} is {value:?}, which is not a level: set it to \"info\" for the reason of \
+             each refusal, or to \"off\""
         )));
     }
 }

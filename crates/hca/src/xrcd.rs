@@ -49,7 +49,8 @@ impl Xrcd {
             if !create {
                 return Err(refused!(
                     EINVAL,
-                    "fd is {fd} and oflags lacks O_CREAT: without a file a domain can only be a new one"
+                    "fd is {fd} and oflags lacks O_CREAT: without a file only a new domain can be \
+                     opened"
                 ));
             }
             let identity = private_identity(process)?;
@@ -79,13 +80,13 @@ impl Xrcd {
         if alone && !create {
             return Err(refused!(
                 ENOENT,
-                "nobody has the domain of this file open, and oflags lacks O_CREAT"
+                "no process has the domain of this file open, and oflags lacks O_CREAT"
             ));
         }
         if !alone && create && flags & libc::O_EXCL != 0 {
             return Err(refused!(
                 EEXIST,
-                "somebody has the domain of this file open, and oflags has O_EXCL"
+                "a process already has the domain of this file open, and oflags has O_EXCL"
             ));
         }
         // Turns the exclusive lock into a shared one.
@@ -125,7 +126,8 @@ impl Xrcd {
         if self.users.load(Ordering::Relaxed) > 0 {
             Err(refused!(
                 EBUSY,
-                "{} queue pairs and shared receive queues live in the XRC domain: destroy them first",
+                "{} queue pairs and shared receive queues belong to the XRC domain: destroy them \
+                 first",
                 self.users.load(Ordering::Relaxed)
             ))
         } else {

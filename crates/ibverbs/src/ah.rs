@@ -143,7 +143,8 @@ fn way_back(device: Device, port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Res
         let grh = grh.ok_or_else(|| {
             refused!(
                 EINVAL,
-                "wc_flags has IBV_WC_GRH, and the grh is NULL: give the first 40 bytes of the receive's buffer"
+                "wc_flags has IBV_WC_GRH, and grh is NULL: give the first 40 bytes of the \
+                 receive's buffer"
             )
         })?;
         let (source, destination) = addresses(grh);
@@ -157,7 +158,8 @@ fn way_back(device: Device, port: u8, wc: &ibv_wc, grh: Option<&ibv_grh>) -> Res
         let own = own.ok_or_else(|| {
             refused!(
                 EINVAL,
-                "the destination GID of the grh is none of port {port}'s: give the 40 bytes that came with this completion"
+                "the destination GID of the grh is not a GID of port {port}: give the 40 bytes \
+                 received with this completion"
             )
         })?;
         // IBA 8.3: version in 4 bits, traffic class in 8, flow label in 20.
@@ -202,7 +204,8 @@ pub extern "C" fn ibv_resolve_eth_l2_from_gid(
 ) -> c_int {
     let error = refused!(
         EOPNOTSUPP,
-        "the adapter sends through the kernel's sockets, which find Ethernet addresses by themselves"
+        "the adapter sends through the kernel's sockets, which resolve Ethernet addresses \
+         themselves"
     );
     outcome::errno_value("ibv_resolve_eth_l2_from_gid", Err(error))
 }

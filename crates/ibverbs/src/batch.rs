@@ -125,7 +125,7 @@ impl Batch {
     /// # Safety
     /// The calling thread must have begun and not ended the batch, and not use another result of
     /// this function.
-    #[expect(clippy::mut_from_ref, reason = "`taken` is what makes it exclusive")]
+    #[expect(clippy::mut_from_ref, reason = "`taken` makes it exclusive")]
     #[inline]
     pub unsafe fn work(&self) -> &mut Work {
         // SAFETY: the caller promises exclusive access between begin and end.
@@ -177,7 +177,8 @@ impl Work {
             self.fail(|| {
                 refused!(
                     EINVAL,
-                    "a setter (ibv_wr_set_*) comes before the first work request: call it behind the one that it completes"
+                    "a setter (ibv_wr_set_*) was called before the first work request: call it \
+                     after the request that it completes"
                 )
             });
         }
@@ -223,7 +224,8 @@ impl Work {
             return self.fail(|| {
                 refused!(
                     EINVAL,
-                    "the inline data is of 4 GiB or more: give at most max_inline_data of the queue pair"
+                    "the inline data have 4 GiB or more: give at most max_inline_data of the \
+                     queue pair"
                 )
             });
         };

@@ -144,7 +144,7 @@ pub unsafe fn check_range(
     if buffer.pd != pd {
         return Err(refused!(
             EINVAL,
-            "the buffer is of another protection domain: register it in that of ibv_alloc_buf"
+            "the buffer belongs to another protection domain: register it in that of ibv_alloc_buf"
         ));
     }
     let offset = (address as usize).wrapping_sub(buffer.addr as usize);

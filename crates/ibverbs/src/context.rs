@@ -49,7 +49,7 @@ pub unsafe fn of<'a>(context: *mut ibv_context) -> Result<&'a Handle<ContextObje
     if context.is_null() {
         return Err(refused!(
             EINVAL,
-            "the ibv_context is NULL: look whether ibv_open_device has failed"
+            "the ibv_context is NULL: check whether ibv_open_device failed"
         ));
     }
     // SAFETY: a live context is at this offset in its handle.
@@ -176,8 +176,9 @@ impl Command {
         let Some((_, device)) = known else {
             return Err(refused!(
                 EOPNOTSUPP,
-                "cmd_fd {descriptor} is not that of a device which this process has open: the software adapter's objects \
-                 live in the process that made them, so open the device here"
+                "cmd_fd {descriptor} is not that of a device opened by this process: the software \
+                 adapter's objects belong to the process that created them, so open the device \
+                 here"
             ));
         };
         // SAFETY: the program transfers the duplicate (ibv_import_device(3)).

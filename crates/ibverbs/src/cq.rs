@@ -116,7 +116,8 @@ pub unsafe extern "C" fn create_cq_ex(
             if attributes.comp_mask & !KNOWN != 0 {
                 return Err(refused!(
                     EINVAL,
-                    "comp_mask is {:#x}, and only IBV_CQ_INIT_ATTR_MASK_FLAGS and _PD are known",
+                    "comp_mask is {:#x}, and only IBV_CQ_INIT_ATTR_MASK_FLAGS and _PD are \
+                     supported",
                     attributes.comp_mask
                 ));
             }
@@ -124,15 +125,17 @@ pub unsafe extern "C" fn create_cq_ex(
             if unreadable != 0 {
                 return Err(refused!(
                     EOPNOTSUPP,
-                    "wc_flags asks for {unreadable:#x}, which the device does not have (VLAN, flow tag, tag matching): \
-                     IBV_WC_STANDARD_FLAGS and both times of completion can be had"
+                    "wc_flags requests {unreadable:#x}, which the device does not support (VLAN, \
+                     flow tag, tag matching): it supports IBV_WC_STANDARD_FLAGS and both \
+                     completion timestamps"
                 ));
             }
             let flags = attributes.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0;
             if flags && attributes.flags & !KNOWN_FLAGS != 0 {
                 return Err(refused!(
                     EOPNOTSUPP,
-                    "flags is {:#x}, and only IBV_CREATE_CQ_ATTR_SINGLE_THREADED and _IGNORE_OVERRUN can be had",
+                    "flags is {:#x}, and only IBV_CREATE_CQ_ATTR_SINGLE_THREADED and \
+                     _IGNORE_OVERRUN are supported",
                     attributes.flags
                 ));
             }
@@ -363,7 +366,7 @@ pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attributes: *mut ibv_modify_
             if attributes.attr_mask >= IBV_CQ_ATTR_RESERVED {
                 return Err(refused!(
                     EOPNOTSUPP,
-                    "attr_mask is {:#x}, and only IBV_CQ_ATTR_MODERATE is known",
+                    "attr_mask is {:#x}, and only IBV_CQ_ATTR_MODERATE is supported",
                     attributes.attr_mask
                 ));
             }

@@ -70,7 +70,7 @@ pub fn of(device: *const ibv_device) -> Result<Device> {
     found.map(|(device, _)| device).ok_or_else(|| {
         refused!(
             EINVAL,
-            "{device:p} is not a device that ibv_get_device_list gives"
+            "{device:p} is not a device from ibv_get_device_list"
         )
     })
 }

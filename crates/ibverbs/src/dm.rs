@@ -41,7 +41,8 @@ fn whole_words(offset: u64, length: usize) -> Result<()> {
     } else {
         Err(refused!(
             EINVAL,
-            "offset {offset} and length {length} are not both multiples of {WORD}: device memory is read and written in words"
+            "offset {offset} and length {length} must be multiples of {WORD}: device memory is \
+             accessed in words"
         ))
     }
 }
@@ -96,20 +97,24 @@ fn hand_out(context: *mut ibv_context, memory: Arc<DeviceMemory>, handle: u32) -
 /// `dm` must be null or live, and not be used again.
 pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
-    outcome::errno_value("ibv_free_dm", unsafe { of(dm) }.and_then(|handle| {
-        if Arc::strong_count(&handle.object.memory) > 1 {
-            return Err(refused!(
-                EBUSY,
-                "memory regions are made of the device memory, or it is imported: ibv_dereg_mr and ibv_unimport_dm first"
-            ));
-        }
-        // SAFETY: live, and not used again.
-        unsafe {
-            MEMORIES.remove((*dm).handle);
-            Handle::<DmObject>::destroy(dm);
-        }
-        Ok(())
-    }))
+    outcome::errno_value(
+        "ibv_free_dm",
+        unsafe { of(dm) }.and_then(|handle| {
+            if Arc::strong_count(&handle.object.memory) > 1 {
+                return Err(refused!(
+                    EBUSY,
+                    "memory regions use the device memory, or it is imported: ibv_dereg_mr and \
+                 ibv_unimport_dm first"
+                ));
+            }
+            // SAFETY: live, and not used again.
+            unsafe {
+                MEMORIES.remove((*dm).handle);
+                Handle::<DmObject>::destroy(dm);
+            }
+            Ok(())
+        }),
+    )
 }
 
 /// Slot of ibv_reg_dm_mr.

@@ -20,10 +20,7 @@ fn c_name<T>() -> &'static str {
 #[inline(never)]
 fn null<T>() -> Errno {
     let what = c_name::<T>();
-    refused!(
-        EINVAL,
-        "the pointer to {what} is NULL: give one that is valid"
-    )
+    refused!(EINVAL, "the pointer to {what} is NULL: give a valid one")
 }
 
 /// Returns the error for a negative count.

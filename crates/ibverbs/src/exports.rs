@@ -50,8 +50,8 @@ impl<T> Exports<T> {
             .ok_or_else(|| {
                 refused!(
                     EINVAL,
-                    "handle {number} names no object of this process, or none any more: only what lives in the same \
-                     process can be imported"
+                    "handle {number} does not name an object of this process: only objects of the \
+                     same process can be imported, while they exist"
                 )
             })
     }

@@ -36,11 +36,12 @@ fn not_ours<T: Object>(pointer: *mut T::C) -> Errno {
     match pointer.is_null() {
         true => refused!(
             EINVAL,
-            "the {what} is NULL: look whether the call that makes it has failed"
+            "the {what} is NULL: check whether the call that creates it failed"
         ),
         false => refused!(
             EINVAL,
-            "{pointer:p} is no {what} of this library: it is of another kind or device, or destroyed already"
+            "{pointer:p} is not a valid {what} of this library: it is of another kind or device, \
+             or already destroyed"
         ),
     }
 }

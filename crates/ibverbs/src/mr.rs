@@ -240,7 +240,8 @@ fn check_attributes(asked: &MrInitAttr) -> Result<(&MrInitAttr, u64)> {
             true => Ok((asked, asked.iova)),
             false => Err(refused!(
                 EINVAL,
-                "comp_mask is {mask:#x}: a dma-buf is given by fd, fd_offset and iova, all three, without addr"
+                "comp_mask is {mask:#x}: give a dma-buf by fd, fd_offset and iova, all three, \
+                 without addr"
             )),
         };
     }
@@ -266,7 +267,8 @@ unsafe fn inside_buffer(pd: *mut ibv_pd, buffer: *mut ibv_buf, asked: &MrInitAtt
     if asked.comp_mask & (WITH_DESCRIPTOR | WITH_OFFSET) != 0 {
         return Err(refused!(
             EINVAL,
-            "comp_mask is {:#x}: a buffer of ibv_alloc_buf is given by buf and addr, without fd and fd_offset",
+            "comp_mask is {:#x}: give a buffer of ibv_alloc_buf by buf and addr, without fd and \
+             fd_offset",
             asked.comp_mask
         ));
     }

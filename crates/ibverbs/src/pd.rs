@@ -148,7 +148,8 @@ pub unsafe extern "C" fn alloc_parent_domain(
             if attributes.comp_mask & !KNOWN != 0 {
                 return Err(refused!(
                     EOPNOTSUPP,
-                    "comp_mask is {:#x}, and only IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS, _PD_CONTEXT and _ALLOW_CC_UNPROTECTED_ALLOC are known",
+                    "comp_mask is {:#x}, and only IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS, \
+                     _PD_CONTEXT and _ALLOW_CC_UNPROTECTED_ALLOC are supported",
                     attributes.comp_mask
                 ));
             }
@@ -188,7 +189,7 @@ pub unsafe extern "C" fn alloc_td(
             if mask != 0 {
                 return Err(refused!(
                     EINVAL,
-                    "comp_mask is {mask:#x}, and no attribute of a thread domain is known: set it to 0"
+                    "comp_mask is {mask:#x}, and thread domains have no attributes: set it to 0"
                 ));
             }
             let users = Arc::new(AtomicUsize::new(0));
@@ -209,7 +210,7 @@ pub unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
             if handle.object.users.load(Ordering::Relaxed) > 0 {
                 return Err(refused!(
                     EBUSY,
-                    "parent domains are made with the thread domain: ibv_dealloc_pd them first"
+                    "parent domains use the thread domain: ibv_dealloc_pd them first"
                 ));
             }
             // SAFETY: live, and not used again.

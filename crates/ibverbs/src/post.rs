@@ -127,7 +127,7 @@ pub unsafe fn bind<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -
         if object.kind() != IBV_MW_TYPE_2 {
             return Err(refused!(
                 EINVAL,
-                "the window of IBV_WR_BIND_MW is of type {}: a type 1 window is bound by ibv_bind_mw",
+                "the window of IBV_WR_BIND_MW has type {}: bind type 1 windows with ibv_bind_mw",
                 object.kind()
             ));
         }
@@ -190,7 +190,8 @@ pub unsafe extern "C" fn bind_mw(
             if object.kind() != IBV_MW_TYPE_1 {
                 return Err(refused!(
                     EINVAL,
-                    "the window is of type {}: a type 2 window is bound by a work request, IBV_WR_BIND_MW",
+                    "the window has type {}: bind type 2 windows with a work request, \
+                     IBV_WR_BIND_MW",
                     object.kind()
                 ));
             }

@@ -154,7 +154,7 @@ ignored! {
 macro_rules! registrations {
     ($($name:ident)*) => {
         $(
-            /// Registers a provider: does nothing, as there is no device for it. The name contains
+            /// Registers a provider: does nothing, as no device was found for it. The name contains
             /// the node.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name() {}

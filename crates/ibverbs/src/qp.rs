@@ -132,8 +132,8 @@ unsafe fn create(
     if mask & !KNOWN != 0 {
         return Err(refused!(
             EOPNOTSUPP,
-            "comp_mask asks for {:#x}: of the extended attributes PD, XRCD, CREATE_FLAGS and SEND_OPS_FLAGS can be had \
-             (no TSO, no receive hash, no work queues of their own)",
+            "comp_mask requests {:#x}: of the extended attributes, PD, XRCD, CREATE_FLAGS and \
+             SEND_OPS_FLAGS are supported (no TSO, no receive hash, no separate work queues)",
             mask & !KNOWN
         ));
     }
@@ -144,7 +144,8 @@ unsafe fn create(
         flags => {
             return Err(refused!(
                 EOPNOTSUPP,
-                "create_flags is {flags:#x}: IBV_QP_CREATE_BLOCK_SELF_MCAST_LB can be had, of a datagram queue pair"
+                "create_flags is {flags:#x}: only IBV_QP_CREATE_BLOCK_SELF_MCAST_LB is supported, \
+                 for datagram queue pairs"
             ));
         }
     };
@@ -252,8 +253,8 @@ pub unsafe extern "C" fn open_qp(
             {
                 return Err(refused!(
                     EINVAL,
-                    "comp_mask is {mask:#x} and qp_type {}: IBV_QP_OPEN_ATTR_NUM, _XRCD and _TYPE are needed, and \
-                     IBV_QPT_XRC_RECV is what can be opened",
+                    "comp_mask is {mask:#x} and qp_type {}: IBV_QP_OPEN_ATTR_NUM, _XRCD and _TYPE \
+                     are needed, and only IBV_QPT_XRC_RECV can be opened",
                     attributes.qp_type
                 ));
             }
@@ -265,7 +266,8 @@ pub unsafe extern "C" fn open_qp(
                 .ok_or_else(|| {
                     refused!(
                         ENOENT,
-                        "qp_num {:#x} is no IBV_QPT_XRC_RECV queue pair of this process and this XRC domain",
+                        "qp_num {:#x} is not an IBV_QPT_XRC_RECV queue pair of this process and \
+                         this XRC domain",
                         attributes.qp_num
                     )
                 })?;

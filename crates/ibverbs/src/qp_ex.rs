@@ -49,7 +49,8 @@ pub fn check_operations(kind: ibv_qp_type, operations: u64) -> Result<()> {
     } else {
         Err(refused!(
             EOPNOTSUPP,
-            "send_ops_flags asks for {:#x}, which a queue pair of type {kind} does not do: {possible:#x} can be had",
+            "send_ops_flags requests {:#x}, which a queue pair of type {kind} does not support: \
+             it supports {possible:#x}",
             operations & !possible
         ))
     }
@@ -135,8 +136,8 @@ unsafe fn build(
             work.fail(|| {
                 refused!(
                     EOPNOTSUPP,
-                    "the queue pair was made without {operation:#x} (IBV_QP_EX_WITH_*) in send_ops_flags, which this work \
-                     request needs"
+                    "the queue pair was created without {operation:#x} (IBV_QP_EX_WITH_*) in \
+                     send_ops_flags, which this work request needs"
                 )
             });
         }
@@ -371,7 +372,8 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         let Some(batch) = object.batch.as_deref() else {
             let error = refused!(
                 EINVAL,
-                "the queue pair was made without IBV_QP_INIT_ATTR_SEND_OPS_FLAGS: make it with ibv_create_qp_ex for this"
+                "the queue pair was created without IBV_QP_INIT_ATTR_SEND_OPS_FLAGS: create it \
+                 with ibv_create_qp_ex for this"
             );
             return outcome::errno_value("ibv_wr_complete", Err(error));
         };

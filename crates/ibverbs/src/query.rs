@@ -222,7 +222,8 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
                 if max < found.len() {
                     return Err(refused!(
                         EINVAL,
-                        "max_entries is {max}, and the tables hold {} GIDs: give room for gid_tbl_len of each port",
+                        "max_entries is {max}, and the tables hold {} GIDs: provide gid_tbl_len \
+                         entries for each port",
                         found.len()
                     ));
                 }
@@ -266,17 +267,21 @@ pub unsafe extern "C" fn ibv_get_pkey_index(
     pkey: u16,
 ) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
-    outcome::number("ibv_get_pkey_index", unsafe { port_of(context, port) }.and_then(|_| {
-        if pkey == PKEY.to_be() {
-            Ok(0)
-        } else {
-            Err(refused!(
-                EINVAL,
-                "pkey is {:#06x}, and the table holds {PKEY:#06x} alone (the argument is in network byte order)",
-                u16::from_be(pkey)
-            ))
-        }
-    }))
+    outcome::number(
+        "ibv_get_pkey_index",
+        unsafe { port_of(context, port) }.and_then(|_| {
+            if pkey == PKEY.to_be() {
+                Ok(0)
+            } else {
+                Err(refused!(
+                    EINVAL,
+                    "pkey is {:#06x}, and the table holds only {PKEY:#06x} (the argument is in \
+                 network byte order)",
+                    u16::from_be(pkey)
+                ))
+            }
+        }),
+    )
 }
 
 /// Slot of ibv_query_rt_values_ex: returns the device's clock, which stamps completions.
@@ -323,7 +328,7 @@ fn no_flags(flags: u32) -> Result<()> {
     } else {
         Err(refused!(
             EINVAL,
-            "flags is {flags:#x}, and none is known: give 0"
+            "flags is {flags:#x}, and none is supported: give 0"
         ))
     }
 }

@@ -98,7 +98,8 @@ unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_sr
     if mask >= IBV_SRQ_INIT_ATTR_RESERVED || !has(IBV_SRQ_INIT_ATTR_PD) {
         return Err(refused!(
             EINVAL,
-            "comp_mask is {mask:#x}: IBV_SRQ_INIT_ATTR_PD is needed, and nothing above IBV_SRQ_INIT_ATTR_TM is known"
+            "comp_mask is {mask:#x}: IBV_SRQ_INIT_ATTR_PD is needed, and no flag above \
+             IBV_SRQ_INIT_ATTR_TM is supported"
         ));
     }
     let kind = if has(IBV_SRQ_INIT_ATTR_TYPE) {
@@ -121,7 +122,8 @@ unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_sr
         IBV_SRQT_TM => {
             return Err(refused!(
                 EOPNOTSUPP,
-                "srq_type is IBV_SRQT_TM, and the device matches no tags (tm_caps): match them in the program"
+                "srq_type is IBV_SRQT_TM, and the device does not match tags (tm_caps): match \
+                 them in the program"
             ));
         }
         IBV_SRQT_XRC => {
@@ -133,7 +135,7 @@ unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_sr
         _ => {
             return Err(refused!(
                 EINVAL,
-                "srq_type is {kind}, which is none: give IBV_SRQT_BASIC or IBV_SRQT_XRC"
+                "srq_type is {kind}, which is unknown: give IBV_SRQT_BASIC or IBV_SRQT_XRC"
             ));
         }
     };
@@ -199,7 +201,7 @@ pub unsafe extern "C" fn ibv_modify_srq(
             if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
                 return Err(refused!(
                     EINVAL,
-                    "the mask is {mask:#x}, and only IBV_SRQ_MAX_WR and IBV_SRQ_LIMIT are known"
+                    "the mask is {mask:#x}, and only IBV_SRQ_MAX_WR and IBV_SRQ_LIMIT are supported"
                 ));
             }
             let max_wr = (mask & IBV_SRQ_MAX_WR != 0).then_some(attributes.max_wr);
@@ -231,7 +233,7 @@ pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_i
         of(srq).and_then(|srq| match srq.number() {
             0 => Err(refused!(
                 EINVAL,
-                "a basic shared receive queue has no number: make it with IBV_SRQT_XRC"
+                "a basic shared receive queue has no number: create it with IBV_SRQT_XRC"
             )),
             of_srq => door::output(number, of_srq),
         })
@@ -289,7 +291,7 @@ pub unsafe extern "C" fn post_srq_ops(
     }
     let error = refused!(
         EOPNOTSUPP,
-        "the device matches no tags (tm_caps of ibv_query_device_ex): match them in the program"
+        "the device does not match tags (tm_caps of ibv_query_device_ex): match them in the program"
     );
     outcome::errno_value("ibv_post_srq_ops", Err(error))
 }

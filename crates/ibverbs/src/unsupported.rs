@@ -14,7 +14,8 @@ use crate::outcome;
 pub fn not_offered() -> Errno {
     refused!(
         EOPNOTSUPP,
-        "the software adapter does not have this, and advertises no capability for it; docs/verbs.md says what it has"
+        "the software adapter does not support this and advertises no capability for it; \
+         docs/verbs.md lists its verbs"
     )
 }
 

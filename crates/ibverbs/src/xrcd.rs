@@ -49,7 +49,7 @@ pub unsafe extern "C" fn open_xrcd(
             if attributes.comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED {
                 return Err(refused!(
                     EOPNOTSUPP,
-                    "comp_mask is {:#x}, and only IBV_XRCD_INIT_ATTR_FD and _OFLAGS are known",
+                    "comp_mask is {:#x}, and only IBV_XRCD_INIT_ATTR_FD and _OFLAGS are supported",
                     attributes.comp_mask
                 ));
             }

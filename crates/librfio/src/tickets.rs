@@ -18,7 +18,7 @@ fn issue(secrets: &str, grant: Grant<'_>) -> Result<String, Error> {
     let secrets = Secrets::load(File::new(secrets)).map_err(|bad| Error::Setup(bad.to_string()))?;
     let secret = secrets.of(grant.issuer).ok_or_else(|| {
         let issuer = grant.issuer;
-        Error::Setup(format!("no line {issuer}:SECRET in the file of secrets"))
+        Error::Setup(format!("the file of secrets has no line {issuer}:SECRET"))
     })?;
     let ticket = Ticket::issue(secret, grant).map_err(|bad| Error::Setup(bad.to_string()))?;
     Ok(ticket.to_string())

@@ -82,7 +82,10 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Warning::OversubscribedCores { processes, cores } => {
-                write!(f, "{processes} processes on {cores} cores: they take turns")
+                write!(
+                    f,
+                    "{processes} processes on {cores} cores share time slices"
+                )
             }
             Warning::Unpinned => f.write_str("processes were not bound to cores"),
             Warning::Unconverged {
@@ -113,7 +116,7 @@ impl fmt::Display for Warning {
             }
             Warning::Disturbed { share } => write!(
                 f,
-                "something shared the processors' cores in {:.0} % of the looks between blocks",
+                "machine busy: other processes ran on these cores in {:.0} % of the samples",
                 share * 100.0
             ),
             Warning::TwoLevels(Levels {
@@ -180,7 +183,7 @@ impl Warning {
             Warning::FewLaunches { .. } => "use at least 5 launches, 10 for a gate",
             Warning::Disturbed { .. } => "measure when the machine, or its host, has less to do",
             Warning::TwoLevels(_) => "use more launches, and say how often each level comes up",
-            Warning::Straggler { .. } => "look at that pair's cores, cable or port",
+            Warning::Straggler { .. } => "check that pair's cores, cable or port",
             Warning::StartSkew { .. } => "prefer `lockstep`, or run longer",
             Warning::UnknownStart => "measure when the hosts have less to do",
         }

@@ -289,7 +289,7 @@ impl Process {
     /// If a callback is already set.
     pub fn watch(&self, told: impl Fn(Occupancy) + 'static) {
         let before = self.turns.set(Box::new(told));
-        assert!(before.is_ok(), "somebody watches this process already");
+        assert!(before.is_ok(), "this process is already watched");
     }
 
     /// Returns its node.

@@ -156,7 +156,7 @@ fn a_base_may_be_in_a_later_file() {
         ("b.toml", &system_of("a")),
         ("z.toml", &later),
     ])
-    .expect("whatever their order");
+    .expect("in any order");
     let system = library.system("b").expect("all of it");
     assert_eq!(system.adapter.engines.packet.nanos(), 77.0);
 }

@@ -245,7 +245,7 @@ fn custom_forwarding_tables_avoid_deadlocks() {
     };
     let rows: Vec<_> = (0..5).map(row).collect();
     let line = table(5, &format!("{joined}forwarding = [{}]\n", rows.join(", ")));
-    let system = system(&line, 5, 1.0).expect("a line waits for nobody");
+    let system = system(&line, 5, 1.0).expect("a line has no dependencies");
     let messages: Vec<_> = (0..5)
         .map(|node| (node, (node + 2) % 5, Kind::Write, 100_000))
         .collect();
@@ -407,7 +407,7 @@ fn errors_name_file_line_and_key() {
         &shape("torus", &vast, "adaptive"),
         4,
         "torus",
-        "more than the models take",
+        "the models' limit",
     );
     told(
         &table(2, "nodes = [0, 2]\ncables = [[0, 1]]\n"),
@@ -473,19 +473,19 @@ fn errors_name_file_line_and_key() {
         &line("[[-1, 0, 1], [0, -1, 1], [1, 1, -1]]"),
         7,
         "table.forwarding",
-        "over cable 1, which it has not",
+        "over cable 1, which it does not have",
     );
     told(
         &line("[[-1, 0, 0], [0, -1, -1], [1, 1, -1]]"),
         7,
         "table.forwarding",
-        "says nothing of node 2",
+        "has no entry for node 2",
     );
     told(
         &line("[[-1, 0, 0], [0, -1, 0], [1, 1, -1]]"),
         7,
         "table.forwarding",
-        "goes round: switch 0 -> 1 -> 0",
+        "go in a cycle: switch 0 -> 1 -> 0",
     );
 }
 
@@ -500,7 +500,7 @@ fn contradictions_are_reported_for_the_system() {
     assert!(
         error
             .reason
-            .contains("joins 24 nodes, and the system has 25"),
+            .contains("joins 24 nodes, but the system has 25"),
         "{error}"
     );
     let own =

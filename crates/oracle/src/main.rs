@@ -11,56 +11,62 @@ use verbena_oracle::generate::{self, Class, Random, Wishes};
 use verbena_oracle::program::Program;
 use verbena_oracle::shrink::shrink;
 
-/// Runs random verbs programs on the libibverbs that is loaded and compares what they see with what
-/// the verbs contract allows. Exits 1 on a difference.
+/// Run random verbs programs and compare their results with the contract
+///
+/// Uses the libibverbs that is loaded. The exit code is 1 on a difference.
 #[derive(Parser, Debug)]
-#[command(version)]
+#[command(
+    version,
+    after_help = "Environment:\n  VERBENA_PATH  Path to peers (--path)\n\n\
+                  Example:\n  verbena run -- verbena-oracle --seconds 60"
+)]
 struct Arguments {
-    /// How long to look for a difference.
+    /// Search this many seconds for a difference
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Where the random numbers begin; a new place each time if it is not given.
+    /// Seed the random numbers [default: a new seed each time]
     #[arg(long)]
     seed: Option<u64>,
-    /// Run only the program of --seed, and print it.
+    /// Print and run only the program of --seed
     #[arg(long)]
     one: bool,
-    /// The way to peers that Verbena's adapter is to take.
+    /// Use this path to peers of Verbena's adapter
     #[arg(long, value_parser = ["mapped", "cma", "ring"])]
     path: Option<String>,
-    /// A host for the program's processes, which take turns: an interface, and the file of a
-    /// network namespace that it is in. Once for each host; those of different hosts reach each
-    /// other by packets.
+    /// Distribute processes over this host, too; may be repeated
+    ///
+    /// A host is an interface, and the file of its network namespace. Processes of different hosts
+    /// reach each other by packets.
     #[arg(long, value_name = "INTERFACE[@NAMESPACE]")]
     host: Vec<Host>,
-    /// The most processes of a program.
-    #[arg(long, default_value_t = 3)]
+    /// Use at most N processes per program
+    #[arg(long, value_name = "N", default_value_t = 3)]
     processes: u16,
-    /// The most steps of a program after everything is connected.
-    #[arg(long, default_value_t = 40)]
+    /// Use at most N steps per program after connecting
+    #[arg(long, value_name = "N", default_value_t = 40)]
     steps: u32,
-    /// Only these classes of calls, beside what there always is.
+    /// Use only these classes of calls, beside the basic ones
     #[arg(long, value_delimiter = ',', value_parser = Class::named)]
     only: Vec<Class>,
-    /// Without these classes of calls.
+    /// Leave out these classes of calls
     #[arg(long, value_delimiter = ',', value_parser = Class::named)]
     without: Vec<Class>,
-    /// Run the programs in these files instead.
+    /// Run the programs in these files instead
     #[arg(long, value_name = "FILE", num_args = 1..)]
     replay: Vec<PathBuf>,
-    /// How often each file is run.
-    #[arg(long, default_value_t = 1)]
+    /// Run each file N times
+    #[arg(long, value_name = "N", default_value_t = 1)]
     times: u32,
-    /// Seconds that a call or what must come may take.
+    /// Wait at most this many seconds for a call or an event
     #[arg(long, default_value_t = 4)]
     patience: u64,
-    /// Seconds for making a program smaller.
+    /// Shrink a failing program for at most this many seconds
     #[arg(long, default_value_t = 30)]
     shrink: u64,
-    /// Go on after a difference, and write each shrunk program into this directory.
+    /// Continue after differences; write shrunk programs to this directory
     #[arg(long, value_name = "DIRECTORY")]
     collect: Option<PathBuf>,
-    /// Where programs get their runtime directories.
+    /// Create runtime directories here
     #[arg(long, default_value = "/dev/shm")]
     directory: PathBuf,
 }

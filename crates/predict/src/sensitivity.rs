@@ -143,8 +143,8 @@ pub fn text(results: &[Sensitivity]) -> String {
     let alone = results.iter().filter(|r| r.moves.len() < 2).count();
     let _ = writeln!(
         out,
-        "Each was moved by {:.0} % within its bounds; a claim counts if it moves by more than {:.1} %. {alone} of {} move fewer \
-         than two claims.",
+        "Each value was changed by {:.0} % within its bounds; a claim counts if it changes by \
+         more than {:.1} %. {alone} of {} change fewer than two claims.",
         STEP * 100.0,
         MOVED * 100.0,
         results.len()

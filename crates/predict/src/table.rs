@@ -111,7 +111,7 @@ pub fn text(results: &[Evaluated], validated: Option<&[Validated]>) -> String {
 /// Returns the reason why a claim is missed.
 pub fn why(result: &Evaluated) -> &str {
     let known = result.claim.miss.as_deref();
-    known.unwrap_or("the shipped profiles meet it; these are others")
+    known.unwrap_or("the shipped profiles meet it, but these differ")
 }
 
 /// Returns a summary: met and missed claims with and without information about the models, and the

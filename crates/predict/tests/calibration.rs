@@ -168,7 +168,7 @@ fn only_determined_values_are_written_as_profiles() {
     }
     let told = text(&found, &observations);
     assert!(
-        told.contains("not seen: connectx.receive.request"),
+        told.contains("not determined: connectx.receive.request"),
         "{told}"
     );
 }

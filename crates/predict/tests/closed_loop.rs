@@ -183,7 +183,7 @@ fn impossible_tasks_are_refused() {
         error.to_string()
     };
     let text = refused("software.cache.near", &observed);
-    assert!(text.contains("no value that can be fitted"), "{text}");
+    assert!(text.contains("cannot be fitted"), "{text}");
     let judges: Vec<Observed> = observed
         .into_iter()
         .filter(|one| !rule::is_fitted(one.benchmark.name))

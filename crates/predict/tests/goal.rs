@@ -245,13 +245,17 @@ fn parse_errors_name_the_line() {
         ("rank 0 {\n}\n", 1, "num_ranks must come first"),
         ("num_ranks 0\n", 1, "expected 1 to"),
         ("num_ranks 4000000000\n", 1, "expected 1 to"),
-        ("num_ranks 2\nnum_ranks 2\n", 2, "given before"),
+        ("num_ranks 2\nnum_ranks 2\n", 2, "already given"),
         ("num_ranks 2\n\nrank 2 {\n}\n", 3, "there is no rank 2"),
-        ("num_ranks 2\nrank 0 {\n}\nrank 0 {\n}\n", 4, "given before"),
+        (
+            "num_ranks 2\nrank 0 {\n}\nrank 0 {\n}\n",
+            4,
+            "already given",
+        ),
         ("num_ranks 2\nrank 1 {\nl1: calc 5\n", 2, "has no end"),
         ("num_ranks 2 /* and\nmore", 1, "has no end"),
         ("num_ranks 99999999999999999999\n", 1, "is more than"),
-        ("num_ranks 2 ;\n", 1, "';' belongs to no word"),
+        ("num_ranks 2 ;\n", 1, "';' is not part of a schedule"),
         (
             &format!("{two}l1: jump 5\n}}"),
             3,
@@ -275,7 +279,7 @@ fn parse_errors_name_the_line() {
         (
             &format!("{two}l1: send 8b to 1 tag -1\n}}"),
             3,
-            "is for receives",
+            "only receives accept",
         ),
         (
             &format!("{two}l1: send 8b to 1 tag 4294967296\n}}"),
@@ -296,7 +300,7 @@ fn parse_errors_name_the_line() {
         (
             &format!("{two}l1: calc 5 cpu 1 cpu 1\n}}"),
             3,
-            "given before",
+            "already given",
         ),
         (
             &format!("{two}l1: calc 5 l2: calc 5\n}}"),
@@ -370,7 +374,7 @@ fn deadlocks_name_the_line() {
         (
             "rank 0 {\nsend 9b to 1\n}\nrank 1 {\nrecv 8b from 0\n}",
             6,
-            "9 bytes came, and 8",
+            "9 bytes arrived, and 8",
         ),
         (
             "rank 0 {\nsend 8b to 1 tag 1\n}\nrank 1 {\nrecv 8b from 0 tag 2\n}",
@@ -399,7 +403,7 @@ fn missing_and_too_few_nodes_are_refused() {
     let told = refused("connectx-qdr-back-to-back", 3);
     assert!(told.contains("joins at most 2 nodes"), "{told}");
     let told = refused("connectx-ddr", 0);
-    assert!(told.contains("a node at least"), "{told}");
+    assert!(told.contains("at least one node"), "{told}");
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl Recorded {
         let library = system.mpi.as_ref().expect("the system has a library");
         let programs = programs(&self.trace(), library).expect("the trace makes sense");
         let mut text = String::new();
-        goal(&programs, 1.0, &mut text).expect("texts take everything");
+        goal(&programs, 1.0, &mut text).expect("writing to a string succeeds");
         let schedule = Schedule::read(&text).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
         let ran = run_schedule(system, &schedule, schedule.ranks, Fidelity::Packet);
         ran.unwrap_or_else(|fault| panic!("{fault}\n{text}")).ends
@@ -260,7 +260,7 @@ fn replays_match_schedules_for_every_library() {
             let outcome = replayed.expect("it comes to its end");
             let last = outcome.last().nanos();
             let scheduled = recorded.by_schedule(&system).into_iter().max();
-            let scheduled = scheduled.expect("somebody ends").nanos();
+            let scheduled = scheduled.expect("one rank ends").nanos();
             assert!(
                 (0.97..1.03).contains(&(last / scheduled)),
                 "{library}, {ranks} ranks: {last} ns and {scheduled}"
@@ -408,28 +408,25 @@ fn inconsistent_traces_are_refused_with_a_reason() {
     let lost = told("lost", &[vec![(vec![send(1, 9, 8)], 0)], vec![]]);
     assert_eq!(
         lost,
-        "1 messages with tag 9 went from rank 0 to rank 1, and 0 were received"
+        "1 messages with tag 9 were sent from rank 0 to rank 1, but 0 were received"
     );
     let nobody = told("nobody", &[vec![(vec![send(2, 9, 8)], 0)], vec![]]);
     assert!(
-        nobody.contains("rank-0.trace: there is no rank 2 in the communicator, which has 2"),
+        nobody.contains("rank-0.trace: the communicator has 2 ranks, and no rank 2"),
         "{nobody}"
     );
     let ended = told("ended", &[vec![(vec![Part::Done { slot: 4 }], 0)]]);
     assert!(
-        ended.contains("request 4 ends and had not begun"),
+        ended.contains("request 4 ends without having begun"),
         "{ended}"
     );
     let window = told(
         "window",
         &[vec![(vec![Part::WindowFreed { number: 1 }], 0)]],
     );
-    assert!(window.contains("there is no window 1"), "{window}");
+    assert!(window.contains("window 1 does not exist"), "{window}");
     let endless = told("endless", &[vec![(vec![], 1 << 59)]]);
-    assert!(
-        endless.contains("ns of computing are more than"),
-        "{endless}"
-    );
+    assert!(endless.contains("ns of computing exceed"), "{endless}");
 }
 
 /// Both ranks send first, more than the modelled library sends without a receive.
@@ -443,7 +440,7 @@ fn programs_relying_on_send_buffers_are_refused_with_a_reason() {
         ]
     };
     let failure = Recorded::of("buffers", &[rank(1), rank(0)]).replay(1.0);
-    let failure = failure.expect_err("nobody receives");
+    let failure = failure.expect_err("no rank receives");
     assert_eq!(failure, Failure::Endless { rank: 0, call: 1 });
 }
 
@@ -643,6 +640,6 @@ fn excessive_memory_traffic_is_refused() {
     let long = Recorded::of("long", &[vec![(vec![], 1_000_000_000_000)]]);
     let refused = long.try_over(1e12, |rank| rank);
     assert!(
-        matches!(refused, Err(Failure::System(reason)) if reason.contains("cannot be followed"))
+        matches!(refused, Err(Failure::System(reason)) if reason.contains("more than the limit"))
     );
 }

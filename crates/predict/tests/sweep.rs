@@ -116,7 +116,7 @@ fn an_ambiguous_suite_point_is_refused() {
         .expect_err("four transports")
         .to_string();
     assert!(
-        error.contains("say which: ") && error.contains("transport"),
+        error.contains("name one: ") && error.contains("transport"),
         "{error}"
     );
     let text = "benchmark = \"internals.contexts\"\nsystem = \"infinihost3-mem-sdr\"\nqueue-pairs = 7\nseries = \"active\"\n";
@@ -210,7 +210,7 @@ fn study_errors_name_line_and_reason() {
         ),
         (
             "benchmark = \"speed\"\nsystem = \"connectx-ddr\"\n".to_owned(),
-            ":1: benchmark: no \"speed\"; there are latency.write",
+            ":1: benchmark: no \"speed\"; known are latency.write",
         ),
         (
             "benchmark = \"halo\"\nsystem = [\"connectx-ddr\",\n \"mine\"]\n".to_owned(),
@@ -231,7 +231,7 @@ fn more_nodes_than_the_system_has_are_refused() {
         "benchmark = \"halo\"\nsystem = \"connectx-qdr-back-to-back\"\nnodes = 3\nranks = 6\n";
     let point = study(text).expect("sound").points().next().expect("one");
     let error = point.compute(&library()).expect_err("a cable has two ends");
-    let expected = "connectx-qdr-back-to-back joins at most 2 nodes, and not 3";
+    let expected = "connectx-qdr-back-to-back joins at most 2 nodes, not 3";
     assert_eq!(error.to_string(), expected);
 }
 

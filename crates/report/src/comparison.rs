@@ -278,7 +278,7 @@ impl Headlines {
     fn note(&self, benchmarks: &BTreeSet<String>) -> String {
         let benchmarks: Vec<&str> = benchmarks.iter().map(String::as_str).collect();
         let instead = match &self.compared {
-            Some(name) => format!("compared is {name}, which both have"),
+            Some(name) => format!("compared by {name}, which both have"),
             None => "they are not compared".to_owned(),
         };
         format!(
@@ -353,7 +353,7 @@ mod tests {
             };
             assert!(change.key.ends_with(": cached-bandwidth"), "{}", change.key);
             assert!((change.ratio - ratio).abs() < 1e-9, "{}", change.ratio);
-            assert!(compared.notes[0].contains("compared is cached-bandwidth"));
+            assert!(compared.notes[0].contains("compared by cached-bandwidth"));
         }
         let same = between(&older, &older, &Thresholds::default());
         assert!(same.notes.is_empty() && same.changes.len() == 1);

@@ -122,7 +122,7 @@ impl Compared {
                 "at least {LEAST_LAUNCHES} launches of each run are needed, 5 are usual (--launches)"
             ),
             // More than is practical.
-            1000.. => "the launches differ too much to be decided by more of them".to_owned(),
+            1000.. => "the launches differ too much: more of them would not decide".to_owned(),
             needed => {
                 format!("about {needed} launches of each run would decide (--launches {needed})")
             }

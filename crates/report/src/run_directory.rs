@@ -164,9 +164,9 @@ pub fn parse(path: &Path, text: &str) -> Result<Loaded> {
     for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
         let cut = index + 1 == last && !text.ends_with('\n');
         let told = |error: serde_json::Error| match cut {
-            true => format!(
-                "{error}; the file was cut short here, without this line the rest can be read"
-            ),
+            true => {
+                format!("{error}; the file was cut short here: remove this line to read the rest")
+            }
             false => error.to_string(),
         };
         match serde_json::from_str(line).map_err(|error| wrong(index + 1, told(error)))? {

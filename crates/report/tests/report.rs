@@ -183,11 +183,14 @@ fn launches_without_a_finding_count_against_it() {
     assert_eq!((voted[0].by, voted[0].of), (1, 5));
     assert!(!voted[0].holds());
     let html = page(&[loaded.clone()], &described(), &Beside::default());
-    assert!(html.contains("4 of 5 launches deny that 7.8 fit"), "{html}");
+    assert!(
+        html.contains("4 of 5 launches contradict that 7.8 fit"),
+        "{html}"
+    );
     loaded.findings = (0..4).map(|i| finding("slow-pair", i, Some(2.0))).collect();
     assert!(findings(&loaded)[0].holds());
     let html = page(&[loaded], &described(), &Beside::default());
-    assert!(html.contains("4 of 5 launches; 1 deny it"), "{html}");
+    assert!(html.contains("4 of 5 launches; 1 contradict"), "{html}");
 }
 
 #[test]

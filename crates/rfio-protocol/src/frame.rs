@@ -75,9 +75,7 @@ pub struct Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadHeader {
     /// The peer uses another protocol.
-    #[error(
-        "frame begins with {found:#06x} instead of {MAGIC:#06x}: the peer does not speak RFIO 2"
-    )]
+    #[error("frame begins with {found:#06x} instead of {MAGIC:#06x}: the peer does not use RFIO 2")]
     Magic {
         /// The value found.
         found: u16,

@@ -16,19 +16,72 @@ use verbena_rfio::client::{Error, Options};
 use crate::size;
 use crate::storage_report::Share;
 
-const PLACES: &str = "A place on a server is HOST:/PATH or rfio://HOST[:PORT]/PATH. HOST may be an IPv6 address or the \
-path of a service's Unix socket, in brackets. Anything without ':/' is a local path. The environment variables \
-RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_TLS_CERTIFICATE, RFIO_TLS_KEY, RFIO_FABRIC, RFIO_PORT and RFIO_TIMEOUT give \
-defaults.";
+/// Help on places and variables, for every client tool.
+const PLACES: &str = "\
+Places:
+  HOST:/PATH, rfio://HOST[:PORT]/PATH   a file or directory on a server
+  [ADDRESS]:/PATH                       the same, by IPv6 address
+  [SOCKET]:/PATH                        the same, by the service's Unix socket
+  anything without ':/'                 a local path
 
-/// How data travel.
+Environment:
+  RFIO_USER             User name (--user)
+  RFIO_SECRETS          File of shared secrets (--secrets)
+  RFIO_TLS_CA           File of trusted certificates (--tls-ca)
+  RFIO_TLS_CERTIFICATE  Client certificate (--tls-certificate)
+  RFIO_TLS_KEY          Private key of the certificate (--tls-key)
+  RFIO_FABRIC           auto, verbs or tcp (--fabric)
+  RFIO_PORT             Port of places that name none
+  RFIO_TIMEOUT          Longest wait for a reply, in seconds (--timeout)
+  RFIO_DEVICE           RDMA device to use
+  RFIO_GID_INDEX        GID index to use on it
+  BEARER_TOKEN          Token to authenticate with
+  BEARER_TOKEN_FILE     File that holds the token
+
+Example:
+  ";
+
+/// Joins the common help and a tool's example.
+macro_rules! help {
+    ($example:literal) => {
+        format!("{PLACES}{}", $example)
+    };
+}
+
+/// Help on the daemon.
+const DAEMON: &str = "\
+SIGHUP reads the files of the options again; SIGTERM stops the daemon.
+
+Environment:
+  RFIO_SECRETS     File of shared secrets (--secrets)
+  RFIO_DEVICE      RDMA device to use
+  RFIO_GID_INDEX   GID index to use on it
+
+Examples:
+  rfiod --export /srv/data
+  rfiod --export /srv/data:ro --listen 127.0.0.1:0 --anonymous read
+  rfiod sessions --admin /run/rfio/admin";
+
+/// Headings of the daemon's options.
+mod heading {
+    pub(super) const LISTEN: &str = "Exports and addresses";
+    pub(super) const USERS: &str = "Authentication";
+    pub(super) const TLS: &str = "TLS";
+    pub(super) const RIGHTS: &str = "Authorization";
+    pub(super) const LOGS: &str = "Logs and metrics";
+    pub(super) const LIMITS: &str = "Limits";
+    pub(super) const TIMEOUTS: &str = "Timeouts";
+    pub(super) const STORAGE: &str = "Memory, threads and storage";
+}
+
+/// Transport for file data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FabricChoice {
-    /// By RDMA where both sides can, else over TCP
+    /// RDMA if client and server support it, otherwise TCP
     Auto,
-    /// By RDMA or not at all
+    /// RDMA only
     Verbs,
-    /// Over TCP
+    /// TCP only
     Tcp,
 }
 
@@ -42,38 +95,41 @@ impl From<FabricChoice> for Fabric {
     }
 }
 
-/// How a tool connects; the same for all.
+/// Connection options, the same for all tools.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct Connection {
-    /// Who to be on the server
+    /// Authenticate as this user
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// File of shared secrets
+    /// Read shared secrets from this file
     #[arg(long, value_name = "FILE")]
     pub secrets: Option<PathBuf>,
     /// Use TLS and trust the certificates in this file
     #[arg(long, value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
-    /// Certificate to show to servers that ask for one, with those that lead to an authority, PEM; it goes before secrets
+    /// Authenticate with this certificate chain (PEM)
+    ///
+    /// Sent to servers that ask for a certificate; it takes precedence over secrets. The file also
+    /// holds the intermediate certificates up to an authority.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_certificate: Option<PathBuf>,
-    /// The certificate's private key, PEM, mode 600
+    /// Read the certificate's private key (PEM, mode 600) from here
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub tls_key: Option<PathBuf>,
-    /// How data travel
+    /// Transport file data over this fabric
     #[arg(long, value_enum)]
     pub fabric: Option<FabricChoice>,
-    /// Longest wait for an answer, in seconds; 0 is for ever
+    /// Wait at most this long for a reply; 0 waits forever
     #[arg(long, value_name = "SECONDS")]
     pub timeout: Option<u64>,
-    /// Do not check data block by block
+    /// Do not verify checksums block by block
     #[arg(long)]
     pub no_block_checksums: bool,
 }
 
 impl Connection {
-    /// The environment's options, with what was typed in their place.
+    /// Returns the options: those of the command line, otherwise those of the environment.
     pub fn options(&self) -> Result<Options, Error> {
         let typed = ClientFiles {
             trusted: self.tls_ca.clone(),
@@ -102,51 +158,71 @@ impl Connection {
 
 /// Copy files to, from and between RFIO servers
 #[derive(Debug, Parser)]
-#[command(name = "rfcp", version, after_help = PLACES)]
+#[command(
+    name = "rfcp",
+    version,
+    after_help = help!("rfcp -r -P 4 results data.example.org:/run7")
+)]
 pub struct Copy {
     /// Sources, then the destination; '-' is standard input or output
     #[arg(required = true, num_args = 2.., value_name = "PLACE")]
     pub places: Vec<OsString>,
-    /// Copy only so many bytes from the front
+    /// Copy only the first BYTES bytes
     #[arg(short = 's', value_name = "BYTES", value_parser = size::parse)]
     pub size: Option<u64>,
-    /// Copy directories with everything in them
+    /// Copy directories recursively
     #[arg(short = 'r', long)]
     pub recursive: bool,
-    /// Keep what is right of an earlier attempt and move the rest
+    /// Resume a partial copy
+    ///
+    /// Keeps the blocks that match the source and transfers the others.
     #[arg(short = 'c', long = "continue")]
     pub continue_earlier: bool,
-    /// Read the copy back and compare it, block by block, before it gets its name
+    /// Read the copy back and compare it with the source
+    ///
+    /// Block by block, before the copy gets its name.
     #[arg(long)]
     pub checksum: bool,
-    /// Sessions that share the work
-    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Copy over N sessions in parallel
+    #[arg(
+        short = 'P',
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=64)
+    )]
     pub parallel: u16,
-    /// Put the data on stable storage before the copy gets its name, and the name before the end
+    /// Flush data and names to stable storage
+    ///
+    /// The data before the copy gets its name, the names before the tool exits.
     #[arg(long)]
     pub sync: bool,
-    /// Copy extended attributes of the users' name space as well
+    /// Copy extended attributes of the user namespace, too
     #[arg(long)]
     pub xattrs: bool,
-    /// Leave what has the destination's name as it is
+    /// Keep existing files
     #[arg(long, conflicts_with = "update")]
     pub no_clobber: bool,
-    /// Replace only what is older than its source, or as old and of another length
+    /// Replace only files that are older than their source
+    ///
+    /// A file of the same age is replaced if its size differs.
     #[arg(long)]
     pub update: bool,
-    /// What of directories is copied
+    /// Rules that select the files of directories
     #[command(flatten)]
     pub rules: Rules,
-    /// Largest rate in bytes a second, of all sessions together
+    /// Limit the rate of all sessions, in bytes per second
     #[arg(long, value_name = "RATE", value_parser = size::parse)]
     pub limit_rate: Option<u64>,
-    /// Seconds to retry without progress after a lost connection; 0 never
+    /// Reconnect for this long without progress; 0 never reconnects
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub retry: u64,
-    /// Summary as one JSON object on standard output (standard error when copying to '-')
+    /// Print the summary as one JSON object
+    ///
+    /// On standard output, or on standard error if the destination is '-'.
     #[arg(long)]
     pub json: bool,
-    /// No progress and no summary
+    /// Print neither progress nor summary
     #[arg(short = 'q', long)]
     pub quiet: bool,
     /// Connection
@@ -162,12 +238,12 @@ const VERDICTS: [(&str, Verdict, &str); 2] = [
     (
         "include",
         Verdict::Include,
-        "Copy what fits, of what -r finds; the first rule that fits decides",
+        "Copy matching files of -r; the first matching rule applies",
     ),
     (
         "exclude",
         Verdict::Exclude,
-        "Leave out what fits, of what -r finds, with all that is below it",
+        "Skip matching files of -r and whole matching directories",
     ),
 ];
 
@@ -217,12 +293,12 @@ impl FromArgMatches for Rules {
 
 /// List directories
 #[derive(Debug, Parser)]
-#[command(name = "rfdir", version, after_help = PLACES)]
+#[command(name = "rfdir", version, after_help = help!("rfdir -R data.example.org:/run7"))]
 pub struct Directory {
-    /// What to list
+    /// Directories or files to list
     #[arg(required = true, value_name = "PLACE")]
     pub places: Vec<OsString>,
-    /// And everything below
+    /// List subdirectories recursively
     #[arg(short = 'R', long)]
     pub recursive: bool,
     /// Connection
@@ -232,9 +308,9 @@ pub struct Directory {
 
 /// Write files to standard output
 #[derive(Debug, Parser)]
-#[command(name = "rfcat", version, after_help = PLACES)]
+#[command(name = "rfcat", version, after_help = help!("rfcat data.example.org:/run7/log.txt"))]
 pub struct Concatenate {
-    /// What to write
+    /// Files to write
     #[arg(required = true, value_name = "PLACE")]
     pub places: Vec<OsString>,
     /// Connection
@@ -244,12 +320,12 @@ pub struct Concatenate {
 
 /// Remove files
 #[derive(Debug, Parser)]
-#[command(name = "rfrm", version, after_help = PLACES)]
+#[command(name = "rfrm", version, after_help = help!("rfrm -r data.example.org:/run7/old"))]
 pub struct Remove {
-    /// What to remove
+    /// Files to remove
     #[arg(required = true, value_name = "PLACE")]
     pub places: Vec<OsString>,
-    /// Directories with everything in them
+    /// Remove directories and their contents
     #[arg(short = 'r', long)]
     pub recursive: bool,
     /// Connection
@@ -257,17 +333,17 @@ pub struct Remove {
     pub connection: Connection,
 }
 
-/// Make directories
+/// Create directories
 #[derive(Debug, Parser)]
-#[command(name = "rfmkdir", version, after_help = PLACES)]
+#[command(name = "rfmkdir", version, after_help = help!("rfmkdir -p data.example.org:/run7/plots"))]
 pub struct MakeDirectory {
-    /// What to make
+    /// Directories to create
     #[arg(required = true, value_name = "PLACE")]
     pub places: Vec<OsString>,
-    /// Permission bits, octal
+    /// Set these permission bits, in octal
     #[arg(short = 'm', value_name = "MODE", value_parser = octal, default_value = "777")]
     pub mode: u32,
-    /// Make what is missing above as well; no error if it is there
+    /// Create missing parents; accept existing directories
     #[arg(short = 'p', long)]
     pub parents: bool,
     /// Connection
@@ -277,11 +353,15 @@ pub struct MakeDirectory {
 
 /// Rename a file or directory on a server
 #[derive(Debug, Parser)]
-#[command(name = "rfrename", version, after_help = PLACES)]
+#[command(
+    name = "rfrename",
+    version,
+    after_help = help!("rfrename data.example.org:/run7 data.example.org:/run8")
+)]
 pub struct Rename {
-    /// The old name
+    /// Current name
     pub from: OsString,
-    /// The new name, on the same server
+    /// New name, on the same server
     pub to: OsString,
     /// Connection
     #[command(flatten)]
@@ -290,12 +370,16 @@ pub struct Rename {
 
 /// Change permission bits
 #[derive(Debug, Parser)]
-#[command(name = "rfchmod", version, after_help = PLACES)]
+#[command(
+    name = "rfchmod",
+    version,
+    after_help = help!("rfchmod 640 data.example.org:/run7/log.txt")
+)]
 pub struct ChangeMode {
-    /// Permission bits, octal
+    /// Permission bits to set, in octal
     #[arg(value_parser = octal)]
     pub mode: u32,
-    /// Of what
+    /// Files or directories to change
     #[arg(required = true, value_name = "PLACE")]
     pub places: Vec<OsString>,
     /// Connection
@@ -303,14 +387,14 @@ pub struct ChangeMode {
     pub connection: Connection,
 }
 
-/// Show what files are
+/// Show the attributes of files
 #[derive(Debug, Parser)]
-#[command(name = "rfstat", version, after_help = PLACES)]
+#[command(name = "rfstat", version, after_help = help!("rfstat data.example.org:/run7/log.txt"))]
 pub struct Status {
-    /// What to show
+    /// Files or directories to show
     #[arg(required = true, value_name = "PLACE")]
     pub places: Vec<OsString>,
-    /// Show a symbolic link itself
+    /// Show symbolic links themselves, not their targets
     #[arg(short = 'P', long)]
     pub no_follow: bool,
     /// Connection
@@ -318,27 +402,31 @@ pub struct Status {
     pub connection: Connection,
 }
 
-/// Report storage as WLCG's Storage Resource Reporting has it
+/// Write a WLCG storage resource report
 #[derive(Debug, Parser)]
-#[command(name = "rfsrr", version, after_help = PLACES)]
+#[command(
+    name = "rfsrr",
+    version,
+    after_help = help!("rfsrr --share data:atlas=data.example.org:/atlas --out report.json")
+)]
 pub struct StorageReport {
-    /// Part of the storage, with the virtual organisations that it is for
+    /// Report this share of the storage and its virtual organisations
     #[arg(long, required = true, value_name = "NAME:VO[,VO...]=PLACE")]
     pub share: Vec<Share>,
-    /// Name of the service
+    /// Name the service
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Identifier of the service, by custom its host's name
+    /// Identify the service; by convention its host name
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
-    /// Quality level of the service
+    /// State the quality level of the service
     #[arg(long, value_name = "LEVEL", default_value = "production",
           value_parser = ["development", "testing", "pre-production", "production"])]
     pub quality: String,
-    /// URL at which users reach the service [default: the place's]
+    /// State the URL of the service [default: that of the place]
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
-    /// File that is replaced by the report [default: standard output]
+    /// Replace this file by the report [default: standard output]
     #[arg(long, short = 'o', value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Connection
@@ -346,180 +434,254 @@ pub struct StorageReport {
     pub connection: Connection,
 }
 
-/// Serve directories to RFIO's tools and libraries
+/// Serve directories to RFIO tools and libraries
 #[derive(Debug, Parser)]
 #[command(
     name = "rfiod",
     version,
+    after_help = DAEMON,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
 pub struct Daemon {
-    /// A question to a daemon that runs, in place of serving
+    /// Administration of a running daemon
     #[command(subcommand)]
     pub administration: Option<Administration>,
-    /// Directory to serve: DIR as the root, or NAME=DIR as /NAME; ':ro' at the end forbids changes
-    #[arg(long, short = 'e', required = true, value_name = "[NAME=]DIR[:ro]")]
+    /// Serve this directory; may be repeated
+    ///
+    /// DIR is served as the root, NAME=DIR as /NAME; ':ro' at the end makes it read-only.
+    #[arg(
+        long,
+        short = 'e',
+        required = true,
+        value_name = "[NAME=]DIR[:ro]",
+        help_heading = heading::LISTEN
+    )]
     pub export: Vec<OsString>,
-    /// Refuse to serve a directory that is no mount point, now and later
-    #[arg(long)]
+    /// Serve only mount points
+    ///
+    /// Refuses a directory that is not a mount point, at the start and later.
+    #[arg(long, help_heading = heading::LISTEN)]
     pub require_mount: bool,
-    /// Address to listen on; port 0 lets the system choose [default: all addresses, port 5001]
-    #[arg(long, short = 'l', value_name = "ADDRESS:PORT")]
+    /// Listen on this address; may be repeated
+    ///
+    /// Port 0 lets the system choose a port [default: all addresses, port 5001].
+    #[arg(long, short = 'l', value_name = "ADDRESS:PORT", help_heading = heading::LISTEN)]
     pub listen: Vec<SocketAddr>,
-    /// Port, when no --listen is given
-    #[arg(long, short = 'p', default_value_t = verbena_rfio_protocol::DEFAULT_PORT)]
+    /// Listen on this port of all addresses, without --listen
+    #[arg(
+        long,
+        short = 'p',
+        default_value_t = verbena_rfio_protocol::DEFAULT_PORT,
+        help_heading = heading::LISTEN
+    )]
     pub port: u16,
-    /// Unix socket to listen on; its users are known by the kernel's word
-    #[arg(long, value_name = "PATH")]
+    /// Listen on this Unix socket
+    ///
+    /// The kernel authenticates its clients.
+    #[arg(long, value_name = "PATH", help_heading = heading::LISTEN)]
     pub local: Option<PathBuf>,
-    /// User of this host, besides the daemon's own and root, who may use the Unix socket; '*' is everybody
-    #[arg(long, value_name = "NAME")]
+    /// Admit this local user to the Unix socket; '*' admits all
+    ///
+    /// Root and the daemon's own user are always admitted. May be repeated.
+    #[arg(long, value_name = "NAME", help_heading = heading::LISTEN)]
     pub local_user: Vec<String>,
-    /// File of shared secrets [default: one in the user's configuration, made when it is missing]
-    #[arg(long, value_name = "FILE")]
+    /// Read shared secrets, `user:secret` lines, from this file
+    ///
+    /// By default a file in the user's configuration directory, created if it is missing.
+    #[arg(long, value_name = "FILE", help_heading = heading::USERS)]
     pub secrets: Option<PathBuf>,
-    /// File of secrets, issuer:secret a line, shared with the servers of XRootD whose tickets let clients in
-    #[arg(long, value_name = "FILE")]
+    /// Read ticket secrets, `issuer:secret` lines, from this file
+    ///
+    /// The issuers are XRootD servers that share these secrets; their tickets authenticate clients.
+    #[arg(long, value_name = "FILE", help_heading = heading::USERS)]
     pub tickets: Option<PathBuf>,
-    /// Seconds that the clocks of this host and of a tickets' issuer may be apart
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=60))]
+    /// Accept this difference to the clock of a ticket's issuer
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u64).range(..=60),
+        help_heading = heading::USERS
+    )]
     pub ticket_skew: u64,
-    /// What clients may do that have neither a secret nor a certificate
-    #[arg(long, value_enum, default_value_t = Anonymous::Nothing)]
+    /// Allow clients without secret and certificate this
+    #[arg(long, value_enum, default_value_t = Anonymous::Nothing, help_heading = heading::USERS)]
     pub anonymous: Anonymous,
-    /// Certificate chain for TLS, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    /// Read the TLS certificate chain (PEM) from this file
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = heading::TLS)]
     pub tls_certificate: Option<PathBuf>,
-    /// Private key for TLS, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    /// Read the TLS private key (PEM) from this file
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", help_heading = heading::TLS)]
     pub tls_key: Option<PathBuf>,
-    /// Refuse connections from the network without TLS
-    #[arg(long, requires = "tls_certificate")]
+    /// Refuse network connections without TLS
+    #[arg(long, requires = "tls_certificate", help_heading = heading::TLS)]
     pub tls_only: bool,
-    /// Certificates of authorities, PEM: clients may show certificates that these have signed
-    #[arg(long, value_name = "FILE", requires_all = ["tls_certificate", "tls_users"])]
+    /// Accept client certificates signed by these authorities (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires_all = ["tls_certificate", "tls_users"],
+        help_heading = heading::TLS
+    )]
     pub tls_client_ca: Option<PathBuf>,
-    /// File of whose certificates are whose, user:SUBJECT or user:sha256:FINGERPRINT a line; whoever has no line is nobody
-    #[arg(long, value_name = "FILE", requires = "tls_client_ca")]
+    /// Map client certificates to users by this file
+    ///
+    /// Lines are user:SUBJECT or user:sha256:FINGERPRINT; unlisted certificates are anonymous.
+    #[arg(long, value_name = "FILE", requires = "tls_client_ca", help_heading = heading::TLS)]
     pub tls_users: Option<PathBuf>,
-    /// Lists of revoked certificates, PEM, one for each authority
-    #[arg(long, value_name = "FILE", requires = "tls_client_ca")]
+    /// Read certificate revocation lists (PEM), one per authority
+    #[arg(long, value_name = "FILE", requires = "tls_client_ca", help_heading = heading::TLS)]
     pub tls_revoked: Option<PathBuf>,
-    /// File of rights, USER OPERATIONS PATH a line; without a line there are none
-    #[arg(long, value_name = "FILE")]
+    /// Restrict users to the rights in this file
+    ///
+    /// Lines are USER OPERATIONS PATH; a user without a line has no rights.
+    #[arg(long, value_name = "FILE", help_heading = heading::RIGHTS)]
     pub rights: Option<PathBuf>,
-    /// File of local users to act as, USER LOCAL a line; takes root
-    #[arg(long, value_name = "FILE", conflicts_with = "user")]
+    /// Act as local users by this file; requires root
+    ///
+    /// Lines are USER LOCAL.
+    #[arg(long, value_name = "FILE", conflicts_with = "user", help_heading = heading::RIGHTS)]
     pub map: Option<PathBuf>,
-    /// File of banned users, one a line; their sessions end
-    #[arg(long, value_name = "FILE")]
+    /// Ban the users in this file, one per line; end their sessions
+    #[arg(long, value_name = "FILE", help_heading = heading::RIGHTS)]
     pub banned: Option<PathBuf>,
-    /// Unix socket to answer 'rfiod sessions' and 'rfiod end' at
-    #[arg(long, value_name = "PATH")]
+    /// Answer 'rfiod sessions' and 'rfiod end' on this Unix socket
+    #[arg(long, value_name = "PATH", help_heading = heading::LISTEN)]
     pub admin: Option<PathBuf>,
-    /// File of issuers whose SciTokens and WLCG tokens are taken under TLS
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    /// Accept SciTokens and WLCG tokens of the issuers in this file
+    ///
+    /// Tokens are accepted over TLS only.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", help_heading = heading::USERS)]
     pub tokens: Option<PathBuf>,
-    /// How data may travel
-    #[arg(long, value_enum, default_value_t = FabricChoice::Auto)]
+    /// Transport file data over this fabric
+    #[arg(long, value_enum, default_value_t = FabricChoice::Auto, help_heading = heading::LISTEN)]
     pub fabric: FabricChoice,
-    /// Become this user after the sockets and files are open
-    #[arg(long, value_name = "NAME")]
+    /// Become this user after opening sockets and files
+    #[arg(long, value_name = "NAME", help_heading = heading::LISTEN)]
     pub user: Option<String>,
-    /// Append a line of JSON for every session, open and change
-    #[arg(long, value_name = "FILE")]
+    /// Append a JSON line per session, open and change to this file
+    #[arg(long, value_name = "FILE", help_heading = heading::LOGS)]
     pub audit: Option<PathBuf>,
-    /// Append a line of JSON at the end of every file and session
-    #[arg(long, value_name = "FILE")]
+    /// Append a JSON line per closed file and session to this file
+    #[arg(long, value_name = "FILE", help_heading = heading::LOGS)]
     pub accounting: Option<PathBuf>,
-    /// Serve metrics for Prometheus on this address
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Serve Prometheus metrics on this address
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = heading::LOGS)]
     pub metrics: Option<SocketAddr>,
-    /// Users that have metrics of their own; the rest is 'other'
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    /// Report separate metrics for N users; the rest is 'other'
+    #[arg(long, value_name = "N", default_value_t = 100, help_heading = heading::LOGS)]
     pub metrics_users: usize,
-    /// Memory for blocks of files [default: a sixteenth of the memory, from 256M to 4G]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    /// Cache file blocks in this much memory
+    ///
+    /// [default: 1/16 of the memory, from 256M to 4G]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = heading::STORAGE)]
     pub cache: Option<u64>,
-    /// Memory for everything else that travels
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64M")]
+    /// Use this much memory for data in flight outside the cache
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_parser = size::parse,
+        default_value = "64M",
+        help_heading = heading::STORAGE
+    )]
     pub buffers: u64,
-    /// Of --buffers, for one user [default: half]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    /// Limit one user to this share of --buffers [default: half]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = heading::LIMITS)]
     pub buffers_per_user: Option<u64>,
-    /// Blocks of the cache that may be on their way to one user [default: half of --cache]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    /// Limit cache blocks in flight to one user
+    ///
+    /// [default: half of --cache]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = heading::LIMITS)]
     pub in_flight_per_user: Option<u64>,
-    /// Sessions in all
-    #[arg(long, value_name = "N", default_value_t = 4096)]
+    /// Limit sessions in total
+    #[arg(long, value_name = "N", default_value_t = 4096, help_heading = heading::LIMITS)]
     pub sessions: usize,
-    /// Sessions per user
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    /// Limit sessions per user
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = heading::LIMITS)]
     pub sessions_per_user: usize,
-    /// Queue pairs in all
-    #[arg(long, value_name = "N", default_value_t = 1024)]
+    /// Limit queue pairs in total
+    #[arg(long, value_name = "N", default_value_t = 1024, help_heading = heading::LIMITS)]
     pub queue_pairs: usize,
-    /// Queue pairs per user
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    /// Limit queue pairs per user
+    #[arg(long, value_name = "N", default_value_t = 64, help_heading = heading::LIMITS)]
     pub queue_pairs_per_user: usize,
-    /// File of limits by address, NETWORK [together] [sessions=N] [requests=N] [bytes=SIZE] or NETWORK refuse a line
-    #[arg(long, value_name = "FILE")]
+    /// Limit addresses and networks by this file
+    ///
+    /// Lines are NETWORK [together] [sessions=N] [requests=N] [bytes=SIZE], or NETWORK refuse.
+    #[arg(long, value_name = "FILE", help_heading = heading::LIMITS)]
     pub addresses: Option<PathBuf>,
-    /// File of limits by user, USER [reserve-]sessions|files|queue-pairs=N ... a line
-    #[arg(long, value_name = "FILE")]
+    /// Limit users by this file
+    ///
+    /// Lines are USER [reserve-]sessions|files|queue-pairs=N ...
+    #[arg(long, value_name = "FILE", help_heading = heading::LIMITS)]
     pub user_limits: Option<PathBuf>,
-    /// Files open in all
-    #[arg(long, value_name = "N", default_value_t = 16_384)]
+    /// Limit open files in total
+    #[arg(long, value_name = "N", default_value_t = 16_384, help_heading = heading::LIMITS)]
     pub open_files: usize,
-    /// Files open per user
-    #[arg(long, value_name = "N", default_value_t = 4096)]
+    /// Limit open files per user
+    #[arg(long, value_name = "N", default_value_t = 4096, help_heading = heading::LIMITS)]
     pub open_files_per_user: usize,
-    /// Connections that have not proved yet who they are
-    #[arg(long, value_name = "N", default_value_t = 512)]
+    /// Limit unauthenticated connections
+    #[arg(long, value_name = "N", default_value_t = 512, help_heading = heading::LIMITS)]
     pub strangers: usize,
-    /// Seconds for a connection to prove who it is
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    /// Close connections that do not authenticate in time
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, help_heading = heading::TIMEOUTS)]
     pub greeting_timeout: u64,
-    /// Seconds after which a client that takes no data is let go
-    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    /// Disconnect a client that receives no data for this long
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, help_heading = heading::TIMEOUTS)]
     pub stall_timeout: u64,
-    /// Seconds after which a client is let go whose host does not answer any more
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(2..))]
+    /// Disconnect a client whose host does not answer for this long
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(2..),
+        help_heading = heading::TIMEOUTS
+    )]
     pub vanish_timeout: u64,
-    /// Seconds that requests under way have to end after SIGTERM
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    /// Give pending requests this long to complete after SIGTERM
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, help_heading = heading::TIMEOUTS)]
     pub stop_timeout: u64,
-    /// Event loops [default: one per core, at most 8]
-    #[arg(long, value_name = "N")]
+    /// Run N event loops [default: one per core, at most 8]
+    #[arg(long, value_name = "N", help_heading = heading::STORAGE)]
     pub threads: Option<usize>,
-    /// Threads that wait for storage, of which one user may keep all but one busy [default: one per core, from 2 to 16, and one]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=512))]
+    /// Run N storage threads; one user can occupy all but one
+    ///
+    /// [default: one per core, from 2 to 16, plus one]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(2..=512),
+        help_heading = heading::STORAGE
+    )]
     pub workers: Option<u16>,
-    /// How these read what a request wants: together by io_uring, or one after the other
-    #[arg(long, value_enum, default_value_t = StorageChoice::Auto)]
+    /// Read storage in this way
+    #[arg(long, value_enum, default_value_t = StorageChoice::Auto, help_heading = heading::STORAGE)]
     pub storage: StorageChoice,
-    /// Serve a file of this size without storage, /.rfio-unfilled, to measure everything but the storage
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    /// Serve /.rfio-unfilled, a file of this size without storage
+    ///
+    /// For measurements that exclude storage.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = heading::STORAGE)]
     pub unfilled: Option<u64>,
 }
 
-/// What a daemon that runs is asked.
+/// Administration commands for a running daemon.
 #[derive(Debug, Subcommand)]
 pub enum Administration {
-    /// List the sessions of a daemon that runs
+    /// List the sessions of a running daemon
     Sessions(ListSessions),
-    /// End a session, or all of a user
+    /// End a session, or all sessions of a user
     End(EndSession),
 }
 
 /// `rfiod sessions`.
 #[derive(Debug, Args)]
 pub struct ListSessions {
-    /// The daemon's --admin
+    /// Ask the daemon at this socket, its --admin
     #[arg(long, value_name = "PATH")]
     pub admin: PathBuf,
-    /// As one JSON object
+    /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
 }
@@ -527,36 +689,36 @@ pub struct ListSessions {
 /// `rfiod end`.
 #[derive(Debug, Args)]
 pub struct EndSession {
-    /// A session's number, or a user
+    /// Session number, or user name
     #[arg(value_name = "SESSION|USER")]
     pub target: String,
-    /// The daemon's --admin
+    /// Ask the daemon at this socket, its --admin
     #[arg(long, value_name = "PATH")]
     pub admin: PathBuf,
-    /// Take a number for a user's name
+    /// Treat a number as a user name
     #[arg(long)]
     pub user: bool,
 }
 
-/// What clients without any secret may do.
+/// Rights of clients without credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Anonymous {
-    /// Nothing
+    /// No access
     Nothing,
-    /// Read
+    /// Read access
     Read,
-    /// Read and change
+    /// Read and write access
     Write,
 }
 
-/// How storage is read.
+/// Method of reading storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StorageChoice {
-    /// By io_uring where the kernel has it and lets the daemon use it
+    /// io_uring if the kernel allows it, otherwise threads
     Auto,
-    /// By io_uring, or not at all
+    /// io_uring only: the reads of a request run concurrently
     IoUring,
-    /// One read after the other on each thread
+    /// Blocking reads, one at a time on each thread
     Threads,
 }
 
@@ -567,7 +729,7 @@ fn octal(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("'{text}' is not an octal mode such as 644"))
 }
 
-/// Every tool's command line, for manual pages and completion.
+/// Returns every tool's command line, for manual pages and completion.
 pub fn all() -> Vec<Command> {
     vec![
         Copy::command(),
@@ -583,7 +745,7 @@ pub fn all() -> Vec<Command> {
     ]
 }
 
-/// Parses a command line; what is wrong with it goes to standard error and the exit code is RFIO's.
+/// Parses a command line. Prints errors to standard error and returns RFIO's exit code for them.
 pub fn parse<T: Parser>() -> Result<T, std::process::ExitCode> {
     T::try_parse().map_err(|error| {
         let _ = error.print();
@@ -602,6 +764,50 @@ mod tests {
     fn command_line_definitions_are_consistent() {
         for command in super::all() {
             command.debug_assert();
+        }
+    }
+
+    #[test]
+    fn help_is_one_line_of_less_than_70_columns_and_no_sentence() {
+        let check = |of: &str, text: Option<&clap::builder::StyledStr>| {
+            let text = text.map_or(String::new(), ToString::to_string);
+            let length = text.chars().count();
+            assert!(!text.is_empty(), "{of} has no help");
+            assert!(length < 70, "{of}: {length} columns: {text}");
+            assert!(!text.contains('\n'), "{of}: {text}");
+            assert!(
+                !text.ends_with('.') || text.ends_with("..."),
+                "{of}: {text}"
+            );
+            assert!(text.starts_with(char::is_uppercase), "{of}: {text}");
+        };
+        for tool in super::all() {
+            for command in std::iter::once(&tool).chain(tool.get_subcommands()) {
+                check(command.get_name(), command.get_about());
+                for argument in command.get_arguments() {
+                    let of = format!("{} {}", command.get_name(), argument.get_id());
+                    check(&of, argument.get_help());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn examples_in_help_are_valid_command_lines() {
+        for tool in super::all() {
+            let help = tool.get_after_help().expect("help has an example");
+            let help = help.to_string();
+            let start = format!("  {} ", tool.get_name());
+            let examples: Vec<&str> = help.lines().filter(|l| l.starts_with(&start)).collect();
+            assert!(!examples.is_empty(), "{} has no example", tool.get_name());
+            for example in examples {
+                if let Err(error) = tool
+                    .clone()
+                    .try_get_matches_from(example.split_whitespace())
+                {
+                    panic!("{example}: {error}");
+                }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 pub fn parse(text: &str) -> Result<u64, String> {
     let bad = || {
         format!(
-            "'{text}' is not a size; write a number, or one with k, M, G or T for powers of 1024"
+            "'{text}' is not a size; write a number, optionally with k, M, G or T (powers of 1024)"
         )
     };
     let (digits, shift) = match text.char_indices().last().ok_or_else(bad)? {

@@ -71,7 +71,7 @@ pub fn of_local(file: BorrowedFd<'_>) -> Writers {
 
 /// Calls fcntl(2) with an integer argument; returns zero or the error number.
 fn control(file: BorrowedFd<'_>, command: libc::c_int, argument: libc::c_int) -> libc::c_int {
-    #[allow(unsafe_code, reason = "the safe wrappers have no leases")]
+    #[allow(unsafe_code, reason = "the safe wrappers lack leases")]
     // SAFETY: a live descriptor and integers.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
     match result {

@@ -26,7 +26,7 @@ impl<'a> Blocks<'a> {
         if !file.starts_with(MARK) {
             return Err(Fault {
                 at: 0,
-                reason: "this is no rank's trace: one begins with VMPITR1".to_owned(),
+                reason: "not the trace of a rank: it does not begin with VMPITR1".to_owned(),
             });
         }
         Ok(Blocks {
@@ -46,7 +46,7 @@ impl<'a> Blocks<'a> {
         let (length, expected) = (word(0) as usize, word(4));
         let Some(block) = rest.get(..length) else {
             return Err(format!(
-                "the file ends within a block: it has {length} bytes, and {} are there",
+                "the file ends within a block: it has {length} bytes, but {} are present",
                 rest.len()
             ));
         };

@@ -48,7 +48,9 @@ impl Trace {
         };
         let Some(ranks) = file.strip_prefix(MARK) else {
             return Err(wrong(
-                "it is no trace: one of all ranks begins with VMPITS1, and other traces are directories".to_owned(),
+                "not a trace: a file with all ranks begins with VMPITS1, and other traces are \
+                 directories"
+                    .to_owned(),
             ));
         };
         let mut bytes = Bytes::new(ranks);
@@ -64,7 +66,7 @@ impl Trace {
             }
             if rank.rank != ranks.len() {
                 return Err(wrong(format!(
-                    "rank {} stands where rank {} should",
+                    "rank {} is in the place of rank {}",
                     rank.rank,
                     ranks.len()
                 )));

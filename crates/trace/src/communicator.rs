@@ -35,12 +35,9 @@ impl Group {
             true => (&self.members, "communicator"),
             false => (&self.remote, "other side of a communicator"),
         };
-        side.get(rank).copied().ok_or_else(|| {
-            format!(
-                "there is no rank {rank} in the {whose}, which has {}",
-                side.len()
-            )
-        })
+        side.get(rank)
+            .copied()
+            .ok_or_else(|| format!("the {whose} has {} ranks, and no rank {rank}", side.len()))
     }
 }
 
@@ -77,12 +74,12 @@ impl Communicators {
                 let group = self.group_of(members, remote);
                 match self.own.insert(*number, group) {
                     None => Ok(()),
-                    Some(_) => Err(format!("communicator {number} is there already")),
+                    Some(_) => Err(format!("communicator {number} already exists")),
                 }
             }
             Part::CommunicatorFreed { number } => match self.own.remove(number) {
                 Some(_) => Ok(()),
-                None => Err(format!("communicator {number} ends and has not been")),
+                None => Err(format!("communicator {number} ends but does not exist")),
             },
             _ => Ok(()),
         }
@@ -111,6 +108,6 @@ impl Communicators {
     /// Returns an error if there is none.
     pub fn group(&self, number: usize) -> Result<&Group, String> {
         let found = self.own.get(&number);
-        found.ok_or_else(|| format!("there is no communicator {number}"))
+        found.ok_or_else(|| format!("communicator {number} does not exist"))
     }
 }

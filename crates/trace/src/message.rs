@@ -31,7 +31,8 @@ pub struct Messages {
 /// A difference between sent and received messages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "from rank {from} to rank {to} with tag {tag}: {sent} messages of {sent_bytes} bytes were sent, {received} of {received_bytes} received"
+    "from rank {from} to rank {to} with tag {tag}: {sent} messages of {sent_bytes} bytes sent, \
+     {received} of {received_bytes} received"
 )]
 pub struct Imbalance {
     /// The sender.
@@ -129,7 +130,7 @@ impl Messages {
                 } => {
                     let group = begun.remove(&slot);
                     let group =
-                        group.ok_or_else(|| format!("request {slot} ends and had not begun"))?;
+                        group.ok_or_else(|| format!("request {slot} ends without having begun"))?;
                     self.received(rank.rank, group.peer(peer)?, group.identity, tag, bytes);
                 }
                 _ => (),

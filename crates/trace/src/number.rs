@@ -53,7 +53,7 @@ impl<'a> Bytes<'a> {
     pub fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         if length > self.rest.len() {
             return Err(format!(
-                "{length} bytes should follow, and {} do",
+                "{length} bytes should follow, but {} do",
                 self.rest.len()
             ));
         }

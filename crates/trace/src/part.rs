@@ -258,7 +258,7 @@ fn any_or<T: TryFrom<i64>>(number: i64, what: &str) -> Result<Option<T>> {
         ANY => Ok(None),
         number => match T::try_from(number) {
             Ok(known) => Ok(Some(known)),
-            Err(_) => Err(format!("{number} is no {what}")),
+            Err(_) => Err(format!("{number} is not a {what}")),
         },
     }
 }
@@ -281,7 +281,7 @@ fn slot(bytes: &mut Bytes<'_>) -> Result<Option<usize>> {
         BLOCKING => Ok(None),
         number => match u32::try_from(number) {
             Ok(slot) => Ok(Some(slot as usize)),
-            Err(_) => Err(format!("{number} is no request")),
+            Err(_) => Err(format!("{number} is not a request")),
         },
     }
 }
@@ -305,7 +305,7 @@ fn members(bytes: &mut Bytes<'_>) -> Result<Vec<usize>> {
     bytes.list(|bytes| {
         let member = bytes.signed()?.checked_add(expected);
         let rank = member.and_then(|member| u32::try_from(member).ok());
-        let rank = rank.ok_or("a member of a communicator is no rank")?;
+        let rank = rank.ok_or("a member of a communicator is not a rank")?;
         expected = i64::from(rank) + 1;
         Ok(rank as usize)
     })
@@ -351,7 +351,7 @@ impl Part {
         let name = bytes.size()?;
         match bytes.is_empty() {
             true => Ok((parts, name)),
-            false => Err("bytes follow behind a call".to_owned()),
+            false => Err("bytes follow after a call".to_owned()),
         }
     }
 

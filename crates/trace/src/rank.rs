@@ -90,7 +90,7 @@ impl RankTrace {
         let Some((at, first)) = blocks.next() else {
             return Err(blocks.broken.unwrap_or(Fault {
                 at: file.len(),
-                reason: "the file ends before it says whose it is".to_owned(),
+                reason: "the file ends before it names its rank".to_owned(),
             }));
         };
         let within = |at: usize| move |reason: String| Fault { at, reason };
@@ -131,7 +131,7 @@ impl Reader {
         }
         let tick = bytes.number()?;
         if tick == 0 || tick > 1_000_000_000 {
-            return Err(format!("a tick of {tick} ns is none"));
+            return Err(format!("a tick of {tick} ns is invalid"));
         }
         let library = text(&mut bytes)?;
         match bytes.is_empty() {
@@ -151,7 +151,7 @@ impl Reader {
                 last: 0,
                 finalized: false,
             }),
-            false => Err("the first block says more than whose it is".to_owned()),
+            false => Err("the first block has extra data".to_owned()),
         }
     }
 
@@ -177,8 +177,7 @@ impl Reader {
                 ONCE => self.call(&mut bytes)?,
                 PREDICTED => {
                     let before = self.numbered.get(self.last);
-                    let &(_, next) =
-                        before.ok_or("nothing came before that could be gone on from")?;
+                    let &(_, next) = before.ok_or("no earlier message to continue from")?;
                     self.goes_on_with(next)
                 }
                 head => {
@@ -259,5 +258,5 @@ fn text(bytes: &mut Bytes<'_>) -> Result<String> {
     let length = bytes.size()?;
     let text = std::str::from_utf8(bytes.take(length)?);
     text.map(str::to_owned)
-        .map_err(|_| "a name is no text".to_owned())
+        .map_err(|_| "a name is not text".to_owned())
 }

@@ -142,7 +142,7 @@ fn read(directory: &Path, rank: usize) -> Result<RankTrace, Error> {
         true => Ok(read),
         false => Err(Error::Senseless {
             path,
-            reason: format!("it says that it is rank {}'s", read.rank),
+            reason: format!("it claims to belong to rank {}", read.rank),
         }),
     }
 }

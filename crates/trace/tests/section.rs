@@ -180,7 +180,7 @@ fn split_messages_are_not_matched_within_the_section() {
         ],
     ]);
     let expected = "somewhere: rank 0: a message is under way at collective operation 0, where the section begins or ends: \
-                    from rank 0 to rank 1 with tag 7: 1 messages of 8 bytes were sent, 0 of 0 received";
+                    from rank 0 to rank 1 with tag 7: 1 messages of 8 bytes sent, 0 of 0 received";
     assert_eq!(torn(&whole, 0, 1), expected);
     assert!(torn(&whole, 1, 2).contains("under way at collective operation 1"));
     let section = Section {
@@ -321,7 +321,7 @@ fn a_bundle_contains_everything_for_a_replay() {
         };
         assert!(
             computing(rank) - computing(kept) < 256,
-            "what does not fill a tick"
+            "a remainder of less than a tick"
         );
     }
     for end in 0..file.len() {

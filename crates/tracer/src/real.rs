@@ -61,7 +61,7 @@ fn library() -> *mut c_void {
         // SAFETY: a C string. The caller has loaded the library already, so no initialisation runs.
         let handle = unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), libc::RTLD_LAZY) };
         if handle.is_null() {
-            eprintln!("verbena trace: libibverbs.so.1 cannot be loaded");
+            eprintln!("verbena trace: cannot load libibverbs.so.1");
             std::process::abort();
         }
         handle as usize

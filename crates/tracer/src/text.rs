@@ -28,7 +28,7 @@ pub fn list<T: Display>(items: impl Iterator<Item = T>) -> String {
             1..SHOWN => write!(text, ", {item}"),
             _ => Ok(()),
         }
-        .expect("a string takes all");
+        .expect("writing to a string succeeds");
         count += 1;
     }
     if count > SHOWN {
@@ -185,7 +185,7 @@ pub fn completion(wc: &ibv_wc) -> String {
                 0 => write!(text, ", invalidated={word:#x}"),
                 _ => write!(text, ", imm={:#x}", u32::from_be(word)),
             }
-            .expect("a string takes all");
+            .expect("writing to a string succeeds");
         }
         if wc.wc_flags & IBV_WC_GRH != 0 {
             let _ = write!(text, ", {}", words::completion_flags(IBV_WC_GRH));

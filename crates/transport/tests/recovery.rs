@@ -168,7 +168,7 @@ fn a_nak_retransmits_the_missing_packets() {
     assert_eq!(
         pair.statuses(),
         [Status::Success],
-        "what came before is acknowledged"
+        "earlier packets are acknowledged"
     );
     assert_eq!(
         numbers(&pair.sends(NOW)),
@@ -176,7 +176,7 @@ fn a_nak_retransmits_the_missing_packets() {
         "at once, without a timeout, and no more than that"
     );
     pair.write(4, 8);
-    assert_eq!(numbers(&pair.sends(NOW)), [8], "what is new does not wait");
+    assert_eq!(numbers(&pair.sends(NOW)), [8], "new packets do not wait");
     assert_eq!(pair.hears_word(ACK, 7), Disposition::Accepted);
     assert_eq!(pair.statuses(), [Status::Success; 4]);
     assert!(pair.sends(NOW).is_empty(), "the peer has kept the rest");
@@ -213,7 +213,7 @@ fn drops_behind(pair: &mut Pair, missing: u32, end: i32) {
     assert_eq!(numbers(&pair.sends(NOW)), [missing as i32]);
     assert_eq!(pair.hears_word(ACK, missing), Disposition::Accepted);
     let rest: Vec<i32> = (missing as i32 + 1..end).collect();
-    assert_eq!(numbers(&pair.sends(NOW)), rest, "so they are gone");
+    assert_eq!(numbers(&pair.sends(NOW)), rest, "so they are removed");
     assert_eq!(
         pair.hears_word(SEQUENCE_ERROR, missing + 1),
         Disposition::Duplicate,
@@ -515,7 +515,7 @@ fn an_rnr_nak_delays_retransmission() {
     assert_eq!(
         pair.statuses(),
         [Status::Success],
-        "what came before is acknowledged"
+        "earlier packets are acknowledged"
     );
     assert_eq!(
         pair.hears_word(NOT_READY, 1),

@@ -214,11 +214,11 @@ fn the_send_queue_drains_when_all_started_requests_end() {
     assert!(!world.requester.is_drained());
     while !world.requester.is_drained() {
         assert!(world.here.sent.is_empty(), "not drained although complete");
-        assert!(world.step(), "what has started does not end");
+        assert!(world.step(), "a started message does not end");
     }
     assert_eq!(statuses(&world.here), [(0, Status::Success)]);
     while world.step() {}
-    assert_eq!(world.requester.posted(), 1, "what has not started waits");
+    assert_eq!(world.requester.posted(), 1, "an unstarted message waits");
     world.requester.resume();
     while world.step() {}
     assert_eq!(world.here.sent.len(), 2);

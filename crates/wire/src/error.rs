@@ -20,7 +20,7 @@ pub enum Error {
         found: usize,
     },
     /// Bytes remain after the end.
-    #[error("{what} ends at byte {at}, found {extra} bytes more")]
+    #[error("{what} ends at byte {at}, found {extra} extra bytes")]
     Trailing {
         /// The last part of the packet.
         what: &'static str,
@@ -99,7 +99,7 @@ pub enum EmitError {
         found: usize,
     },
     /// The packet lacks a header that the opcode requires.
-    #[error("{opcode} has a {header}, and none was given")]
+    #[error("{opcode} needs a {header}, but none was given")]
     Missing {
         /// The opcode.
         opcode: Opcode,
@@ -107,7 +107,7 @@ pub enum EmitError {
         header: Header,
     },
     /// The packet has a header that the opcode does not permit.
-    #[error("{opcode} has no {header}, and one was given")]
+    #[error("{opcode} has no {header}, but one was given")]
     Extra {
         /// The opcode.
         opcode: Opcode,
@@ -115,7 +115,7 @@ pub enum EmitError {
         header: Header,
     },
     /// The payload length does not fit the opcode.
-    #[error("{opcode} carries {expected}, and {found} bytes were given")]
+    #[error("{opcode} carries {expected}, but {found} bytes were given")]
     Payload {
         /// The opcode.
         opcode: Opcode,
@@ -125,7 +125,7 @@ pub enum EmitError {
         found: usize,
     },
     /// The packet is too long for a length field.
-    #[error("{found} bytes are more than {field} can say ({most})")]
+    #[error("{found} bytes exceed the maximum of {field} ({most})")]
     Long {
         /// The field.
         field: &'static str,

@@ -227,7 +227,7 @@ impl<'a> Packet<'a> {
                 field: "BTH pad count",
                 at: 1,
                 found: pad.bytes() as u64,
-                expected: "what fills the payload to a multiple of 4 bytes",
+                expected: "the padding of the payload to a multiple of 4 bytes",
             });
         }
         match bth.opcode.operation().payload() {

@@ -305,7 +305,7 @@ impl<'a> Frame<'a> {
                 field: "UDP length",
                 at: at + 4,
                 found: udp.length.into(),
-                expected: "what the IP header says, less itself",
+                expected: "the IP header's length without the header",
             });
         }
         let start = reader.at();
@@ -367,7 +367,7 @@ fn read_v4(reader: &mut Reader<'_>, whole: usize) -> Result<Network, Error> {
             "IPv4 total length",
             2,
             header.total_length,
-            "the length of what was given",
+            "the length of the packet",
         );
     }
     if header.fragment & !DONT_FRAGMENT != 0 {
@@ -409,7 +409,7 @@ fn read_v6(reader: &mut Reader<'_>, whole: usize) -> Result<Network, Error> {
             "IPv6 payload length",
             4,
             header.payload_length,
-            "the length of what follows",
+            "the length of the remaining packet",
         );
     }
     if header.next_header != ip::UDP {

@@ -81,7 +81,7 @@ pub async fn agree_present<F: Fabric>(
 }
 
 fn hung(rank: usize) -> Error {
-    Error::peer_lost(rank, "it hangs: it did not come to the exchange")
+    Error::peer_lost(rank, "it does not respond: it did not join the exchange")
 }
 
 async fn cast<F: Fabric>(context: &Context<'_, F>, ballot: &[u8]) -> Outcome<Vec<Vec<u8>>> {

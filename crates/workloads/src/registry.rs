@@ -123,21 +123,21 @@ use Processes::{AtLeast, One, Pairs, Two};
 
 benchmarks! {
     "baseline.cache-line" Baseline One, "size", baseline::cache_line::ping_pong,
-        "What does a cache line take from core to core?", "floor of latencies through memory";
+        "How long does a cache line take from core to core?", "floor of latencies through memory";
     "baseline.memcpy" Baseline One, "size", baseline::copy::bandwidth,
         "How fast does one core copy memory?", "bound of bandwidths through memory";
     "baseline.tcp" Baseline Two, "size", baseline::tcp::run,
-        "What does TCP give between the same hosts?", "the alternative";
+        "How fast is TCP between the same hosts?", "the alternative";
     "latency.write" Latency Two, "size", latency::ping_pong::write,
         "How long does a write take until the receiver sees it in memory?", "perftest's ib_write_lat";
     "latency.write-completion" Latency Two, "size", latency::completion::write,
-        "How long does a write take until its initiator knows?", "completion of a one-sided operation";
+        "How long does a write take until its completion?", "completion of a one-sided operation";
     "latency.read" Latency Two, "size", latency::completion::read,
         "How long does a read take?", "perftest's ib_read_lat";
     "latency.send" Latency Two, "size", latency::ping_pong::send,
         "How long does a message take, over each transport?", "perftest's ib_send_lat";
     "latency.write-immediate" Latency Two, "size", latency::ping_pong::write_immediate,
-        "How long does a write take that tells its receiver?", "perftest's ib_write_lat --write_with_imm";
+        "How long does a write with immediate take?", "perftest's ib_write_lat --write_with_imm";
     "latency.fetch-add" Latency Two, "size", latency::completion::fetch_add,
         "How long does fetch-and-add take?", "perftest's ib_atomic_lat";
     "latency.compare-swap" Latency Two, "size", latency::completion::compare_swap,
@@ -145,37 +145,38 @@ benchmarks! {
     "latency.inline" Latency Two, "size", latency::inline::sweep,
         "Up to which size should payload go inline?", "connectx_multicore, section 3.1";
     "latency.events" Latency Two, "size", latency::events::compare,
-        "What does waiting for an event cost against polling?", "ibv_get_cq_event(3)";
+        "How much slower is waiting for an event than polling?", "ibv_get_cq_event(3)";
     "latency.open-loop" Latency Two, "load-percent", latency::open_loop::under_load,
-        "How long does a write take at so much load?", "open loop, as in load generators";
+        "How long does a write take under load?", "open loop, as in load generators";
     "bandwidth.write" Bandwidth Two, "size", bandwidth::size::write,
-        "How fast do writes flow one way; where is half of the peak?", "perftest's ib_write_bw";
+        "How fast are writes one way, and where is half of the peak?", "perftest's ib_write_bw";
     "bandwidth.write-immediate" Bandwidth Two, "size", bandwidth::size::write_immediate,
-        "How fast do writes flow that tell their receiver, who reads them?", "perftest's ib_write_bw --write_with_imm";
+        "How fast are writes with immediate that are read?",
+        "perftest's ib_write_bw --write_with_imm";
     "bandwidth.write-both" Bandwidth Two, "size", bandwidth::size::write_both,
-        "How fast do writes flow both ways?", "perftest's ib_write_bw -b";
+        "How fast are writes both ways?", "perftest's ib_write_bw -b";
     "bandwidth.read" Bandwidth Two, "size", bandwidth::size::read,
-        "How fast do reads flow?", "perftest's ib_read_bw";
+        "How fast are reads?", "perftest's ib_read_bw";
     "bandwidth.send" Bandwidth Two, "size", bandwidth::size::send,
-        "How fast do messages flow?", "perftest's ib_send_bw";
+        "How fast are messages?", "perftest's ib_send_bw";
     "rate.window" Bandwidth Two, "window", bandwidth::sweep::window,
         "How many messages must be in flight?", "message rate of small writes";
     "rate.list" Bandwidth Two, "list", bandwidth::sweep::list,
-        "What do lists of requests save?", "doorbell batching";
+        "What does posting lists of requests save?", "doorbell batching";
     "rate.queue-pairs" Bandwidth Two, "queue-pairs", bandwidth::sweep::queue_pairs,
-        "Do several queue pairs send faster than one?", "parallel engines of the adapter";
+        "Are several queue pairs faster than one?", "parallel engines of the adapter";
     "multi-pair.write-latency" MultiPair Pairs, "pairs", pairs::write_latency,
         "Does write latency hold when all cores communicate?", "connectx_multicore, section 3.1";
     "multi-pair.read-latency" MultiPair Pairs, "pairs", pairs::read_latency,
         "Does read latency hold when all cores communicate?", "connectx_multicore, section 3.2";
     "multi-pair.write-bandwidth" MultiPair Pairs, "pairs", pairs::write_bandwidth,
-        "What bandwidth do all cores get together?", "connectx_multicore, section 3.3";
+        "What total bandwidth do all cores get?", "connectx_multicore, section 3.3";
     "internals.contexts" Internals Two, "queue-pairs", internals::contexts::active,
         "How many connections fit the adapter's cache?", "memfree, section 4.1";
     "internals.scatter" Internals Two, "queue-pairs", internals::scatter::back_to_back,
         "How does the adapter work on many queue pairs at once?", "memfree, section 4.2";
     "internals.reuse" Internals Two, "reuse-percent", internals::translation::reuse,
-        "Does it matter whether buffers are used again?", "memfree, section 4.3";
+        "Does buffer reuse matter?", "memfree, section 4.3";
     "internals.translation" Internals Two, "pages", internals::translation::footprint,
         "How many pages' translations fit the adapter's cache?", "memfree, section 4.3";
     "internals.regions" Internals Two, "regions", internals::translation::regions,
@@ -183,19 +184,19 @@ benchmarks! {
     "internals.footprint" Internals Two, "connections", internals::footprint::memory,
         "What host memory does a connection cost?", "memfree, section 4.4";
     "internals.device-memory" Internals One, "size", internals::loopback::device_memory,
-        "Is the adapter's memory nearer than the host's?", "memfree, section 3";
+        "Is the adapter's memory faster than the host's?", "memfree, section 3";
     "internals.loopback" Internals One, "size", internals::loopback::bus,
         "What do host, bus and adapter cost without the wire?", "memfree, section 3";
     "internals.registration" Internals One, "size", internals::registration::cost,
         "What does registering memory cost?", "ibv_reg_mr(3)";
     "patterns.fan-in" Patterns AtLeast(3), "size", exchange::flows::fan_in,
-        "What does one receiver take from many senders?", "incast";
+        "How fast can one receiver receive from many senders?", "incast";
     "patterns.fan-out" Patterns AtLeast(3), "size", exchange::flows::fan_out,
-        "What does one sender give to many receivers?", "broadcast without a tree";
+        "How fast can one sender send to many receivers?", "broadcast without a tree";
     "patterns.ring" Patterns AtLeast(3), "size", exchange::flows::ring,
-        "What flows when each sends to the next?", "nearest neighbours";
+        "How fast is a ring, where each sends to the next?", "nearest neighbours";
     "patterns.bisection" Patterns AtLeast(4), "size", exchange::flows::bisection,
-        "What flows between the halves?", "bisection bandwidth";
+        "How fast is traffic between the halves?", "bisection bandwidth";
     "patterns.all-pairs" Patterns AtLeast(3), "from", exchange::matrix::all_pairs,
         "Is any pair slower than the others?", "host-by-host matrix";
     "patterns.halo" Patterns AtLeast(4), "tiles", exchange::halo::exchange,
@@ -210,6 +211,6 @@ pub fn find(name: &str) -> Option<&'static Benchmark> {
 fn unknown(name: &str) -> Error {
     Error::invalid(
         "bench",
-        format!("no benchmark is called {name}; `verbena list` names them"),
+        format!("no benchmark {name:?}; `verbena list` shows all"),
     )
 }

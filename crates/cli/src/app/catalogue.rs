@@ -62,7 +62,7 @@ pub const ALL: &[Application] = &[
         ),
         program: Origin::Installed("lmp"),
         data: Some("/usr/share/lammps/examples/peptide/data.peptide"),
-        from: "on Debian the package lammps and lammps-examples has it",
+        from: "install it: on Debian the packages lammps and lammps-examples",
         prepare: lammps::prepare,
         read: lammps::read,
     },
@@ -74,7 +74,8 @@ pub const ALL: &[Application] = &[
         ),
         program: Origin::Installed("lmp"),
         data: Some("lammps-rhodo/data.rhodo"),
-        from: "setup/programs has it from Debian's source package lammps (the program itself is in the package lammps)",
+        from: "setup/programs gets it from Debian's source package lammps (the program itself is \
+               in the package lammps)",
         prepare: rhodopsin::prepare,
         read: lammps::read,
     },
@@ -86,7 +87,7 @@ pub const ALL: &[Application] = &[
         ),
         program: Origin::Installed("nas/is"),
         data: None,
-        from: "setup/programs makes it of Debian's source package simgrid",
+        from: "setup/programs builds it from Debian's source package simgrid",
         prepare: nas::prepare,
         read: nas::read,
     },
@@ -146,7 +147,7 @@ pub const ALL: &[Application] = &[
         ),
         program: Origin::Installed("hpcc"),
         data: None,
-        from: "on Debian the package hpcc has it",
+        from: "install it: on Debian the package hpcc",
         prepare: hpcc::prepare,
         read: hpcc::read,
     },
@@ -164,7 +165,7 @@ impl Application {
     /// `Failure::Input` names a missing file and where to get it; compiling a shipped program may
     /// fail too.
     pub fn found(&self, library: &Library) -> Result<Found, Failure> {
-        let missing = |what: &str| Failure::Input(format!("{what} is not there; {}", self.from));
+        let missing = |what: &str| Failure::Input(format!("cannot find {what}; {}", self.from));
         let program = match self.program {
             Origin::Own(program) => program.built(library)?,
             Origin::Installed(name) if name.contains('/') => {

@@ -77,13 +77,13 @@ fn parse(output: &str) -> Result<Outcome, String> {
     let summary = output
         .split_once("Begin of Summary section.")
         .and_then(|(_, rest)| rest.split_once("End of Summary section."));
-    let (summary, _) = summary.ok_or("HPCC's output has no summary: it did not come to its end")?;
+    let (summary, _) = summary.ok_or("HPCC's output has no summary: the program ended early")?;
     let values: BTreeMap<&str, &str> = summary
         .lines()
         .filter_map(|line| line.trim().split_once('='))
         .collect();
     if values.get("Success") != Some(&"1") {
-        return Err("HPCC found its own results wrong (Success is not 1)".to_owned());
+        return Err("HPCC's own check of its results failed (Success is not 1)".to_owned());
     }
     let processes = values
         .get("CommWorldProcs")
@@ -102,7 +102,7 @@ fn parse(output: &str) -> Result<Outcome, String> {
         return Err("HPCC's summary has no time of LINPACK".to_owned());
     }
     Ok(Outcome {
-        processes: processes.ok_or("HPCC's summary does not say how many processes there were")?,
+        processes: processes.ok_or("HPCC's summary lacks the number of processes")?,
         metrics,
         computed: String::new(),
     })

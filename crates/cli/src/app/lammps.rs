@@ -40,7 +40,7 @@ fn parse(log: &str) -> Result<Outcome, String> {
     }
     let (before, after) = log
         .split_once("\nLoop time of ")
-        .ok_or("LAMMPS' log has no \"Loop time\": it did not come to its end")?;
+        .ok_or("LAMMPS' log has no \"Loop time\": the program ended early")?;
     let (_, states) = before
         .rsplit_once("\nStep")
         .ok_or("LAMMPS' log has no table of states")?;
@@ -53,12 +53,12 @@ fn parse(log: &str) -> Result<Outcome, String> {
         .split_whitespace()
         .collect();
     let [seconds, "on", processes, "procs", "for", steps, "steps", ..] = words[..] else {
-        return Err(format!("LAMMPS' loop time is {words:?}"));
+        return Err(format!("LAMMPS' log has an invalid loop time: {words:?}"));
     };
     let number = |word: &str| {
         let value = word.parse().ok();
         let value = value.filter(|value: &f64| value.is_finite() && *value > 0.0);
-        value.ok_or_else(|| format!("LAMMPS' log has {word:?} for a number"))
+        value.ok_or_else(|| format!("LAMMPS' log has {word:?} in place of a number"))
     };
     let (seconds, steps) = (number(seconds)?, number(steps)?);
     let mut metrics = vec![

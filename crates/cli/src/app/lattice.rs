@@ -37,7 +37,7 @@ fn parse(output: &str) -> Result<Outcome, String> {
     };
     let computed: Vec<&str> = output.lines().filter(is_computed).collect();
     if computed.len() != COMPUTED.len() {
-        return Err("it does not tell what it computed".to_owned());
+        return Err("its output lacks the computed values".to_owned());
     }
     Ok(Outcome {
         computed: computed.join("\n"),

@@ -67,7 +67,10 @@ impl Applications {
             stop,
         } = *launch;
         let Some(application) = catalogue::find(benchmark.name) else {
-            return Ok(Ended::Failed(format!("{} is no program", benchmark.name)));
+            return Ok(Ended::Failed(format!(
+                "{} is not an application",
+                benchmark.name
+            )));
         };
         let fail = |reason: String, parameters, unsupported| {
             Line::Failure(PointFailure {
@@ -170,7 +173,7 @@ impl Applications {
             .and_then(|theirs| difference(theirs, &outcome.computed));
         Ok(match differs {
             Some(line) => Ran::Badly(format!(
-                "it computed another result than over shared memory: {line}"
+                "its result differs from that over shared memory: {line}"
             )),
             None => Ran::To(outcome, counted),
         })
@@ -233,7 +236,10 @@ impl Job<'_> {
             return Ok(Ran::Interrupted);
         }
         let wrong = match is_late {
-            true => Some(format!("it ran for {} s and was ended", PATIENCE.as_secs())),
+            true => Some(format!(
+                "it ran for {} s and was killed",
+                PATIENCE.as_secs()
+            )),
             false => mpirun::trouble(status, &said),
         };
         if let Some(reason) = wrong {
@@ -247,7 +253,8 @@ impl Job<'_> {
         };
         if outcome.processes != processes {
             return Ok(Ran::Badly(format!(
-                "{} were started and {} worked together: {} is linked with another library than {} is of (--mpi chooses)",
+                "{} processes were started, but {} worked together: {} is not linked with the MPI \
+                 library of {} (choose with --mpi)",
                 processes,
                 outcome.processes,
                 self.found.program.display(),

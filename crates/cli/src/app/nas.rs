@@ -74,13 +74,13 @@ pub(super) fn parse(output: &str, rate: &str) -> Result<Outcome, String> {
     };
     match value("Verification") {
         Some("SUCCESSFUL") => (),
-        Some(other) => return Err(format!("it found its own result {other}")),
-        None => return Err("it did not come to its end".to_owned()),
+        Some(other) => return Err(format!("its own check of the result says {other}")),
+        None => return Err("it ended early".to_owned()),
     }
     let number = |name: &str| {
         let number = value(name).and_then(|word| word.parse().ok());
         let number = number.filter(|number: &f64| number.is_finite() && *number > 0.0);
-        number.ok_or_else(|| format!("it does not tell its {name}"))
+        number.ok_or_else(|| format!("its output lacks {name}"))
     };
     Ok(Outcome {
         processes: number("Total processes")? as usize,

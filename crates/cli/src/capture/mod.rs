@@ -13,13 +13,13 @@ use verbena_hca::errno::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(
-        "the processes of {0} are captured already; end that `verbena capture` first, or capture \
-         one program: `verbena capture -- CMD`"
+        "another `verbena capture` captures the processes of {0}; end it first, or capture one \
+         program: `verbena capture -- CMD`"
     )]
     Busy(PathBuf),
 
     /// The processes cannot connect to this capture.
-    #[error("cannot be called by the processes of {path}: {source}")]
+    #[error("cannot listen for the processes of {path}: {source}")]
     Call {
         /// The runtime directory, or a socket.
         path: PathBuf,

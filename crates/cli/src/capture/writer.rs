@@ -150,9 +150,9 @@ impl Writer {
         };
         let more = match lost {
             0 => String::new(),
-            lost => format!(
-                "; {lost} more were lost, because they came faster than they could be written"
-            ),
+            lost => {
+                format!("; {lost} more were lost: they arrived faster than they could be written")
+            }
         };
         format!("{} packets of {processes}{more}", self.written)
     }

@@ -94,7 +94,8 @@ pub fn run(plan: &Plan) -> Result<Told, Failure> {
     let crowded = plan.processes.iter().any(|processes| *processes > cores);
     let seen = match crowded {
         true => Some(turns::watched().ok_or_else(|| {
-            let text = "cannot see how threads take turns at a processor: this process may not bind itself to one";
+            let text = "cannot measure time slices: this process may not bind itself to one \
+                        processor";
             Failure::Suite(text.to_owned())
         })?),
         false => None,
@@ -180,7 +181,8 @@ fn ready(plan: &Plan, target: &Target) -> Result<(Ready, String), Failure> {
         Target::Tcp => Transport::Tcp,
         Target::SharedMemory => Transport::SharedMemory,
         _ => {
-            let text = "a loop is closed on this machine: --on software, --on tcp and --on shm are its ways";
+            let text = "closed-loop runs on this machine only: use --on software, --on tcp or \
+                        --on shm";
             return Err(Failure::Input(text.to_owned()));
         }
     };
@@ -194,7 +196,7 @@ fn collectives() -> Result<Mpi, Failure> {
     let library = Library::shipped(&Overrides::none()).map_err(|error| fault(&error))?;
     match library.profile(ProfileKind::Mpi, "mvapich2") {
         Some(Profile::Mpi(mpi)) => Ok(mpi.clone()),
-        _ => Err(fault(&"there is no profile of mvapich2")),
+        _ => Err(fault(&"the profile mvapich2 is missing")),
     }
 }
 

@@ -66,9 +66,12 @@ pub fn ask(ready: &Ready, processes: usize, sizes: &[usize]) -> Result<Answer, F
     if let Some(reason) = mpirun::trouble(status, &said) {
         return Err(Failure::Suite(reason));
     }
-    read.ok()
-        .and_then(|_| told(&text))
-        .ok_or_else(|| Failure::Suite(format!("the probe of how messages are sent said {text:?}")))
+    read.ok().and_then(|_| told(&text)).ok_or_else(|| {
+        Failure::Suite(format!(
+            "the message probe printed unexpected output: \
+                                               {text:?}"
+        ))
+    })
 }
 
 fn told(text: &str) -> Option<Answer> {

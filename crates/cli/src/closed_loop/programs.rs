@@ -39,7 +39,8 @@ impl Program {
         match absolute {
             Some(path) => Ok(Program::Own(path, words[1..].to_vec())),
             None => Err(Failure::Input(format!(
-                "{} is neither an application (app.NAME; `verbena list` names them) nor a file that could be run",
+                "{} is neither an application (app.NAME; see `verbena list`) nor an executable \
+                 file",
                 path.display()
             ))),
         }
@@ -92,7 +93,7 @@ impl Program {
         match outcome.processes == processes {
             true => Ok(()),
             false => Err(format!(
-                "{processes} processes were started and {} worked together",
+                "{processes} processes were started, but {} worked together",
                 outcome.processes
             )),
         }

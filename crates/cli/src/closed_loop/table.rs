@@ -16,7 +16,7 @@ pub fn print(told: &Told) {
         let small = transport.one_way.first().map_or(0.0, |point| point.1);
         let large = transport.one_way.last().map_or(0.0, |point| point.1);
         outln!(
-            "  {:<9} a message of 1 B {}, of 1 MiB {}; up to {} it does not wait for its receiver",
+            "  {:<9} a message of 1 B takes {}, of 1 MiB {}; eager up to {}",
             transport.transport,
             unit::time(small),
             unit::time(large),
@@ -26,7 +26,7 @@ pub fn print(told: &Told) {
             if *processes > told.processors {
                 let give_way = unit::time(machine.give_way.nanos());
                 outln!(
-                    "  {:<9} {processes} processes give way to each other in {give_way}",
+                    "  {:<9} {processes} processes yield to each other in {give_way}",
                     ""
                 );
             }
@@ -34,7 +34,7 @@ pub fn print(told: &Told) {
     }
     if let Some([turn, look, give_way]) = told.turns {
         outln!(
-            "  where processes share a processor: turns of {}, a look takes {}, giving way {}",
+            "  processes that share a processor: time slices of {}, a poll takes {}, a yield {}",
             unit::time(turn),
             unit::time(look),
             unit::time(give_way)

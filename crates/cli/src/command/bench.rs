@@ -66,8 +66,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         },
     )?;
     if !runs.is_empty() && runs.iter().all(nothing) {
-        let text =
-            "nothing was measured: with these options no point is left of the benchmarks named";
+        let text = "nothing was measured: these options exclude every point of the benchmarks";
         return Err(Failure::Input(text.to_owned()));
     }
     if interrupt::is_wanted() {
@@ -112,16 +111,16 @@ pub fn conclude(out: Option<&Path>, runs: &[Loaded]) -> Result<Exit, Failure> {
     let points: usize = runs.iter().map(|run| run.points.len()).sum();
     match (points, out) {
         _ if runs.is_empty() && Job::from_environment().is_some_and(|job| job.rank > 0) => {}
-        (0, None) => interrupt::tell("nothing was measured until then"),
+        (0, None) => interrupt::tell("nothing was measured before that"),
         (0, Some(out)) => {
             let out = out.display();
             interrupt::tell(&format!(
-                "nothing was measured until then; {out} has no points"
+                "nothing was measured before that; {out} has no points"
             ));
         }
         (points, None) => {
             let text = format!(
-                "{points} points were measured until then; without --out they are not kept"
+                "{points} points were measured before that; they are not kept without --out"
             );
             interrupt::tell(&text);
         }
@@ -129,7 +128,7 @@ pub fn conclude(out: Option<&Path>, runs: &[Loaded]) -> Result<Exit, Failure> {
             let report = super::report::write(out, runs, &Computed::default())?;
             let report = report.display();
             interrupt::tell(&format!(
-                "{points} points were measured until then; they are in {report}"
+                "{points} points were measured before that; they are in {report}"
             ));
         }
     }
@@ -173,7 +172,7 @@ fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, Failure> {
         if found.len() == before {
             let known = all().map(|benchmark| benchmark.name);
             let meant = did_you_mean(name, known);
-            let text = format!("no benchmark is called {name:?}{meant}; `verbena list` shows all");
+            let text = format!("no benchmark {name:?}{meant}; `verbena list` shows all");
             return Err(Failure::Input(text));
         }
     }

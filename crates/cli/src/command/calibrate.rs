@@ -26,14 +26,14 @@ pub struct Arguments {
 
     /// Choose the model to begin with, or `software`
     ///
-    /// `model:PROFILE`. With `software` the profile of the software adapter is fitted to some
-    /// benchmarks and predicts the others.
+    /// `model:PROFILE`. With `software`, fits the software adapter's profile to some benchmarks and
+    /// predicts the others.
     #[arg(long = "on", value_name = "TARGET")]
     target: Target,
 
     /// Fit this value, e.g. bensley.cpu.post; may be repeated
     ///
-    /// By default all values of the model that are tagged as fitted.
+    /// By default all values of the model tagged as fitted.
     #[arg(long, value_name = "KEY")]
     fit: Vec<String>,
 
@@ -47,8 +47,8 @@ pub struct Arguments {
 
     /// Write profiles with the fitted values to this directory
     ///
-    /// They are read with --profiles. Of the software adapter, measurements and a report are
-    /// written, too.
+    /// Read them with --profiles. For the software adapter, measurements and a report are written,
+    /// too.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -92,7 +92,7 @@ fn software(arguments: &Arguments) -> Result<Exit, Failure> {
 
 fn published(arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.runs.is_empty() {
-        let text = "which measurements? Name run directories, or output of perftest or OSU";
+        let text = "no measurements given; name run directories, or output of perftest or OSU";
         return Err(Failure::Input(text.to_owned()));
     }
     let Target::Model {
@@ -100,7 +100,7 @@ fn published(arguments: &Arguments) -> Result<Exit, Failure> {
         fidelity: Fidelity::Packet,
     } = &arguments.target
     else {
-        let text = "only models can be calibrated, and the fidelity is not chosen: --on model:PROFILE; \
+        let text = "only models can be calibrated, without a fidelity: use --on model:PROFILE; \
                     `verbena list` names the profiles";
         return Err(Failure::Input(text.to_owned()));
     };
@@ -113,8 +113,8 @@ fn published(arguments: &Arguments) -> Result<Exit, Failure> {
     }
     if observations.is_empty() {
         return Err(Failure::Input(format!(
-            "none of {points} points is of what the models are fitted to: latencies and, from 4 KiB on, bandwidths of \
-             writes, reads and sends over RC, and OSU's of two ranks"
+            "none of the {points} points can be fitted; models are fitted to latencies and, from \
+             4 KiB, bandwidths of writes, reads and sends over RC, and to OSU's of two ranks"
         )));
     }
     let calibrated = calibrate(&Task {
@@ -130,7 +130,7 @@ fn published(arguments: &Arguments) -> Result<Exit, Failure> {
     out!("{}", text(&calibrated, &observations));
     if points > observations.len() {
         outln!(
-            "{} points of the runs were left out: the models are not asked for such",
+            "{} points of the runs were left out: the models are not fitted to such points",
             points - observations.len()
         );
     }

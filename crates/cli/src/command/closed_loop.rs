@@ -33,7 +33,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["2", "4"], value_parser = number::between::<u16>(1..=1024))]
     processes: Vec<u16>,
 
-    /// Time N runs of each; the median counts
+    /// Time N runs of each and take the median
     #[arg(long, value_name = "N", default_value = "3", value_parser = number::between::<u16>(1..=100))]
     launches: u16,
 

@@ -32,7 +32,7 @@ pub struct Arguments {
     #[command(flatten)]
     options: MeasureOptions,
 
-    /// Lay these models beside what is measured; `none` for none
+    /// Run these models for comparison, too; `none` for none
     ///
     /// In quick form.
     #[arg(long, value_name = "PROFILES", value_delimiter = ',', default_values = BESIDE)]
@@ -40,8 +40,8 @@ pub struct Arguments {
 
     /// Evaluate these, too: mpi or apps
     ///
-    /// mpi is a choice of mpi.*, apps are the applications that are installed; both with TCP and
-    /// the library's own shared memory beside them, in quick form.
+    /// mpi is a selection of mpi.*, apps are the installed applications. Both also run over TCP and
+    /// the library's shared memory for comparison, in quick form.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     with: Vec<Extra>,
 

@@ -61,13 +61,11 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let benchmark = find(&arguments.benchmark).ok_or_else(|| {
         let name = &arguments.benchmark;
-        Failure::Input(format!(
-            "no benchmark is called {name:?}; `verbena list` shows all"
-        ))
+        Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
     })?;
     let Found::Model(model) = arguments.target.find(&arguments.profiles)? else {
-        let text =
-            "only models can be looked into: --on model:PROFILE; `verbena list` names the profiles";
+        let text = "only models can be explained: use --on model:PROFILE; `verbena list` names the \
+             profiles";
         return Err(Failure::Input(text.to_owned()));
     };
     let options = Options {

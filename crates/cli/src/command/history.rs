@@ -40,7 +40,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.runs.len() < LEAST_RUNS {
         let have = arguments.runs.len();
         return Err(Failure::Input(format!(
-            "a step needs at least {LEAST_RUNS} runs to be seen, {have} are given; `verbena compare` compares two"
+            "detecting a step takes at least {LEAST_RUNS} runs, {have} are given; `verbena \
+             compare` compares two"
         )));
     }
     let thresholds = thresholds(arguments.thresholds.as_deref())?;

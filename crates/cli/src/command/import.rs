@@ -15,7 +15,7 @@ use verbena_trace::Trace;
 pub struct Arguments {
     /// OTF2 archive: traces.otf2, or the directory that holds it
     ///
-    /// For example of Score-P.
+    /// For example from Score-P.
     #[arg(value_name = "ARCHIVE")]
     archive: PathBuf,
 
@@ -40,7 +40,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if imported.others > 0 {
         outln!(
-            "  {} locations are no ranks (threads, accelerators): what they compute is not looked at",
+            "  {} locations are not ranks (threads, accelerators): left out",
             imported.others
         );
     }

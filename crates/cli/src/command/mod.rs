@@ -49,11 +49,11 @@ pub enum Command {
     Compare(compare::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
-    /// Show the adapter at work in ten seconds
+    /// Demonstrate the adapter in ten seconds
     ///
     /// Two processes exchange data on the adapter, a mistake is refused and explained, and the
-    /// measured latency is compared with a model of a ConnectX-6. Nothing but this package is
-    /// needed. The exit code is 3 where the adapter does not work; `verbena doctor` then says why.
+    /// measured latency is compared with a model of a ConnectX-6. Needs only this package. The exit
+    /// code is 3 if the adapter does not work; `verbena doctor` then shows why.
     Demo(demo::Arguments),
     /// Check this machine's support
     Doctor(doctor::Arguments),
@@ -62,7 +62,7 @@ pub enum Command {
     DoctorProbe(doctor::ProbeArguments),
     /// Run all benchmarks and write one report
     Evaluate(evaluate::Arguments),
-    /// Show where the time of an operation goes in a model
+    /// Break the time of an operation down in a model
     Explain(explain::Arguments),
     /// Show help on a command or on the environment
     Help(help::Arguments),
@@ -82,9 +82,9 @@ pub enum Command {
     Process,
     /// Take a port of the software adapter down or up
     ///
-    /// For tests of programs that are to survive it: with a device's port down, requests end with
-    /// IBV_WC_RETRY_EXC_ERR after their retries, datagrams are lost, and programs get the
-    /// asynchronous events of a port. It stays down as long as a process is on the adapter.
+    /// Tests programs that must survive a port failure: with a device's port down, requests end
+    /// with IBV_WC_RETRY_EXC_ERR after their retries, datagrams are lost, and programs get the
+    /// port's asynchronous events. It stays down as long as a process uses the adapter.
     Port(port::Arguments),
     /// Record the MPI calls of a program
     Record(record::Arguments),

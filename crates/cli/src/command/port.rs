@@ -24,9 +24,9 @@ pub struct Arguments {
 /// Of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum State {
-    /// Nothing is sent or received; programs get IBV_EVENT_PORT_ERR
+    /// Send and receive nothing; programs get IBV_EVENT_PORT_ERR
     Down,
-    /// It works again; programs get IBV_EVENT_PORT_ACTIVE
+    /// Work again; programs get IBV_EVENT_PORT_ACTIVE
     Up,
 }
 
@@ -39,7 +39,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let (index, most) = (index(&arguments.device), link::MOST_DEVICES);
     let Some(device) = index.and_then(Device::at) else {
         return Err(Failure::Input(format!(
-            "no device {}: they are verbena0 to verbena{}",
+            "no device {}; the devices are verbena0 to verbena{}",
             arguments.device,
             most - 1
         )));
@@ -50,8 +50,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Ok(processes) => processes,
         Err(Errno::ENOENT) => {
             return Err(Failure::Input(format!(
-                "no process is on the adapter ({}): start the program first, a port is down as \
-                 long as one runs",
+                "no process uses the adapter ({}); start the program first: a port stays down \
+                 only while a program runs",
                 directory.display()
             )));
         }
@@ -65,7 +65,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut exit = Exit::Success;
     for (pid, answer) in processes {
         match said(answer) {
-            Ok(()) => outln!("process {pid} has taken note"),
+            Ok(()) => outln!("process {pid} has changed the port"),
             Err(why) => {
                 eprintln!("verbena: process {pid}: {why}");
                 exit = Exit::Environment;
@@ -79,7 +79,7 @@ fn said(answer: Answer<()>) -> Result<(), String> {
     match answer {
         Ok(()) => Ok(()),
         Err(Errno::EOPNOTSUPP) => {
-            Err("its ports are Ethernet: take the interface down, `ip link set IFACE down`".into())
+            Err("its ports are Ethernet; take the interface down: `ip link set IFACE down`".into())
         }
         Err(Errno::EAGAIN) => Err("it does not answer; it may be stopped".into()),
         Err(other) => Err(format!("it does not answer: {other}")),

@@ -18,8 +18,9 @@ use verbena_report::schema::{End, Line};
 ///
 /// Fails if there is no valid plan, or the benchmark fails.
 pub fn run() -> Result<Exit, Failure> {
-    let text = std::env::var(VARIABLE)
-        .map_err(|_| Failure::Input("this command is for `bench` and `evaluate`".to_owned()))?;
+    let text = std::env::var(VARIABLE).map_err(|_| {
+        Failure::Input("this command is internal to `bench` and `evaluate`".to_owned())
+    })?;
     let plan: Plan =
         serde_json::from_str(&text).map_err(|error| Failure::Input(error.to_string()))?;
     let benchmark = verbena_workloads::find(&plan.benchmark)

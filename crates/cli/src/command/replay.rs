@@ -13,27 +13,27 @@ use crate::replay::{recorded, schedule};
 use crate::suite::target::{Found, Target};
 use crate::suite::virtual_session::ModelTarget;
 
-const NO_MODEL: &str =
-    "traces and schedules run on models: --on model:PROFILE; `verbena list` names the profiles";
+const NO_MODEL: &str = "traces and schedules run on models only: use --on model:PROFILE; \
+                        `verbena list` names the profiles";
 
 /// What, on what.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Traces of `verbena record`, or schedules
     ///
-    /// A trace is a directory, or a file with all ranks. Several are replayed one after the other,
-    /// e.g. of the same program on more ranks. A schedule is one in GOAL's format, e.g. of
-    /// LogGOPSim's schedgen.
+    /// A trace is a directory, or a file with all ranks. Several are replayed in order, e.g. of the
+    /// same program on more ranks. A schedule is a file in GOAL's format, e.g. from LogGOPSim's
+    /// schedgen.
     #[arg(value_name = "TRACE|FILE", required = true)]
     sources: Vec<PathBuf>,
 
     /// Choose the model: model:PROFILE[:message]; may be repeated
     ///
-    /// Of several models, the first is what the others are compared with.
+    /// Several models are compared with the first.
     #[arg(long = "on", value_name = "TARGET", required = true)]
     targets: Vec<Target>,
 
-    /// Deal the ranks out over N nodes [default: one node a rank]
+    /// Distribute the ranks over N nodes [default: one node a rank]
     #[arg(long, value_name = "N", conflicts_with = "ranks_per_node", value_parser = number::between::<usize>(1..=1_000_000))]
     nodes: Option<usize>,
 
@@ -42,7 +42,7 @@ pub struct Arguments {
 
     /// Print a JSON object with every rank's end
     ///
-    /// Of several models or traces, a list of objects.
+    /// For several models or traces, a list of objects.
     #[arg(long)]
     json: bool,
 
@@ -78,7 +78,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Some(schedule) => {
             let file = schedule.path().display();
             let text = format!(
-                "{file} is no trace: several at once are for traces, which are directories or begin with VMPITS1"
+                "{file} is not a trace; only traces (directories, or files that begin with \
+                 VMPITS1) can be replayed several at once"
             );
             Err(Failure::Input(text))
         }

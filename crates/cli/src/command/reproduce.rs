@@ -59,7 +59,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         claims.retain(|claim| claim.paper() == paper);
         if claims.is_empty() {
             return Err(Failure::Input(format!(
-                "no paper {paper:?}; there are {}",
+                "no paper {paper:?}; the papers are {}",
                 papers.join(", ")
             )));
         }
@@ -78,7 +78,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             }
             let (some, all) = (computed.len(), claims.len());
             return Ok(stopped(&format!(
-                "{some} of {all} claims were computed until then"
+                "{some} of {all} claims were computed before that"
             )));
         }
     };
@@ -88,7 +88,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         None => {
             let Some(validated) = task.run("held-out curves", of_shipped_curves) else {
                 out!("{}", table::text(&results, None));
-                return Ok(stopped("the claims were computed until then"));
+                return Ok(stopped("the claims were computed before that"));
             };
             Some(validated.map_err(|error| input(&error))?)
         }
@@ -101,14 +101,14 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             move |library, claims, threads| sensitivity(library, claims, threads, |_| ()),
         );
         let Some(moved) = &moved else {
-            return Ok(stopped("the claims were computed until then"));
+            return Ok(stopped("the claims were computed before that"));
         };
         out!("\n{}", sensitivity::text(moved));
     }
     let mut report = None;
     if let Some(directory) = &arguments.out {
         let Some(figures) = task.run("figures of the papers", draw) else {
-            return Ok(stopped("the claims were computed until then"));
+            return Ok(stopped("the claims were computed before that"));
         };
         let mut shown = reproduction(&library, &results, &figures, moved.as_deref());
         shown.validation = validated.as_deref().map(shown_validation);

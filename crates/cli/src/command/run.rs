@@ -33,8 +33,8 @@ pub struct Arguments {
 
     /// Write the adapter's counters to this file when the command ends
     ///
-    /// As JSON: `totals` by name, `processes`, each with its own, and `broken`, what could not be
-    /// read.
+    /// As JSON: `totals` by name, `processes` with the counters of each, and `broken`, unreadable
+    /// counters.
     #[arg(long, value_name = "FILE")]
     stats_out: Option<PathBuf>,
 

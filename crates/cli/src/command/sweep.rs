@@ -24,7 +24,7 @@ pub struct Arguments {
 
     /// Write results to this directory [default: FILE-results]
     ///
-    /// What is there already is not computed again.
+    /// Existing results are not computed again.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -34,14 +34,14 @@ pub struct Arguments {
 
     /// Print the script of a Slurm array, and compute nothing
     ///
-    /// Of 16 tasks, or as many as given.
+    /// With 16 tasks, or as many as given.
     #[arg(long, value_name = "TASKS", num_args = 0..=1, require_equals = true, default_missing_value = "16",
           value_parser = number::between::<u32>(1..=100_000), conflicts_with = "part")]
     slurm: Option<u32>,
 
     /// Compute one share of the points: NUMBER/TASKS, from 0
     ///
-    /// Leaves merging to the last share.
+    /// Without merging: run again without --part to merge.
     #[arg(long, value_name = "NUMBER/TASKS")]
     part: Option<Part>,
 
@@ -99,7 +99,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     computed.map_err(|e| input(&e))?;
     match arguments.part {
         Some(part) => outln!(
-            "share {}/{} is in {}; without --part the same command merges all",
+            "share {}/{} is in {}; the same command without --part merges all",
             part.number,
             part.of,
             out.display()

@@ -78,7 +78,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let command = options::command("trace", &arguments.command, &environment)?;
     let listener =
         Listener::bind(&socket, lines(&arguments)?).map_err(|source| Failure::System {
-            doing: "listen to the calls",
+            doing: "receive the calls",
             source,
         })?;
     let ended = Arc::new(AtomicBool::new(false));
@@ -95,7 +95,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })?;
     match heard.table.is_empty() {
         true => eprintln!(
-            "verbena: no verbs call was seen; a program that is linked statically, or sets LD_PRELOAD itself, hides them"
+            "verbena: no verbs call was traced; programs that are linked statically or set \
+             LD_PRELOAD themselves cannot be traced"
         ),
         // In one write, because other processes may write to the same stream. Errors are ignored:
         // without a reader nothing is lost.

@@ -56,7 +56,7 @@ impl Figures {
     pub fn measure(stop: &Arc<AtomicBool>, deadlines: [Instant; 2]) -> Result<Figures, Failure> {
         let profiles = ProfileOptions::default();
         let Found::Adapter(target) = Target::Software.find(&profiles)? else {
-            unreachable!("the software adapter is no model");
+            unreachable!("the software adapter is not a model");
         };
         let clock = Clock::best();
         let nanos = (clock.name() == "tsc").then_some(clock.nanos_per_tick);
@@ -99,7 +99,7 @@ impl Model {
             fidelity: Fidelity::Packet,
         };
         let Found::Model(found) = target.find(&ProfileOptions::default())? else {
-            unreachable!("a model is no adapter");
+            unreachable!("a model is not an adapter");
         };
         let benchmark = find(LATENCY).expect("the benchmark is one of the suite's");
         let modelled = Modelled {

@@ -27,11 +27,11 @@ pub const NEXT: [(&str, &str); 3] = [
     ("verbena doctor", "Check this machine's support"),
     (
         "verbena explain latency.write --on model:connectx6-hdr",
-        "Show where the time of a write goes",
+        "Break down the time of a write",
     ),
     (
         "verbena bench bandwidth.write --quick --on software --on model:connectx6-hdr",
-        "Measure, and lay a model beside it",
+        "Compare a measurement with a model",
     ),
 ];
 
@@ -64,7 +64,7 @@ pub fn show() -> Result<Exit, Failure> {
         Ok(()) => Ok(Exit::Success),
         Err(_) if stop.load(Ordering::Relaxed) => Ok(Exit::Interrupted),
         Err(reason) => Err(Failure::Suite(format!(
-            "the demo cannot run here: {}; run `verbena doctor` to see what is missing",
+            "the demo cannot run here: {}; `verbena doctor` shows missing support",
             reason.split_whitespace().collect::<Vec<_>>().join(" ")
         ))),
     }
@@ -72,15 +72,15 @@ pub fn show() -> Result<Exit, Failure> {
 
 fn all(stop: &Arc<AtomicBool>) -> Result<(), String> {
     let deadlines = MEASURED_BY.map(|after| Instant::now() + after);
-    outln!("Verbena is an RDMA adapter in software. This demo uses no RDMA hardware, no root");
-    outln!("and no program but its own: two processes call libibverbs, as yours would.");
+    outln!("Verbena is an RDMA adapter in software. This demo needs no RDMA hardware, no root");
+    outln!("and no other program: two processes call libibverbs, as yours would.");
     exchange()?;
     mistake()?;
     let figures = Figures::measure(stop, deadlines).map_err(|failure| failure.to_string())?;
     print_figures(&figures);
     let model = Model::compute().map_err(|failure| failure.to_string())?;
     print_comparison(&figures, &model);
-    outln!("\nRun a program of yours with `verbena run -- PROGRAM`. Or try next:");
+    outln!("\nRun your own program with `verbena run -- PROGRAM`, or try:");
     for (command, what) in NEXT {
         outln!("  {command}\n      {what}");
     }
@@ -95,7 +95,7 @@ fn exchange() -> Result<(), String> {
     let said = trial.end();
     let taken = outcome.map_err(|reason| told(said, reason))?;
     let size = unit::size(LENGTH as f64);
-    outln!("\nExchange: processes {one} and {other}, {size} each way, every byte compared");
+    outln!("\nExchange: processes {one} and {other}, {size} each way, every byte verified");
     for operation in Operation::ALL {
         let paths = taken.get(operation.name());
         let words: Vec<String> = paths
@@ -136,13 +136,13 @@ fn note(taken: &Taken) -> Option<String> {
     let fastest = Path::Mapped.to_string();
     let writes: &BTreeSet<String> = taken.get(Operation::Write.name())?;
     (!writes.contains(&fastest)).then(|| {
-        format!("Writes do not take the fastest path, {fastest}, here: `verbena doctor` says why.")
+        format!("Writes do not use the fastest path ({fastest}) here; `verbena doctor` shows why.")
     })
 }
 
 fn print_figures(figures: &Figures) {
-    outln!("\nMeasure: by the benchmarks of `verbena bench`, in brief");
-    let none = "no figure in time; other work keeps the processors busy";
+    outln!("\nMeasure: short runs of the benchmarks of `verbena bench`");
+    let none = "no figure in time; other work occupies the processors";
     match &figures.latency {
         Some(latency) => {
             let median = unit::time(latency.median);
@@ -152,7 +152,7 @@ fn print_figures(figures: &Figures) {
             let operations = latency.operations;
             outln!("  8-byte RDMA write, one way: {median}, median of {operations}{slow}");
             if latency.median > SHARED {
-                outln!("  That is long: other work shares the processors with it.");
+                outln!("  This is slow because other work shares the processors.");
             }
         }
         None => outln!("  8-byte RDMA write, one way: {none}"),
@@ -176,10 +176,10 @@ fn mistake() -> Result<(), String> {
     let outcome = trial.mistake();
     let [writer, owner] = trial.end();
     let status = outcome.map_err(|reason| told([writer.clone(), owner], reason))?;
-    outln!("\nMistake: a write to memory that was registered without IBV_ACCESS_REMOTE_WRITE");
-    outln!("  The program sees a completion with this status: {status}");
+    outln!("\nMistake: a write to memory registered without IBV_ACCESS_REMOTE_WRITE");
+    outln!("  The program gets a completion with this status: {status}");
     if writer.is_empty() {
-        return Err("the adapter refused a write and did not say why".to_owned());
+        return Err("the adapter refused a write without a reason".to_owned());
     }
     outln!("  With VERBENA_LOG=info the adapter adds the reason:");
     for line in writer.lines() {

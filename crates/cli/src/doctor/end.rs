@@ -228,7 +228,7 @@ impl End {
             // The posted receive is flushed with the queue pair.
             if completion.id == WORK {
                 return match completion.status.is_success() {
-                    true => Err("the adapter carried out a write that it had to refuse".to_owned()),
+                    true => Err("the adapter executed a write that it must refuse".to_owned()),
                     false => Ok(completion.status.to_string()),
                 };
             }
@@ -299,7 +299,7 @@ impl End {
             Operation::Write => WRITTEN,
             // The peer added 1 to 0.
             Operation::Atomic if self.region.load_word(WORD) == 1 => return Ok(()),
-            Operation::Atomic => return wrong("the word was not counted up"),
+            Operation::Atomic => return wrong("the word was not incremented"),
         };
         let mut bytes = vec![0; LENGTH];
         self.region
@@ -309,7 +309,7 @@ impl End {
         first.copy_from_slice(&bytes[..4]);
         match bytes == pattern(u32::from_le_bytes(first)) && first != [0; 4] {
             true => Ok(()),
-            false => wrong("other bytes arrived than were sent"),
+            false => wrong("the received bytes differ from those sent"),
         }
     }
 }

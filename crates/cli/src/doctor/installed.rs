@@ -16,7 +16,7 @@ pub fn findings() -> Vec<Finding> {
         library(
             "libibverbs",
             "libibverbs.so.1",
-            "programs that are linked to it are given Verbena's; the system's is for real adapters",
+            "none needed: `verbena run` provides Verbena's; the system's is for RDMA hardware",
         ),
         library(
             "librdmacm",
@@ -31,7 +31,7 @@ pub fn findings() -> Vec<Finding> {
         programs(
             "perftest",
             &["ib_write_bw", "ib_write_lat"],
-            "install perftest to measure as others do; `verbena bench` needs nothing",
+            "install perftest to use its benchmarks; `verbena bench` does not need it",
         ),
     ]
 }
@@ -47,7 +47,7 @@ fn adapters(place: &Path) -> Finding {
     names.sort();
     if names.is_empty() {
         return Finding::missing(subject, "the kernel has no RDMA adapter")
-            .advise("none is needed: `verbena run` brings one, in software");
+            .advise("none needed: `verbena run` provides one in software");
     }
     Finding::ok(
         subject,

@@ -43,8 +43,12 @@ fn address_space() -> Finding {
     let subject = "address space";
     match getrlimit(Resource::As).current {
         None => Finding::ok(subject, "not limited"),
-        Some(bytes) => Finding::limited(subject, format!("limited to {}", unit::size(bytes as f64)))
-            .advise("`ulimit -v unlimited`: the adapter reserves addresses for twice the machine's memory, and without them does without `mapped`"),
+        Some(bytes) => {
+            Finding::limited(subject, format!("limited to {}", unit::size(bytes as f64))).advise(
+                "run `ulimit -v unlimited`: the path `mapped` needs address space of twice \
+                     the machine's memory",
+            )
+        }
     }
 }
 
@@ -55,7 +59,7 @@ fn locked_memory() -> Finding {
         Some(bytes) => Finding::ok(
             subject,
             format!(
-                "limited to {}, which only real adapters mind: the software adapter locks nothing",
+                "limited to {}; affects RDMA hardware only: the software adapter locks no memory",
                 unit::size(bytes as f64)
             ),
         ),

@@ -12,11 +12,11 @@ pub fn findings() -> Vec<Finding> {
 fn processor_count() -> Finding {
     let subject = "processors";
     match processors::allowed().len() {
-        0 => Finding::missing(subject, "the kernel does not say which may be used"),
-        1 => Finding::limited(subject, "1 may be used").advise(
-            "programs run; what is measured between two processes is how they take turns on it",
+        0 => Finding::missing(subject, "the kernel does not report the allowed processors"),
+        1 => Finding::limited(subject, "1 is allowed").advise(
+            "programs run, but measurements between two processes include their time slices",
         ),
-        several => Finding::ok(subject, format!("{several} may be used")),
+        several => Finding::ok(subject, format!("{several} are allowed")),
     }
 }
 
@@ -30,9 +30,9 @@ fn pinning() -> Finding {
             .is_some_and(|&last| processors::bind(&[last]))
     });
     match bound.join() {
-        Ok(true) => Finding::ok(subject, "processes can be bound to processors"),
+        Ok(true) => Finding::ok(subject, "processes can be pinned to processors"),
         _ => Finding::limited(subject, "sched_setaffinity is refused")
-            .advise("figures will scatter more: benchmarks bind their processes where they may"),
+            .advise("figures will vary more: benchmarks cannot pin their processes"),
     }
 }
 
@@ -47,6 +47,6 @@ fn clock() -> Finding {
     match &clock.refused_counter {
         None => Finding::ok(subject, found),
         Some(reason) => Finding::limited(subject, format!("{found}: {reason}"))
-            .advise("short latencies are measured less exactly"),
+            .advise("short latencies are measured less precisely"),
     }
 }

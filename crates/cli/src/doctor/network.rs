@@ -40,8 +40,14 @@ fn interfaces() -> Finding {
     let outward = |one: &Description| one.is_up && !one.is_loopback && !one.addresses.is_empty();
     match all.iter().any(outward) {
         true => Finding::ok(subject, words.join("; ")),
-        false => Finding::limited(subject, format!("none leads to other hosts: {}", words.join("; ")))
-            .advise("`--link roce` needs an interface that is up and has an address; processes of this host need none"),
+        false => Finding::limited(
+            subject,
+            format!("none connects to other hosts: {}", words.join("; ")),
+        )
+        .advise(
+            "`--link roce` needs an interface that is up and has an address; local \
+                     processes need none",
+        ),
     }
 }
 
@@ -66,10 +72,12 @@ fn port() -> Result<Finding, Failure> {
     Ok(match Probe::outcome(command)? {
         Ok(said) if said.is_empty() => Finding::ok(subject, "UDP port 4791 can be used"),
         Ok(said) => Finding::limited(subject, said).advise(
-            "adapters and programs of other makers do not reach it; docs/hosts.md lists who may have the port",
+            "other RoCE adapters cannot reach this host; docs/hosts.md lists possible users of \
+             the port",
         ),
         Err(reason) => Finding::missing(subject, reason).advise(
-            "only processes of this host are reached; docs/hosts.md lists who may have the port",
+            "only processes of this host are reachable; docs/hosts.md lists possible users of the \
+             port",
         ),
     })
 }
@@ -84,15 +92,17 @@ fn namespaces() -> Finding {
     match tried {
         Ok(output) if output.status.success() => Finding::ok(
             subject,
-            "an ordinary user makes network namespaces: two hosts on one machine",
+            "unprivileged users can create network namespaces (two hosts on one machine)",
         ),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Finding::missing(subject, said)
-                .advise("only tests of two hosts on one machine need them; as root `unshare -n` does without")
+            Finding::missing(subject, said).advise(
+                "needed only to test two hosts on one machine; root can use `unshare -n` \
+                         instead",
+            )
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Finding::missing(subject, "not tried: there is no `unshare` (util-linux)")
+            Finding::missing(subject, "not tested: `unshare` (util-linux) is missing")
         }
         Err(error) => Finding::missing(subject, error.to_string()),
     }

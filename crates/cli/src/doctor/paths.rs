@@ -14,16 +14,15 @@ pub fn programs(trial: &Result<Taken, String>) -> Finding {
     let taken = match trial {
         Err(reason) => {
             return Finding::missing("programs", reason.clone())
-                .advise("what is missing below says why; without it no program runs");
+                .advise("no program runs; the missing features below are the cause");
         }
         Ok(taken) => taken,
     };
     let found = format!("two processes exchanged data: {}", words(taken));
     match one_sided(taken, Path::Mapped) {
         true => Finding::ok("programs", found),
-        false => Finding::limited("programs", found).advise(
-            "writes are not copies in shared memory, so they are slower; the paths below say why",
-        ),
+        false => Finding::limited("programs", found)
+            .advise("writes are slower than copies in shared memory; the paths below show why"),
     }
 }
 
@@ -60,7 +59,7 @@ fn cma() -> Finding {
             "root can set it to 0; `mapped` does not need it",
         ),
         _ => (
-            "process_vm_readv is refused, as seccomp profiles of containers do".to_owned(),
+            "process_vm_readv is refused, probably by a container's seccomp profile".to_owned(),
             "allow process_vm_readv and process_vm_writev in the profile; `mapped` does not need them",
         ),
     };
@@ -81,7 +80,7 @@ fn memory_files() -> Finding {
     match made {
         Ok(()) => Finding::ok(subject, "memfd_create with seals"),
         Err(error) => Finding::missing(subject, format!("memfd_create or its seals: {error}"))
-            .advise("allow memfd_create in the seccomp profile; Linux 5.1 or later has all of the seals"),
+            .advise("allow memfd_create in the seccomp profile; its seals need Linux 5.1 or later"),
     }
 }
 
@@ -93,13 +92,24 @@ fn threads() -> Finding {
         Err(reason) => Finding::missing(subject, reason),
         Ok(taken) if one_sided(&taken, Path::Mapped) => Finding::ok(
             subject,
-            format!("programs of several threads: {}; {}", words(&taken), held()),
+            format!(
+                "programs with several threads: {}; {}",
+                words(&taken),
+                held()
+            ),
         ),
         Ok(taken) => Finding::limited(
             subject,
-            format!("programs of several threads: {}; {}", words(&taken), held()),
+            format!(
+                "programs with several threads: {}; {}",
+                words(&taken),
+                held()
+            ),
         )
-        .advise("allow userfaultfd in the seccomp profile, or register memory before threads are started"),
+        .advise(
+            "allow userfaultfd in the seccomp profile, or register memory before starting \
+                 threads",
+        ),
     }
 }
 

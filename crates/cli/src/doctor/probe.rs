@@ -88,7 +88,7 @@ impl Probe {
 /// Returns the adapter's message for a registry that cannot be entered.
 fn refusal(path: &Path, error: Errno) -> String {
     format!(
-        "{} cannot be used: {}",
+        "cannot use {}: {}",
         path.display(),
         registry::obstacle(error)
     )

@@ -30,18 +30,22 @@ pub fn finding() -> Result<Finding, Failure> {
             subject,
             format!("{} has {size} left ({reason})", path.display()),
         )
-        .advise(format!("make room, at least {}, or set VERBENA_RUNTIME_DIR to a directory elsewhere", unit::size(LEAST as f64))),
-        Err(reason) => Finding::missing(subject, reason)
-            .advise("set VERBENA_RUNTIME_DIR to a directory of your own that can be written, best in memory"),
-        Ok(_) if is_full => Finding::limited(
-            subject,
-            format!("{} has {size} left", path.display()),
-        )
-        .advise("make room, or set VERBENA_RUNTIME_DIR: the next program may find none"),
+        .advise(format!(
+            "free at least {}, or set VERBENA_RUNTIME_DIR to another directory",
+            unit::size(LEAST as f64)
+        )),
+        Err(reason) => Finding::missing(subject, reason).advise(
+            "set VERBENA_RUNTIME_DIR to a writable directory of your own, preferably in \
+                     memory",
+        ),
+        Ok(_) if is_full => {
+            Finding::limited(subject, format!("{} has {size} left", path.display()))
+                .advise("free space, or set VERBENA_RUNTIME_DIR: the next program may fail")
+        }
         Ok(_) => Finding::ok(
             subject,
             format!(
-                "{}, {size} left; registered memory does not lie there",
+                "{}, {size} left; registered memory is not stored there",
                 path.display()
             ),
         ),

@@ -135,7 +135,9 @@ fn done(ends: [&mut Side; 2]) -> Result<(), String> {
     for end in ends {
         let line = end.hear()?;
         if line != DONE {
-            return Err(format!("a process of the trial said {line:?}"));
+            return Err(format!(
+                "a test process printed unexpected output: {line:?}"
+            ));
         }
     }
     Ok(())
@@ -192,7 +194,10 @@ impl Side {
     }
 
     fn tell(&mut self, line: &str) -> Result<(), String> {
-        let orders = self.orders.as_mut().ok_or("it has been told to end")?;
+        let orders = self
+            .orders
+            .as_mut()
+            .ok_or("the test process has been stopped")?;
         writeln!(orders, "{line}").map_err(|error| format!("a process ended: {error}"))
     }
 
@@ -201,14 +206,12 @@ impl Side {
         if self.answers.buffer().is_empty() && !self.speaks()? {
             self.give_up();
             let seconds = self.patience.as_secs();
-            return Err(format!(
-                "a process of the trial said nothing for {seconds} s"
-            ));
+            return Err(format!("a test process did not answer for {seconds} s"));
         }
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
             Ok(length) if length > 0 => Ok(line.trim_end().to_owned()),
-            _ => Err("a process of the trial ended early".to_owned()),
+            _ => Err("a test process ended early".to_owned()),
         }
     }
 
@@ -257,7 +260,7 @@ mod tests {
         command.arg("infinity");
         let mut side = Side::start(command, Duration::from_millis(10)).unwrap();
         let said = side.hear().unwrap_err();
-        assert!(said.contains("said nothing"), "{said}");
+        assert!(said.contains("did not answer"), "{said}");
         assert_eq!(side.end(), "");
     }
 }

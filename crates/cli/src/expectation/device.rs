@@ -50,8 +50,8 @@ pub fn system<'a>(
 ) -> Result<&'a str, String> {
     match fabric {
         "hardware" => {}
-        "import" => return Err("the output does not say of which adapter it is".to_owned()),
-        _ => return Err("no adapter of hardware was measured".to_owned()),
+        "import" => return Err("the output does not name its adapter".to_owned()),
+        _ => return Err("no hardware adapter was measured".to_owned()),
     }
     let device = device(known)?;
     let is_it = |name: &&str| {
@@ -69,7 +69,7 @@ pub fn system<'a>(
     let plain = found.iter().min_by_key(|name| name.len());
     match plain {
         None => Err(format!(
-            "no system has the adapter {} at {:.0} Gbit/s",
+            "no known system has the adapter {} at {:.0} Gbit/s",
             device.adapter,
             device.rate * 8.0 / 1e9
         )),
@@ -88,8 +88,8 @@ fn device(known: &BTreeMap<String, String>) -> Result<Device, String> {
     let adapter = PARTS.iter().find(|(one, _)| Some(*one) == number);
     let Some((_, adapter)) = adapter else {
         return Err(match part {
-            "" => "the run has no part number of its adapter".to_owned(),
-            part => format!("no system has an adapter of part {part}"),
+            "" => "the run lacks the part number of its adapter".to_owned(),
+            part => format!("no known system has an adapter with part number {part}"),
         });
     };
     // Format: "200 Gb/s, 4 lanes".
@@ -98,7 +98,7 @@ fn device(known: &BTreeMap<String, String>) -> Result<Device, String> {
     Ok(Device {
         adapter,
         is_ethernet: known.get("link").is_some_and(|link| link == "Ethernet"),
-        rate: rate.ok_or("the run has no rate of its link")? * 1e9 / 8.0,
+        rate: rate.ok_or("the run lacks the rate of its link")? * 1e9 / 8.0,
     })
 }
 
@@ -162,8 +162,8 @@ mod tests {
     fn unknown_parts_and_rates_are_named() {
         let failed = |part, rate| found(part, "InfiniBand", rate).unwrap_err();
         assert!(failed("0x8086:5522", "100 Gb/s, 4 lanes").contains("0x8086:5522"));
-        assert!(failed("", "100 Gb/s").contains("no part number"));
-        assert!(failed("0x02c9:4123", "").contains("no rate"));
+        assert!(failed("", "100 Gb/s").contains("lacks the part number"));
+        assert!(failed("0x02c9:4123", "").contains("lacks the rate"));
         assert!(failed("0x02c9:4123", "10 Gb/s, 1 lanes").contains("connectx6 at 10 Gbit/s"));
         assert!(failed("0x02c9:23108", "8 Gb/s, 4 lanes").contains("infinihost-xeon"));
         let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");

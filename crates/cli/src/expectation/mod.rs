@@ -60,7 +60,7 @@ impl ExpectOptions {
             let meant = did_you_mean(name, library.systems());
             let known = names(&library);
             return Err(Failure::Input(format!(
-                "nothing is known of a system {name:?}{meant}; --expect takes {known}, or auto"
+                "no expected figures of a system {name:?}{meant}; --expect takes {known}, or auto"
             )));
         }
         Ok(Some(Expecting {
@@ -161,7 +161,7 @@ mod tests {
         let failed = auto.find("import", &BTreeMap::new()).unwrap_err();
         let text = failed.to_string();
         assert!(
-            text.contains("does not say") && text.contains("connectx6-hdr"),
+            text.contains("does not name its adapter") && text.contains("connectx6-hdr"),
             "{text}"
         );
     }

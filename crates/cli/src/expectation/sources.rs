@@ -15,10 +15,10 @@ use verbena_workloads::modelled::Modelled;
 use verbena_workloads::{Budget, Options, Record, Sweep, find};
 
 /// Why there is no range for latencies of several pairs.
-const NO_PAIRS: &str = "no source: no published curve is of several pairs, so nothing says how far \
-                        off the models are";
+const NO_PAIRS: &str = "no source: without a published curve of several pairs, the error of the \
+                        models is unknown";
 /// Why there is no range for memory.
-const NO_MEMORY: &str = "no source: the models have no host memory, and no vendor states it";
+const NO_MEMORY: &str = "no source: the models do not cover host memory, and no vendor states it";
 
 /// The sources of the figures expected of a system.
 pub struct Sources<'a> {
@@ -75,13 +75,13 @@ impl<'a> Sources<'a> {
             }
         };
         let Some(size) = headline.size.filter(|size| *size >= 1.0) else {
-            expected.missing = "no source: the size of its messages is not known".to_owned();
+            expected.missing = "no source: the message size is unknown".to_owned();
             return Ok(expected);
         };
         expected.ranges.extend(self.limit(headline.subject, size));
         let sizes = Sizes::of(size as u64);
         let Some(model) = self.figure(benchmark, headline)? else {
-            expected.missing = format!("no source: the model has no {benchmark} of this size");
+            expected.missing = format!("no source: the model has no {benchmark} at this size");
             return Ok(expected);
         };
         match self.error(measure, sizes)? {
@@ -96,7 +96,7 @@ impl<'a> Sources<'a> {
             }
             None => {
                 let sizes = sizes.text();
-                expected.missing = format!("no source: no published curve is of messages {sizes}");
+                expected.missing = format!("no source: no published curve covers messages {sizes}");
             }
         }
         Ok(expected)
@@ -118,7 +118,7 @@ impl<'a> Sources<'a> {
     fn source(&self, model: String, error: &ModelError, sizes: Sizes) -> String {
         let whose = match error.is_of_adapter {
             true => "of this adapter",
-            false => "of other adapters, as none is published of this one",
+            false => "of other adapters, as none are published for this one",
         };
         format!(
             "model {}: {model}; its error at {} held-out points {whose}, messages {}: {:+.0} % \

@@ -13,12 +13,14 @@ use verbena_trace::otf2::{self, Definitions, Imported};
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(
-        "{0} is no OTF2 archive: name its anchor file, which ends in .otf2, or the directory that holds traces.otf2"
+        "{0} is not an OTF2 archive; name its anchor file, which ends in .otf2, or the directory \
+         that holds traces.otf2"
     )]
     NoArchive(PathBuf),
 
     #[error(
-        "cannot find otf2-print, which reads OTF2: install it (Debian: otf2-tools; Score-P has it as well)"
+        "cannot find otf2-print, which reads OTF2; install it (Debian: otf2-tools; also part of \
+         Score-P)"
     )]
     NoPrinter,
 
@@ -76,7 +78,7 @@ fn printed<T>(
     let mut child = started(archive, options)?;
     let (output, errors) = (child.stdout.take(), child.stderr.take());
     let complaints = thread::spawn(move || errors.map(first_words).unwrap_or_default());
-    let output = output.expect("it was asked for");
+    let output = output.expect("it was requested");
     let read = read(BufReader::new(output));
     // The rest of the output is not read, and the program would block on the full pipe.
     if matches!(read, Err(otf2::Error::Line { .. })) {

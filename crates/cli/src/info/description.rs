@@ -66,7 +66,7 @@ impl Answer {
     /// Parses an answer.
     pub fn of<E: ToString>(pid: u32, text: Result<String, E>) -> Self {
         let said = text.map_err(|error| error.to_string()).and_then(|text| {
-            serde_json::from_str(&text).map_err(|error| format!("its answer is broken: {error}"))
+            serde_json::from_str(&text).map_err(|error| format!("invalid answer: {error}"))
         });
         match said {
             Ok(description) => Answer::Said(description),

@@ -37,7 +37,7 @@ impl fmt::Display for Table<'_> {
         match self.processes {
             [] => writeln!(
                 f,
-                "no process is on the adapter ({})",
+                "no process uses the adapter ({})",
                 self.registry.display()
             ),
             all => {
@@ -93,16 +93,16 @@ fn process(f: &mut fmt::Formatter<'_>, answer: &Answer) -> fmt::Result {
     match *udp_port {
         // Over InfiniBand, or without a free port.
         0 => (),
-        port if port == public => writeln!(f, "    reached by other hosts at UDP port {port}")?,
+        port if port == public => writeln!(f, "    reachable from other hosts at UDP port {port}")?,
         private => writeln!(
             f,
-            "    reached by other hosts at private UDP port {private}: {public} is somebody else's"
+            "    reachable from other hosts at private UDP port {private}: {public} is in use"
         )?,
     }
     for host in tunnels {
         writeln!(
             f,
-            "    reaches {host} over TCP: UDP does not get there as it is sent"
+            "    reaches {host} over TCP: UDP packets do not arrive intact"
         )?;
     }
     for peer in peers {
@@ -191,7 +191,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.ends_with("no process is on the adapter (/r)\n"),
+            text.ends_with("no process uses the adapter (/r)\n"),
             "{text}"
         );
     }
@@ -231,7 +231,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("at private UDP port 24791: 4791 is somebody else's\n"),
+            text.contains("at private UDP port 24791: 4791 is in use\n"),
             "{text}"
         );
         assert!(text.contains("    reaches 10.9.0.2 over TCP"), "{text}");

@@ -32,11 +32,11 @@ impl fmt::Display for Path {
 /// Whether the pages of registered memory move into shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Pages {
-    /// They do unless the kernel or a device may hold them (io_uring, O_DIRECT, GPU, vfio)
+    /// Move unless the kernel or a device may hold them (io_uring, O_DIRECT, GPU, vfio)
     Auto,
-    /// They never do; peers reach them by `cma` or `ring`
+    /// Never move; peers reach them by `cma` or `ring`
     InPlace,
-    /// They always do; for programs of which nothing else holds registered memory
+    /// Always move; only if nothing else holds registered memory
     Shared,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Pages {
 pub enum Link {
     /// A subnet of this host alone, in shared memory
     Infiniband,
-    /// Ethernet interfaces, each a port; RoCEv2 packets reach other hosts
+    /// Ethernet interfaces, one per port, reaching other hosts by RoCEv2
     Roce,
 }
 
@@ -71,9 +71,9 @@ impl fmt::Display for Link {
 /// Whether packets go over TCP where UDP fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Tunnels {
-    /// Where UDP packets do not arrive as they were sent
+    /// Where UDP packets do not arrive intact
     On,
-    /// Never; peers that begin it are refused
+    /// Never; peers that start it are refused
     Off,
 }
 

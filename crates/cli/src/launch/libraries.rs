@@ -28,24 +28,24 @@ pub struct Libraries {
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The kernel does not report the path of this executable.
-    #[error("cannot find out where this executable is (is /proc mounted?): {0}")]
+    #[error("cannot determine the path of this executable (is /proc mounted?): {0}")]
     Executable(#[source] io::Error),
 
     /// The build lacks the tracer.
-    #[error("cannot find {}; `make build` or `make install` puts it there", .0.display())]
+    #[error("cannot find {}; run `make build` or `make install`", .0.display())]
     NoTracer(PathBuf),
 
     /// No directory searched contains both.
     #[error(
-        "cannot find {IBVERBS} and {SHIM} in {}; `make build` or `make install` puts them there",
+        "cannot find {IBVERBS} and {SHIM} in {}; run `make build` or `make install`",
         list(.0)
     )]
     Absent(Vec<PathBuf>),
 
     /// The dynamic linker would split the name.
     #[error(
-        "the libraries are in {0:?}, and the dynamic linker cannot take a directory with a colon, \
-         a semicolon, white space or a dollar sign in its name; move Verbena elsewhere"
+        "the dynamic linker cannot load the libraries from {0:?}: the path has a colon, a \
+         semicolon, white space or a dollar sign; move Verbena to another directory"
     )]
     Unusable(PathBuf),
 }

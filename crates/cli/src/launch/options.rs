@@ -18,7 +18,7 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "PATH")]
     path: Option<Path>,
 
-    /// Choose whether pages of registered memory move into shared memory
+    /// Set whether pages of registered memory move into shared memory
     #[arg(long, value_enum, value_name = "WHETHER")]
     pages: Option<Pages>,
 
@@ -93,7 +93,7 @@ pub fn command(
         return Err(Failure::UnknownOption { subcommand, option });
     }
     if let Some(obstacle) = reach::obstacle(&words[0]) {
-        eprintln!("verbena: {obstacle}: it does not use the adapter");
+        eprintln!("verbena: {obstacle}; it does not use the adapter");
     }
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).envs(environment.variables());

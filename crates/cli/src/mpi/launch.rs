@@ -63,7 +63,7 @@ pub fn launch(
         let mut moved = None;
         let ended = Run::start(command, ready)?.follow(stop, |fact| match fact {
             Fact::Begun(ranks, _) if ranks != processes => Err(Failure::Suite(format!(
-                "mpirun started {ranks} processes, and {processes} were asked for"
+                "mpirun started {ranks} processes instead of {processes}"
             ))),
             Fact::Begun(..) => Ok(()),
             Fact::Unbound => {
@@ -83,7 +83,7 @@ pub fn launch(
         }
         let Some(moved) = moved else {
             return Ok(Ended::Failed(
-                "the measuring program ended before its last line".to_owned(),
+                "the measuring program ended early".to_owned(),
             ));
         };
         payload += moved;
@@ -104,9 +104,7 @@ pub fn launch(
 /// unusable.
 fn line(job: &Job<'_>, told: &Told) -> Line {
     let outcome = match &told.wrong {
-        Some(wrong) => Err(format!(
-            "the data that arrived is not what was sent: {wrong}"
-        )),
+        Some(wrong) => Err(format!("the received data differ from those sent: {wrong}")),
         None => job.point(told).and_then(|point| match point.unusable() {
             None => Ok(point),
             Some(reason) => Err(reason),
@@ -188,7 +186,7 @@ impl Run {
                 Ok(line) => {
                     heard = Instant::now();
                     let line = line.map_err(|source| Failure::System {
-                        doing: "read what the measuring program says",
+                        doing: "read the output of the measuring program",
                         source,
                     })?;
                     match reader.take(&line) {
@@ -206,7 +204,7 @@ impl Run {
             if is_silent {
                 let seconds = PATIENCE.as_secs();
                 trouble.get_or_insert(format!(
-                    "its processes said nothing for {seconds} s and were ended"
+                    "its processes did not answer for {seconds} s and were killed"
                 ));
             }
             if is_silent || stop.load(Ordering::Relaxed) {

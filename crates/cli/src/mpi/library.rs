@@ -80,7 +80,8 @@ impl Library {
         };
         let mpirun = launcher(mpicc, kind).ok_or_else(|| {
             Failure::Input(format!(
-                "{} is of {}, and no mpirun of it is beside it or in PATH; on Debian the packages {} have both",
+                "{} belongs to {}, whose mpirun is neither beside it nor in PATH; install both: \
+                 on Debian the packages {}",
                 mpicc.display(),
                 kind.title(),
                 kind.packages()
@@ -108,11 +109,11 @@ fn no_compiler(wanted: Option<Kind>, found: &[PathBuf]) -> String {
     };
     let there = match found {
         [] => "there is no mpicc in PATH".to_owned(),
-        [one, ..] => format!("{} is of another library", one.display()),
+        [one, ..] => format!("{} belongs to another library", one.display()),
     };
     format!(
-        "mpi.* needs the compiler of {what}, for it measures the library from inside, and {there}; on Debian the packages \
-         {packages} have it"
+        "mpi.* needs the compiler of {what} to measure the library from inside, but {there}; \
+         install it: on Debian the packages {packages}"
     )
 }
 
@@ -198,7 +199,7 @@ mod tests {
         );
         let text = no_compiler(Some(Kind::Openmpi), &[PathBuf::from("/usr/bin/mpicc")]);
         assert!(
-            text.contains("/usr/bin/mpicc is of another library"),
+            text.contains("/usr/bin/mpicc belongs to another library"),
             "{text}"
         );
     }

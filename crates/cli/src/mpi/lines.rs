@@ -92,7 +92,7 @@ impl Reader {
         };
         let refused = |reason: String| {
             let start: String = line.chars().take(60).collect();
-            format!("the measuring program said {start:?}: {reason}")
+            format!("unexpected output of the measuring program, {start:?}: {reason}")
         };
         match first {
             "verbena-mpi" => self.begin(&mut words).map(Some).map_err(refused),
@@ -123,10 +123,10 @@ impl Reader {
     fn begin(&mut self, words: &mut Words<'_>) -> Result<Fact, String> {
         match words.count(u64::MAX)? {
             1 => {}
-            version => return Err(format!("version 1 is expected, and it is of {version}")),
+            version => return Err(format!("expected version 1, found {version}")),
         }
         if self.ranks != 0 {
-            return Err("it has begun before".to_owned());
+            return Err("it has already begun".to_owned());
         }
         self.ranks = words.index(MOST_RANKS + 1)?;
         if self.ranks == 0 {
@@ -192,7 +192,7 @@ impl Told {
                 }
                 let spans = &mut rates.blocks[block];
                 if spans.iter().any(|span| span.0 == rank) || end < start {
-                    return Err("told twice, or ended before it began".to_owned());
+                    return Err("given twice, or ended before it began".to_owned());
                 }
                 spans.push((rank, start, end));
             }
@@ -239,7 +239,7 @@ impl<'a> Words<'a> {
             .map_err(|_| format!("{word:?} is not a time"))?;
         match (0.0..=LONGEST).contains(&number) {
             true => Ok(number),
-            false => Err(format!("{word} ns is not between nothing and a day")),
+            false => Err(format!("{word} ns is not between 0 and a day")),
         }
     }
 
@@ -248,7 +248,7 @@ impl<'a> Words<'a> {
         let rank = self.index(ranks)?;
         let count = self.index(MOST_VALUES + 1)?;
         if !all[rank].is_empty() {
-            return Err(format!("process {rank} was told of before"));
+            return Err(format!("process {rank} was given before"));
         }
         all[rank] = (0..count).map(|_| self.nanos()).collect::<Result<_, _>>()?;
         Ok(())
@@ -340,17 +340,17 @@ mod tests {
             ("point 8\nsingles 2 1 1", "more than 1"),
             ("point 8\nsingles 0 3 1 2", "cut short"),
             ("point 8\nsingles 0 1 1 2", "too many"),
-            ("point 8\nsingles 0 1 -1", "between nothing"),
-            ("point 8\nsingles 0 1 NaN", "between nothing"),
-            ("point 8\nsingles 0 1 inf", "between nothing"),
+            ("point 8\nsingles 0 1 -1", "between 0"),
+            ("point 8\nsingles 0 1 NaN", "between 0"),
+            ("point 8\nsingles 0 1 inf", "between 0"),
             ("point 8\nsingles 0 99999 1", "more than 32768"),
-            ("point 8\nsingles 0 1 1\nsingles 0 1 1", "told of before"),
+            ("point 8\nsingles 0 1 1\nsingles 0 1 1", "given before"),
             ("point 8\nspan 0 0 1 2", "no rates"),
             ("point 8\nrates x 1 1\nspan 64 0 1 2", "more than 63"),
             ("point 8\nrates x 1 1\nspan 0 0 2 1", "ended before"),
             (
                 "point 8\nrates x 1 1\nspan 0 0 1 2\nspan 0 0 1 2",
-                "told twice",
+                "given twice",
             ),
             ("moved x", "not a count"),
         ] {

@@ -97,7 +97,7 @@ impl Counted {
         let carried = |bytes: u64| unit::size(bytes as f64);
         let other = |of: &str, bytes: u64| {
             format!(
-                "the messages took another way: {of} carried {} of {}",
+                "the messages took another path: {of} carried {} of {}",
                 carried(bytes),
                 carried(payload)
             )
@@ -105,7 +105,7 @@ impl Counted {
         match transport {
             Transport::Software if adapter < payload => Some(other("the adapter", adapter)),
             Transport::Tcp | Transport::SharedMemory if adapter > 0 => Some(format!(
-                "the messages took another way: the adapter carried {}",
+                "the messages took another path: the adapter carried {}",
                 carried(adapter)
             )),
             Transport::Tcp => {
@@ -127,11 +127,10 @@ impl Counted {
         };
         let mut text = format!("{} of payload or more; ", bytes(self.payload));
         text += &match (transport, carried) {
-            (Transport::Hardware, None) => {
-                "the adapter's ports have no counters to be read".to_owned()
-            }
+            (Transport::Hardware, None) => "the adapter's ports have no readable counters".to_owned(),
             (Transport::Hardware, Some(sent)) => format!(
-                "{} left by the adapter's ports, anybody's included; not all count what stays within them",
+                "{} left by the adapter's ports, including other traffic; some ports do not count \
+                 internal traffic",
                 bytes(sent)
             ),
             _ => format!("{} went through the adapter", bytes(self.adapter)),
@@ -143,7 +142,7 @@ impl Counted {
             );
         }
         if let Some(sent) = self.loopback {
-            text += &format!(", {} over loopback, anybody's included", bytes(sent));
+            text += &format!(", {} over loopback, including other traffic", bytes(sent));
         }
         Finding {
             benchmark: benchmark.to_owned(),

@@ -62,7 +62,12 @@ impl Job<'_> {
         match quantity(self.benchmark.name) {
             Some(Quantity::Stream) => self.stream(told, &mut point)?,
             Some(other) => self.times(other, told, &mut point)?,
-            None => return Err(format!("{} is not of this program", self.benchmark.name)),
+            None => {
+                return Err(format!(
+                    "{} is not a benchmark of this program",
+                    self.benchmark.name
+                ));
+            }
         }
         // A barrier moves no data that could be checked.
         point.conduct.validated = told.size > 0;
@@ -88,7 +93,7 @@ impl Job<'_> {
         };
         let sample =
             |values: Vec<f64>| Sample::new(values.into_iter().map(|nanos| nanos * scale).collect());
-        let singles = sample(singles).ok_or("it told no samples")?;
+        let singles = sample(singles).ok_or("it printed no samples")?;
         let times = Times {
             singles,
             batches: sample(batches),
@@ -183,11 +188,11 @@ impl Job<'_> {
                         point.pairs = pairs_of(&rated.by_rank, told.size);
                     }
                 }
-                other => return Err(format!("it told rates of {other:?}")),
+                other => return Err(format!("it printed rates of {other:?}")),
             }
         }
         match point.metrics.is_empty() {
-            true => Err("it told no rates".to_owned()),
+            true => Err("it printed no rates".to_owned()),
             false => Ok(()),
         }
     }
@@ -250,7 +255,7 @@ fn over_processes(by_rank: &ByRank, of: impl Fn(&[f64]) -> f64) -> Vec<f64> {
 
 fn rated(rates: &Rates, processes: usize) -> Result<Rated, String> {
     if rates.blocks.is_empty() || rates.blocks.iter().any(Vec::is_empty) {
-        return Err("it told of a block in which nobody was at work".to_owned());
+        return Err("it printed a block in which no process worked".to_owned());
     }
     let blocks: Blocks = evaluate(&rates.blocks, processes, rates.messages);
     match blocks.is_empty() {

@@ -123,7 +123,7 @@ impl Program {
             let said = String::from_utf8_lossy(&output.stderr);
             let said = said.trim();
             return Err(Failure::Suite(format!(
-                "{} of {} cannot compile {}: {said}",
+                "{} of {} failed to compile {}: {said}",
                 library.mpicc.display(),
                 library.kind.title(),
                 self.title
@@ -156,7 +156,8 @@ fn cache() -> Result<PathBuf, Failure> {
     let cache = named
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(home()?).join(".cache")));
-    let none = "neither HOME nor XDG_CACHE_HOME is set, so there is no place to keep the program that is compiled for the library";
+    let none = "cannot store the program compiled for the library: neither HOME nor \
+                XDG_CACHE_HOME is set";
     cache
         .map(|cache| cache.join("verbena"))
         .ok_or_else(|| Failure::Input(none.to_owned()))

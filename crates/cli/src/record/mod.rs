@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(
-        "cannot find {0}, which makes the recorder for the program's MPI library: install what has it (Debian: \
-         libopenmpi-dev or libmpich-dev), or name another with --mpicc"
+        "cannot find {0}, which builds the recorder for the program's MPI library; install it \
+         (Debian: libopenmpi-dev or libmpich-dev), or name another compiler with --mpicc"
     )]
     NoCompiler(String),
 
-    #[error("{compiler} cannot make the recorder:\n{words}")]
+    #[error("{compiler} failed to build the recorder:\n{words}")]
     Refused {
         compiler: String,
         /// Its error message.
@@ -37,22 +37,23 @@ pub enum Failure {
     },
 
     /// No cache directory is known.
-    #[error("there is no place to keep the recorder: set XDG_CACHE_HOME or HOME")]
+    #[error("cannot store the recorder: set XDG_CACHE_HOME or HOME")]
     NoCache,
 
     /// The dynamic linker would split the name.
     #[error(
-        "the recorder is kept in {0:?}, and the dynamic linker cannot take a directory with a colon, a semicolon, white \
-         space or a dollar sign in its name; set XDG_CACHE_HOME to another"
+        "the dynamic linker cannot load the recorder from {0:?}: the path has a colon, a \
+         semicolon, white space or a dollar sign; set XDG_CACHE_HOME to another directory"
     )]
     Splits(PathBuf),
 
-    #[error("{0} has a trace already; name a directory that is new or empty")]
+    #[error("{0} already holds a trace; name a new or empty directory")]
     Taken(PathBuf),
 
     #[error(
-        "no process has recorded anything: the program must be linked with an MPI library dynamically and call MPI_Init; \
-         on other hosts its launcher must pass on LD_PRELOAD and VERBENA_RECORD (Open MPI: -x LD_PRELOAD -x VERBENA_RECORD)"
+        "no process recorded anything; the program must be dynamically linked with an MPI library \
+         and call MPI_Init, and its launcher must pass LD_PRELOAD and VERBENA_RECORD to other \
+         hosts (Open MPI: -x LD_PRELOAD -x VERBENA_RECORD)"
     )]
     Nothing,
 }

@@ -64,11 +64,11 @@ fn unfinished(f: &mut fmt::Formatter<'_>, trace: &Trace) -> fmt::Result {
     for rank in all.iter().take(NAMED) {
         match &rank.end {
             End::Broken(fault) => writeln!(f, "  rank {} is readable up to {fault}", rank.rank)?,
-            _ => writeln!(f, "  rank {} has ended before MPI_Finalize", rank.rank)?,
+            _ => writeln!(f, "  rank {} ended before MPI_Finalize", rank.rank)?,
         }
     }
     match all.len().checked_sub(NAMED) {
         None | Some(0) => Ok(()),
-        Some(more) => writeln!(f, "  so have {more} more"),
+        Some(more) => writeln!(f, "  so did {more} more"),
     }
 }

@@ -105,7 +105,7 @@ fn text_of(bytes: impl Read) -> io::Result<String> {
     let read = bytes.take(MOST_TEXT + 1).read_to_string(&mut text)?;
     match read as u64 > MOST_TEXT {
         true => Err(io::Error::other(format!(
-            "it is longer than {MOST_TEXT} bytes, which a schedule may have"
+            "it is longer than {MOST_TEXT} bytes, the limit of a schedule"
         ))),
         false => Ok(text),
     }

@@ -36,13 +36,13 @@ pub const ALL: &[Benchmark] = &[
     benchmark(
         "rfio.unfilled",
         "size",
-        "What do network and protocol give a reader, with nothing to read?",
+        "How fast are network and protocol, without storage?",
         "rfio_infiniband, Figure 3",
     ),
     benchmark(
         "rfio.cached",
         "size",
-        "How fast is a cached file read, its output dropped?",
+        "How fast is a cached file read, without output?",
         "rfio_infiniband, Figure 4",
     ),
     benchmark(
@@ -54,7 +54,7 @@ pub const ALL: &[Benchmark] = &[
     benchmark(
         "rfio.readers",
         "readers",
-        "What do many readers of one file get together?",
+        "What total bandwidth do many readers of one file get?",
         "rfio_infiniband, Figure 6",
     ),
 ];

@@ -100,7 +100,7 @@ fn connect(job: &Job, options: &Options) -> Result<SharedFile, Error> {
     let Location::Remote(address, path) =
         Location::parse(&job.place).map_err(|error| bad(error.to_string()))?
     else {
-        return Err(bad(format!("{} is no place on a server", job.place)));
+        return Err(bad(format!("{} is not a path on a server", job.place)));
     };
     let flags = match job.action {
         Action::Read => OpenFlags::READ,

@@ -126,7 +126,7 @@ impl Daemon {
                 return Ok(daemon);
             }
         }
-        Err(Failure::Suite("rfiod does not serve".to_owned()))
+        Err(Failure::Suite("rfiod did not start serving".to_owned()))
     }
 
     pub fn place(&self, name: &str) -> String {

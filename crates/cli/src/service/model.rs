@@ -24,7 +24,7 @@ pub fn points(
 ) -> Result<Vec<Point>, Failure> {
     let Some(Profile::FileService(service)) = library.profile(ProfileKind::FileService, "rfio")
     else {
-        let text = "the profiles have no file service called rfio";
+        let text = "the profiles have no file service named rfio";
         return Err(Failure::Input(text.to_owned()));
     };
     let point = |&count: &usize| point(system, service, count);

@@ -43,10 +43,7 @@ impl fmt::Display for Table<'_> {
             }
         }
         for reason in &self.0.broken {
-            writeln!(
-                f,
-                "verbena: counters that cannot be read, left out: {reason}"
-            )?;
+            writeln!(f, "verbena: left out unreadable counters: {reason}")?;
         }
         // Counters of 0 are omitted.
         let totals = self.0.totals().into_iter().filter(|(_, value)| *value != 0);
@@ -134,6 +131,9 @@ incidents
         };
         let text = Table(&collected).to_string();
         assert!(text.contains("1 process used the adapter: a\n"), "{text}");
-        assert!(text.contains("left out: /tmp/2.counters: EOF\n"), "{text}");
+        assert!(
+            text.contains("left out unreadable counters: /tmp/2.counters: EOF\n"),
+            "{text}"
+        );
     }
 }

@@ -139,8 +139,8 @@ impl Session<'_> {
         }
         if given_up && job.rank == 0 {
             eprintln!(
-                "verbena: a process that was given up may hang still, and its launcher may wait for it: `scancel` ends a step, \
-                 `srun --kill-on-bad-exit` would have"
+                "verbena: an abandoned process may still hang, and its launcher may wait for it; \
+                 `scancel` ends a step, `srun --kill-on-bad-exit` prevents this"
             );
         }
         match trouble.into_inner() {
@@ -162,8 +162,8 @@ impl Session<'_> {
 fn reason(error: &Error, job: &Job) -> String {
     match error {
         Error::Stalled(stalled) if stalled.what == AT_EXCHANGE && job.rank != 0 => format!(
-            "process 0, which keeps the exchange and the results, has not answered for {} s: it hangs, or its host is gone; \
-             what it wrote before is in its --out directory",
+            "process 0, which holds the results, did not answer for {} s: it hangs, or its host \
+             is down; earlier results are in its --out directory",
             stalled.waited.as_secs()
         ),
         other => other.to_string(),
@@ -198,7 +198,7 @@ fn too_few(benchmark: &Benchmark, size: usize) -> Line {
         launch: 0,
         parameters: Parameters::new(),
         reason: format!(
-            "not applicable: it needs at least {least} processes, and the job has {size}"
+            "not applicable: it needs at least {least} processes, but the job has {size}"
         ),
         unsupported: true,
     })

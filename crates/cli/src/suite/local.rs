@@ -134,7 +134,7 @@ pub fn launch(
 fn hanging(ranks: &[usize]) -> String {
     let numbers: Vec<String> = ranks.iter().map(usize::to_string).collect();
     match ranks {
-        [one] => format!("process {one} hangs"),
+        [one] => format!("process {one} does not respond"),
         _ => format!("processes {} hang", numbers.join(", ")),
     }
 }

@@ -62,14 +62,14 @@ fn targets(options: &MeasureOptions) -> Result<Vec<Found>, Failure> {
             .any(|other| other.directory() == found.directory())
         {
             let name = found.directory();
-            return Err(Failure::Input(format!("{name} is given twice with --on")));
+            return Err(Failure::Input(format!("--on names {name} twice")));
         }
         if let Found::Adapter(adapter) = &found
             && !adapter.is_adapter()
         {
             if options.gid_index.is_some() || options.route.is_given() || options.ports.is_some() {
                 let text = format!(
-                    "--gid-index, --ports and the marks of packets are for adapters, and {} has none",
+                    "--gid-index, --ports and packet marks are for adapters; {} has none",
                     adapter.kind
                 );
                 return Err(Failure::Input(text));

@@ -117,10 +117,7 @@ impl Runner {
         let system = self.target.machine.system();
         let Some(system) = system.filter(|system| system.mpi.is_some()) else {
             return Err(Error::unsupported(
-                format!(
-                    "{}, which needs a message-passing library,",
-                    entry.benchmark.name
-                ),
+                format!("{} (needs a message-passing library)", entry.benchmark.name),
                 format!("the model {}", self.target.machine.name()),
             ));
         };

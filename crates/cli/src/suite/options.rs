@@ -26,7 +26,7 @@ pub struct MeasureOptions {
 
     /// Name the run in reports and comparisons [default: the target]
     ///
-    /// Of several targets each is named after it.
+    /// With several targets, each run is named after its target.
     #[arg(long, value_name = "WORDS")]
     pub label: Option<String>,
 
@@ -40,7 +40,7 @@ pub struct MeasureOptions {
     #[command(flatten)]
     pub route: RouteOptions,
 
-    /// Let pairs take these ports in turn [default: the target's]
+    /// Distribute pairs over these ports [default: the target's]
     ///
     /// Ports of one adapter or several, such as `1,2` or `mlx5_0:1,mlx5_1:1`.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -58,7 +58,7 @@ pub struct MeasureOptions {
     #[arg(long, value_name = "N", value_parser = number::between::<u32>(1..=1000))]
     pub launches: Option<u32>,
 
-    /// Begin no launch that would end after N minutes
+    /// Start no launch that would end after N minutes
     ///
     /// A number such as `11` or `0.5` [default: none for `bench`, 11 for `evaluate`].
     #[arg(long, value_name = "N", value_parser = minutes)]
@@ -90,7 +90,7 @@ pub struct MeasureOptions {
 
     /// Post messages up to this size inline; 0 for none
     ///
-    /// As far as the adapter can [default: 220; 400 in multi-pair latency].
+    /// Limited by the adapter [default: 220; 400 in multi-pair latency].
     #[arg(long, value_name = "BYTES", value_parser = number::inline_size)]
     pub inline: Option<u32>,
 
@@ -105,10 +105,9 @@ pub struct MeasureOptions {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
     pub threads: usize,
 
-    /// Set where process 0 listens, in a job over several hosts
+    /// Set the address of process 0, in a job over several hosts
     ///
-    /// For jobs that mpirun or srun started [default: found from what the launcher says of the
-    /// hosts].
+    /// For jobs started by mpirun or srun [default: determined from the launcher's host list].
     #[arg(long, value_name = "HOST:PORT")]
     pub exchange: Option<String>,
 }
@@ -166,12 +165,14 @@ impl MeasureOptions {
         }
         if self.route.is_given() {
             return refused(
-                "--traffic-class, --service-level and --pkey are for adapters; a model has one class of packets",
+                "--traffic-class, --service-level and --pkey are for adapters; models have one \
+                 class of packets",
             );
         }
         if self.ports.is_some() || self.relaxed_ordering {
             return refused(
-                "--ports and --relaxed-ordering are for adapters; what a model has of ports and buses its profile says",
+                "--ports and --relaxed-ordering are for adapters; the profile sets the ports and \
+                 bus of a model",
             );
         }
         Ok(())
@@ -230,7 +231,7 @@ const LONGEST: f64 = 10_000.0;
 fn minutes(text: &str) -> Result<Duration, String> {
     let minutes: f64 = text
         .parse()
-        .map_err(|_| format!("{text:?} is no number of minutes"))?;
+        .map_err(|_| format!("{text:?} is not a number of minutes"))?;
     match minutes > 0.0 && minutes <= LONGEST {
         true => Ok(Duration::from_secs_f64(60.0 * minutes)),
         false => Err(format!("{text} is not between 0 and {LONGEST} minutes")),

@@ -42,7 +42,7 @@ impl FromStr for PortName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<PortName, String> {
-        let wrong = || format!("{text:?} is no port such as 2, mlx5_1 or mlx5_1:2");
+        let wrong = || format!("{text:?} is not a port; write e.g. 2, mlx5_1 or mlx5_1:2");
         let number = |digits: &str| digits.parse().ok().filter(|number: &u8| *number > 0);
         let (device, port) = match text.split_once(':') {
             Some((device, digits)) => (Some(device), number(digits).ok_or_else(wrong)?),
@@ -75,7 +75,7 @@ pub fn choose(target: &mut Resolved, names: &[PortName]) -> Result<(), Failure> 
             number: name.number,
         };
         let refused = |reason: &dyn fmt::Display| {
-            Failure::Input(format!("--ports: {port} cannot be used: {reason}"))
+            Failure::Input(format!("--ports: cannot use {port}: {reason}"))
         };
         if ports.contains(&port) {
             return Err(refused(&"it is given twice"));

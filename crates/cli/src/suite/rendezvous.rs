@@ -70,7 +70,7 @@ impl JobRendezvous {
         let told = job.secret.as_ref().map(Secret::reveal);
         if told.is_some_and(|told| told.len() < SHORTEST_SECRET) {
             let text = format!(
-                "{SECRET} is shorter than {SHORTEST_SECRET} characters, and could be guessed"
+                "{SECRET} is shorter than {SHORTEST_SECRET} characters and could be guessed"
             );
             return Err(Failure::Input(text));
         }
@@ -93,7 +93,8 @@ impl JobRendezvous {
             (None, Hosts::One) => (job.id.clone(), vec![(Ipv4Addr::LOCALHOST, 0).into()], None),
             (None, Hosts::Board(_)) => (job.id.clone(), everywhere([0]), None),
             (None, Hosts::Named(names)) if names.is_empty() => {
-                let text = "the job runs on several hosts, and its launcher does not say on which: tell where process 0 listens by --exchange HOST:PORT";
+                let text = "the job runs on several hosts, which its launcher does not name; give \
+                            the address of process 0 with --exchange HOST:PORT";
                 return Err(Failure::Input(text.to_owned()));
             }
             (None, Hosts::Named(names)) => {
@@ -137,17 +138,14 @@ impl JobRendezvous {
                 let text = directory.read(file).map_err(|error| {
                     let path = directory.path(file);
                     format!(
-                        "process 0 is to tell where it listens in {}: {error}; where no directory is shared, give all \
-                         processes the same {SECRET}",
+                        "process 0 must write its address to {}: {error}; without a shared \
+                         directory, give all processes the same {SECRET}",
                         path.display()
                     )
                 })?;
                 let told = rendezvous(&text).ok_or_else(|| {
                     let path = directory.path(file);
-                    format!(
-                        "what {} says was not written by process 0; remove it",
-                        path.display()
-                    )
+                    format!("{} was not written by process 0; remove it", path.display())
                 })?;
                 Ok(Rendezvous {
                     places: places.clone().unwrap_or(told.places),
@@ -269,11 +267,7 @@ impl Door<'_> {
         };
         let told = tell().map_err(trouble)?;
         board.close().map_err(trouble)?;
-        let nonsense = || {
-            trouble(io::Error::other(
-                "process 0 put up nothing that makes sense",
-            ))
-        };
+        let nonsense = || trouble(io::Error::other("process 0 published an invalid address"));
         let told = told.ok_or_else(nonsense)?;
         Ok(JobRendezvous {
             job: name,

@@ -37,7 +37,7 @@ fn key(text: &str) -> Result<u16, String> {
     match number {
         Ok(number) if number & 0x7fff != 0 => Ok(number),
         _ => Err(
-            "a P_Key is a number such as 0x8001, and none of its 15 lower bits is one too few"
+            "a P_Key is a number such as 0x8001 with at least one of its lower 15 bits set"
                 .to_owned(),
         ),
     }
@@ -78,20 +78,20 @@ impl RouteOptions {
     pub fn check(&self, target: &Resolved) -> Result<(), Failure> {
         let is_software = target.kind == "software";
         if is_software && self.service_level.is_some() {
-            let text = "--service-level has no meaning for the software adapter: its packets go by UDP, which has no levels";
+            let text = "--service-level does not apply to the software adapter: its packets use \
+                        UDP, which has no levels";
             return Err(Failure::Input(text.to_owned()));
         }
         if is_software && self.traffic_class.is_some() && !link::is_ethernet() {
-            let text = "--traffic-class marks packets, and the software adapter moves data through the memory of this host; with \
-                        VERBENA_LINK=roce it sends packets";
+            let text = "--traffic-class marks packets, but the software adapter copies data in \
+                        this host's memory; set VERBENA_LINK=roce to send packets";
             return Err(Failure::Input(text.to_owned()));
         }
         let Some(key) = self.pkey else {
             return Ok(());
         };
-        let refused = |error: &dyn Display| {
-            Failure::Input(format!("--pkey {key:#06x} cannot be used: {error}"))
-        };
+        let refused =
+            |error: &dyn Display| Failure::Input(format!("cannot use --pkey {key:#06x}: {error}"));
         let ask = || {
             let device = Library::open(&target.library)?.device(Some(target.device()))?;
             device.open()?.partition(target.port(), key)

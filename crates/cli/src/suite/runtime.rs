@@ -39,7 +39,8 @@ impl RuntimeDirectory {
         let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty());
         let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
         let Some(above) = state.map(PathBuf::from).or_else(home) else {
-            let text = "neither HOME nor XDG_STATE_HOME is set, so the job's processes have no directory that they share";
+            let text = "the job's processes have no shared directory: neither HOME nor \
+                        XDG_STATE_HOME is set";
             return Err(Failure::Input(text.to_owned()));
         };
         fs::create_dir_all(&above).map_err(|source| Failure::Directory {
@@ -150,13 +151,13 @@ fn make(path: &Path) -> io::Result<()> {
             false => Err(not_private(&metadata, 0o700)),
         };
     }
-    Err(io::Error::other("others keep removing it"))
+    Err(io::Error::other("other processes keep removing it"))
 }
 
 fn not_private(metadata: &fs::Metadata, wanted: u32) -> io::Error {
     let text = format!(
-        "it belongs to user {} with mode {:04o}, and must belong to user {} with mode {wanted:04o}, so that nobody else \
-         reads it or writes to it",
+        "it belongs to user {} with mode {:04o}; for privacy it must belong to user {} with mode \
+         {wanted:04o}",
         metadata.uid(),
         metadata.mode() & 0o7777,
         geteuid().as_raw(),

@@ -78,7 +78,7 @@ impl Session<'_> {
         };
         let floors = match first {
             true => {
-                let _note = Bar::of_unknown_length("finding what this host's memory can do");
+                let _note = Bar::of_unknown_length("measuring this host's memory");
                 floors(paces)
             }
             false => Floors {
@@ -139,7 +139,7 @@ impl Session<'_> {
                 if self.options.minutes.is_some() && fitted < self.options.launches() =>
             {
                 let wanted = self.options.launches();
-                let text = format!("{fitted} of {wanted} launches fitted into the time");
+                let text = format!("{fitted} of {wanted} launches fit into the time limit");
                 ("complete", Some(text))
             }
             Ok(Ended::Well) => ("complete", None),
@@ -264,8 +264,8 @@ pub(super) fn take_unreachable(
 /// Reports such a benchmark, as unsupported rather than failed.
 pub(super) fn unreachable(benchmark: &Benchmark, target: &Resolved) -> Line {
     let reason = match (mpi::runs_under_mpirun(benchmark), target.kind.as_str()) {
-        (false, kind) => format!("needs an adapter; on {kind} there are mpi.* and app.* alone"),
-        (true, _) => "starts mpirun by itself; run it outside of mpirun and srun".to_owned(),
+        (false, kind) => format!("needs an adapter; {kind} supports only mpi.* and app.*"),
+        (true, _) => "starts mpirun itself; run it outside mpirun and srun".to_owned(),
     };
     Line::Failure(PointFailure {
         benchmark: benchmark.name.to_owned(),

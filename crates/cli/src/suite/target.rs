@@ -53,9 +53,7 @@ impl FromStr for Target {
             ("software", None) => Ok(Target::Software),
             ("tcp", None) => Ok(Target::Tcp),
             ("shm", None) => Ok(Target::SharedMemory),
-            ("software" | "tcp" | "shm", Some(_)) => {
-                Err(format!("`{kind}` has no device to choose"))
-            }
+            ("software" | "tcp" | "shm", Some(_)) => Err(format!("`{kind}` takes no device")),
             ("hardware", _) => {
                 let port = port
                     .unwrap_or("1")
@@ -78,11 +76,12 @@ impl FromStr for Target {
                 Ok(Target::Model { profile, fidelity })
             }
             ("model", _) => Err(
-                "which model? `verbena list` names the profiles, e.g. model:connectx-ddr"
+                "no model given; `verbena list` names the profiles, e.g. model:connectx-ddr"
                     .to_owned(),
             ),
             _ => Err(format!(
-                "{kind:?} is neither `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE`, nor `tcp` or `shm` for mpi.*"
+                "{kind:?} is not a target; use `software`, `hardware[:DEVICE[:PORT]]`, \
+                 `model:PROFILE`, or `tcp` or `shm` for mpi.*"
             )),
         }
     }
@@ -140,7 +139,7 @@ impl Resolved {
     /// Fails if one has none, or cannot be queried.
     pub fn check_gid(&self, index: u8) -> Result<(), Failure> {
         let none = |error: &dyn std::fmt::Display| {
-            Failure::Input(format!("--gid-index {index} cannot be used: {error}"))
+            Failure::Input(format!("cannot use --gid-index {index}: {error}"))
         };
         for port in &self.ports {
             let ask = || {
@@ -149,7 +148,7 @@ impl Resolved {
             };
             let gid = ask().map_err(|error| none(&error))?;
             if gid.0 == [0; 16] {
-                return Err(none(&format!("{port} has no identifier there")));
+                return Err(none(&format!("{port} has no GID at this index")));
             }
         }
         Ok(())
@@ -207,7 +206,7 @@ impl Target {
                     }
                     let meant = did_you_mean(profile, Machine::names(&library));
                     let reason = error.reason;
-                    Failure::Input(format!("no model {profile:?} to measure{meant}: {reason}"))
+                    Failure::Input(format!("no model {profile:?}{meant}: {reason}"))
                 })?;
                 let fidelity = *fidelity;
                 return Ok(Found::Model(Box::new(ModelTarget { machine, fidelity })));

@@ -24,7 +24,7 @@ impl Script<'_> {
         format!(
             "#!/bin/bash\n\
              # {points} points of the study {file:?} in {tasks} tasks. Submit with sbatch, with the cluster's own options\n\
-             # (--partition, --account, --time). A task that is submitted again goes on where it was ended.\n\
+             # (--partition, --account, --time). A resubmitted task continues where it ended.\n\
              # When all have ended, `bash THIS_SCRIPT merge` merges their results.\n\
              #SBATCH --job-name=verbena-sweep\n\
              #SBATCH --array=0-{last}\n\

@@ -29,7 +29,7 @@ pub struct Record {
 
 /// A datagram that is not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("what was told of a call makes no sense: {0:?}")]
+#[error("invalid record of a call: {0:?}")]
 pub struct Nonsense(String);
 
 impl FromStr for Record {

@@ -229,8 +229,8 @@ impl Cq {
         if capacity == 0 || capacity > MAX_ENTRIES || tail - head > u64::from(capacity) {
             return Err(refused!(
                 EINVAL,
-                "cqe is {capacity}: 1 to {MAX_ENTRIES} (max_cqe of ibv_query_device) are allowed, and at least what is in the \
-                 queue, {}",
+                "cqe is {capacity}: 1 to {MAX_ENTRIES} (max_cqe of ibv_query_device) are allowed, \
+                 and at least the number of queued completions, {}",
                 tail - head
             ));
         }
@@ -467,8 +467,9 @@ impl Cq {
         drop(filling);
         if is_first {
             refusal::report(format_args!(
-                "completion queue: IBV_EVENT_CQ_ERR: a completion found no room among {capacity} (cqe of ibv_create_cq) that \
-                 nobody has polled, and the queue pairs that complete there fail: poll, or make the queue larger"
+                "completion queue: IBV_EVENT_CQ_ERR: overrun: {capacity} completions (cqe of \
+                 ibv_create_cq) are unpolled, and the queue pairs that complete there fail: poll \
+                 sooner, or make the queue larger"
             ));
             let element = self.cookie.load(Ordering::Acquire);
             self.context.events.push(AsyncEvent {

@@ -107,7 +107,7 @@ fn overrun_is_reported_once_and_breaks_the_queue() {
     let event = cq.context.events.next().unwrap();
     assert_eq!((event.kind, event.element), (IBV_EVENT_CQ_ERR, 0x1234));
     assert_eq!(cq.context.events.forget(|_| true), 0, "told once");
-    assert_eq!(polled(&cq, 9), [1, 2], "what was there is there");
+    assert_eq!(polled(&cq, 9), [1, 2], "earlier completions are kept");
     assert_eq!(cq.push(completion(5, 1), false), CqPush::Overrun);
     assert_eq!(polled(&cq, 9), []);
 }
@@ -171,7 +171,7 @@ fn polling_a_send_completion_frees_send_queue_space() {
         CqPush::Stored
     );
     cq.clean(0);
-    assert_eq!(retired.position(), 5, "what is cleaned is free as well");
+    assert_eq!(retired.position(), 5, "cleaned slots are free");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn armed_event_is_raised_once() {
     let events = || channel.forget(|cookie| *cookie == 7);
     let push = |solicited| assert_eq!(cq.push(completion(1, 1), solicited), CqPush::Stored);
     push(true);
-    assert_eq!(events(), 0, "nobody asked");
+    assert_eq!(events(), 0, "no notification was requested");
     cq.arm(true);
     push(false);
     assert_eq!(events(), 0, "not solicited");

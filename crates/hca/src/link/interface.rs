@@ -53,7 +53,7 @@ impl Interface {
                     "" => "no interface is up".to_owned(),
                     wanted => format!("no interface is `{wanted}` or has that address"),
                 };
-                eprintln!("verbena: {what}; there are: {}", names.join(", "));
+                eprintln!("verbena: {what}; available: {}", names.join(", "));
                 Err(Errno(libc::ENODEV))
             }
         }
@@ -73,7 +73,8 @@ impl Interface {
         if usable.len() < count {
             let names: Vec<&str> = usable.iter().map(|one| one.name.as_str()).collect();
             eprintln!(
-                "verbena: VERBENA_DEVICES is {count}, and each device needs an interface that is up; there are: {}",
+                "verbena: VERBENA_DEVICES is {count}, and each device needs an interface that is \
+                 up; available: {}",
                 names.join(", ")
             );
             return Err(Errno(libc::ENODEV));

@@ -293,13 +293,16 @@ fn named(all: &[Description], wanted: &str) -> Result<Vec<Interface>> {
     let mut ports: Vec<Interface> = Vec::new();
     for one in wanted.split(',') {
         if one.is_empty() && !wanted.is_empty() {
-            eprintln!("verbena: VERBENA_INTERFACE is `{wanted}`; a name is missing beside a comma");
+            eprintln!(
+                "verbena: VERBENA_INTERFACE is `{wanted}`; a name is missing next to a comma"
+            );
             return Err(Errno::EINVAL);
         }
         let found = Interface::find(all, one)?;
         if ports.iter().any(|port| port.index == found.index) {
             eprintln!(
-                "verbena: VERBENA_INTERFACE is `{wanted}`, which names {} twice; a port has an interface of its own",
+                "verbena: VERBENA_INTERFACE is `{wanted}`, which names {} twice; each port needs \
+                 its own interface",
                 found.name
             );
             return Err(Errno::EINVAL);
@@ -308,7 +311,7 @@ fn named(all: &[Description], wanted: &str) -> Result<Vec<Interface>> {
     }
     if ports.len() > MOST_PORTS {
         eprintln!(
-            "verbena: {} interfaces are named; there are {MOST_PORTS} ports at most",
+            "verbena: {} interfaces are named, more than the maximum of {MOST_PORTS} ports",
             ports.len()
         );
         return Err(Errno::EINVAL);

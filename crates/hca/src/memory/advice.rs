@@ -26,8 +26,8 @@ impl Pd {
             other => {
                 return Err(refused!(
                     EOPNOTSUPP,
-                    "advice is {other}, which is none: give IBV_ADVISE_MR_ADVICE_PREFETCH, _PREFETCH_WRITE or \
-                     _PREFETCH_NO_FAULT"
+                    "advice is {other}, which is unknown: give IBV_ADVISE_MR_ADVICE_PREFETCH, \
+                     _PREFETCH_WRITE or _PREFETCH_NO_FAULT"
                 ));
             }
         };

@@ -28,13 +28,14 @@ impl DeviceMemory {
         if length > CAPACITY {
             return Err(refused!(
                 ENOMEM,
-                "length is {length}, and the device has {CAPACITY} bytes of its own (max_dm_size of ibv_query_device_ex)"
+                "length is {length}, and the device has {CAPACITY} bytes of device memory \
+                 (max_dm_size of ibv_query_device_ex)"
             ));
         }
         let arena = process.arena.as_ref().ok_or_else(|| {
             refused!(
                 ENOMEM,
-                "the process has no arena of shared memory, where device memory lies: see `verbena doctor`"
+                "the process has no shared memory for device memory: see `verbena doctor`"
             )
         })?;
         let offset = arena.allocate(length.next_multiple_of(PAGE))?;
@@ -89,7 +90,7 @@ impl DeviceMemory {
         if end.is_none_or(|end| end > self.length) {
             return Err(refused!(
                 EINVAL,
-                "offset {offset} and length {length} leave the device memory, which has {} bytes",
+                "offset {offset} and length {length} exceed the device memory, which has {} bytes",
                 self.length
             ));
         }

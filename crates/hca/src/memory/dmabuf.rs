@@ -67,20 +67,20 @@ pub fn register(pd: &Arc<Pd>, fd: RawFd, request: Request) -> Result<Region> {
         Nature::Closed => {
             return Err(refused!(
                 EBADF,
-                "fd is {fd}, which is no open descriptor: give that of a dma-buf"
+                "fd is {fd}, which is not an open descriptor: give that of a dma-buf"
             ));
         }
         Nature::Other => {
             return Err(refused!(
                 EINVAL,
-                "fd is {fd}, which is no dma-buf: make one of a memfd by UDMABUF_CREATE of /dev/udmabuf, or map the file \
-                 and use ibv_reg_mr"
+                "fd is {fd}, which is not a dma-buf: create one from a memfd by UDMABUF_CREATE of \
+                 /dev/udmabuf, or map the file and use ibv_reg_mr"
             ));
         }
         Nature::DmaBuf(size) if end > size => {
             return Err(refused!(
                 EINVAL,
-                "offset {} and length {} leave the dma-buf, which has {size} bytes",
+                "offset {} and length {} exceed the dma-buf, which has {size} bytes",
                 request.offset,
                 request.length
             ));
@@ -105,8 +105,8 @@ fn check(request: Request) -> Result<u64> {
     if offset % PAGE != iova % PAGE {
         return Err(refused!(
             EINVAL,
-            "offset {offset:#x} and iova {iova:#x} are at different places in their pages: let them differ by a multiple \
-             of {PAGE}"
+            "offset {offset:#x} and iova {iova:#x} have different offsets within a page: let them \
+             differ by a multiple of {PAGE}"
         ));
     }
     if access & !KNOWN_ACCESS != 0 {
@@ -141,8 +141,8 @@ impl DmaBuf {
         let mapping = mapping.map_err(|error| match error {
             error if is_denied(error) => refused!(
                 EACCES,
-                "the dma-buf's descriptor is not open for writing, and access is {}: export it with O_RDWR, or ask for \
-                 reading only",
+                "the dma-buf's descriptor is not open for writing, and access is {}: export it \
+                 with O_RDWR, or request read access only",
                 access_names(request.access)
             ),
             Errno(
@@ -155,8 +155,9 @@ impl DmaBuf {
             ) => {
                 refused!(
                     EOPNOTSUPP,
-                    "the driver of the dma-buf does not map it for the processor (mmap: {error}), as it may be memory of a \
-                     GPU, and the adapter has no other access: copy the data to host memory"
+                    "the driver of the dma-buf does not map it for the processor (mmap: {error}; \
+                     it may be GPU memory), and the adapter has no other access: copy the data to \
+                     host memory"
                 )
             }
             error => error,

@@ -41,7 +41,7 @@ impl fmt::Display for Access {
             parts.push(format!("{nameless:#x}"));
         }
         match parts.is_empty() {
-            true => f.write_str("0 (reading by its owner only)"),
+            true => f.write_str("0 (local reads only)"),
             false => f.write_str(&parts.join("|")),
         }
     }
@@ -79,20 +79,22 @@ pub(crate) fn explain(
     let key = access_request.key;
     if key == 0 || record.key.load(SeqCst) != key {
         return Some(format!(
-            "{name} {key:#x} is not valid: no region or window has it, or not any more (deregistered, registered anew, \
-             invalidated, bound anew); give {name} as the mr or mw has it now"
+            "{name} {key:#x} is not valid: no region or window has it, or no longer \
+             (deregistered, registered again, invalidated, bound again); use the current {name} \
+             of the mr or mw"
         ));
     }
     if record.pd.load(Relaxed) != access_request.pd {
         return Some(format!(
-            "{name} {key:#x} is of another protection domain than the queue pair: make both in one"
+            "{name} {key:#x} belongs to another protection domain than the queue pair: create \
+             both in one"
         ));
     }
     let bound = record.queue_pair.load(Relaxed);
     if bound != 0 && bound != access_request.queue_pair {
         return Some(format!(
-            "{name} {key:#x} is of a type 2 window that was bound through queue pair {bound:#x}: it can be used through \
-             that one only, not through {:#x}",
+            "{name} {key:#x} belongs to a type 2 window that was bound through queue pair \
+             {bound:#x}: only that queue pair can use it, not {:#x}",
             access_request.queue_pair
         ));
     }
@@ -100,7 +102,7 @@ pub(crate) fn explain(
     let missing = access_request.access & !access;
     if missing & ACCESS_REGION != 0 {
         return Some(format!(
-            "{name} {key:#x} is the rkey of a memory window: a buffer is named by the lkey of a region"
+            "{name} {key:#x} is the rkey of a memory window: give the lkey of a region"
         ));
     }
     let access = access & !(ACCESS_REGION | ACCESS_NULL | ACCESS_OWN_MAPPING);
@@ -115,7 +117,7 @@ pub(crate) fn explain(
     let to = from.and_then(|from| from.checked_add(length));
     to.is_none_or(|to| to > whole).then(|| {
         format!(
-            "{name} {key:#x} stands for {}, and {} are asked for: keep inside",
+            "{name} {key:#x} covers {}, but {} are requested: stay inside",
             range_name(start, whole),
             range_name(address, length)
         )

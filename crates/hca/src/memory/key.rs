@@ -105,11 +105,13 @@ impl Keys {
             return Err(match kind {
                 KeyKind::Region => refused!(
                     ENOMEM,
-                    "there are {most} memory regions already, max_mr of ibv_query_device: ibv_dereg_mr some first"
+                    "all {most} memory regions (max_mr of ibv_query_device) are in use: \
+                     ibv_dereg_mr some first"
                 ),
                 KeyKind::Window => refused!(
                     ENOMEM,
-                    "there are {most} memory windows already, max_mw of ibv_query_device: ibv_dealloc_mw some first"
+                    "all {most} memory windows (max_mw of ibv_query_device) are in use: \
+                     ibv_dealloc_mw some first"
                 ),
             });
         }

@@ -160,7 +160,8 @@ impl Region {
         if access & IBV_ACCESS_ZERO_BASED == 0 {
             return Err(refused!(
                 EINVAL,
-                "access is {}: device memory has no address of its own, so IBV_ACCESS_ZERO_BASED is needed",
+                "access is {}: device memory has no virtual address, so IBV_ACCESS_ZERO_BASED is \
+                 needed",
                 access_names(access)
             ));
         }
@@ -168,7 +169,7 @@ impl Region {
         if end.is_none_or(|end| end > memory.length()) {
             return Err(refused!(
                 EINVAL,
-                "offset {offset} and length {length} leave the device memory, which has {} bytes",
+                "offset {offset} and length {length} exceed the device memory, which has {} bytes",
                 memory.length()
             ));
         }
@@ -308,7 +309,8 @@ impl Region {
             if let Backing::DmaBuf { .. } = inner.backing {
                 return Err(refused!(
                     EOPNOTSUPP,
-                    "the region is of a dma-buf, which stays as it is: deregister it and register the buffer again"
+                    "the region is of a dma-buf, which cannot be changed: deregister it and \
+                     register the buffer again"
                 ));
             }
             if inner.range.access & ACCESS_NULL != 0
@@ -316,7 +318,8 @@ impl Region {
             {
                 return Err(refused!(
                     EINVAL,
-                    "the region is a null region or of device memory, which stays as it is: deregister it and make another"
+                    "the region is a null region or of device memory, which cannot be changed: \
+                     deregister it and create another"
                 ));
             }
             inner.check_unused()?;
@@ -419,14 +422,15 @@ impl Inner {
 
 #[cold]
 fn gone() -> Errno {
-    refused!(EINVAL, "the memory region is deregistered already")
+    refused!(EINVAL, "the memory region is already deregistered")
 }
 
 #[cold]
 fn bound(windows: usize) -> Errno {
     refused!(
         EBUSY,
-        "memory windows are bound to the region ({windows} or more): invalidate, unbind or deallocate them first"
+        "memory windows are bound to the region (at least {windows}): invalidate, unbind or \
+         deallocate them first"
     )
 }
 
@@ -476,7 +480,7 @@ pub(super) fn check_access(access: u32) -> Result<()> {
     if access & !KNOWN_ACCESS != 0 {
         return Err(refused!(
             EOPNOTSUPP,
-            "access is {}: the flags {:#x} are not known to the device",
+            "access is {}: the device does not support the flags {:#x}",
             access_names(access),
             access & !KNOWN_ACCESS
         ));
@@ -486,7 +490,8 @@ pub(super) fn check_access(access: u32) -> Result<()> {
     if access & remote_changes != 0 && access & IBV_ACCESS_LOCAL_WRITE == 0 {
         return Err(refused!(
             EINVAL,
-            "access is {}: IBV_ACCESS_REMOTE_WRITE and IBV_ACCESS_REMOTE_ATOMIC need IBV_ACCESS_LOCAL_WRITE with them",
+            "access is {}: IBV_ACCESS_REMOTE_WRITE and IBV_ACCESS_REMOTE_ATOMIC also need \
+             IBV_ACCESS_LOCAL_WRITE",
             access_names(access)
         ));
     }
@@ -521,7 +526,7 @@ fn describe(pd: &Arc<Pd>, range: Range) -> Result<KeyEntry> {
     let (Some(end), Some(_)) = (address.checked_add(length), iova.checked_add(length)) else {
         return Err(refused!(
             EINVAL,
-            "addr {address:#x} or iova {iova:#x} with length {length:#x} leaves the address space"
+            "addr {address:#x} or iova {iova:#x} with length {length:#x} exceeds the address space"
         ));
     };
     if on_demand || length == 0 {
@@ -555,8 +560,8 @@ fn check_mapped(mappings: &[Vma], start: u64, end: u64, access: u32) -> Result<(
         if !vma.readable || (access & ANY_WRITE != 0 && !vma.writable) {
             return Err(refused!(
                 EFAULT,
-                "[{start:#x}, {end:#x}): what is mapped at {at:#x} may not be {}: change it with mprotect, or access, \
-                 which is {}",
+                "[{start:#x}, {end:#x}): the mapping at {at:#x} may not be {}: change it with \
+                 mprotect, or access, which is {}",
                 if vma.readable { "written" } else { "read" },
                 access_names(access)
             ));
@@ -566,7 +571,7 @@ fn check_mapped(mappings: &[Vma], start: u64, end: u64, access: u32) -> Result<(
     if at < end {
         return Err(refused!(
             EFAULT,
-            "[{start:#x}, {end:#x}): nothing is mapped at {at:#x}; look at addr and length"
+            "[{start:#x}, {end:#x}): nothing is mapped at {at:#x}; check addr and length"
         ));
     }
     Ok(())

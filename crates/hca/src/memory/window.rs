@@ -115,8 +115,8 @@ impl Window {
         if state.freed || (self.kind == IBV_MW_TYPE_2 && (state.binding.is_some() || unbinds)) {
             return Err(refused!(
                 EINVAL,
-                "the window is deallocated, or it is of type 2 and bound already, or bound to nothing: invalidate it first \
-                 (IBV_WR_LOCAL_INV), and bind it to 1 byte or more"
+                "the window is deallocated, or of type 2 and already bound, or the bind has \
+                 length 0: invalidate it first (IBV_WR_LOCAL_INV), and bind at least 1 byte"
             ));
         }
         let pd = self.pd.number();
@@ -167,20 +167,21 @@ impl Window {
         let Some((region, bound_through)) = &state.binding else {
             return Err(refused!(
                 EINVAL,
-                "rkey {key:#x} is of a window that is not bound"
+                "rkey {key:#x} belongs to a window that is not bound"
             ));
         };
         if self.kind != IBV_MW_TYPE_2 || state.key != key {
             return Err(refused!(
                 EINVAL,
-                "rkey {key:#x} is not that of a type 2 window now: take mw->rkey as it is after the bind"
+                "rkey {key:#x} is not the current one of a type 2 window: use mw->rkey as it is \
+                 after the bind"
             ));
         }
         if self.pd() != pd || *bound_through != queue_pair {
             return Err(refused!(
                 EPERM,
-                "rkey {key:#x} is of a window of another protection domain, or bound through queue pair \
-                 {bound_through:#x} and not through {queue_pair:#x}"
+                "rkey {key:#x} belongs to a window of another protection domain, or one bound \
+                 through queue pair {bound_through:#x} and not {queue_pair:#x}"
             ));
         }
         region.revoke_window(key);
@@ -263,7 +264,7 @@ fn narrow(
     if region.pd != pd {
         return Err(refused!(
             EPERM,
-            "the region is of another protection domain than the window: take both from one"
+            "the region belongs to another protection domain than the window: create both in one"
         ));
     }
     if region.access & IBV_ACCESS_MW_BIND == 0 {
@@ -298,7 +299,7 @@ fn narrow(
     let Some(from) = from.filter(inside) else {
         return Err(refused!(
             EINVAL,
-            "bind_info names {}, and the region stands for {}",
+            "bind_info names {}, and the region covers {}",
             range_name(address, length),
             range_name(region.iova, region.length)
         ));

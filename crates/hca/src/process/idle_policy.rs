@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn polls_are_expected_for_a_grace_period() {
         let mut simulation = Simulation::new();
-        assert!(!simulation.policy.expects_polls(), "nobody has ever polled");
+        assert!(!simulation.policy.expects_polls(), "no thread has polled");
         assert!(!simulation.record_look(false, 0, UnderWay).expects_polls());
         assert!(simulation.record_look(true, 0, UnderWay).expects_polls());
         for _ in 0..GRACE.as_nanos() as u64 / LOOK {

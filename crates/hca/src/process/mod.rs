@@ -296,7 +296,8 @@ impl Process {
         let (registry, identity, listener) =
             Registry::enter(&registry::directory()).inspect_err(|error| {
                 eprintln!(
-                    "verbena: the registry {} cannot be used: {}; set VERBENA_RUNTIME_DIR to a directory of your own",
+                    "verbena: cannot use the registry {}: {}; set VERBENA_RUNTIME_DIR to a directory \
+                     of your own",
                     registry::directory().display(),
                     registry::obstacle(*error)
                 );

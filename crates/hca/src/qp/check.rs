@@ -42,7 +42,7 @@ pub(super) fn init(init: &QpInit) -> Result<ibv_qp_cap> {
         if srq.xrc().is_some() {
             return Err(refused!(
                 EINVAL,
-                "srq is of type IBV_SRQT_XRC, which XRC senders name by number: give a basic one"
+                "srq has type IBV_SRQT_XRC, which XRC senders name by number: give a basic one"
             ));
         }
         if !receives {
@@ -65,7 +65,12 @@ pub(super) fn init(init: &QpInit) -> Result<ibv_qp_cap> {
     at_most("cap.max_send_sge", cap.max_send_sge, MAX_SGE, of)?;
     at_most("cap.max_recv_sge", cap.max_recv_sge, MAX_SGE, of)?;
     let (given, most) = (cap.max_inline_data, device::MAX_INLINE);
-    at_most("cap.max_inline_data", given, most, "as the device has it")?;
+    at_most(
+        "cap.max_inline_data",
+        given,
+        most,
+        "the limit of the device",
+    )?;
     // A work request has room for its segments or for inline data in their place: rxe and adapters
     // grant that much inline data even if less is requested, and programs rely on it
     // (rdma_xclient).
@@ -90,7 +95,7 @@ fn at_most<T: PartialOrd + fmt::Display>(name: &str, given: T, most: T, of: &str
     }
     Err(refused!(
         EINVAL,
-        "{name} is {given}, and at most {most} are allowed ({of}): ask for less"
+        "{name} is {given}, and at most {most} are allowed ({of}): request fewer"
     ))
 }
 
@@ -209,7 +214,7 @@ pub(super) fn values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
         "rnr_retry",
         new.rnr_retry,
         THREE_BITS,
-        "3 bits; 7 is for ever",
+        "3 bits; 7 retries forever",
     )?;
     byte(
         IBV_QP_MIN_RNR_TIMER,
@@ -230,7 +235,8 @@ pub(super) fn values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
 pub(super) fn no_group() -> Errno {
     refused!(
         EINVAL,
-        "the GID is no multicast GID: it begins with ff, or over RoCE is the mapped IPv4 address of a group"
+        "the GID is not a multicast GID: these begin with ff or, over RoCE, are the mapped IPv4 \
+         address of a group"
     )
 }
 
@@ -240,8 +246,8 @@ pub(super) fn no_group() -> Errno {
 pub(super) fn no_receive_queue() -> Errno {
     refused!(
         EINVAL,
-        "the queue pair takes its receives from a shared receive queue, or sends only: post to the former with \
-         ibv_post_srq_recv"
+        "the queue pair receives from a shared receive queue, or only sends: post to a shared \
+         receive queue with ibv_post_srq_recv"
     )
 }
 
@@ -251,7 +257,7 @@ pub(super) fn no_receive_queue() -> Errno {
 pub(super) fn reset() -> Errno {
     refused!(
         EINVAL,
-        "the queue pair is in RESET: ibv_modify_qp takes it to INIT, where receives can be posted"
+        "the queue pair is in RESET: move it to INIT with ibv_modify_qp before posting receives"
     )
 }
 
@@ -261,6 +267,6 @@ pub(super) fn reset() -> Errno {
 pub(super) fn too_many_buffers(limit: &str, given: usize, allowed: u32) -> Errno {
     refused!(
         EINVAL,
-        "num_sge is {given}, and the queue pair was made for {allowed} (cap.{limit})"
+        "num_sge is {given}, and the queue pair was created for {allowed} (cap.{limit})"
     )
 }

@@ -555,7 +555,8 @@ impl Qp {
         if self.kind != IBV_QPT_UD {
             return Err(refused!(
                 EINVAL,
-                "the queue pair is of type {}, and datagram queue pairs alone (IBV_QPT_UD) are members of groups",
+                "the queue pair has type {}, but only datagram queue pairs (IBV_QPT_UD) can join \
+                 groups",
                 self.kind
             ));
         }
@@ -565,7 +566,8 @@ impl Qp {
             0 => {
                 return Err(refused!(
                     EINVAL,
-                    "the device has {} ports, and the queue pair is at none yet: take it to INIT first",
+                    "the device has {} ports, and the queue pair has none yet: move it to INIT \
+                     first",
                     device::Device::ports()
                 ));
             }
@@ -620,7 +622,7 @@ impl Qp {
             ));
         }
         if self.destroyed.swap(true, Ordering::SeqCst) {
-            return Err(refused!(EINVAL, "the queue pair is destroyed already"));
+            return Err(refused!(EINVAL, "the queue pair is already destroyed"));
         }
         self.answer_before(IBV_QPS_RESET);
         if self.kind == IBV_QPT_UD {

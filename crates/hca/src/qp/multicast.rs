@@ -70,7 +70,8 @@ impl Groups {
         let (joined, list) = found.ok_or_else(|| {
             refused!(
                 EINVAL,
-                "the queue pair is not attached to the group of this GID: detach what ibv_attach_mcast attached"
+                "the queue pair is not attached to the group of this GID: detach groups that \
+                 ibv_attach_mcast attached"
             )
         })?;
         let joined = *joined;

@@ -32,7 +32,7 @@ impl Qp {
             refusal::because(
                 Errno(libc::ENETDOWN),
                 format_args!(
-                    "the port could not be opened: see what was said when the device was opened"
+                    "the port could not be opened: see the message at the opening of the device"
                 ),
             )
         })?;

@@ -133,7 +133,7 @@ pub fn check(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state, mask: c_in
                 0 => Ok(()),
                 foreign => Err(refused!(
                     EINVAL,
-                    "to {}: no attribute goes with it, and attr_mask has {}",
+                    "to {}: no attribute is allowed, and attr_mask has {}",
                     state_name(to),
                     mask_names(foreign)
                 )),
@@ -171,8 +171,8 @@ pub fn check(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state, mask: c_in
 fn no_way(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state) -> Errno {
     refused!(
         EINVAL,
-        "qp_state: no way leads from {} to {} for a queue pair of type {kind}: RESET, INIT, RTR, RTS is the order, and any \
-         goes to RESET and ERR",
+        "qp_state: no transition from {} to {} for a queue pair of type {kind}: the order is \
+         RESET, INIT, RTR, RTS, and any state may go to RESET and ERR",
         state_name(from),
         state_name(to)
     )
@@ -183,7 +183,7 @@ pub(super) fn state_name(state: ibv_qp_state) -> &'static str {
     NAMES
         .get(state as usize)
         .copied()
-        .unwrap_or("no state at all")
+        .unwrap_or("an unknown state")
 }
 
 /// Returns the names of the bits of an attribute mask.

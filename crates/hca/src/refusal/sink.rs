@@ -55,7 +55,7 @@ pub(super) fn write(line: &str) {
         Ok(false) => once(|| {
             let size = LIMIT >> 20;
             let path = path.display();
-            format!("{path} holds {size} MiB and takes no more lines; truncate it")
+            format!("{path} has reached the limit of {size} MiB; truncate it")
         }),
         Err(error) => {
             once(|| {

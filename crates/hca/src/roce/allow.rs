@@ -29,7 +29,8 @@ impl fmt::Display for NotANetwork {
         let NotANetwork(word) = self;
         write!(
             f,
-            "`{word}` is no network; write an address, or one and how many of its bits count: 10.0.0.0/8, fd00::/8"
+            "`{word}` is not a network; write an address, optionally with a prefix length: \
+             10.0.0.0/8, fd00::/8"
         )
     }
 }

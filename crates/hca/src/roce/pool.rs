@@ -67,7 +67,7 @@ impl Pool {
         }
         let error = why_not.unwrap_or(Errno(libc::EADDRINUSE));
         eprintln!(
-            "{}, nor any that could stand in for it; only this host can be reached",
+            "{}, nor any private port; only this host is reachable",
             refusal(error)
         );
         Err(error)
@@ -202,20 +202,20 @@ fn receive(socket: &Socket) -> Result<(Socket, Vec<Udp>, Option<Tcp>)> {
 fn refusal(error: Errno) -> String {
     let reason = match error {
         Errno(libc::EADDRINUSE) => {
-            "another user, or the kernel's own RoCE (`rdma link`), has it".into()
+            "it is used by another user, or by the kernel's RoCE (`rdma link`)".into()
         }
-        Errno::EBUSY => "processes of yours with another VERBENA_RUNTIME_DIR have it".into(),
-        Errno(libc::ETIMEDOUT) => "a process of yours has it and does not answer".into(),
+        Errno::EBUSY => "it is used by your processes with another VERBENA_RUNTIME_DIR".into(),
+        Errno(libc::ETIMEDOUT) => "it is used by a process of yours that does not answer".into(),
         error => format!("{error}"),
     };
     let port = UdpPort::PUBLIC.port();
-    format!("verbena: UDP port {port} cannot be used: {reason}")
+    format!("verbena: cannot use UDP port {port}: {reason}")
 }
 
 /// Describes the effect of receiving at another port.
 fn consequence(udp_port: UdpPort) -> String {
     format!(
-        "private port {} is used, where Verbena on other hosts finds this one and no other adapter does",
+        "using private port {}, which only Verbena on other hosts finds",
         udp_port.port()
     )
 }

@@ -90,7 +90,7 @@ impl Port {
             .allocate_block_of(identity, start + 1..start + SLOTS)
             .inspect_err(|_| {
                 eprintln!(
-                    "verbena: {} processes share UDP port {} already, as many as can",
+                    "verbena: {} processes already share UDP port {}, the maximum",
                     SLOTS - 1,
                     self.udp_port().port()
                 );

@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(
             sections.wait(Duration::from_secs(60), || true),
             [],
-            "nobody waits for a process that is gone"
+            "no waiter for an ended process"
         );
         drop(section);
         assert!(!sections.is_open(&stuck[0]));

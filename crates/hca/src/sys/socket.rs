@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(
             b.wait_readable(Duration::ZERO).err(),
             Some(Errno::EAGAIN),
-            "nobody has rung"
+            "no ring was received"
         );
         for _ in 0..100_000 {
             a.ring();

@@ -108,7 +108,7 @@ impl Origin {
         match self.entrance {
             Entrance::Identity => Ok(()),
             Entrance::Ticket => Err(Error::Local(
-                "a file that a ticket has opened is not opened once more: another ticket is".into(),
+                "a file opened by a ticket cannot be reopened; request another ticket".into(),
                 std::io::Error::from_raw_os_error(libc::EOPNOTSUPP),
             )),
         }
@@ -241,7 +241,7 @@ impl OpenFile {
         let ticket = self.remote.begin(Errand::Read { handle, offset }, memory)?;
         match ticket.wait()?.outcome? {
             Given::Read(read) => Ok(read),
-            _ => Err(Error::Dropped("before it answered")),
+            _ => Err(Error::Dropped("before it replied")),
         }
     }
 
@@ -373,7 +373,7 @@ impl OpenFile {
         };
         let done = coming.ticket.wait()?;
         let Given::Read(read) = done.outcome? else {
-            return Err(Error::Dropped("before it answered"));
+            return Err(Error::Dropped("before it replied"));
         };
         let mut bytes = done.memory.into_bytes();
         bytes.truncate(read);

@@ -65,7 +65,7 @@ impl Left {
 }
 
 /// Buffer space of an arrived load until it has been processed.
-#[must_use = "what is not let go is lost"]
+#[must_use = "a guard that is not released is lost"]
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Held {
     /// In the port's receive buffer.

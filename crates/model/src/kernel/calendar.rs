@@ -118,7 +118,7 @@ impl Calendar {
         } else {
             assert!(
                 place == self.place,
-                "place {place} was told of {instant} by place {}, less than a lookahead before",
+                "place {place} received {instant} from place {}, less than a lookahead before",
                 self.place
             );
             self.agenda.push(Reverse((instant, self.sequence, task)));

@@ -65,9 +65,7 @@ pub struct Sim(Rc<Inner>);
 
 /// Error of an activity that waits forever: no event is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the simulation came to rest at {0} before the activity had finished: it waits for what never comes"
-)]
+#[error("deadlock: the simulation stopped at {0} while an activity waits forever")]
 pub struct Deadlock(pub Time);
 
 impl Default for Sim {
@@ -376,7 +374,7 @@ struct Joined<T> {
 }
 
 /// Yields the value of a spawned task once it has finished. Dropping it lets the task run on.
-#[must_use = "await it, or use Sim::start for a task nobody waits for"]
+#[must_use = "await it, or use Sim::start for a task that is not awaited"]
 pub struct JoinHandle<T> {
     sim: Sim,
     shared: Rc<RefCell<Joined<T>>>,

@@ -20,9 +20,7 @@ pub(super) trait Activity {
 impl<F: Future<Output = ()> + 'static> Activity for Option<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let activity = self.as_pin_mut();
-        activity
-            .expect("what has ended is in the pool")
-            .poll(context)
+        activity.expect("an ended box is in the pool").poll(context)
     }
 
     fn end(mut self: Pin<Box<Self>>, pool: &Pool) {

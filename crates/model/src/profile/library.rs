@@ -258,16 +258,16 @@ fn fits(
     (link, switch): (&Link, Option<&Switch>),
 ) -> Result<(), String> {
     let Some(switch) = switch else {
-        return Err("needs a switch profile, as `switch`: what its switches are".to_owned());
+        return Err("needs a switch profile for its switches, as `switch`".to_owned());
     };
     let (nodes, most) = (names.nodes.0, wiring.nodes());
     if nodes > most as u64 {
         return Err(format!(
-            "joins {most} nodes, and the system has {nodes}: set `nodes`, or make it larger"
+            "joins {most} nodes, but the system has {nodes}: set `nodes`, or make it larger"
         ));
     }
     if most < 2 {
-        return Err("joins one node alone: two are the least that send to each other".to_owned());
+        return Err("joins only one node; at least two are needed".to_owned());
     }
     let ports = wiring.ports_taken(names.ports.0 as usize);
     let most = ports.iter().enumerate().max_by_key(|(_, taken)| **taken);

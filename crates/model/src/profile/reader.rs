@@ -321,7 +321,7 @@ impl<'a> Section<'a> {
                 return Err(self.fault(
                     key,
                     self.at,
-                    "cannot be overridden: the profile has no such value",
+                    "cannot be set: the profile has no such value",
                 ));
             }
             return Ok(None);

@@ -218,7 +218,7 @@ impl Host {
         };
         let numa = match root.section("numa")? {
             Some(section) if matches!(bus, Bus::Pcix(_)) => {
-                let reason = "PCI-X is on no socket: the models have this of PCI Express alone";
+                let reason = "PCI-X has no socket: the models support this for PCI Express only";
                 return Err(section.about_itself(reason.to_owned()));
             }
             Some(section) => Some(Numa::read(&section)?),
@@ -420,7 +420,7 @@ impl Adapter {
             return Err(root.fault(
                 "engines.change",
                 0,
-                "is what \"serial\" scheduling needs, and \"parallel\" has not",
+                "belongs to \"serial\" scheduling, not to \"parallel\"",
             ));
         }
         if adapter.home == ContextHome::Adapter && adapter.memory.is_none() {

@@ -30,10 +30,10 @@ pub fn round(wiring: &Wiring, lanes: usize) -> Result<(), String> {
             "this shape needs {} virtual lanes, and the link has {lanes}: set `lanes` of the link's profile",
             wiring.classes()
         ),
-        false => "give forwarding tables without such a round, or cables that need none".to_owned(),
+        false => "give forwarding tables without such a cycle, or other cables".to_owned(),
     };
     Err(format!(
-        "packets could wait for each other for ever, round the switches {}; {remedy}",
+        "deadlock: packets could wait for each other forever in the cycle of switches {}; {remedy}",
         switches.join(" -> ")
     ))
 }

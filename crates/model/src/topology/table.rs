@@ -37,7 +37,7 @@ impl Table {
     ) -> Result<Table, String> {
         if let Some(node) = attached.iter().position(|&switch| switch >= switches) {
             return Err(format!(
-                "node {node} is attached to switch {}, and there are switches 0 to {}",
+                "node {node} is attached to switch {}, but there are only switches 0 to {}",
                 attached[node],
                 switches - 1
             ));
@@ -110,7 +110,8 @@ impl Table {
                 let link = links.and_then(leaves);
                 if link.is_none() && cable != -1 {
                     return Err(format!(
-                        "the forwarding table of switch {switch} sends what is for node {node} over cable {cable}, which it has not"
+                        "the forwarding table of switch {switch} sends packets for node {node} \
+                         over cable {cable}, which it does not have"
                     ));
                 }
                 given.push(link);
@@ -134,7 +135,8 @@ impl Table {
                     self.ways(at, to, &mut |way| next = Some(self.end(way.link)));
                     let Some(next) = next else {
                         return Err(format!(
-                            "the forwarding table of switch {at} says nothing of node {to}, for which packets come there from switch {source}"
+                            "the forwarding table of switch {at} has no entry for node {to}, for \
+                             which packets arrive from switch {source}"
                         ));
                     };
                     let again = way.contains(&next);
@@ -142,7 +144,7 @@ impl Table {
                     if again {
                         let way: Vec<_> = way.iter().map(usize::to_string).collect();
                         let way = way.join(" -> ");
-                        return Err(format!("what is for node {to} goes round: switch {way}"));
+                        return Err(format!("packets for node {to} go in a cycle: switch {way}"));
                     }
                 }
             }

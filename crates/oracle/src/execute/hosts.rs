@@ -25,7 +25,7 @@ impl FromStr for Host {
             None => (text, None),
         };
         if interface.is_empty() || namespace == Some(PathBuf::new()) {
-            return Err("a host is INTERFACE or INTERFACE@NAMESPACE".to_owned());
+            return Err("expected INTERFACE or INTERFACE@NAMESPACE".to_owned());
         }
         Ok(Host {
             interface: interface.to_owned(),

@@ -65,7 +65,7 @@ impl Objects {
         // SAFETY: the out-pointer is valid.
         let list = unsafe { (library.get_device_list)(&mut count) };
         if list.is_null() || count < 1 {
-            return Err("there is no device".to_owned());
+            return Err("no device was found".to_owned());
         }
         // SAFETY: the list has at least one entry.
         let context = unsafe { (library.open_device)(*list) };

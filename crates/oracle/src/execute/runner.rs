@@ -310,7 +310,7 @@ impl<'a> Runner<'a> {
         match self.workers[worker].ended() {
             Some(how) => format!("p{worker} {how}"),
             None => format!(
-                "p{worker} has not answered for {:?}: a call hangs ({})",
+                "p{worker} did not answer for {:?}: a call hangs ({})",
                 self.patience,
                 threads::of(self.workers[worker].pid)
             ),
@@ -370,7 +370,7 @@ impl<'a> Runner<'a> {
             if Instant::now() > end {
                 let missing = self.candidates.settle().err().unwrap_or_default();
                 return Err(Trouble::Difference(format!(
-                    "nothing more came for {:?}; {missing}",
+                    "nothing more arrived for {:?}; {missing}",
                     self.patience
                 )));
             }

@@ -88,6 +88,6 @@ impl Class {
         };
         found
             .copied()
-            .ok_or_else(|| format!("there is no class `{name}` ({})", names()))
+            .ok_or_else(|| format!("no class `{name}`; the classes are {}", names()))
     }
 }

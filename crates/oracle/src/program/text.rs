@@ -199,7 +199,7 @@ impl Reader {
                     action: Action::take(action)?,
                 };
                 if self.head.is_none_or(|head| call.by.0 >= head.processes) {
-                    return Err(format!("there is no process {by}"));
+                    return Err(format!("no process {by}"));
                 }
                 call.action.check(self.head.map_or(0, |head| head.arena))?;
                 match &mut self.together {

@@ -212,7 +212,7 @@ macro_rules! worded {
                 let call = $crate::program::words::Call::parse(text)?;
                 match call.name {
                     $($word => Ok(Self::$Variant { $($field: call.field(stringify!($field))?),* }),)*
-                    other => Err(format!("`{other}` is none of {}", Self::WORDS.join(", "))),
+                    other => Err(format!("`{other}` is unknown; expected {}", Self::WORDS.join(", "))),
                 }
             }
         }
@@ -236,7 +236,7 @@ macro_rules! choice {
             fn take(text: &str) -> Result<Self, String> {
                 match text {
                     $($word => Ok(Self::$Variant),)*
-                    _ => Err(format!("`{text}` is none of {}", [$($word),*].join(", "))),
+                    _ => Err(format!("`{text}` is unknown; expected {}", [$($word),*].join(", "))),
                 }
             }
         }
@@ -281,7 +281,7 @@ macro_rules! bits {
                 for word in text.split('+').filter(|word| *word != "-") {
                     set = set | match word {
                         $($word => Self::$BIT,)*
-                        _ => return Err(format!("`{word}` is none of {}", [$($word),*].join(", "))),
+                        _ => return Err(format!("`{word}` is unknown; expected {}", [$($word),*].join(", "))),
                     };
                 }
                 Ok(set)

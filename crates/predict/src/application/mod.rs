@@ -70,7 +70,7 @@ where
     }
     sim.run();
     let (ranks, last) = finished.get();
-    assert_eq!(ranks, world.size(), "a rank waits for what never comes");
+    assert_eq!(ranks, world.size(), "deadlock: a rank waits forever");
     cluster.finish();
     last
 }

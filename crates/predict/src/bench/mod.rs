@@ -26,7 +26,7 @@ pub fn run<T: 'static>(cluster: &Cluster, future: impl Future<Output = T> + 'sta
     let value = cluster
         .sim()
         .block_on(future)
-        .expect("a benchmark's processes wait for nothing that does not come");
+        .expect("a benchmark's processes never wait forever");
     cluster.finish();
     value
 }

@@ -73,11 +73,12 @@ pub enum Unfit {
         reason: &'static str,
     },
     /// There are measurements of message passing, but the system has no MPI library.
-    #[error("the system {0} names no mpi, and there are measurements of message passing")]
+    #[error("the system {0} names no mpi, but there are measurements of message passing")]
     NoMessagePassing(String),
     /// The measurements are validation data.
     #[error(
-        "the measurements are the validation curve {0} of papers/validation: nothing may be fitted to it"
+        "the measurements are the validation curve {0} of papers/validation, which must not be \
+         fitted to"
     )]
     Validation(String),
     /// The validation data cannot be read.
@@ -85,7 +86,8 @@ pub enum Unfit {
     ValidationData(#[from] ValidationError),
     /// There are fewer measurements than parameters.
     #[error(
-        "{observations} measurements cannot fix {parameters} values; name fewer with --fit, or measure more sizes"
+        "{observations} measurements do not determine {parameters} values; name fewer with --fit, \
+         or measure more sizes"
     )]
     TooFew {
         /// Measurements that the models can predict.

@@ -127,7 +127,8 @@ pub(crate) fn limits(free: &[Free], fit: &Fit, identified: &Identified) -> Strin
     for pair in &identified.inseparable {
         let _ = writeln!(
             out,
-            "cannot be told apart: {} and {} (correlation {:+.3}); only a combination of them was measured",
+            "not distinguishable: {} and {} (correlation {:+.3}); only a combination of them was \
+             measured",
             pair.one, pair.other, pair.correlation
         );
     }
@@ -144,7 +145,8 @@ pub(crate) fn limits(free: &[Free], fit: &Fit, identified: &Identified) -> Strin
         {
             let _ = writeln!(
                 out,
-                "hardly known: {} ({} of {}); the others make up for it, or the measurements are too few",
+                "poorly determined: {} ({} of {}); other values compensate for it, or there are \
+                 too few measurements",
                 free.path,
                 short(error),
                 short(value)
@@ -152,7 +154,7 @@ pub(crate) fn limits(free: &[Free], fit: &Fit, identified: &Identified) -> Strin
         }
     }
     for path in &identified.unseen {
-        let _ = writeln!(out, "not seen: {path}; no measurement depends on it");
+        let _ = writeln!(out, "not determined: {path}; no measurement depends on it");
     }
     out
 }
@@ -202,8 +204,11 @@ mod tests {
             &calibrated(vec![Some(24.0), Some(26.0), Some(1.0)], Vec::new()),
             &[],
         );
-        assert!(told.contains("hardly known: b (26.00 of 100.0)"), "{told}");
-        assert!(!told.contains("hardly known: a"), "{told}");
+        assert!(
+            told.contains("poorly determined: b (26.00 of 100.0)"),
+            "{told}"
+        );
+        assert!(!told.contains("poorly determined: a"), "{told}");
         assert_eq!(told.matches("at its bound").count(), 1, "{told}");
     }
 
@@ -218,8 +223,8 @@ mod tests {
             &calibrated(vec![Some(90.0), Some(90.0), Some(1.0)], vec![pair]),
             &[],
         );
-        assert!(told.contains("cannot be told apart: a and b"), "{told}");
-        assert!(!told.contains("hardly known"), "{told}");
+        assert!(told.contains("not distinguishable: a and b"), "{told}");
+        assert!(!told.contains("poorly determined"), "{told}");
     }
 
     #[test]

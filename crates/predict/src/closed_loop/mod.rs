@@ -117,14 +117,14 @@ pub enum Open {
     #[error(transparent)]
     Profile(#[from] Error),
     /// The profile does not exist.
-    #[error("no profile of kind software is called {0:?}")]
+    #[error("no profile {0:?} of kind software")]
     Unknown(String),
     /// The value to fit does not exist.
-    #[error("{0} is no value that can be fitted; there are {1}")]
+    #[error("{0} cannot be fitted; the values are {1}")]
     Value(String, String),
     /// There are fewer measurements than values.
     #[error(
-        "{figures} figures of the benchmarks that are fitted to ({benchmarks}) cannot fix {values} values"
+        "{figures} figures of the fitted benchmarks ({benchmarks}) do not determine {values} values"
     )]
     TooFew {
         /// Figures of the fitting benchmarks.

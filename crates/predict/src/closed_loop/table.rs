@@ -22,7 +22,7 @@ pub fn text(closed: &Closed) -> String {
 /// Returns the result in a sentence.
 pub fn verdict(closed: &Closed) -> String {
     let Some(error) = closed.error() else {
-        return "nothing was measured that could judge the profile".to_owned();
+        return "nothing was measured to judge the profile".to_owned();
     };
     let count = |most: f64| {
         closed
@@ -32,7 +32,7 @@ pub fn verdict(closed: &Closed) -> String {
             .count()
     };
     format!(
-        "predicted: {:.1} % off on average over {} benchmarks that nothing was fitted to, {} of them within {:.0} %",
+        "predicted: mean error {:.1} % on {} held-out benchmarks, {} of them within {:.0} %",
         error * 100.0,
         closed.judged.len(),
         count(TARGET),

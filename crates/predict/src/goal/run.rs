@@ -89,18 +89,16 @@ fn refuse_system(system: &System, nodes: usize) -> Result<(), Failure> {
     let refused = |reason| Err(Failure::System(reason));
     if system.mpi.is_none() {
         return refused(format!(
-            "{name} has no message-passing library: a profile of kind system names one as `mpi`"
+            "{name} has no message-passing library; name one as `mpi` in its profile of kind system"
         ));
     }
     if nodes == 0 {
-        return refused("a schedule needs a node at least".to_owned());
+        return refused("a schedule needs at least one node".to_owned());
     }
     let most = system.joins();
     match nodes as u64 <= most {
         true => Ok(()),
-        false => refused(format!(
-            "{name} joins at most {most} nodes, and not {nodes}"
-        )),
+        false => refused(format!("{name} joins at most {most} nodes, not {nodes}")),
     }
 }
 
@@ -130,7 +128,8 @@ fn untaken(world: &World, schedule: &Schedule, rank: usize) -> Option<Fault> {
     Some(Fault {
         line: line.map_or(1, |one| one.line),
         reason: format!(
-            "rank {rank} has no receive for this message of rank {} with tag {}, or for one like it",
+            "rank {rank} has no receive for this message of rank {} with tag {}, or for a similar \
+             one",
             origin.source, origin.tag
         ),
     })
@@ -230,7 +229,7 @@ impl Job {
                     self.fault.set(Some(Fault {
                         line: operation.line,
                         reason: format!(
-                            "a message of {came} bytes came, and {bytes} were expected"
+                            "a message of {came} bytes arrived, and {bytes} were expected"
                         ),
                     }));
                 }
@@ -247,7 +246,7 @@ impl Job {
             Act::Receive { from, tag, .. } => {
                 let from = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
                 let tag = tag.map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
-                format!("waits for a message from {from} with {tag} that does not come")
+                format!("waits for a message from {from} with {tag} that never arrives")
             }
             Act::Send { to, tag, .. } => {
                 format!("waits for rank {to} to receive its message with tag {tag}")

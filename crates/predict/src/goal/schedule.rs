@@ -119,7 +119,7 @@ fn refuse_circles(operations: &[Operation]) -> Result<(), Fault> {
         seen[here] = true;
         way.push(here);
         let waits_for = operations[here].before().find(|&n| lacking[n] > 0);
-        here = waits_for.expect("something of what it waits for waits itself");
+        here = waits_for.expect("one of its dependencies waits, too");
     }
     let circle = way.into_iter().skip_while(|&n| n != here).skip(1);
     let lines: Vec<_> = circle.map(|n| operations[n].line.to_string()).collect();

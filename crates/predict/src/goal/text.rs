@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
     fn read_number_of_ranks(&mut self) -> Result<(), Fault> {
         let ranks = self.number("how many ranks there are")?;
         if self.schedule.ranks != 0 {
-            let reason = "num_ranks has been given before".to_owned();
+            let reason = "num_ranks was already given".to_owned();
             return Err(self.words.fault(reason));
         }
         if !(1..=MOST_RANKS).contains(&ranks) {
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         let number = self.number("the number of a rank")?;
         let rank = self.rank(number)?;
         if self.schedule.operations.contains_key(&rank) {
-            let reason = format!("rank {rank} has been given before");
+            let reason = format!("rank {rank} was already given");
             return Err(self.words.fault(reason));
         }
         match self.words.take()? {
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
             Some(Word::Mark(':')) => {
                 let kind = self.name("send, recv or calc")?;
                 if block.names.insert(first, block.operations.len()).is_some() {
-                    let reason = format!("the rank has a {first:?} already");
+                    let reason = format!("the rank already has a {first:?}");
                     return Err(self.words.fault(reason));
                 }
                 let operation = self.read_operation(kind)?;
@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
         match sum.checked_add(more).filter(|sum| *sum <= most) {
             Some(sum) => Ok(sum),
             None => {
-                let reason = format!("up to here more than {most} {of}, which no model can follow");
+                let reason = format!("more than {most} {of} up to here, the models' limit");
                 Err(self.words.fault(reason))
             }
         }
@@ -283,14 +283,14 @@ impl<'a> Reader<'a> {
                     let nic = self.number("the number of an adapter")?;
                     if nic != 0 {
                         let reason =
-                            format!("nodes of the models have one adapter, 0, and no {nic}");
+                            format!("the nodes of the models have one adapter, 0, not {nic}");
                         return Err(self.words.fault(reason));
                     }
                 }
                 other => return Err(self.unexpected(expected, Some(Word::Name(other)))),
             }
             if given.insert(word, ()).is_some() {
-                let reason = format!("{word} has been given before");
+                let reason = format!("{word} was already given");
                 return Err(self.words.fault(reason));
             }
         }
@@ -315,7 +315,7 @@ impl<'a> Reader<'a> {
             (Act::Send { tag, .. }, Some(given)) => *tag = given,
             (Act::Receive { tag, .. }, given) => *tag = given,
             _ => {
-                let reason = "a send has a tag of its own: -1, which is any, is for receives";
+                let reason = "a send needs its own tag; only receives accept -1 (any)";
                 return Err(self.words.fault(reason.to_owned()));
             }
         }

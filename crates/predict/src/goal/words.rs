@@ -117,7 +117,7 @@ impl<'a> Words<'a> {
             other => {
                 return Err(Fault {
                     line: self.here,
-                    reason: format!("{other:?} belongs to no word of a schedule"),
+                    reason: format!("{other:?} is not part of a schedule"),
                 });
             }
         };

@@ -30,7 +30,7 @@ impl Outcome {
 
 /// A rank waits for an event that never comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("rank {rank} does not come out of its call {call} (from 0)")]
+#[error("rank {rank} never returns from its call {call} (from 0)")]
 pub struct Endless {
     /// The rank.
     pub rank: usize,

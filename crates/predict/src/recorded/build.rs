@@ -15,9 +15,7 @@ use verbena_trace::{
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A rank's trace has no end.
-    #[error(
-        "rank {0}'s trace ends before MPI_Finalize, so nobody knows what the others waited for: a replay needs a run that came to its end"
-    )]
+    #[error("the trace of rank {0} ends before MPI_Finalize; replay a run that completed")]
     Unfinished(usize),
     /// A rank's calls are inconsistent.
     #[error(transparent)]
@@ -94,10 +92,10 @@ fn refuse_too_much(summary: &Summary) -> Result<(), Error> {
     match (bytes > MOST_BYTES, summary.computing > MOST_NANOS) {
         (false, false) => Ok(()),
         (true, _) => Err(Error::Unlike(format!(
-            "{bytes} bytes of messages are more than {MOST_BYTES}, which no model can follow"
+            "{bytes} bytes of messages exceed the models' limit, {MOST_BYTES}"
         ))),
         (_, true) => Err(Error::Unlike(format!(
-            "{} ns of computing are more than {MOST_NANOS}, which no model can follow",
+            "{} ns of computing exceed the models' limit, {MOST_NANOS}",
             summary.computing
         ))),
     }
@@ -375,14 +373,14 @@ impl Builder<'_, '_> {
     fn begin_request(&mut self, slot: usize) -> Result<(), String> {
         match self.slots.insert(slot) {
             true => Ok(()),
-            false => Err(format!("request {slot} begins and is under way already")),
+            false => Err(format!("request {slot} begins twice")),
         }
     }
 
     fn end_request(&mut self, slot: usize) -> Result<(), String> {
         match self.slots.remove(&slot) {
             true => Ok(()),
-            false => Err(format!("request {slot} ends and had not begun")),
+            false => Err(format!("request {slot} ends without having begun")),
         }
     }
 
@@ -441,7 +439,7 @@ impl Builder<'_, '_> {
             .iter()
             .position(|&rank| rank == self.rank.rank);
         let member = Member {
-            place: place.ok_or("the rank uses a communicator that it is not in")?,
+            place: place.ok_or("the rank uses a communicator of which it is not a member")?,
             size: group.members.len(),
         };
         let before = self.collectives.entry(group.identity).or_default();
@@ -492,13 +490,13 @@ impl Builder<'_, '_> {
         *made += 1;
         match self.windows.insert(number, window) {
             None => Ok(()),
-            Some(_) => Err(format!("window {number} is there already")),
+            Some(_) => Err(format!("window {number} already exists")),
         }
     }
 
     fn window_of(&self, number: usize) -> Result<Window, String> {
         let found = self.windows.get(&number).cloned();
-        found.ok_or_else(|| format!("there is no window {number}"))
+        found.ok_or_else(|| format!("window {number} does not exist"))
     }
 
     fn access(

@@ -101,6 +101,9 @@ fn varied(
             of_all(back)?;
             member.pairwise(|place| out[place], |place| back[place])
         }
-        other => return Err(format!("{other:?} has no lengths of each rank's own")),
+        _ => {
+            let text = "a collective operation of this kind has no lengths per rank";
+            return Err(text.to_owned());
+        }
     })
 }

@@ -96,7 +96,7 @@ impl Ways {
             Channel::Posted(..) | Channel::Completed(..) => "about a window".to_owned(),
         };
         Some(format!(
-            "{} messages {by} went from rank {from} to rank {to}, and {} were received",
+            "{} messages {by} were sent from rank {from} to rank {to}, but {} were received",
             unlike.sent.len(),
             unlike.received
         ))

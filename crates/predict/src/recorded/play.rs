@@ -73,8 +73,8 @@ pub enum Failure {
     System(String),
     /// A rank waits for an event that never comes.
     #[error(
-        "rank {rank} does not come out of its call {call} (from 0): the program may rely on messages being buffered that the modelled \
-         library sends only when they are received"
+        "rank {rank} never returns from its call {call} (from 0); the program may rely on \
+         buffering of messages that the modelled library sends only when they are received"
     )]
     Endless {
         /// The rank.
@@ -156,12 +156,12 @@ fn refuse_system(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
     let refused = |reason| Err(Failure::System(reason));
     if replay.system.mpi.is_none() {
         return refused(format!(
-            "{name} has no message-passing library: a profile of kind system names one as `mpi`"
+            "{name} has no message-passing library; name one as `mpi` in its profile of kind system"
         ));
     }
     if replay.nodes.len() != ranks {
         return refused(format!(
-            "{ranks} ranks are dealt out as {}",
+            "{ranks} ranks are placed as {}",
             replay.nodes.len()
         ));
     }
@@ -169,9 +169,7 @@ fn refuse_system(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
     let most = replay.system.joins();
     match nodes as u64 <= most {
         true => Ok(()),
-        false => refused(format!(
-            "{name} joins at most {most} nodes, and not {nodes}"
-        )),
+        false => refused(format!("{name} joins at most {most} nodes, not {nodes}")),
     }
 }
 
@@ -192,7 +190,7 @@ fn refuse_time(seconds: f64) -> Result<(), Failure> {
     match seconds <= most {
         true => Ok(()),
         false => Err(Failure::System(format!(
-            "computing takes {seconds:.3e} s of all ranks, and more than {most:.0e} s cannot be followed"
+            "computing takes {seconds:.3e} s on all ranks, more than the limit of {most:.0e} s"
         ))),
     }
 }
@@ -208,7 +206,8 @@ fn refuse_traffic(replay: &Replay<'_>, seconds: f64) -> Result<(), Failure> {
     match bytes <= MOST_PAGES * PAGE as f64 {
         true => Ok(()),
         false => Err(Failure::System(format!(
-            "computing moves {:.0} GB to and from memory, page by page, and more than {:.0} GB cannot be followed",
+            "computing moves {:.0} GB to and from memory, page by page, more than the limit of \
+             {:.0} GB",
             bytes / 1e9,
             MOST_PAGES * PAGE as f64 / 1e9
         ))),

@@ -218,7 +218,7 @@ impl Point {
                 let (ranks, nodes) = (given("ranks") as usize, given("nodes") as usize);
                 let (name, most) = (&system.name, system.joins());
                 if nodes as u64 > most {
-                    let reason = format!("{name} joins at most {most} nodes, and not {nodes}");
+                    let reason = format!("{name} joins at most {most} nodes, not {nodes}");
                     return Err(PointError::Benchmark(reason));
                 }
                 let fidelity = match nodes {

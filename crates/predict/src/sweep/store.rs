@@ -78,13 +78,13 @@ impl Store {
         fs::create_dir_all(directory).map_err(|e| fault(directory, e))?;
         for (name, wanted, what) in [
             (STUDY, text, "another study"),
-            (BASIS, basis, "other profiles or another version"),
+            (BASIS, basis, "other profiles, or another version"),
         ] {
             let path = directory.join(name);
             match fs::read_to_string(&path) {
                 Ok(there) if there != wanted => {
                     let reason =
-                        format!("the results are of {what}; give another --out, or remove them");
+                        format!("the results belong to {what}; give another --out, or remove them");
                     return Err(fault(&path, reason));
                 }
                 Ok(_) => {}

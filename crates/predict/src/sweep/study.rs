@@ -49,7 +49,7 @@ impl Study {
             (None, None) => {
                 let names: Vec<_> = DRIVERS.iter().map(|(name, _, _)| *name).collect();
                 let reason = format!(
-                    "no \"{}\"; there are {} and those of `verbena list`",
+                    "no \"{}\"; known are {} and those of `verbena list`",
                     name.value,
                     names.join(", ")
                 );
@@ -233,7 +233,7 @@ fn profile(
         let name = format!("profile.\"{path}\"");
         if !library.recorded().iter().any(|r| r.path == path) {
             let reason = match value.get_ref() {
-                DeValue::Table(_) => "a path goes in quotation marks, as it has dots",
+                DeValue::Table(_) => "a path has dots and needs quotation marks",
                 _ => "no profile has such a value",
             };
             return Err(source.fault(key.span().start, &name, reason));

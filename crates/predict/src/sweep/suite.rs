@@ -81,7 +81,7 @@ pub(super) fn compute(
         .filter(|point| means(settings, point))
         .collect();
     let Some((first, others)) = found.split_first() else {
-        return Err(fault(format!("measures no such point on {}", system.name)));
+        return Err(fault(format!("has no such point on {}", system.name)));
     };
     if !others.is_empty() {
         let differs = |name: &str| {
@@ -93,7 +93,7 @@ pub(super) fn compute(
         let names = first.parameters.keys().map(String::as_str);
         let names: Vec<&str> = names.filter(|name| differs(name)).collect();
         let reason = format!(
-            "{} points are meant; say which: {}",
+            "{} points match; name one: {}",
             found.len(),
             names.join(", ")
         );

@@ -86,7 +86,7 @@ pub enum ValidationError {
         source: toml::de::Error,
     },
     /// Two curves have the same name.
-    #[error("papers/validation: there are two curves {0:?}")]
+    #[error("papers/validation: two curves have the name {0:?}")]
     Twice(String),
     /// A curve has no points, or one that is not above zero.
     #[error("papers/validation: {0:?} has no points, or one that is not above zero")]

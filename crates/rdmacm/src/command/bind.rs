@@ -39,14 +39,14 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
     if identifier.state != ConnectionState::Idle {
         return Err(refused!(
             EINVAL,
-            "the identifier has an address already: bind once, before anything else"
+            "the identifier already has an address: bind once, before anything else"
         ));
     }
     if !address.ip().is_unspecified() && !address::is_ours(address) {
         return Err(because(
             Errno(libc::EADDRNOTAVAIL),
             format_args!(
-                "{} is no address of this host: look with `ip address`",
+                "{} is not an address of this host: list them with `ip address`",
                 address.ip()
             ),
         ));
@@ -63,10 +63,7 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
             .map_err(|error| {
                 because(
                     error,
-                    format_args!(
-                        "port {}: another has it, or it may not be taken",
-                        address.port()
-                    ),
+                    format_args!("port {}: it is in use, or not permitted", address.port()),
                 )
             })?;
         identifier.port = Some(port);
@@ -104,7 +101,7 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
         _ => {
             return Err(refused!(
                 EINVAL,
-                "the identifier has a destination already, or listens: make another one"
+                "the identifier already has a destination, or listens: create another one"
             ));
         }
     }
@@ -131,8 +128,8 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
                 _ => (rule, advice),
             };
             refusal::report(format_args!(
-                "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no way leads to {} through the \
-                 device: {error}; {rule} {advice}",
+                "rdma_resolve_addr: RDMA_CM_EVENT_ADDR_ERROR: no route to {} through the device: \
+                 {error}; {rule} {advice}",
                 destination.ip()
             ));
             Event::plain(Kind::AddrError, -error.0)

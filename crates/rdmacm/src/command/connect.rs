@@ -47,7 +47,7 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
     if identifier.state != ConnectionState::Bound {
         return Err(refused!(
             EINVAL,
-            "the identifier listens already, or has a destination: make another one"
+            "the identifier already listens, or has a destination: create another one"
         ));
     }
     if identifier.port.is_none() {

@@ -464,7 +464,7 @@ impl Called {
             }
             let first = agenda.keys().next().map(|(at, _)| *at);
             let next = [first, caller.deadline()].into_iter().flatten().min();
-            now = next.expect("it waits for nothing");
+            now = next.expect("it has nothing to wait for");
             if first != Some(now) {
                 dues.push_back(caller.due(now));
                 continue;

@@ -32,7 +32,7 @@ pub(super) fn one(headline: &Headline, kind: Kind, expected: Option<&Expectation
         (Some(reason), _) => (Verdict::NoExpectation, reason.to_owned()),
         (None, None) => (
             Verdict::NoExpectation,
-            "no source says what it should be".to_owned(),
+            "no source states an expected value".to_owned(),
         ),
         (None, Some(expected)) => judge(headline, expected),
     };
@@ -59,13 +59,12 @@ pub(super) fn one(headline: &Headline, kind: Kind, expected: Option<&Expectation
 /// wire.
 fn not_comparable(kind: Kind) -> Option<&'static str> {
     match kind {
-        Kind::Host => Some(
-            "not comparable: measured within one host, and the expectation is of two hosts \
-             over a wire",
-        ),
+        Kind::Host => {
+            Some("not comparable: measured within one host, but expected for two hosts over a wire")
+        }
         Kind::Loopback => Some(
-            "not comparable: measured through an adapter within one host, and the expectation \
-             is of two hosts over a wire",
+            "not comparable: measured through an adapter within one host, but expected for two \
+             hosts over a wire",
         ),
         Kind::Model => Some("not comparable: computed by a model, not measured"),
         Kind::Wire | Kind::Imported => None,
@@ -132,7 +131,7 @@ fn failure(headline: &Headline, end: f64) -> String {
     };
     let mut text = format!("{percent:.0} % {side} the range");
     if headline.busy_launches > 0 {
-        text += "; the machine was busy, and a quiet one may do better";
+        text += "; the machine was busy, and an idle one may do better";
     }
     text
 }

@@ -152,7 +152,7 @@ fn of_run(families: &mut Families, exported: &Exported<'_>) {
         ("fabric", run.fabric.clone()),
         ("device", run.device.clone()),
     ]);
-    let help = "What was measured and where; always 1.";
+    let help = "Description of the run; always 1.";
     families.add(("run_info", ""), help, what, 1.0);
     let mut plain = |name, help, value| families.add(name, help, label(), value);
     if run.started > 0 {
@@ -170,7 +170,7 @@ fn of_run(families: &mut Families, exported: &Exported<'_>) {
     }
     let ended = exported.run.end.as_ref();
     let complete = ended.is_some_and(|end| end.outcome == "complete");
-    let help = "Whether the run went to its end.";
+    let help = "Whether the run completed.";
     plain(("run_complete", ""), help, f64::from(u8::from(complete)));
     let failed = exported.run.failures.iter();
     let failed = failed.filter(|failure| !failure.unsupported).count();
@@ -203,7 +203,7 @@ fn of_summary(families: &mut Families, exported: &Exported<'_>) {
         for (percentile, value) in ["p99", "p999"].into_iter().zip(headline.tail) {
             if let (Some(value), Subject::Latency) = (value, headline.subject) {
                 let name = format!("{name}_{percentile}");
-                let help = format!("{percentile} of the operations that the latency is of.");
+                let help = format!("{percentile} of the operations measured for the latency.");
                 families.add((&name, unit), &help, labels(), value / scale);
             }
         }
@@ -233,8 +233,7 @@ fn of_checks(families: &mut Families, exported: &Exported<'_>) {
             let mut labels = labels();
             labels.push(("figure", word(check.subject).to_owned()));
             let passed = check.verdict == Verdict::Pass;
-            let help =
-                "Whether a figure is as good as expected; only of figures with an expectation.";
+            let help = "Whether a figure meets its expectation, if it has one.";
             let name = ("expectation_passed", "");
             families.add(name, help, labels, f64::from(u8::from(passed)));
         }

@@ -83,10 +83,11 @@ impl Application {
 
 /// Returns the page over recordings, each on the same systems.
 pub fn application(command: &str, all: &[Application]) -> String {
-    let mut out = head("What your application would do");
+    let mut out = head("Predicted performance of your application");
     let _ = write!(
         out,
-        "<p class=\"lead\">Computed by timing models from what was recorded, not measured. <code>{}</code></p>",
+        "<p class=\"lead\">Computed by timing models from a recording, not measured. \
+         <code>{}</code></p>",
         escape(command)
     );
     if all.len() > 1 {
@@ -225,10 +226,13 @@ fn by_rank(on: &OnSystem) -> String {
     )
 }
 
-const NOTE: &str = "<h2>How to read it</h2><p><em>Computing</em> is the program's own, as it was recorded, times the scale that is \
-told. <em>Overhead</em> is what messages take the processor: posting, copying, registering, finding what has come. In the rest of the time a rank \
-waits for messages on their way through adapters, buses and links (<em>wire</em>), or for what another rank has not done yet (<em>waiting</em>). It is <em>done</em> when it has ended and others have not. Bars of single ranks end when the rank ended. What \
-the models know is in docs/models.md.</p>";
+const NOTE: &str = "\
+<h2>How to read it</h2><p><em>Computing</em> is the recorded computing time of the program, times \
+the given scale. <em>Overhead</em> is the processor time of messages: posting, copying, \
+registering, finding completions. In the remaining time a rank waits for messages in transit \
+through adapters, buses and links (<em>wire</em>), or for another rank (<em>waiting</em>). It is \
+<em>done</em> when it has ended and others have not. Bars of single ranks end when the rank \
+ended. docs/models.md describes the models.</p>";
 
 #[cfg(test)]
 mod tests {

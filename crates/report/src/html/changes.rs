@@ -67,8 +67,8 @@ fn against(baseline: &Loaded, other: &Loaded) -> String {
     if order.len() > DRAWN {
         let _ = write!(
             out,
-            " Drawn are {DRAWN} of {} ratios, what changed first and then the largest; <code>verbena compare --all</code> has \
-             the others.",
+            " Shows {DRAWN} of {} ratios, changed ones first, then the largest; <code>verbena \
+             compare --all</code> lists all.",
             order.len()
         );
         order.truncate(DRAWN);

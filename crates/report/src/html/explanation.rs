@@ -26,7 +26,7 @@ impl Operation {
     pub fn duration(&self) -> String {
         let took = unit::time(self.took);
         match self.one_way.map(unit::time) {
-            Some(one_way) => format!("{took} there and back, one way {one_way}"),
+            Some(one_way) => format!("{took} round trip, one way {one_way}"),
             None => took,
         }
     }
@@ -69,7 +69,9 @@ pub fn explanation(system: &str, command: &str, operations: &[Operation]) -> Str
     out
 }
 
-const NOTE: &str = "<h2>How to read it</h2><p>The timeline shows everything that is under way. In the table every instant belongs \
-to one stage: of those under way to the one that began last. Acknowledgements, completions and polling go on beside a message \
-and its answer and own an instant only when nothing else is under way. <em>adapter</em> is what remains: engines, pipeline, a \
-change of queue pair, waiting for a turn. The stages are defined in docs/models.md.</p>";
+const NOTE: &str = "\
+<h2>How to read it</h2><p>The timeline shows all concurrent activity. In the table every instant \
+belongs to one stage: of those in progress, the one that began last. Acknowledgements, \
+completions and polling proceed beside a message and its answer and own an instant only when \
+nothing else is in progress. <em>adapter</em> is the remainder: engines, pipeline, a change of \
+queue pair, waiting for a turn. The stages are defined in docs/models.md.</p>";

@@ -46,15 +46,17 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> S
     if let Some(closed) = beside.closed_loop {
         let _ = write!(
             out,
-            "<h2 id=\"predicted\">How well it is predicted</h2><p>A profile was fitted to some of the benchmarks and asked for the \
-             others. Dots are at the model's figure over the measured one.</p>{}",
+            "<h2 id=\"predicted\">How well it is predicted</h2><p>A profile was fitted to some of \
+             the benchmarks and predicts the others. Dots show the model's figure over the \
+             measured one.</p>{}",
             closed_loop::body(closed)
         );
     }
     if let Some(reproduction) = beside.reproduction {
         let _ = write!(
             out,
-            "<section class=\"fold\"><h2 id=\"published\">Published adapters</h2><p>What was published of real adapters, beside the timing models of them. \
+            "<section class=\"fold\"><h2 id=\"published\">Published adapters</h2><p>Published \
+             figures of real adapters, beside their timing models. \
              Computed, not measured; <code>verbena reproduce --out DIR</code> draws the papers' figures.</p>\
              <details><summary>the claims</summary>{}</details></section>",
             reproduction::body(reproduction)
@@ -153,17 +155,21 @@ fn all_benchmarks(benchmarks: &[Described], shown: &[Shown<'_>]) -> String {
     out
 }
 
-const METHODS: &str = "<h2>How to read it</h2><p>A figure is <em>strong</em>, <em>fair</em> or <em>weak</em> by two marks, \
-which the tile names and which depend on where it was measured: within one host, over a wire, or by a model. The weak mark is \
-at a third of the bar, the strong one at two thirds. <em>Unsure</em>: the launches, or a busy machine, allow several of \
-these words, the figure is better than its bound, or nothing states what to expect of it. Marks are stated or follow from the link's rate; nothing measured that \
-day moves them. Only figures of one kind are ranked. On the line of dots better is to the right: large the figure itself, coloured the other runs, diamonds \
-what was published. The table of the marks is in docs/methods.md.</p>\
-<p>Every sample is kept and no slow one is dropped. Percentiles are nearest-rank, and \
-given only where ten samples lie beyond. One-way latency is half a round trip of a symmetric exchange; completion latency is a \
-round trip. Rates are taken over the union of all processes' intervals after a common start. Several launches are \
-combined by their median. The bound of a figure is what limits it. All metrics are defined in docs/methods.md, all \
-fields of the records in docs/results-schema.md.</p>";
+const METHODS: &str = "\
+<h2>How to read it</h2><p>A figure is <em>strong</em>, <em>fair</em> or <em>weak</em> by two \
+marks, which the tile names and which depend on where it was measured: within one host, over a \
+wire, or by a model. The weak mark is at a third of the bar, the strong one at two thirds. \
+<em>Unsure</em>: the launches, or a busy machine, allow several of these words, the figure is \
+better than its bound, or no source states an expected value. Marks are stated or follow from the \
+link's rate; measurements of the day do not move them. Only figures of one kind are ranked. On \
+the line of dots better is to the right: the large dot is the figure itself, coloured ones the \
+other runs, diamonds published values. The table of the marks is in docs/methods.md.</p><p>Every \
+sample is kept and no slow one is dropped. Percentiles are nearest-rank, and given only where ten \
+samples lie beyond. One-way latency is half a round trip of a symmetric exchange; completion \
+latency is a round trip. Rates are taken over the union of all processes' intervals after a \
+common start. Several launches are combined by their median. The bound of a figure is its limit. \
+All metrics are defined in docs/methods.md, all fields of the records in \
+docs/results-schema.md.</p>";
 
 fn groups<'a>(benchmarks: &'a [Described], shown: &[Shown<'_>]) -> Vec<&'a str> {
     let rows = || shown.iter().flat_map(|shown| &shown.rows);

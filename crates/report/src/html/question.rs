@@ -27,13 +27,14 @@ const QUESTIONS: [Question; 6] = [
     Question {
         id: "q-latency",
         asks: "How long does an operation take?",
-        shows: "Median time by message size; the band goes from the fastest to the 99th percentile, dashed is what limits it.",
+        shows: "Median time by message size; the band spans the fastest to the 99th percentile, \
+                the dashed line is the bound.",
         benchmarks: &["latency.write", "latency.send", "latency.read"],
         curves: |runs| {
             let of = |name, title| Curves::of(name, "size", runs, plain).named(title);
             of("latency.write", "write, seen by its receiver")
                 .and(of("latency.send", "message, received"))
-                .and(of("latency.read", "read, there and back"))
+                .and(of("latency.read", "read, round trip"))
         },
         answer: |curves, run, _| {
             let of = |word: &str| {
@@ -48,7 +49,7 @@ const QUESTIONS: [Question; 6] = [
                 let _ = write!(text, " and a message after {time}");
             }
             if let Some((_, time)) = of("read") {
-                let _ = write!(text, "; a read takes {time} there and back");
+                let _ = write!(text, "; a read takes {time}, round trip");
             }
             Some(text)
         },
@@ -101,8 +102,9 @@ const QUESTIONS: [Question; 6] = [
     Question {
         id: "q-connections",
         asks: "How many connections fit?",
-        shows: "Time of a write over that with the fewest queue pairs, by their number: all of them at work, and as a control as many \
-                created and one at work. What rises in the first and not in the second is the adapter's store of contexts.",
+        shows: "Time of a write over that with the fewest queue pairs, by their number: all \
+                active and, as a control, as many created but only one active. A rise only in the \
+                first is due to the adapter's context cache.",
         benchmarks: &[
             "internals.contexts",
             "internals.scatter",
@@ -111,22 +113,22 @@ const QUESTIONS: [Question; 6] = [
         curves: |runs| {
             Curves::of("internals.contexts", "queue-pairs", runs, |_| true)
                 .relative_to(Base::Run)
-                .saying("active", "all at work")
-                .saying("created", "control: one at work")
+                .saying("active", "all active")
+                .saying("created", "control: one active")
         },
         answer: |curves, run, shown| {
             let curve = curves.all.iter().find(|c| c.run == run)?;
             let (pairs, ratio) = *curve.points.last()?;
             Some(match finding(shown, "internals.contexts", "context-knee") {
                 Some(knee) => format!(
-                    "Writes become slower from {} queue pairs on: with {pairs} each takes {} as with \
-                     the fewest",
+                    "Writes slow down from {} queue pairs: with {pairs} each takes {} as with the \
+                     fewest",
                     unit::number(knee.round()),
                     as_long(ratio)
                 ),
                 None => format!(
-                    "No slowdown starts up to {pairs} queue pairs; there a write takes {} as with \
-                     the fewest",
+                    "No slowdown up to {pairs} queue pairs; there a write takes {} as with the \
+                     fewest",
                     as_long(ratio)
                 ),
             })
@@ -135,8 +137,8 @@ const QUESTIONS: [Question; 6] = [
     Question {
         id: "q-reuse",
         asks: "Does buffer reuse matter?",
-        shows: "Bandwidth over that with one buffer always used again, by how often a buffer is. Flat is good: translations of \
-                new pages cost nothing then.",
+        shows: "Bandwidth over that with one buffer always reused, by the share of reuse. Flat is \
+                good: translations of new pages then cost nothing.",
         benchmarks: &[
             "internals.reuse",
             "internals.translation",
@@ -150,7 +152,7 @@ const QUESTIONS: [Question; 6] = [
             let curve = curves.all.iter().find(|c| c.run == run)?;
             let (percent, ratio) = *curve.points.first()?;
             let mut text = format!(
-                "With {} % of the buffers used again, bandwidth is {} % of that with one buffer",
+                "With {} % of the buffers reused, bandwidth is {} % of that with one buffer",
                 unit::number(percent),
                 unit::number((ratio * 100.0).round())
             );
@@ -167,8 +169,8 @@ const QUESTIONS: [Question; 6] = [
     Question {
         id: "q-bus",
         asks: "What does the bus cost?",
-        shows: "A write that its sender knows to be done: to a peer, and back into the same adapter, where there is no wire. \
-                What is left is host, bus and adapter.",
+        shows: "Completion latency of a write: to a peer, and back into the same adapter, without \
+                a wire. The latter covers host, bus and adapter.",
         benchmarks: &[
             "internals.loopback",
             "latency.write-completion",

@@ -324,8 +324,11 @@ fn fitted(values: &[Fitted]) -> String {
     out
 }
 
-const NOTE: &str = "<h2>How to read it</h2><p>Curves are the models', diamonds and bars what the papers published: a diamond is a \
-value, two joined by a line a value over several places, a bar a bound. A claim is met within 5 % of an absolute value, 10 % of a \
-ratio, inside a bound, or if the curve has the stated shape. The profiles' fitted values were chosen to meet these same claims, so \
-this is the quality of a fit. How good predictions are is in the curves that nothing was fitted to: published and computed, and each point's \
-residual, the ratio of the two, which stands out where it is more than a quarter off. Parts, equations and sources are in docs/models.md; claims.json has everything as data.</p>";
+const NOTE: &str = "\
+<h2>How to read it</h2><p>Curves are the models', diamonds and bars the published values: a \
+diamond is a value, two joined by a line a value over several places, a bar a bound. A claim is \
+met within 5 % of an absolute value, 10 % of a ratio, inside a bound, or if the curve has the \
+stated shape. The profiles' fitted values were chosen to meet these same claims, so this is the \
+quality of a fit. The held-out curves show the quality of predictions: published and computed, \
+with each point's residual, the ratio of the two, highlighted where it is more than a quarter \
+off. Parts, equations and sources are in docs/models.md; claims.json has everything as data.</p>";

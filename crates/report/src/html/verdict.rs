@@ -47,11 +47,13 @@ pub fn verdict(run: &Loaded) -> String {
         .as_ref()
         .map(|end| (end.outcome.as_str(), &end.reason))
     {
-        None => say("The run was cut short; what it had measured is shown.".to_owned()),
+        None => say("The run was cut short; the results until then are shown.".to_owned()),
         Some(("complete", None)) => {}
         Some(("complete", Some(reason))) => say(format!("{reason}.")),
         Some((outcome, reason)) => {
-            let reason = reason.as_deref().unwrap_or("what it had measured is shown");
+            let reason = reason
+                .as_deref()
+                .unwrap_or("the results until then are shown");
             say(format!("The run was {outcome}: {reason}."));
         }
     }
@@ -216,9 +218,11 @@ fn sentence(voted: &Voted<'_>) -> String {
     match of - by {
         0 => format!("{name}{with}: {text}{spread}."),
         denied if voted.holds() => {
-            format!("{name}{with}: {text}{spread} ({by} of {of} launches; {denied} deny it).")
+            format!("{name}{with}: {text}{spread} ({by} of {of} launches; {denied} contradict).")
         }
-        denied => format!("{name}{with}: {denied} of {of} launches deny that {text}{spread}."),
+        denied => {
+            format!("{name}{with}: {denied} of {of} launches contradict that {text}{spread}.")
+        }
     }
 }
 

@@ -21,7 +21,8 @@ pub fn parse_json(text: &str) -> Parsed {
         .find_map(|sum| end.get(sum)?.get("bits_per_second")?.as_f64());
     let Some(bits) = bits.filter(|bits| *bits >= 0.0) else {
         return Some(Err(
-            "iperf3's JSON has no sum of what was received; was the test cut short?".to_owned(),
+            "iperf3's JSON has no sum of received data; the test may have been cut short"
+                .to_owned(),
         ));
     };
     let protocol = test

@@ -76,7 +76,8 @@ impl Hints {
             };
             title.ok_or_else(|| {
                 format!(
-                    "{test:?} is no test; for example perftest:write-bw (write, write-imm, read, send, atomic; lat, bw, bibw), \
+                    "{test:?} is not a test; write e.g. perftest:write-bw (write, write-imm, \
+                     read, send, atomic; lat, bw, bibw), \
                     osu:allreduce, nccl:all_reduce, ucx:tag_lat:8, netpipe:ping-pong, fabtests:rdm_tagged_bw"
                 )
             })
@@ -355,12 +356,13 @@ fn text(path: &Path) -> Result<String> {
     if bytes.len() as u64 > LARGEST {
         let most = LARGEST >> 20;
         return Err(wrong(format!(
-            "larger than {most} MiB, no tool's output; a run of ours is read from a file that ends in .jsonl"
+            "larger than {most} MiB, too large for a tool's output; a run of Verbena is read from \
+             a file that ends in .jsonl"
         )));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(wrong(
-            "text in UTF-16; `iconv -f UTF-16 -t UTF-8` makes it readable".to_owned(),
+            "text in UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`".to_owned(),
         ));
     }
     if bytes.contains(&0) {
@@ -377,12 +379,13 @@ fn unknown(text: &str) -> String {
     }
     if text.trim_start().starts_with("{\"record\":") {
         return format!(
-            "{KNOWN}; a run of ours is read from a file that ends in .jsonl, or from its directory"
+            "{KNOWN}; a run of Verbena is read from a file that ends in .jsonl, or from its \
+             directory"
         );
     }
     match serde_json::from_str::<serde_json::Value>(text) {
         Err(error) if text.trim_start().starts_with('{') => {
-            return format!("JSON that cannot be read: {error}");
+            return format!("invalid JSON: {error}");
         }
         _ => {}
     }
@@ -391,8 +394,8 @@ fn unknown(text: &str) -> String {
     });
     match row {
         Some(line) => format!(
-            "line {}: figures without the head of their table; copy it from the line that names the test on, or at least \
-            from the line of columns on, and name the test with --as",
+            "line {}: figures without a table heading; include the line that names the test, or \
+             at least the line of columns, and name the test with --as",
             line.number
         ),
         None => KNOWN.to_owned(),

@@ -91,7 +91,7 @@ fn times(unit: &str) -> Result<f64, String> {
         "us" => 1e3,
         "ms" => 1e6,
         "sec" => 1e9,
-        _ => return Err(format!("{unit:?} is no unit of time")),
+        _ => return Err(format!("{unit:?} is not a unit of time")),
     })
 }
 
@@ -116,7 +116,7 @@ fn prefix(unit: &str, end: &str) -> Result<f64, String> {
         Some("M") => 1e6,
         Some("G") => 1e9,
         Some("T") => 1e12,
-        _ => return Err(format!("{unit:?} is no unit of {end}")),
+        _ => return Err(format!("{unit:?} is not a unit of {end}")),
     })
 }
 
@@ -129,7 +129,7 @@ fn binary(unit: &str) -> Result<f64, String> {
         "KB" => 1e3,
         "MB" => 1e6,
         "GB" => 1e9,
-        _ => return Err(format!("{unit:?} is no unit of a size")),
+        _ => return Err(format!("{unit:?} is not a unit of size")),
     })
 }
 

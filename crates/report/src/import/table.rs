@@ -104,7 +104,7 @@ impl Columns {
         match name.is_empty() {
             true => Ok(Columns(columns)),
             false => Err(format!(
-                "the column {:?} is not known, and what stands in the others cannot be told without it",
+                "unknown column {:?}, so the other columns cannot be assigned",
                 name.join(" ")
             )),
         }

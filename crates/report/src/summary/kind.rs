@@ -43,7 +43,7 @@ impl Kind {
             Kind::Host => "within one host",
             Kind::Loopback => "through an adapter, within one host",
             Kind::Wire => "over a wire",
-            Kind::Imported => "imported, taken to be over a wire",
+            Kind::Imported => "imported, assumed to be over a wire",
             Kind::Model => "computed by a model",
         }
     }

@@ -193,7 +193,7 @@ fn beyond(subject: Subject, value: f64, marks: &Marks) -> String {
     let bound = marks.bound.unwrap_or(marks.strong);
     match subject {
         Subject::Scaling => format!(
-            "{value:.2} times the latency of one pair: many cannot be faster, so one of them \
+            "{value:.2} times the latency of one pair: many pairs cannot be faster, so one figure \
              is wrong"
         ),
         _ => format!(
@@ -226,6 +226,6 @@ fn busy_text(headline: &Headline) -> String {
         Subject::Scaling => {
             format!("machine busy{of}: either of the two latencies may be too long")
         }
-        _ => format!("machine busy{of}: a quiet one may do better"),
+        _ => format!("machine busy{of}: an idle one may do better"),
     }
 }

@@ -117,7 +117,7 @@ fn a_busy_machine_is_not_rated_weak() {
     slow.busy_launches = 1;
     let rated = rate(&slow, Kind::Host);
     assert_eq!(rated.word, Word::Unsure);
-    assert_eq!(rated.reason, "machine busy: a quiet one may do better");
+    assert_eq!(rated.reason, "machine busy: an idle one may do better");
 }
 
 #[test]

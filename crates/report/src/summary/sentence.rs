@@ -28,7 +28,7 @@ pub(crate) fn busy(busy_points: usize, points: usize) -> Option<String> {
     (busy_points > 0).then(|| {
         format!(
             "machine busy at {busy_points} of {}: other processes ran on these cores in most \
-             samples of these points, and a quiet machine may do better",
+             samples, and an idle machine may do better",
             count(points, "point", "points")
         )
     })

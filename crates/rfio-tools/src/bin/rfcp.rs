@@ -176,7 +176,7 @@ fn manner(arguments: &Copy) -> Result<Manner, Error> {
         pace: pace(arguments)?,
         retry: Retry {
             patience: Duration::from_secs(arguments.retry),
-            tell: |loss| exit::report("rfcp", format_args!("{loss}; trying again")),
+            tell: |loss| exit::report("rfcp", format_args!("{loss}; retrying")),
         },
         start: Start::Full,
     })
@@ -192,7 +192,8 @@ fn pace(arguments: &Copy) -> Result<Option<Arc<Pace>>, Error> {
     let least = SLOWEST * u64::from(arguments.parallel);
     if rate < least {
         return Err(Error::Setup(format!(
-            "--limit-rate {rate} is too slow: each session of -P needs 64k at least, so {}k here",
+            "--limit-rate {rate} is too low: each session of -P needs at least 64k, here {}k in \
+             total",
             least >> 10
         )));
     }
@@ -226,7 +227,7 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
     }
     if sources.len() > 1 && !into {
         return Err(Error::Setup(format!(
-            "several sources need a directory as destination, which '{}' is not",
+            "'{}' is not a directory; several sources need a directory as destination",
             shown::bytes(last.as_bytes())
         )));
     }
@@ -264,7 +265,7 @@ fn inside(directory: &Location, source: &Location, text: &[u8]) -> Result<Locati
         (directory, None) => Ok(directory.clone()),
         (_, Some(name)) if name == b"-" && matches!(source, Location::Local(_)) => {
             Err(Error::Setup(format!(
-                "'{}' has no name to use in a directory",
+                "'{}' has no name; name the destination file",
                 shown::bytes(text)
             )))
         }
@@ -384,19 +385,19 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8, le
         .to_string()
     } else {
         let kept = if report.kept > 0 {
-            format!(", {} bytes were there", report.kept)
+            format!(", {} bytes kept", report.kept)
         } else {
             String::new()
         };
         let left = match report.left {
             0 => String::new(),
-            1 => ", 1 file was left as it is".into(),
-            several => format!(", {several} files were left as they are"),
+            1 => ", 1 existing file kept".into(),
+            several => format!(", {several} existing files kept"),
         };
         let special = match report.left_out {
             0 => String::new(),
-            1 => ", 1 special file was left out".into(),
-            several => format!(", {several} special files were left out"),
+            1 => ", 1 special file skipped".into(),
+            several => format!(", {several} special files skipped"),
         };
         format!(
             "{} bytes in {seconds:.3} s ({}/s) by {}, CPU {cpu:.3} s{kept}{left}{special}",

@@ -9,7 +9,10 @@ use verbena_rfio_tools::{arguments, exit};
 
 fn main() -> ExitCode {
     let Some(directory) = std::env::args_os().nth(1) else {
-        exit::report("rfio-manual", "name the directory to write to");
+        exit::report(
+            "rfio-manual",
+            "no directory given; name the directory to write to",
+        );
         return exit::with(exit::BAD_PARAMETER);
     };
     match write(Path::new(&directory)) {
@@ -58,6 +61,14 @@ const SHELLS: [(&str, Shell); 3] = [
 /// The table of [`exit`], as a section.
 const EXIT_STATUS: &str = "\
 .SH \"EXIT STATUS\"
-0 done; 1 bad parameter; 2 the system or the server said no; 3 unknown error; 16 busy: another writer, or no room for a
-session; 28 no space; 196 ended by a signal; 200 a checksum does not match.
+.nf
+0    success
+1    bad parameter
+2    refused by the system or the server
+3    unknown error
+16   busy: another writer, or no room for a session
+28   no space
+196  ended by a signal
+200  a checksum does not match
+.fi
 ";

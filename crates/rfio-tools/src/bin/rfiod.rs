@@ -39,7 +39,7 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     let files = descriptors::raise_limit().unwrap_or_else(|error| {
         exit::report(
             "rfiod",
-            format_args!("limit of open files stays as it is: {error}"),
+            format_args!("cannot raise the limit of open files: {error}"),
         );
         descriptors::limit()
     });
@@ -56,31 +56,32 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     let server = Server::start(plan.context, &plan.layout).map_err(|error| error.to_string())?;
     if let Some(address) = arguments.metrics {
         let address = exposition::start(Arc::clone(&service), address)
-            .map_err(|error| format!("metrics on {address}: {error}"))?;
+            .map_err(|error| format!("cannot serve metrics on {address}: {error}"))?;
         say!("rfiod: metrics on http://{address}/metrics");
     }
     let administrators = match &arguments.admin {
         Some(path) => Some(
             admin::start(Arc::clone(&service), path)
-                .map_err(|error| format!("listen on {}: {error}", path.display()))?,
+                .map_err(|error| format!("cannot listen on {}: {error}", path.display()))?,
         ),
         None => None,
     };
     if let Some(name) = &arguments.user {
         give_logs(&service, name)?;
-        privileges::become_user(name).map_err(|error| format!("become user {name}: {error}"))?;
+        privileges::become_user(name)
+            .map_err(|error| format!("cannot become user {name}: {error}"))?;
     }
     warn_of_root(&service);
     for export in service.exports.iter() {
         if !export.is_watched() {
-            let what = "cannot be looked at by the daemon's user, so it is not noticed if it is \
-                        unmounted, mounted over or replaced; let that user pass the directories \
-                        above it";
+            let what = "is not accessible to the daemon's user, so unmounting, mounting over or \
+                        replacing it goes undetected; give that user search permission on its \
+                        parent directories";
             let path = export.directory();
             exit::report("rfiod", format_args!("warning: export {path} {what}"));
         }
         say!(
-            "rfiod: exporting {} ({:?})",
+            "rfiod: exporting {} ({})",
             export.directory(),
             export.access()
         );
@@ -89,7 +90,7 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
         Some(fabric) => say!("rfiod: data by RDMA ({:?}) or TCP", fabric.adapter()),
         None => say!("rfiod: data by TCP"),
     }
-    say!("rfiod: files read {}", service.storage);
+    say!("rfiod: reading files {}", service.storage);
     for address in server.addresses() {
         say!("rfiod: serving on {address}");
     }
@@ -100,9 +101,12 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     while signals.forever().next() == Some(SIGHUP) {
         match plan::reload(arguments, server.context()) {
             Ok(()) => {
-                say!("rfiod: exports, rights, bans, secrets, certificates and limits read again")
+                say!("rfiod: reloaded exports, rights, bans, secrets, certificates and limits")
             }
-            Err(what) => exit::report("rfiod", format_args!("nothing is reloaded: {what}")),
+            Err(what) => exit::report(
+                "rfiod",
+                format_args!("reload failed, nothing changed: {what}"),
+            ),
         }
         reopen_logs(&service);
     }
@@ -119,9 +123,9 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
 fn warn_of_root(service: &Service) {
     let is_restricted = service.identities.is_some() || service.rights().is_some();
     if rustix::process::geteuid().is_root() && !is_restricted {
-        let what = "warning: serving as root without --map and --rights: whoever is let in reads, \
-                    changes and removes every file below the exports, whoever it belongs to; \
-                    give --user NAME, or --map FILE";
+        let what = "warning: serving as root without --map and --rights: every accepted client \
+                    can read, change and remove all files below the exports; give --user NAME or \
+                    --map FILE";
         exit::report("rfiod", what);
     }
 }
@@ -129,7 +133,7 @@ fn warn_of_root(service: &Service) {
 /// Ends the process when it is told to stop again, or when storage does not answer.
 fn end_anyway(mut signals: Signals, patience: Duration) {
     let end = |why: &str| {
-        exit::report("rfiod", format_args!("ends with requests under way: {why}"));
+        exit::report("rfiod", format_args!("ends with pending requests: {why}"));
         std::process::exit(exit::SYSTEM.into());
     };
     std::thread::spawn(move || {
@@ -138,7 +142,7 @@ fn end_anyway(mut signals: Signals, patience: Duration) {
     });
     std::thread::spawn(move || {
         if signals.forever().any(|signal| signal != SIGHUP) {
-            end("told again to stop");
+            end("second signal to stop");
         }
     });
 }
@@ -148,10 +152,10 @@ fn reopen_logs(service: &Service) {
     for log in service.logs() {
         let path = log.path().display();
         match log.reopen() {
-            Ok(()) => say!("rfiod: {path} opened again"),
+            Ok(()) => say!("rfiod: reopened {path}"),
             Err(error) => exit::report(
                 "rfiod",
-                format_args!("{path} is not opened again, the old file is written on: {error}"),
+                format_args!("cannot reopen {path}, the old file stays in use: {error}"),
             ),
         }
     }
@@ -161,8 +165,12 @@ fn reopen_logs(service: &Service) {
 fn give_logs(service: &Service, name: &str) -> Result<(), String> {
     let (user, group) = peer::ids_of(name).map_err(|error| format!("user {name}: {error}"))?;
     for log in service.logs() {
-        log.give_to(user, group)
-            .map_err(|error| format!("give {} to {name}: {error}", log.path().display()))?;
+        log.give_to(user, group).map_err(|error| {
+            format!(
+                "cannot change the owner of {} to {name}: {error}",
+                log.path().display()
+            )
+        })?;
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             if about.mode & libc::S_IFMT == libc::S_IFDIR {
                 if !arguments.recursive {
                     return Err(Error::Setup(
-                        "is a directory; -r removes it with everything in it".into(),
+                        "is a directory; remove it and its contents with -r".into(),
                     ));
                 }
                 remove_tree(session, path)

@@ -54,7 +54,7 @@ fn end_sessions(end: &EndSession) -> Result<(), String> {
     };
     let reply = ask(&end.admin, &request)?;
     match (reply["ended"].as_u64(), number) {
-        (Some(0) | None, Some(number)) => Err(format!("no session has the number {number}")),
+        (Some(0) | None, Some(number)) => Err(format!("no session {number}")),
         (Some(0) | None, None) => Err(format!("user {} has no session", end.target)),
         (Some(count), _) => {
             say!("{count} ended");
@@ -66,7 +66,7 @@ fn end_sessions(end: &EndSession) -> Result<(), String> {
 fn ask(path: &std::path::Path, request: &Value) -> Result<Value, String> {
     admin::ask(path, request).map_err(|error| {
         format!(
-            "ask the daemon at {}: {error}; is it started with --admin {0}?",
+            "cannot ask the daemon at {}: {error}; start it with --admin {0}",
             path.display()
         )
     })

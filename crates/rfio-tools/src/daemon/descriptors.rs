@@ -70,7 +70,8 @@ impl Needs {
         if left < LEAST {
             let least = reserve + LEAST;
             return Err(format!(
-                "limit of open files is {files}, and rfiod needs {least} as it is started; {RAISE}"
+                "the limit of open files is {files}, but rfiod needs {least} with these options; \
+                 {RAISE}"
             ));
         }
         let eighth = left / 8;
@@ -119,7 +120,7 @@ impl Needs {
         .collect();
         let warning = (!cut.is_empty()).then(|| {
             format!(
-                "limit of open files is {files}, so {}; {RAISE}",
+                "the limit of open files is {files}, so {}; {RAISE}",
                 cut.join(", ")
             )
         });
@@ -127,7 +128,7 @@ impl Needs {
     }
 }
 
-const RAISE: &str = "raise it by LimitNOFILE= in the service's unit, or 'ulimit -Hn' before the \
+const RAISE: &str = "raise it with LimitNOFILE= in the service's unit, or 'ulimit -Hn' before the \
                      start";
 
 /// Lets the process have as many files open as the system allows it; how many that is.

@@ -204,7 +204,7 @@ fn limits(
     warnings: &mut Vec<String>,
 ) -> Result<Limits, String> {
     let memory = |name: &str, bytes: u64| {
-        usize::try_from(bytes).map_err(|_| format!("{name}: more than this machine can address"))
+        usize::try_from(bytes).map_err(|_| format!("{name}: exceeds this machine's address space"))
     };
     let defaults = Limits::default();
     let cache = memory("--cache", arguments.cache.unwrap_or_else(default_cache))?;

@@ -33,7 +33,7 @@ fn verify(uid: u32, gid: u32) -> io::Result<()> {
     if all("Uid:", uid) && all("Gid:", gid) && field("Groups:").is_empty() {
         Ok(())
     } else {
-        Err(io::Error::other("rights were not given up completely"))
+        Err(io::Error::other("privileges were not dropped completely"))
     }
 }
 

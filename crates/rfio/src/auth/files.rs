@@ -13,13 +13,13 @@ pub enum BadFile {
     #[error("{0}: {1}")]
     Unreadable(PathBuf, io::Error),
     /// Other users can read or replace it.
-    #[error("{0} has mode {1:o}: others may read or change it; run chmod 600 on it")]
+    #[error("{0} has mode {1:o}: others may read or change it; run chmod 600 {0}")]
     Exposed(PathBuf, u32),
     /// Other users can replace it.
-    #[error("{0} has mode {1:o}: others may change it; run chmod go-w on it")]
+    #[error("{0} has mode {1:o}: others may change it; run chmod go-w {0}")]
     Changeable(PathBuf, u32),
     /// It belongs to another user.
-    #[error("{0} belongs to user id {1}, not to its reader")]
+    #[error("{0} belongs to user id {1}, not to the user who reads it; change its owner")]
     Foreign(PathBuf, u32),
 }
 

@@ -36,13 +36,13 @@ impl std::fmt::Debug for Ticket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadTicket {
     /// Its lifetime would be zero or too long.
-    #[error("a ticket is good for 1 to {most} seconds, not for {asked}", most = LONGEST_LIFE / 1_000_000_000)]
+    #[error("a ticket is valid for 1 to {most} seconds, not for {asked}", most = LONGEST_LIFE / 1_000_000_000)]
     Life {
         /// Requested lifetime in seconds.
         asked: u64,
     },
     /// The text has not the form of a ticket.
-    #[error("this is no ticket: it was cut off or changed on its way from the issuer")]
+    #[error("invalid ticket: truncated or changed on its way from the issuer")]
     Text,
 }
 

@@ -34,13 +34,13 @@ pub enum Location {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadLocation {
     /// No host before the colon.
-    #[error("'{0}' names no host; write HOST:/PATH or rfio://HOST[:PORT]/PATH")]
+    #[error("'{0}' has no host; write HOST:/PATH or rfio://HOST[:PORT]/PATH")]
     NoHost(String),
     /// An invalid port.
     #[error("'{0}' has a port that is not a number from 1 to 65535")]
     Port(String),
     /// A host name with an invalid character.
-    #[error("'{0}' has a host name with a character that no name has")]
+    #[error("'{0}' has a host name with an invalid character")]
     Host(String),
     /// A path that is too long or holds a NUL byte.
     #[error("'{0}' has a path that is too long or holds a NUL byte")]

@@ -60,7 +60,7 @@ const SLOWEST: u32 = 64 << 10;
 pub fn terms(mut accepted: Accepted) -> Result<Accepted, Error> {
     if !BLOCK.contains(&accepted.block) {
         return Err(Error::Protocol(format!(
-            "its checksums cover {} bytes each; this client takes {} to {}",
+            "its checksums cover {} bytes each; this client supports {} to {}",
             accepted.block,
             BLOCK.start(),
             BLOCK.end()
@@ -143,7 +143,7 @@ impl ListingBounds {
         self.bytes = self.bytes.saturating_add(bytes.sum());
         match self.bytes > LISTING {
             true => Err(Error::TooMuch(format!(
-                "the directory's names take more than {} MiB of memory",
+                "the names of the directory need more than {} MiB of memory",
                 LISTING >> 20
             ))),
             false => Ok(()),
@@ -166,7 +166,8 @@ impl HeldNames {
         self.bytes = self.bytes.saturating_add(name.len() + 64);
         match self.bytes > HELD {
             true => Err(Error::TooMuch(format!(
-                "the names of its directories take more than {} MiB of memory; name parts of it",
+                "the names of its directories need more than {} MiB of memory; name its parts \
+                 instead",
                 HELD >> 20
             ))),
             false => Ok(()),
@@ -198,7 +199,7 @@ pub fn depth(relative: &[u8]) -> Result<(), Error> {
         .count();
     match depth > DEPTH {
         true => Err(Error::TooMuch(format!(
-            "more than {DEPTH} directories deep; it is not entered, name it to start there"
+            "more than {DEPTH} directories deep; not entered: name it to start there"
         ))),
         false => Ok(()),
     }

@@ -71,7 +71,7 @@ struct Opened {
 /// Returns this process's adapter, which is opened once. A forked process opens its own, since the
 /// inherited one belongs to its parent, down to the mappings. No lock is involved that another
 /// thread of the parent could have held at the fork.
-#[allow(unsafe_code, reason = "a pointer that forks can be told apart by")]
+#[allow(unsafe_code, reason = "a pointer that identifies forks")]
 fn adapter() -> Result<Arc<Adapter>, Error> {
     static CURRENT: AtomicPtr<Opened> = AtomicPtr::new(std::ptr::null_mut());
     let process = lineage::mark();
@@ -124,7 +124,7 @@ impl DataPath {
             pair.post([(TOKEN, Opcode::Send, [segment])].into_iter())?;
             match pair.wait(patience, "the token's delivery")? {
                 Outcome::Sent(TOKEN) => {}
-                other => return Err(Error::Fabric(format!("unexpected completion {other:?}"))),
+                other => return Err(Error::Fabric(format!("unexpected completion {other}"))),
             }
         }
         let part = session.terms().most_payload as usize / PARTS;
@@ -319,7 +319,7 @@ impl DataPath {
 }
 
 fn strange(outcome: Outcome) -> Error {
-    Error::Fabric(format!("unexpected completion {outcome:?}"))
+    Error::Fabric(format!("unexpected completion {outcome}"))
 }
 
 fn register(adapter: &Adapter, bytes: usize, access: AccessFlags) -> Result<Region, Error> {

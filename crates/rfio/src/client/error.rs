@@ -20,26 +20,27 @@ pub enum Error {
     #[error("cannot connect to {0}: {1}")]
     Unreachable(Address, io::Error),
     /// The connection failed.
-    #[error("connection to the server: {0}")]
+    #[error("the connection to the server failed: {0}")]
     Connection(io::Error),
     /// The server closed the connection.
     #[error("the server closed the connection {0}")]
     Dropped(&'static str),
     /// No data arrived within the time limit.
-    #[error("no answer from the server within the time limit")]
+    #[error("the server did not answer in time")]
     TimedOut,
     /// The server violated the protocol.
-    #[error("the server does not follow the protocol: {0}")]
+    #[error("the server violates the protocol: {0}")]
     Protocol(String),
     /// The server could not prove that it knows the secret.
-    #[error("the server could not prove that it is the one whose secret this is")]
+    #[error("the server could not prove that it knows the shared secret")]
     Impostor,
     /// The server ended the connection because of the client's certificate.
-    #[error("the server refuses the client's certificate: {0}")]
+    #[error("the server refused the client's certificate: {0}")]
     CertificateRefused(&'static str),
     /// Data arrived damaged.
     #[error(
-        "checksum of the data at byte {offset} does not match: expected {expected:08x}, found {found:08x}"
+        "the checksum of the data at byte {offset} does not match: expected {expected:08x}, found \
+         {found:08x}"
     )]
     Damaged {
         /// Offset in the file, in bytes.
@@ -50,12 +51,10 @@ pub enum Error {
         found: u32,
     },
     /// The file has changed since it was opened.
-    #[error("the file was changed while it was copied")]
+    #[error("the file changed during the copy")]
     Changed,
     /// The session belongs to the parent process.
-    #[error(
-        "the connection belongs to the process that opened it, and this one was forked from it"
-    )]
+    #[error("the connection belongs to the parent process that opened it")]
     Forked,
     /// The server's message exceeds a limit of this client.
     #[error("{0}")]

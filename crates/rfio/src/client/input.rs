@@ -60,7 +60,7 @@ impl Input {
             && !tagger.verify(&raw, &body, &tag)
         {
             return Err(Error::Protocol(
-                "a frame's tag is wrong: it was changed on the way".into(),
+                "a frame has an invalid tag: it was changed in transit".into(),
             ));
         }
         Ok(Some(Front { header, body }))

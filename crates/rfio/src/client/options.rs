@@ -32,7 +32,7 @@ impl std::str::FromStr for Fabric {
             "auto" => Ok(Self::Auto),
             "verbs" | "rdma" => Ok(Self::Verbs),
             "tcp" => Ok(Self::Tcp),
-            other => Err(format!("fabric '{other}' is none of auto, verbs, tcp")),
+            other => Err(format!("fabric '{other}' is not auto, verbs or tcp")),
         }
     }
 }

@@ -141,7 +141,7 @@ impl Session {
             || !method.is_power_of_two()
         {
             return Err(Error::Protocol(format!(
-                "it chose version {version} and method {method:#x}"
+                "it selected version {version} and method {method:#x}"
             )));
         }
         self.version = version;
@@ -186,11 +186,12 @@ impl Session {
             }
         }
         if accepted.block == 0 || accepted.most_requests == 0 {
-            return Err(Error::Protocol("it allows no data at all".into()));
+            return Err(Error::Protocol("it allows no data in requests".into()));
         }
         if accepted.most_payload < LEAST_PAYLOAD {
             return Err(Error::Protocol(format!(
-                "it allows {} bytes a request, and a reader of large files needs {LEAST_PAYLOAD} at least",
+                "it allows {} bytes per request; reading large files needs at least \
+                 {LEAST_PAYLOAD}",
                 accepted.most_payload
             )));
         }
@@ -283,7 +284,7 @@ impl Session {
                 let due = (id, Kind::reply(request.operation()));
                 if (header.id, header.kind) != due {
                     return Err(Error::Protocol(format!(
-                        "reply {} where {id} is due",
+                        "reply {} in place of {id}",
                         header.id
                     )));
                 }
@@ -424,7 +425,7 @@ pub(super) const REPLIES: Limits = Limits {
 
 /// Returns the error for unrequested data.
 pub(super) fn too_much() -> Error {
-    Error::Protocol("more data than were asked for".into())
+    Error::Protocol("more data than requested".into())
 }
 
 /// Returns the error for a reply of another operation, which a frame's kind excludes.

@@ -107,9 +107,7 @@ impl Stream {
         let channel = match (tls, address) {
             (Some(config), Address::Host(host, _)) => {
                 let name = ServerName::try_from(host.clone()).map_err(|_| {
-                    Error::Setup(format!(
-                        "'{host}' is not a name that a certificate can have"
-                    ))
+                    Error::Setup(format!("'{host}' is not a valid name for a certificate"))
                 })?;
                 let mut connection = ClientConnection::new(Arc::clone(config), name)
                     .map_err(|error| Error::Setup(error.to_string()))?;
@@ -261,7 +259,7 @@ impl Channel {
             },
         };
         if received == 0 {
-            Err(Error::Dropped("before its answer was whole"))
+            Err(Error::Dropped("before its reply was complete"))
         } else {
             Ok(received)
         }
@@ -293,7 +291,7 @@ fn failed(error: io::Error) -> Error {
     }
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::TimedOut,
-        io::ErrorKind::UnexpectedEof => Error::Dropped("before its answer was whole"),
+        io::ErrorKind::UnexpectedEof => Error::Dropped("before its reply was complete"),
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             Error::Dropped("without an answer")
         }

@@ -31,7 +31,7 @@ pub enum FabricError {
     #[error("device {0} has no active port")]
     NoPort(String),
     /// The peer's endpoint is invalid.
-    #[error("the peer's end of the connection is not one: {0}")]
+    #[error("the peer's endpoint is invalid: {0}")]
     BadEndpoint(String),
     /// The data exceed the available space.
     #[error("{length} bytes for a slot of {room}")]
@@ -45,6 +45,6 @@ pub enum FabricError {
     #[error("data outside registered memory")]
     Unregistered,
     /// The peer did not act in time.
-    #[error("{0} did not happen in time")]
+    #[error("timed out waiting for {0}")]
     Late(&'static str),
 }

@@ -34,6 +34,15 @@ pub enum Outcome {
     Received(u64, u32, Option<u32>),
 }
 
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sent(id) => write!(f, "of send request {id}"),
+            Self::Received(id, length, _) => write!(f, "of receive {id} with {length} bytes"),
+        }
+    }
+}
+
 /// A reliable connection.
 pub struct Pair {
     // Declared first, so dropped first: afterwards the adapter accesses no memory on its behalf.

@@ -56,7 +56,7 @@ fn answer(service: &Service, mut stream: &UnixStream) -> io::Result<()> {
             BufReader::new(stream.take(LONGEST)).read_line(&mut line)?;
             carry_out(service, &line, user)
         }
-        false => json!({ "error": "only root and the daemon's own user may ask" }),
+        false => json!({ "error": "only root and the daemon's own user may administer it" }),
     };
     stream.write_all(format!("{reply}\n").as_bytes())
 }
@@ -78,7 +78,7 @@ fn carry_out(service: &Service, line: &str, user: u32) -> Value {
         let all: Vec<Value> = all.iter().map(|session| session.describe()).collect();
         return json!({ "sessions": all });
     }
-    json!({ "error": "none of list, end_session, end_user" })
+    json!({ "error": "unknown command; expected list, end_session or end_user" })
 }
 
 /// Sends a request to a service; returns its answer.

@@ -22,7 +22,7 @@ impl Bans {
                 [user] if !user.is_every_user() => users.insert(user.user().map_err(bad)?),
                 [_] => {
                     return Err(bad(
-                        "'*' would ban everybody; stop the service instead".into()
+                        "'*' would ban all users; stop the service instead".into()
                     ));
                 }
                 _ => {

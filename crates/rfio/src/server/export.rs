@@ -16,6 +16,7 @@ mod permit;
 mod root;
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -42,6 +43,15 @@ pub enum Access {
     ReadOnly,
     /// Read and modify.
     ReadWrite,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadOnly => "read-only",
+            Self::ReadWrite => "read-write",
+        })
+    }
 }
 
 /// One exported directory.
@@ -144,7 +154,7 @@ pub enum BadExports {
     #[error("no directory is exported; name one with --export DIR")]
     None,
     /// Two exports with the same name.
-    #[error("two exports are called '{0}'; give one of them another name with --export NAME=DIR")]
+    #[error("two exports have the name '{0}'; rename one with --export NAME=DIR")]
     Twice(String),
     /// A root export would hide named ones.
     #[error(
@@ -488,8 +498,8 @@ impl Export {
             if path.ends_with(LOST) {
                 return Err(told(
                     Errno::NOENT,
-                    "it was removed meanwhile (nor can a name end in ' (deleted)' where rights \
-                     are by path)",
+                    "it was removed, or its name ends in ' (deleted)', which rights by path do \
+                     not support",
                 ));
             }
             let above = above.strip_suffix(b"/").unwrap_or(&above);

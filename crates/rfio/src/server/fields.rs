@@ -46,7 +46,7 @@ impl Field {
         let names = self.raw.split(|&byte| byte == b',');
         names
             .map(|name| match name {
-                b"" => Err("there is an empty name between two commas".into()),
+                b"" => Err("a name between two commas is empty".into()),
                 name => field(name),
             })
             .collect()

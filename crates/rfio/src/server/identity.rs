@@ -61,7 +61,7 @@ impl Identity {
         let (user, group) = peer::ids_of(name)
             .map_err(|error| format!("local user '{}': {error}", name.escape_debug()))?;
         if user == 0 {
-            return Err("nobody may act as root".into());
+            return Err("users cannot be mapped to root".into());
         }
         let groups = groups_of(name, group)
             .map_err(|error| format!("groups of local user '{name}': {error}"))?;
@@ -136,7 +136,7 @@ impl Mapping {
                 false => mapping.users.insert(user.user().map_err(bad)?, local),
             };
             if earlier.is_some() {
-                return Err(bad("this user has a line already".into()));
+                return Err(bad("this user already has a line".into()));
             }
         }
         Ok(mapping)
@@ -167,7 +167,7 @@ impl Identities {
     /// The process may not act as other users.
     pub fn new(mapping: Mapping) -> io::Result<Self> {
         if !capabilities(None)?.effective.contains(NEEDED) {
-            let what = "acting as other users takes root, or CAP_SETUID and CAP_SETGID";
+            let what = "acting as other users requires root, or CAP_SETUID and CAP_SETGID";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
         }
         Ok(Self(RwLock::new(Arc::new(mapping))))
@@ -213,7 +213,8 @@ pub fn assume(identity: &Arc<Identity>) -> io::Result<()> {
         set_file_system_group(identity.group)?;
         set_file_system_user(identity.user)?;
         if capabilities(None)?.effective.intersects(OVERRIDING) {
-            let what = "capabilities that override permissions stay (capabilities(7), securebits)";
+            let what = "the process keeps capabilities that override permissions; see securebits \
+                        in capabilities(7)";
             return Err(io::Error::other(what));
         }
         *acting = Acting::As(Arc::clone(identity));
@@ -235,7 +236,7 @@ pub fn as_daemon<T>(work: impl FnOnce() -> T) -> T {
     let _ = set_file_system_user(rustix::process::geteuid().as_raw());
     let done = work();
     if set_file_system_user(user).is_err() {
-        eprintln!("rfiod: a thread cannot act as user id {user} again; the service ends");
+        eprintln!("rfiod: a thread cannot return to user id {user}; the service ends");
         std::process::abort();
     }
     done
@@ -281,7 +282,7 @@ fn is_changed(now: libc::c_int, wanted: u32, what: &str) -> io::Result<()> {
         true => Ok(()),
         false => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("the kernel does not let this thread act as {what} id {wanted}"),
+            format!("the kernel refuses to let this thread act as {what} id {wanted}"),
         )),
     }
 }
@@ -363,6 +364,6 @@ mod tests {
         });
         let made = std::fs::metadata(scratch.path("new")).unwrap();
         assert_eq!((made.uid(), made.gid()), (4003, 4003));
-        assert!(can_read(), "this thread is who it was");
+        assert!(can_read(), "this thread has its original identity");
     }
 }

@@ -125,7 +125,7 @@ impl Log {
         match sink.write(&line) {
             Ok(None) => {}
             Ok(Some(gap)) => complain(format_args!(
-                "rfiod: {} {}: written again; {} records were lost",
+                "rfiod: {} {}: writable again; {} records were lost",
                 self.what,
                 self.path.display(),
                 gap.records

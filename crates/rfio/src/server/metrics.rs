@@ -57,11 +57,12 @@ counters! {
     /// Accepted connections.
     connections = "rfio_connections_total", "Connections accepted.";
     /// Connections closed before authentication.
-    turned_away = "rfio_connections_turned_away_total", "Connections closed before authentication, for limits or deadlines.";
+    turned_away = "rfio_connections_turned_away_total", "Connections closed before authentication \
+                                                         by limits or deadlines.";
     /// Authenticated sessions.
     sessions = "rfio_sessions_authenticated_total", "Sessions authenticated.";
     /// Failed proofs.
-    authentication_failures = "rfio_authentication_failures_total", "Proofs of identity that failed.";
+    authentication_failures = "rfio_authentication_failures_total", "Failed authentications.";
     /// Tickets that opened a session.
     tickets_redeemed = "rfio_tickets_redeemed_total", "Sessions opened by a ticket.";
     /// Refused tickets.
@@ -70,7 +71,7 @@ counters! {
     tokens_accepted = "rfio_tokens_accepted_total", "Sessions opened by a token.";
     /// Refused tokens.
     tokens_refused = "rfio_tokens_refused_total",
-        "Tokens refused: forged, expired, for others, or allowing nothing.";
+        "Tokens refused: forged, expired, for another service, or granting nothing.";
     /// Protocol violations.
     violations = "rfio_protocol_violations_total", "Connections ended because the peer broke the protocol.";
     /// Bytes sent in the control connection.
@@ -88,21 +89,25 @@ counters! {
     /// Blocks read into the cache.
     cache_fills = "rfio_cache_fills_total", "Blocks read into the cache.";
     /// Reads that bypassed the cache.
-    cache_bypasses = "rfio_cache_bypasses_total", "Reads that went past the cache.";
+    cache_bypasses = "rfio_cache_bypasses_total", "Reads that bypassed the cache.";
     /// Reads from storage that were batched with others of their request.
-    reads_together = "rfio_reads_together_total", "Reads from storage that io_uring had under way together with others of their request.";
+    reads_together = "rfio_reads_together_total", "Reads from storage that io_uring ran \
+                                                   concurrently with others of their request.";
     /// Requests that found no memory.
     scarcities = "rfio_scarcities_total", "Requests that waited or were answered short because the service's or the user's memory was in use.";
     /// Idle sessions ended to make room.
-    made_room = "rfio_idle_sessions_ended_total", "Idle sessions ended because others waited to be let in.";
+    made_room = "rfio_idle_sessions_ended_total", "Idle sessions ended because other clients were \
+                                                   waiting.";
     /// Sessions ended because the client read no data.
-    stalls = "rfio_stalls_total", "Sessions ended because the client took no data for too long.";
+    stalls = "rfio_stalls_total", "Sessions ended because the client received no data for too long.";
     /// Sessions and queue pairs refused by a cap.
-    caps = "rfio_caps_reached_total", "Sessions and queue pairs refused because a cap was reached.";
+    caps = "rfio_caps_reached_total", "Sessions and queue pairs refused because a limit was \
+                                       reached.";
     /// Sessions refused by a limit by address.
     unwelcome = "rfio_address_refusals_total", "Sessions refused by a limit of their address or network.";
     /// Requests delayed by a rate limit.
-    held_back = "rfio_address_waits_total", "Times that a session's next request waited for the rate of its address or network.";
+    held_back = "rfio_address_waits_total", "Requests delayed by the rate limit of their address \
+                                             or network.";
     /// Checksums that did not match on arrival.
     checksum_failures = "rfio_checksum_failures_total", "Writes refused because their checksum did not match.";
 }

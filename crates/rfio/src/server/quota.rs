@@ -124,10 +124,10 @@ pub struct Share {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
     /// The user's cap.
-    #[error("user has {0} already, the limit per user")]
+    #[error("the user already has {0}, the limit per user")]
     User(usize),
     /// The service's cap.
-    #[error("service has {0} already, and no more for this user")]
+    #[error("the service already has {0}; none is left for this user")]
     Service(usize),
 }
 

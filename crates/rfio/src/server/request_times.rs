@@ -152,7 +152,7 @@ impl RequestTimes {
         page.family(
             NAME,
             Family::Histogram,
-            "From a whole request to its reply, by kind of request.",
+            "Time from a complete request to its reply, by kind of request.",
         );
         let (bucket_of, sum_of, count_of) = (
             format!("{NAME}_bucket"),

@@ -81,7 +81,7 @@ impl Operations {
                     .find(|(known, _)| known.as_bytes() == name);
                 let (_, one) = found.ok_or_else(|| {
                     format!(
-                        "'{}' is none of read, write, list, delete, all, none",
+                        "'{}' is unknown; expected read, write, list, delete, all or none",
                         name.escape_ascii()
                     )
                 })?;
@@ -217,10 +217,12 @@ impl Rights {
 
     fn add_members(&mut self, group: &str, fields: &[Field]) -> Result<(), String> {
         let [_, _, members] = fields else {
-            return Err("expected @GROUP members USER,USER..., without blanks".into());
+            return Err(
+                "expected @GROUP members USER,USER..., without spaces between members".into(),
+            );
         };
         if group.contains(':') {
-            let what = "has a colon, so the tokens of an issuer say who is in it";
+            let what = "has a colon: tokens of an issuer define its members";
             return Err(format!("group '{group}' {what}"));
         }
         let number = self.number_of_group(group);
@@ -228,7 +230,7 @@ impl Rights {
             let user = member.user()?;
             let groups = self.memberships.entry(user.clone()).or_default();
             if groups.contains(&number) {
-                return Err(format!("user '{user}' is in group '{group}' already"));
+                return Err(format!("user '{user}' is already in group '{group}'"));
             }
             groups.push(number);
         }
@@ -248,10 +250,10 @@ impl Rights {
         }
         let parts: Vec<&[u8]> = components(&path.bytes).collect();
         if parts.contains(&&b".."[..]) {
-            return Err("a path has no '..' here".into());
+            return Err("a path must not contain '..'".into());
         }
         if parts.len() > DEEPEST {
-            return Err(format!("a path has at most {DEEPEST} components here"));
+            return Err(format!("a path must have at most {DEEPEST} components"));
         }
         let user = if user.is_every_user() {
             None
@@ -288,7 +290,7 @@ impl Rights {
             None => node.everybody.replace(operations),
         };
         match earlier {
-            Some(_) => Err("this user or group has a line for this path already".into()),
+            Some(_) => Err("this user or group already has a line for this path".into()),
             None => Ok(()),
         }
     }
@@ -441,14 +443,14 @@ mod tests {
         assert!(!may("/secret/a", "/ann/a"), "it could be read there");
         assert!(!may("/pub/a", "/ann/a"), "it could be written there");
         assert!(!may("/ann/own", "/ann/other"), "a line names it");
-        assert!(!may("/ann", "/pub/ann"), "lines are about what is below it");
+        assert!(!may("/ann", "/pub/ann"), "lines apply to paths below it");
         assert!(
             may("/ann/a", "/ann/own"),
             "a line for the new name alone is judged as any"
         );
         assert!(
             !may("/secret/a", "/ann/box"),
-            "what is in it could be read as /ann/box/in"
+            "its content could be read as /ann/box/in"
         );
     }
 
@@ -456,8 +458,8 @@ mod tests {
     fn invalid_lines_are_named() {
         for (text, line, words) in [
             ("ann read", 1, "expected USER"),
-            ("# x\nann reed /a", 2, "'reed' is none of"),
-            ("ann read,, /a", 1, "'' is none of"),
+            ("# x\nann reed /a", 2, "'reed' is unknown"),
+            ("ann read,, /a", 1, "'' is unknown"),
             ("ann read a", 1, "begin with a slash"),
             ("ann read /a/../b", 1, "no '..'"),
             ("ann read /a\nann list //a/./", 2, "already"),
@@ -466,13 +468,13 @@ mod tests {
             ("* read /\n@g read /a", 2, "group 'g' has no members"),
             ("@g members", 1, "expected @GROUP members"),
             ("@g members a, b", 1, "expected @GROUP members"),
-            ("@g members a,,b", 1, "an empty name"),
-            ("@g members a,a", 1, "'a' is in group 'g' already"),
+            ("@g members a,,b", 1, "is empty"),
+            ("@g members a,a", 1, "'a' is already in group 'g'"),
             ("@g members \\377", 1, "not UTF-8"),
             ("@ read /", 1, "a group has no name"),
             ("@wlcg:/g members a", 1, "tokens of an issuer"),
             ("@g members a\n@g read /\n@g list /", 3, "already"),
-            ("ann members a", 1, "'members' is none of"),
+            ("ann members a", 1, "'members' is unknown"),
         ] {
             let bad = Rights::parse(text.as_bytes()).unwrap_err();
             assert!(

@@ -100,7 +100,7 @@ impl Server {
         let mut addresses = Vec::new();
         for address in &layout.listen {
             let listener = TcpListener::bind(address).map_err(|error| {
-                io::Error::new(error.kind(), format!("listen on {address}: {error}"))
+                io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
             })?;
             listener.set_nonblocking(true)?;
             addresses.push(listener.local_addr()?);
@@ -111,7 +111,7 @@ impl Server {
             let socket = LocalSocket::bind(path).map_err(|error| {
                 io::Error::new(
                     error.kind(),
-                    format!("listen on {}: {error}", path.display()),
+                    format!("cannot listen on {}: {error}", path.display()),
                 )
             })?;
             let listener = socket.listener()?;

@@ -251,7 +251,7 @@ impl Service {
             false => Ok(()),
             true => Err(Refusal::new(
                 Status::errno(libc::ESHUTDOWN),
-                "the service is stopping; try again in a moment, on a new connection",
+                "the service is stopping; retry shortly, on a new connection",
             )),
         }
     }
@@ -295,17 +295,17 @@ impl Service {
         let gauges = [
             gauge(
                 "rfio_sessions",
-                "Sessions that stand.",
+                "Open sessions.",
                 self.quotas.used(Resource::Session),
             ),
             gauge(
                 "rfio_queue_pairs",
-                "Data queue pairs that stand.",
+                "Open data queue pairs.",
                 self.quotas.used(Resource::QueuePair),
             ),
             gauge(
                 "rfio_open_files",
-                "Files open for clients.",
+                "Files opened by clients.",
                 self.quotas.used(Resource::OpenFile),
             ),
             gauge(
@@ -316,7 +316,7 @@ impl Service {
             gauge("rfio_cache_ready_blocks", "Blocks in the cache.", ready),
             gauge(
                 "rfio_cache_pinned_blocks",
-                "Blocks on their way to clients.",
+                "Blocks in flight to clients.",
                 pinned,
             ),
             gauge(

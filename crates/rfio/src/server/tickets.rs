@@ -26,22 +26,23 @@ pub const USUAL_SKEW: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Untimely {
     /// It was redeemed before.
-    #[error("the ticket has been used: each is good once; ask for another")]
+    #[error("the ticket was already used; request another one")]
     Used,
     /// It is too old, by this number of nanoseconds.
-    #[error("the ticket has expired, {} s ago by this server's clock; ask for another", .0 / SECOND)]
+    #[error("the ticket expired {} s ago by this server's clock; request another one", .0 / SECOND)]
     Expired(i64),
     /// It was issued in the future, by this number of nanoseconds.
-    #[error("the ticket is from {} s in the future: the clocks of its issuer and of this server differ", .0 / SECOND)]
+    #[error("the ticket is dated {} s in the future: the clocks of its issuer and of this server \
+             differ", .0 / SECOND)]
     Future(i64),
     /// Its lifetime is out of range.
-    #[error("the ticket is good for longer than {} s, or for no time at all", LONGEST_LIFE / SECOND)]
+    #[error("the ticket's lifetime is zero or longer than {} s", LONGEST_LIFE / SECOND)]
     Life,
     /// It may have been redeemed before the server's restart.
-    #[error("the ticket may be from before this server's start; ask for another in some seconds")]
+    #[error("the ticket may predate this server's start; request another one in some seconds")]
     BeforeTheStart,
     /// There is no room to remember it.
-    #[error("{0} tickets were used in the last minutes, and no more can be remembered")]
+    #[error("{0} tickets were used in the last minutes, the maximum that can be tracked")]
     Crowd(usize),
 }
 

@@ -47,7 +47,8 @@ impl UserLimits {
                 continue;
             };
             if user.is_every_user() {
-                let what = "'*' has no line: options of the daemon say what everybody may have";
+                let what = "'*' cannot have a line; set limits for all users with the daemon's \
+                            options";
                 return Err(bad(what.into()));
             }
             let name = user.user().map_err(bad)?;
@@ -61,7 +62,7 @@ impl UserLimits {
                     .fold(0usize, |sum, (_, one)| sum.saturating_add(*one));
                 if sum > most {
                     let what = format!(
-                        "reserves are {sum} in all, and {most} may be kept: half of what there is"
+                        "the reserves are {sum} in total, more than {most}, half of the limit"
                     );
                     return Err(bad(what));
                 }
@@ -72,7 +73,7 @@ impl UserLimits {
                 }
             }
             if limits.terms.insert(name, terms).is_some() {
-                return Err(bad("this user has a line already".into()));
+                return Err(bad("this user already has a line".into()));
             }
         }
         Ok(limits)
@@ -96,13 +97,13 @@ fn terms(words: &[Field]) -> Result<HashMap<Resource, Terms>, String> {
         let shown = word.raw.escape_ascii().to_string();
         let unknown = || {
             format!(
-                "'{shown}' is none of sessions=N, files=N, queue-pairs=N, with or without \
-                 reserve- before it"
+                "'{shown}' is unknown; expected sessions=N, files=N or queue-pairs=N, optionally \
+                 with the prefix reserve-"
             )
         };
         let (name, value) = shown.split_once('=').ok_or_else(unknown)?;
         let number = value.parse::<usize>().ok().filter(|&number| number > 0);
-        let number = number.ok_or_else(|| format!("'{shown}' has no number from 1 on"))?;
+        let number = number.ok_or_else(|| format!("'{shown}' lacks a number of at least 1"))?;
         let is_reserve = name.starts_with("reserve-");
         let name = name.strip_prefix("reserve-").unwrap_or(name);
         let found = RESOURCES.iter().find(|(known, _)| *known == name);
@@ -118,7 +119,7 @@ fn terms(words: &[Field]) -> Result<HashMap<Resource, Terms>, String> {
         .find(|term| term.most.is_some_and(|most| most < term.reserve))
     {
         Some(term) => Err(format!(
-            "the reserve of {} is more than the user may have",
+            "the reserve of {} exceeds the user's limit",
             term.reserve
         )),
         None if terms.is_empty() => Err("this user has no limit".into()),
@@ -145,17 +146,17 @@ mod tests {
         assert_eq!(limits.of("b b", Resource::OpenFile).most, Some(7));
         for (text, line, words) in [
             ("ann", 1, "no limit"),
-            ("# x\nann sesions=1", 2, "'sesions=1' is none of"),
-            ("ann sessions=0", 1, "no number"),
+            ("# x\nann sesions=1", 2, "'sesions=1' is unknown"),
+            ("ann sessions=0", 1, "lacks a number"),
             (
                 "ann sessions=1 reserve-sessions=2",
                 1,
-                "more than the user may have",
+                "exceeds the user's limit",
             ),
             (
                 "ann reserve-sessions=2048\nbob reserve-sessions=1",
                 2,
-                "2049 in all",
+                "2049 in total",
             ),
             ("ann files=1\nann files=2", 2, "already"),
             ("* files=1", 1, "'*'"),

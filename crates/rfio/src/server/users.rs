@@ -99,13 +99,13 @@ impl Users {
             (
                 "rfio_user_sessions_standing",
                 Kind::Gauge,
-                "Sessions that stand, by user.",
+                "Open sessions, by user.",
                 |user| &user.standing,
             ),
             (
                 "rfio_user_files_total",
                 Kind::Counter,
-                "Files closed or moved whole, by user.",
+                "Files closed or transferred whole, by user.",
                 |user| &user.files,
             ),
             (
@@ -132,12 +132,12 @@ impl Users {
             (
                 "rfio_user_sent_bytes_total",
                 Flow::Sent,
-                "File data sent, by user and by what carried them.",
+                "File data sent, by user and transport.",
             ),
             (
                 "rfio_user_received_bytes_total",
                 Flow::Received,
-                "File data received, by user and by what carried them.",
+                "File data received, by user and transport.",
             ),
         ] {
             page.family(name, Kind::Counter, help);

@@ -52,9 +52,7 @@ impl Definitions {
                 None => continue,
                 Some(None) => None,
                 Some(Some(members)) => Some(groups.in_world(members).map_err(|reason| {
-                    Error::Lacking(format!(
-                        "communicator {communicator} makes no sense, {reason}"
-                    ))
+                    Error::Lacking(format!("communicator {communicator} is invalid, {reason}"))
                 })?),
             };
             all.communicators.insert(communicator, members);
@@ -137,7 +135,7 @@ impl Groups {
         let count = head
             .rsplit_once(' ')
             .and_then(|(_, count)| count.parse().ok());
-        let count: usize = count.ok_or("as it does not say how many members it has")?;
+        let count: usize = count.ok_or("as it lacks the number of its members")?;
         let list = list.strip_prefix(": ").unwrap_or(list);
         match kind {
             "COMM_LOCATIONS" => {
@@ -164,7 +162,7 @@ impl Groups {
         let ranks = self.locations.as_ref().map_or(0, Vec::len);
         let member = |&member: &u64| match usize::try_from(member) {
             Ok(member) if member < ranks => Ok(member),
-            _ => Err(format!("as member {member} is none of {ranks} ranks")),
+            _ => Err(format!("as member {member} is not one of {ranks} ranks")),
         };
         members.iter().map(member).collect()
     }

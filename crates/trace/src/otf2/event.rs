@@ -64,7 +64,7 @@ impl Happened {
         let (Ok(location), Ok(ticks)) = (location.parse(), ticks.parse()) else {
             return Err("as it lacks a location or a time".to_owned());
         };
-        let lacking = || format!("as a part of {kind} is not where it should be");
+        let lacking = || format!("as a part of {kind} is misplaced");
         Ok(Happened {
             location,
             ticks,

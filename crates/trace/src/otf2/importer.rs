@@ -144,8 +144,8 @@ impl<'a> Importer<'a> {
                 Ok(())
             }
             Event::Sampled => Err(
-                "as the program was sampled, and such a trace does not say when calls began: trace it with instrumentation \
-                 (Score-P: SCOREP_ENABLE_UNWINDING=false)"
+                "as the program was sampled, so the beginnings of calls are missing: trace it \
+                 with instrumentation (Score-P: SCOREP_ENABLE_UNWINDING=false)"
                     .to_owned(),
             ),
             Event::Nothing => Ok(()),
@@ -342,7 +342,10 @@ impl<'a> Importer<'a> {
     fn place(&self, rank: usize, comm: u64) -> Result<(usize, usize), String> {
         let known = self.definitions.communicators.get(&comm);
         let members = known.ok_or_else(|| {
-            format!("as there is no communicator {comm} of one group of ranks; what goes on between two cannot be imported")
+            format!(
+                "as there is no communicator {comm} of one group of ranks; communication \
+                     between two groups cannot be imported"
+            )
         })?;
         let Some(members) = members else {
             return Ok((0, 1));

@@ -24,10 +24,10 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The text cannot be read.
-    #[error("cannot read what otf2-print prints: {0}")]
+    #[error("cannot read the output of otf2-print: {0}")]
     Unreadable(#[from] io::Error),
     /// A line is not understood.
-    #[error("line {line} of what otf2-print prints is not understood, {reason}: {text}")]
+    #[error("cannot parse line {line} of the output of otf2-print, {reason}: {text}")]
     Line {
         /// Its number, from 1.
         line: usize,

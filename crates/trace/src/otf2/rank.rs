@@ -146,7 +146,7 @@ impl Rank {
         self.depth = self
             .depth
             .checked_sub(1)
-            .ok_or_else(|| format!("as {name} is left and was not entered"))?;
+            .ok_or_else(|| format!("as {name} is left without being entered"))?;
         if self.depth == 0 {
             if name == FINALIZE {
                 self.put(Some(Part::Finalized));
@@ -211,9 +211,7 @@ impl Rank {
         part: impl FnOnce(usize) -> Option<Part>,
     ) -> Result<(), String> {
         if self.requests.contains_key(&number) {
-            return Err(format!(
-                "as request {number} begins and is under way already"
-            ));
+            return Err(format!("as request {number} begins twice"));
         }
         // Used and free slots together are all slots so far.
         let slot = self.free.pop().unwrap_or(self.requests.len());
@@ -232,7 +230,7 @@ impl Rank {
     pub fn end(&mut self, number: u64) -> Result<Request, String> {
         let request = self.requests.remove(&number);
         let request =
-            request.ok_or_else(|| format!("as request {number} ends and had not begun"))?;
+            request.ok_or_else(|| format!("as request {number} ends without having begun"))?;
         self.free.push(request.slot);
         Ok(request)
     }
@@ -245,8 +243,7 @@ impl Rank {
     pub fn finish(mut self) -> Result<(Vec<u8>, u64), String> {
         if self.depth > 0 {
             return Err(
-                "its events end within a call of MPI, so the program did not come to its end"
-                    .to_owned(),
+                "its events end within an MPI call, so the program did not complete".to_owned(),
             );
         }
         if !self.has_ended {

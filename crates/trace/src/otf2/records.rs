@@ -116,8 +116,7 @@ impl<R: BufRead> Records<R> {
         match self.in_table {
             true => Ok(None),
             false => Err(Error::Lacking(
-                "otf2-print has printed no table: there should be one below a line of dashes"
-                    .to_owned(),
+                "otf2-print printed no table, which should follow a line of dashes".to_owned(),
             )),
         }
     }

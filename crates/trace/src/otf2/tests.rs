@@ -146,17 +146,17 @@ fn invalid_events_are_refused_with_the_line() {
         (
             "MPI_ISEND_COMPLETE 0 10 Request: 3\n",
             "line 6 ",
-            "had not begun",
+            "without having begun",
         ),
         (
             "LEAVE 0 10 Region: \"MPI_Waitall\" <0>\n",
             "line 6 ",
-            "was not entered",
+            "without being entered",
         ),
         (
             "ENTER 0 10 Region: \"MPI_Waitall\" <0>\n",
             "rank 1",
-            "end within a call",
+            "end within an MPI call",
         ),
         ("CALLING_CONTEXT_SAMPLE 0 10 x\n", "line 6 ", "sampled"),
         (

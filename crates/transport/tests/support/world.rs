@@ -119,7 +119,7 @@ impl World {
             self.there.post_receive(id, length);
         }
         while let Some((to, bytes)) = self.network.receive(self.now) {
-            let packet = Packet::parse(&bytes).expect("what was sent");
+            let packet = Packet::parse(&bytes).expect("the sent bytes");
             let disposition = match to {
                 To::Responder => {
                     if self.random.permille(self.network.manners.congestion) {

@@ -121,7 +121,7 @@ impl Device {
             })),
             None => Err(Error::NoDevice {
                 wanted: self.name.clone(),
-                found: "it went away".into(),
+                found: "the device was removed".into(),
             }),
         }
     }

@@ -26,8 +26,9 @@ fn from_texts(limits: &str, status: &str, bytes: u64) -> Option<String> {
     let needed = locked.saturating_add(bytes);
     (needed > limit).then(|| {
         format!(
-            "adapters of hardware lock registered memory, `ulimit -l` allows {} KiB of it, and {} KiB are needed with what is \
-             locked already; raise memlock in /etc/security/limits.conf, or the limits of the service that starts this",
+            "hardware adapters lock registered memory; `ulimit -l` allows {} KiB, but {} KiB are \
+             needed including memory already locked; raise memlock in /etc/security/limits.conf, \
+             or the limits of the service that starts this",
             limit >> 10,
             needed.div_ceil(1 << 10)
         )

@@ -39,7 +39,7 @@ int main(int count, char **words) {
     if (plan_read(&plan, count - 1, words + 1) == 0) {
         point = find(plan.benchmark);
         if (point == NULL)
-            fprintf(stderr, "no benchmark is called %s\n", plan.benchmark);
+            fprintf(stderr, "no benchmark %s\n", plan.benchmark);
     }
     if (point == NULL)
         MPI_Abort(MPI_COMM_WORLD, 2);

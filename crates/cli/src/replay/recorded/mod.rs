@@ -35,7 +35,7 @@ pub struct Options {
 
     /// Multiply the computing time of a trace by X
     ///
-    /// 1 is the time that it took where the program was recorded.
+    /// 1 is the recorded time.
     #[arg(long, value_name = "X", value_parser = scale)]
     compute_scale: Option<f64>,
 
@@ -47,7 +47,7 @@ pub struct Options {
 
     /// Write an HTML page of the replay of traces
     ///
-    /// What they would take on each model, and where ranks spend it.
+    /// The predicted time on each model, and how ranks spend it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -59,7 +59,7 @@ pub struct Options {
 
     /// Write a timeline of a trace for Perfetto or Chrome
     ///
-    /// What each rank does when; open it in ui.perfetto.dev or chrome://tracing.
+    /// The activity of each rank over time; open it in ui.perfetto.dev or chrome://tracing.
     #[arg(long, value_name = "FILE")]
     write_timeline: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ fn scale(word: &str) -> Result<f64, String> {
 /// Parses a rate in bytes per second, with a unit as in profiles.
 fn rate(word: &str) -> Result<Rate, String> {
     let wrong = || {
-        "expected a number from 0.001 to 1000000 with MB/s or GB/s behind it, as 1.5GB/s".to_owned()
+        "expected a number from 0.001 to 1000000 followed by MB/s or GB/s, e.g. 1.5GB/s".to_owned()
     };
     let (number, unit) = word
         .strip_suffix("MB/s")
@@ -105,7 +105,7 @@ impl Options {
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(Failure::Input(format!(
-                "{option} is for traces, which are directories that `verbena record` has written"
+                "{option} is for traces, the directories that `verbena record` writes"
             ))),
             None => Ok(()),
         }
@@ -114,7 +114,7 @@ impl Options {
     /// Returns the node of each rank.
     fn placed(&self, ranks: usize, nodes: Option<usize>) -> Result<Vec<usize>, Failure> {
         if nodes == Some(0) {
-            return Err(Failure::Input("a trace needs a node at least".to_owned()));
+            return Err(Failure::Input("a trace needs at least one node".to_owned()));
         }
         Ok(match (self.ranks_per_node, nodes) {
             (Some(together), _) => (0..ranks).map(|rank| rank / together as usize).collect(),
@@ -190,11 +190,13 @@ pub fn run(
 ) -> Result<Exit, Failure> {
     let alone = models.len() * sources.len() == 1;
     if options.write_goal.is_some() && !alone {
-        let text = "--write-goal writes one trace with the collective operations of one model's library: give one TRACE and one --on";
+        let text = "--write-goal writes one trace for the MPI library of one model: give one \
+                    TRACE and one --on";
         return Err(Failure::Input(text.to_owned()));
     }
     if options.write_goal.is_some() && options.memory_traffic.is_some() {
-        let text = "--write-goal cannot say what --memory-traffic says: a schedule's ranks share no memory";
+        let text = "--write-goal cannot express --memory-traffic: the ranks of a schedule share \
+                    no memory";
         return Err(Failure::Input(text.to_owned()));
     }
     if options.write_timeline.is_some() && !alone {
@@ -252,7 +254,7 @@ fn replay_on(
     let Some(library) = &system.mpi else {
         let name = &system.name;
         return Err(Failure::Input(format!(
-            "{name} has no message-passing library: a profile of kind system names one as `mpi`"
+            "{name} has no message-passing library; name one as `mpi` in its profile of kind system"
         )));
     };
     let programs = programs(trace, library).map_err(|error| match error {
@@ -282,7 +284,7 @@ fn replay_on(
 
 fn write_goal(file: &Path, programs: &[Program], scale: f64) -> Result<(), Failure> {
     let mut text = String::new();
-    goal(programs, scale, &mut text).expect("texts take everything");
+    goal(programs, scale, &mut text).expect("writing to a string succeeds");
     fs::write(file, text)
         .map_err(|error| Failure::Input(format!("cannot write {}: {error}", file.display())))
 }

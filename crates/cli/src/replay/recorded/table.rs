@@ -126,7 +126,7 @@ fn chain(told: &Told) -> String {
         format!("{} {what} ({percent:.1} %)", unit::time(nanos))
     };
     format!(
-        "{}, {}, {}, {} times from rank to rank",
+        "{}, {}, {}, {} changes of rank",
         part("computing", chain.computing),
         part("overhead", chain.overhead),
         part("wire", chain.wire),
@@ -152,7 +152,7 @@ fn content(told: &Told) {
 /// Returns the program's content as a phrase.
 pub fn does(told: &Told) -> String {
     let traffic = match told.memory_traffic {
-        Some(rate) => format!(", asking for {} of memory", unit::rate(rate)),
+        Some(rate) => format!(", memory traffic {}", unit::rate(rate)),
         None => String::new(),
     };
     format!(

@@ -60,7 +60,7 @@ pub fn connect_to_hub(
     let since = Instant::now();
     let stream = 'found: loop {
         // The last failure is enough of an explanation if hundreds of addresses were tried.
-        let mut trouble = "nobody said where process 0 may listen".to_owned();
+        let mut trouble = "process 0 has no address to listen on".to_owned();
         match rendezvous() {
             Err(reason) => trouble = reason,
             Ok(Rendezvous { places, secret }) => {

@@ -255,13 +255,14 @@ pub(super) fn introduce(
     read_until(stream, &mut proof, deadline).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
             let text =
-                "what listens there does not know this process: another job, or another secret";
+                "the listener there does not accept this process: it has another job or another \
+                 secret";
             io::Error::new(error.kind(), text)
         }
         _ => error,
     })?;
     if !transcript.is_proved(secret, Side::Hub, &proof) {
-        let text = "what listens there is something else";
+        let text = "the listener there is not this job's exchange";
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     stream.write_all(&[STAYS])?;

@@ -150,10 +150,13 @@ fn welcome(arrival: Arrival, state: &Mutex<HubState>) -> Option<(usize, TcpStrea
     let refusal = match rank {
         _ if rank >= state.size => {
             let last = state.size - 1;
-            format!("this is process {rank}, and the job's last one is {last}")
+            format!("this is process {rank}, but the job's last process is {last}")
         }
         _ if state.welcomed.contains(&rank) => {
-            format!("there is a process {rank} already; do two jobs use the same exchange?")
+            format!(
+                "another process {rank} is already connected; check whether two jobs use the \
+                     same exchange"
+            )
         }
         _ => {
             let writer = stream.try_clone().ok()?;
@@ -170,7 +173,7 @@ fn serve(mut stream: TcpStream, rank: usize, state: &Mutex<HubState>) {
     let nonsense = loop {
         match frame::read(&mut stream) {
             Ok(frame) if take(&frame, rank, state).is_some() => {}
-            Ok(_) => break Some("what it told makes no sense".to_owned()),
+            Ok(_) => break Some("it sent an invalid message".to_owned()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 break Some(error.to_string());
             }
@@ -245,7 +248,7 @@ fn answer_if_complete(state: &mut HubState, members: &[usize]) {
         body.extend(bytes);
     }
     if let Err(error) = frame::check(body.len()) {
-        body = refusal_reply(&format!("all together told {error}"));
+        body = refusal_reply(&format!("all contributions together are {error}"));
     }
     for member in members {
         if round.parts.contains_key(member) {

@@ -141,7 +141,7 @@ fn a_process_with_invalid_frames_is_dropped_and_reported() {
     let twice = [framed(&[0, 1], b"a"), framed(&[0, 1], b"b")].concat();
     liar.stream.write_all(&twice).unwrap();
     let reply = liar.replies.recv().unwrap();
-    assert_eq!(&reply[1..], b"what it told makes no sense");
+    assert_eq!(&reply[1..], b"it sent an invalid message");
 }
 
 #[test]
@@ -195,8 +195,8 @@ fn refused_ranks_get_a_reason() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
     let _first = join(hub.address(), 1);
     for (rank, why) in [
-        (1, "there is a process 1 already"),
-        (7, "the job's last one is 1"),
+        (1, "another process 1 is already connected"),
+        (7, "the job's last process is 1"),
     ] {
         let refused = join(hub.address(), rank).gather(&[rank], b"", &patience());
         let words = refused.unwrap_err().to_string();

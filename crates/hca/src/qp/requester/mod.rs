@@ -147,7 +147,7 @@ impl Qp {
         let window = self.process.windows.find(request.immediate);
         if window.is_none() {
             refusal::note(format_args!(
-                "rkey {:#x} is of no window now: take mw->rkey as it is after the bind",
+                "rkey {:#x} belongs to no window: use mw->rkey as it is after the bind",
                 request.immediate
             ));
         }
@@ -174,7 +174,8 @@ impl Qp {
         };
         if bind.window.pd() != self.pd_number() {
             refusal::note(format_args!(
-                "the window is of another protection domain than the queue pair: make both in one"
+                "the window belongs to another protection domain than the queue pair: create both \
+                 in one"
             ));
             return Outcome::Failed(IBV_WC_MW_BIND_ERR);
         }

@@ -123,7 +123,7 @@ impl<'a> Call<'a> {
         }
         let invalid = || {
             refusal::note(format_args!(
-                "the message is for XRC SRQ {:#x}, which is none of the sender's XRC domain here",
+                "the message is for XRC SRQ {:#x}, which is not in the sender's XRC domain here",
                 shared.number
             ));
             Failure::fatal(Nak::InvalidRequest)

@@ -246,7 +246,7 @@ impl<'a> Call<'a> {
     fn domain_of(&self, queue_pair: &Qp, remote: &Remote) -> Result<u32, Failure> {
         let invalid = || {
             refusal::note(format_args!(
-                "the request names XRC SRQ {:#x}, which is none of the queue pair's XRC domain",
+                "the request names XRC SRQ {:#x}, which is not in the queue pair's XRC domain",
                 remote.shared.unwrap_or(0)
             ));
             Failure::fatal(Nak::InvalidRequest)

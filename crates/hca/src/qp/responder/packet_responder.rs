@@ -258,7 +258,7 @@ impl Qp {
     #[cold]
     fn report_fault(&self, outcome: &str) {
         let why = refusal::noted();
-        let why = why.unwrap_or_else(|| "the packets break a rule of their transport".to_owned());
+        let why = why.unwrap_or_else(|| "the packets violate a rule of their transport".to_owned());
         refusal::report(format_args!(
             "queue pair {:#x}: request by packets: {outcome}: {why}",
             self.number
@@ -658,7 +658,7 @@ impl ResponderAccess for ResponderMemory<'_> {
         if completion.status != Status::Success {
             let why = refusal::noted().unwrap_or_else(|| {
                 let room = receive.sges.length();
-                format!("the message does not fit the receive's {room} bytes, or breaks a rule")
+                format!("the message exceeds the receive's {room} bytes, or violates a rule")
             });
             let (wr_id, status) = (receive.wr_id, status_name(status));
             refusal::note(format_args!(

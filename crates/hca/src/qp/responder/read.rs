@@ -61,7 +61,8 @@ impl<'a> Call<'a> {
         let record = self.process.contexts.queue_pair(queue_pair.number);
         if record.rd_atomic.load(Ordering::Relaxed) == 0 {
             refusal::note(format_args!(
-                "max_dest_rd_atomic of the queue pair is 0, so it answers no reads and atomics: set it with ibv_modify_qp, to RTR"
+                "max_dest_rd_atomic of the queue pair is 0, so it accepts no reads and atomics: \
+                 set it with ibv_modify_qp, to RTR"
             ));
             return Err(Failure::fatal(Nak::InvalidRequest));
         }

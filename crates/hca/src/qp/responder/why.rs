@@ -31,7 +31,7 @@ pub(super) fn note_access_request(
 ) {
     if refusal::is_reported() {
         let why = explain("rkey", record, access_request, address, length);
-        let gone = || "the rkey was valid no more when it was looked at, or moved".to_owned();
+        let gone = || "the rkey was no longer valid when it was checked".to_owned();
         refusal::note(format_args!("{}", why.unwrap_or_else(gone)));
     }
 }
@@ -49,7 +49,8 @@ pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
         (sge.length > 0).then(|| format!("sg_list[{index}] of the receive: {why}"))
     });
     let unmapped = || {
-        "each lkey of the receive allows it, and the memory of a buffer is not mapped any more: deregister before munmap"
+        "each lkey of the receive allows it, but the memory of a buffer is no longer mapped: \
+         deregister before munmap"
             .to_owned()
     };
     refusal::note(format_args!("{}", found.unwrap_or_else(unmapped)));
@@ -58,7 +59,7 @@ pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
 #[cold]
 pub(super) fn note_length(message: u64, room: u64) {
     refusal::note(format_args!(
-        "the message is of {message} bytes, and the receive's buffers are of {room}: post longer ones"
+        "the message has {message} bytes, and the receive's buffers have {room}: post longer ones"
     ));
 }
 
@@ -79,7 +80,7 @@ impl Call<'_> {
             return;
         };
         let (own, other) = (self.route.destination.number, self.route.source.number);
-        let why = why.unwrap_or_else(|| "the request breaks a rule of its transport".to_owned());
+        let why = why.unwrap_or_else(|| "the request violates a rule of its transport".to_owned());
         let outcome = match (failure.receive, ends) {
             (Some((wr_id, status)), _) => format!(
                 "receive wr_id {wr_id:#x} ends with {}, {}",
@@ -99,7 +100,7 @@ impl Call<'_> {
 #[cold]
 pub(super) fn unmapped() -> Failure {
     refusal::note(format_args!(
-        "the rkey allows it, and the memory is not mapped any more: deregister before munmap"
+        "the rkey allows it, but the memory is no longer mapped: deregister before munmap"
     ));
     Failure::fatal(Nak::RemoteOperation)
 }

@@ -202,7 +202,7 @@ impl Qp {
         if !allowed {
             return refused!(
                 EINVAL,
-                "opcode is {opcode} ({}), which a queue pair of type {} does not do",
+                "opcode is {opcode} ({}), which a queue pair of type {} does not support",
                 request.opcode,
                 self.kind
             );
@@ -210,7 +210,8 @@ impl Qp {
         if inline_length > u64::from(most) {
             return refused!(
                 EINVAL,
-                "IBV_SEND_INLINE with {inline_length} bytes, and the queue pair was made for {most} (cap.max_inline_data)"
+                "IBV_SEND_INLINE with {inline_length} bytes, and the queue pair was created for \
+                 {most} (cap.max_inline_data)"
             );
         }
         if self.kind == IBV_QPT_UD && request.address.is_none() {
@@ -224,7 +225,7 @@ impl Qp {
         }
         refused!(
             EINVAL,
-            "IBV_SEND_INLINE with {opcode}, whose buffers are written: leave the flag away"
+            "IBV_SEND_INLINE with {opcode}, whose buffers are written: omit the flag"
         )
     }
 }
@@ -235,7 +236,7 @@ impl Qp {
 fn not_ready(state: ibv_qp_state) -> Errno {
     refused!(
         EINVAL,
-        "the queue pair is in {}: ibv_modify_qp takes it to RTS, where requests can be posted",
+        "the queue pair is in {}: move it to RTS with ibv_modify_qp before posting requests",
         state_name(state)
     )
 }
@@ -245,7 +246,7 @@ fn not_ready(state: ibv_qp_state) -> Errno {
 fn full(capacity: u64) -> Errno {
     refused!(
         ENOMEM,
-        "{capacity} requests are posted and not polled, as many as the queue pair was made for (cap.max_send_wr): poll a \
-         completion of one of them or of a later one first"
+        "{capacity} requests are posted and not polled, the queue pair's limit (cap.max_send_wr): \
+         first poll a completion of one of them or of a later one"
     )
 }

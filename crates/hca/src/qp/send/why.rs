@@ -32,14 +32,14 @@ impl Qp {
             IBV_WC_LOC_QP_OP_ERR => self.not_possible(send, &request),
             IBV_WC_MW_BIND_ERR => refusal::noted().unwrap_or_else(|| {
                 format!(
-                    "the window or rkey {:#x} is none of the queue pair's protection domain",
+                    "the window or rkey {:#x} is not in the queue pair's protection domain",
                     request.immediate
                 )
             }),
             IBV_WC_RETRY_EXC_ERR => no_answer_reason(send),
             IBV_WC_RNR_RETRY_EXC_ERR => format!(
-                "queue pair {:#x} had no receive posted, {} times after the first (rnr_retry): post receives before the \
-                 sender sends, or set rnr_retry to 7, for ever",
+                "queue pair {:#x} had no receive posted, after {} retries (rnr_retry): post \
+                 receives before the sender sends, or set rnr_retry to 7 (retry forever)",
                 send.destination, send.rnr_retry
             ),
             IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_OP_ERR => {
@@ -59,7 +59,7 @@ impl Qp {
     fn too_long(&self, send: &SendQueue, request: &SendRequest<'_>) -> String {
         let length = request.length();
         if word_of(request.opcode) && length < 8 {
-            return format!("the buffers are of {length} bytes, and an atomic needs 8");
+            return format!("the buffers have {length} bytes, and an atomic needs 8");
         }
         let (most, of) = match self.kind {
             IBV_QPT_UD => (
@@ -69,7 +69,8 @@ impl Qp {
             _ => (device::MAX_MESSAGE, "max_msg_sz"),
         };
         format!(
-            "the buffers are of {length} bytes, and at most {most} go ({of} of ibv_query_port): send less at a time"
+            "the buffers have {length} bytes, and at most {most} are allowed ({of} of \
+             ibv_query_port): send less at a time"
         )
     }
 
@@ -90,7 +91,8 @@ impl Qp {
                 .map(|why| format!("sg_list[{index}]: {why}"))
         });
         found.unwrap_or_else(|| {
-            "each lkey of sg_list allows it, and the memory of a buffer is not mapped any more: deregister before munmap"
+            "each lkey of sg_list allows it, but the memory of a buffer is no longer mapped: \
+             deregister before munmap"
                 .to_owned()
         })
     }
@@ -100,17 +102,21 @@ impl Qp {
             let port = address.attributes().port_num;
             if port != send.port {
                 return format!(
-                    "the address handle is of {}, and the queue pair at {}: make one of its port",
+                    "the address handle is of {}, and the queue pair at {}: create one for that \
+                     port",
                     device::port_name(port),
                     device::port_name(send.port)
                 );
             }
         }
         match send.max_rd_atomic {
-            0 => "max_rd_atomic of the queue pair is 0, so it reads nothing and does no atomics: set it with ibv_modify_qp, \
-                  to RTS"
+            0 => "max_rd_atomic of the queue pair is 0, so it cannot send reads and atomics: set \
+                  it with ibv_modify_qp, to RTS"
                 .to_owned(),
-            _ => format!("a queue pair of type {} does not do it now", self.kind),
+            _ => format!(
+                "a queue pair of type {} does not support it in this state",
+                self.kind
+            ),
         }
     }
 
@@ -125,13 +131,14 @@ impl Qp {
         );
         let Some(right) = right_of(request) else {
             return format!(
-                "the responder, queue pair {:#x}, refused a message of {length} bytes: longer than the receive's buffers, or \
-                 these are not its own; its process says which, with VERBENA_LOG=info",
+                "the responder, queue pair {:#x}, refused a message of {length} bytes: longer \
+                 than the receive's buffers, or these are not accessible; its process reports \
+                 which, with VERBENA_LOG=info",
                 send.destination
             );
         };
         let Some(channel) = &send.channel else {
-            return format!("{asked}; its process says why, with VERBENA_LOG=info");
+            return format!("{asked}; its process reports why, with VERBENA_LOG=info");
         };
         let contexts = &channel.peer.contexts;
         let responder: &QpRecord = contexts.queue_pair(send.destination);
@@ -145,11 +152,11 @@ impl Qp {
         }
         if responder.rd_atomic.load(Relaxed) == 0 && super::is_answered(request.opcode) {
             return format!(
-                "{asked}: its max_dest_rd_atomic is 0, so it answers no reads and atomics"
+                "{asked}: its max_dest_rd_atomic is 0, so it accepts no reads and atomics"
             );
         }
         if word_of(request.opcode) && !request.remote_address.is_multiple_of(8) {
-            return format!("{asked}: the address of an atomic is a multiple of 8");
+            return format!("{asked}: the address of an atomic must be a multiple of 8");
         }
         let access_request = AccessRequest {
             key,
@@ -170,7 +177,7 @@ impl Qp {
                 "the responder, queue pair {:#x}, refused it: {why}",
                 send.destination
             ),
-            None => format!("{asked}; its process says why, with VERBENA_LOG=info"),
+            None => format!("{asked}; its process reports why, with VERBENA_LOG=info"),
         }
     }
 
@@ -185,8 +192,9 @@ impl Qp {
 
 fn no_answer_reason(send: &SendQueue) -> String {
     format!(
-        "queue pair {:#x} did not answer: timeout is {} (4.096 us times 2 to that power) and retry_cnt {}; it is not there, \
-         its process has ended, it is not in RTR or RTS, or it is connected to another queue pair, port or packet number",
+        "queue pair {:#x} did not answer: timeout is {} (4.096 us times 2 to that power) and \
+         retry_cnt {}; it does not exist, its process has ended, it is not in RTR or RTS, or it \
+         is connected to another queue pair, port or packet number",
         send.destination, send.timeout, send.retry_count
     )
 }
@@ -227,7 +235,7 @@ pub(super) fn opcode_name(opcode: ibv_wr_opcode) -> &'static str {
         IBV_WR_TSO => "IBV_WR_TSO",
         IBV_WR_FLUSH => "IBV_WR_FLUSH",
         IBV_WR_ATOMIC_WRITE => "IBV_WR_ATOMIC_WRITE",
-        _ => "an opcode that is none",
+        _ => "an unknown opcode",
     }
 }
 
@@ -245,6 +253,6 @@ pub(in crate::qp) fn status_name(status: ibv_wc_status) -> &'static str {
         IBV_WC_REM_OP_ERR => "IBV_WC_REM_OP_ERR",
         IBV_WC_RETRY_EXC_ERR => "IBV_WC_RETRY_EXC_ERR",
         IBV_WC_RNR_RETRY_EXC_ERR => "IBV_WC_RNR_RETRY_EXC_ERR",
-        _ => "a status that is none",
+        _ => "an unknown status",
     }
 }

@@ -67,7 +67,7 @@ pub fn chosen() -> Result<bool> {
         Err(_) | Ok("" | "on") => Ok(true),
         Ok("off") => Ok(false),
         Ok(other) => {
-            eprintln!("verbena: {VARIABLE} is {other:?}; say on or off");
+            eprintln!("verbena: {VARIABLE} is {other:?}; use on or off");
             Err(Errno::EINVAL)
         }
     })

@@ -649,7 +649,7 @@ fn report_fallback(remote: Ipv6Addr) {
         // Standard error may be closed.
         let _ = writeln!(
             std::io::stderr(),
-            "verbena: UDP does not get from here to {} as it is sent; packets go over TCP instead",
+            "verbena: UDP packets to {} do not arrive intact; using TCP instead",
             plain(remote)
         );
     }

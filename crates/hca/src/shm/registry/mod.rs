@@ -69,15 +69,18 @@ pub fn directory() -> PathBuf {
 /// Describes a registry error for the user.
 pub fn obstacle(error: Errno) -> String {
     match error {
-        Errno::EPROTO => "it is of another version, whose processes must end first".to_owned(),
+        Errno::EPROTO => {
+            "it belongs to another version; end that version's processes first".to_owned()
+        }
         Errno::EPERM => {
-            "it is no directory, or somebody else's, or open to others (its mode must be 0700)"
+            "it is not a directory, belongs to another user, or is open to others (its mode must \
+             be 0700)"
                 .to_owned()
         }
-        Errno(libc::EROFS) => "its file system can only be read".to_owned(),
+        Errno(libc::EROFS) => "its file system is read-only".to_owned(),
         Errno(libc::ENOSPC | libc::EDQUOT) => {
             format!(
-                "there is no room for the {} KiB that it takes",
+                "it needs {} KiB of free space",
                 layout::LENGTH.div_ceil(1024)
             )
         }

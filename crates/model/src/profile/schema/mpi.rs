@@ -169,7 +169,8 @@ impl Mpi {
             };
         };
         if self.unexpected != Some(Unexpected::Copied) {
-            let reason = "need unexpected = \"copied\": messages that are kept in their buffers would leave none";
+            let reason = "need unexpected = \"copied\": otherwise kept messages would use up the \
+                          buffers";
             return wrong("credits", reason);
         }
         match self.credits_returned {

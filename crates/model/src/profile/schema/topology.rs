@@ -100,7 +100,8 @@ impl Topology {
         let routing = routing.unwrap_or_default();
         if routing.goes_around() && !matches!(shape, Shape::Dragonfly(_)) {
             let reason = format!(
-                "goes by a third group, and a {name} has none: \"valiant\" and \"ugal\" are a dragonfly's alone"
+                "routes over a third group, and a {name} has none: only a dragonfly has \
+                 \"valiant\" and \"ugal\""
             );
             return Err(root.about("routing", reason));
         }
@@ -127,9 +128,9 @@ fn size(section: &Section<'_>, key: &str, factors: &[usize]) -> Result<(), Error
         .try_fold(1usize, |all, factor| all.checked_mul(*factor));
     match product.is_some_and(|product| product <= MOST) {
         true => Ok(()),
-        false => Err(section.about_itself(format!(
-            "has more than {MOST} {key}, which is more than the models take"
-        ))),
+        false => {
+            Err(section.about_itself(format!("has more than {MOST} {key}, the models' limit")))
+        }
     }
 }
 

@@ -255,7 +255,7 @@ pub(super) mod tests {
         let part = proptest::collection::vec(one, 1..3);
         proptest::collection::vec(part, 1..4).prop_map(|parts| {
             let parts: Vec<_> = parts.iter().map(Vec::as_slice).collect();
-            name(&parts).expect("it is made as certificates have it")
+            name(&parts).expect("it follows the form of certificates")
         })
     }
 

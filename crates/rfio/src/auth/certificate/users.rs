@@ -67,7 +67,7 @@ impl Users {
             }
             let (user, mark) = read(line).map_err(|what| (number, what))?;
             if let Some(earlier) = users.get(&mark) {
-                let what = format!("line {} names this certificate already", earlier.number);
+                let what = format!("line {} already names this certificate", earlier.number);
                 return Err((number, what));
             }
             users.insert(mark, Line { number, user });
@@ -105,7 +105,7 @@ fn read(line: &str) -> Result<(String, Mark), String> {
             Fingerprint::written(value)
                 .ok_or("a fingerprint by SHA-256 has 64 hexadecimal digits")?,
         ),
-        "dns" | "uri" if value.is_empty() => return Err(format!("nothing is behind {kind}:")),
+        "dns" | "uri" if value.is_empty() => return Err(format!("nothing follows {kind}:")),
         "dns" => Mark::Host(value.to_ascii_lowercase()),
         "uri" => Mark::Uri(value.to_owned()),
         _ => Mark::Subject(certificate.parse().map_err(|bad| format!("{bad}"))?),
@@ -190,12 +190,12 @@ mod tests {
             ("ann:CN=Ann\nbob:", 2, "expected a name"),
             ("ann:Ann Example", 1, "ATTRIBUTE=VALUE"),
             ("ann:sha256:ab", 1, "64 hexadecimal digits"),
-            ("ann:DNS:", 1, "nothing is behind DNS:"),
-            ("ann:XY=1", 1, "'XY' is no attribute"),
+            ("ann:DNS:", 1, "nothing follows DNS:"),
+            ("ann:XY=1", 1, "'XY' is not an attribute"),
             (
                 "ann:CN=Ann\n\nbob:cn = Ann",
                 3,
-                "line 1 names this certificate already",
+                "line 1 already names this certificate",
             ),
         ] {
             let (number, what) = Users::parse(text).unwrap_err();

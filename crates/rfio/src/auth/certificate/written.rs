@@ -16,29 +16,28 @@ pub enum BadName {
     #[error("expected a name such as CN=Ann Example,O=Example")]
     Nothing,
     /// Text without `=`.
-    #[error(
-        "'{0}' is not of the form ATTRIBUTE=VALUE; write \\, for a comma that is part of a value"
-    )]
+    #[error("'{0}' is not of the form ATTRIBUTE=VALUE; write \\, for a comma in a value")]
     NoValue(String),
     /// It is neither a keyword nor an object identifier.
-    #[error("'{0}' is no attribute; those without a name are written as digits and dots")]
+    #[error(
+        "'{0}' is not an attribute; write unnamed attributes as an object identifier (digits \
+             and dots)"
+    )]
     Kind(String),
     /// A character that must be escaped with `\`.
-    #[error("write \\{0} for a {0} that is part of a value")]
+    #[error("write \\{0} for a {0} in a value")]
     Unescaped(char),
     /// A `\` that is not followed by an escape.
-    #[error(
-        "\\ stands before what it is to keep from having a meaning, or before two hexadecimal digits"
-    )]
+    #[error("\\ must be followed by a special character or two hexadecimal digits")]
     Escape,
     /// Escaped bytes are not UTF-8.
     #[error("the bytes of '{0}' are not UTF-8")]
     Bytes(String),
     /// The digits after `#` are not one element.
-    #[error("'{0}' is not # and the hexadecimal digits of a value's DER")]
+    #[error("'{0}' is not # followed by the hexadecimal DER encoding of a value")]
     Encoded(String),
     /// A value as text for an attribute that requires the encoded form.
-    #[error("the value of {0} is written as # and the hexadecimal digits of its DER")]
+    #[error("write the value of {0} as # followed by its DER encoding in hexadecimal")]
     NeedsEncoding(String),
 }
 

@@ -43,12 +43,13 @@ pub enum BadTls {
     },
     /// Only one of certificate and key was named.
     #[error(
-        "a certificate and its key go together: --tls-certificate and --tls-key, or RFIO_TLS_CERTIFICATE and RFIO_TLS_KEY"
+        "a certificate needs its key; give both, by --tls-certificate and --tls-key, or \
+         RFIO_TLS_CERTIFICATE and RFIO_TLS_KEY"
     )]
     Half,
     /// A certificate is given without TLS.
     #[error(
-        "a certificate is shown under TLS alone: --tls-ca or RFIO_TLS_CA says whose servers are trusted"
+        "a client certificate needs TLS; name the trusted authorities with --tls-ca or RFIO_TLS_CA"
     )]
     Untrusting,
     /// rustls rejects the configuration.

@@ -22,10 +22,10 @@ fn words(why: &CertificateError) -> String {
         Why::Expired | Why::ExpiredContext { .. } => "it has expired",
         Why::NotValidYet | Why::NotValidYetContext { .. } => "it is not valid yet",
         Why::Revoked => "it has been revoked",
-        Why::UnknownIssuer => "no authority that is known here has signed it",
-        Why::UnknownRevocationStatus => "no list says whether its authority has revoked it",
+        Why::UnknownIssuer => "no authority known here has signed it",
+        Why::UnknownRevocationStatus => "no revocation list of its authority covers it",
         Why::ExpiredRevocationList | Why::ExpiredRevocationListContext { .. } => {
-            "the list of what its authority has revoked is out of date"
+            "the revocation list of its authority is out of date"
         }
         Why::InvalidPurpose | Why::InvalidPurposeContext { .. } => "it is not for clients",
         other => return other.to_string(),
@@ -43,17 +43,18 @@ pub fn why_refused_there(error: &io::Error) -> Option<&'static str> {
         AlertDescription::CertificateExpired => "it has expired, or is not valid yet",
         AlertDescription::CertificateRevoked => "it has been revoked",
         AlertDescription::UnknownCA => {
-            "no authority that the server knows has signed it, or the server has no list, of today, of what that one has revoked"
+            "no authority known to the server has signed it, or the server has no current \
+             revocation list of that authority"
         }
         AlertDescription::UnsupportedCertificate => "it is not for clients",
-        AlertDescription::BadCertificate => "it is not made as the server understands it",
+        AlertDescription::BadCertificate => "the server cannot parse it",
         AlertDescription::DecryptError => {
-            "its signature is wrong, or of a kind that the server does not know"
+            "its signature is invalid, or of a kind unknown to the server"
         }
-        AlertDescription::CertificateRequired => "there is none, and the server demands one",
+        AlertDescription::CertificateRequired => "the server requires one, and none was sent",
         AlertDescription::CertificateUnknown
         | AlertDescription::AccessDenied
-        | AlertDescription::NoCertificate => "the server does not say why",
+        | AlertDescription::NoCertificate => "the server gives no reason",
         _ => return None,
     })
 }

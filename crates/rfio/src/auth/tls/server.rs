@@ -96,15 +96,14 @@ fn verifier(rules: ClientRules<'_>) -> Result<Arc<dyn ClientCertVerifier>, BadTl
     if let Some(path) = rules.revoked {
         let text = read_unchanged(path)?;
         let lists: Vec<CertificateRevocationListDer<'_>> =
-            all_of(path, &text, "list of revoked certificates")?;
+            all_of(path, &text, "certificate revocation list")?;
         builder = builder.with_crls(lists).enforce_revocation_expiration();
     }
     builder
         .build()
         .map_err(|error| match (&error, rules.revoked) {
             (VerifierBuilderError::InvalidCrl(_), Some(revoked)) => {
-                let what =
-                    format!("{error}; lists are understood as RFC 5280 has them, with a number");
+                let what = format!("{error}; lists must follow RFC 5280 and have a number");
                 BadTls::Pem(revoked.to_owned(), what)
             }
             _ => BadTls::Pem(rules.authorities.to_owned(), error.to_string()),

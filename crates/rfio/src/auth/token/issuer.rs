@@ -83,7 +83,7 @@ impl Issuer {
                 .iter()
                 .find(|other| other.url == issuer.url || other.name == issuer.name)
             {
-                return Err(bad(format!("{} is in the file already", same.name)));
+                return Err(bad(format!("{} is already in the file", same.name)));
             }
             issuer.keys = load_keys(&keys)?;
             issuers.push(issuer);
@@ -128,7 +128,7 @@ impl Issuer {
                     let range = format!("skew is 0 to {MOST_SKEW} seconds, not '{text}'");
                     issuer.skew = seconds.ok_or(range)?;
                 }
-                _ => return Err(format!("'{word}' is not understood; {form}")),
+                _ => return Err(format!("unknown word '{word}'; {form}")),
             }
         }
         if issuer.audience.is_empty() || issuer.audience.iter().any(String::is_empty) {
@@ -161,8 +161,8 @@ fn load_keys(path: &Path) -> Result<Vec<Key>, BadIssuers> {
 }
 
 fn keys_of_set(text: &str) -> Result<Vec<Key>, String> {
-    let set: JwkSet =
-        serde_json::from_str(text).map_err(|error| format!("is no JSON Web Key Set: {error}"))?;
+    let set: JwkSet = serde_json::from_str(text)
+        .map_err(|error| format!("is not a JSON Web Key Set: {error}"))?;
     // Issuers also publish keys of other kinds and for other purposes; these are skipped.
     let keys = set.keys.iter().filter_map(|jwk| {
         let common = &jwk.common;
@@ -189,11 +189,11 @@ fn keys_of_set(text: &str) -> Result<Vec<Key>, String> {
 
 fn keys_of_pem(text: &str) -> Result<Vec<Key>, String> {
     if text.contains("PRIVATE KEY") {
-        return Err("has a private key, which only the issuer may have".into());
+        return Err("has a private key; list public keys only".into());
     }
     let infos = SubjectPublicKeyInfoDer::pem_slice_iter(text.as_bytes());
     let keys = infos.map(|info| {
-        let info = info.map_err(|error| format!("is no PEM: {error}"))?;
+        let info = info.map_err(|error| format!("is not PEM: {error}"))?;
         let key = match PublicKey::read(&info) {
             Some(PublicKey::Rsa(key)) => DecodingKey::from_rsa_der(key),
             Some(PublicKey::P256(point)) => DecodingKey::from_ec_der(point),

@@ -43,7 +43,7 @@ pub struct Bearer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadToken {
     /// It is not a JSON Web Token.
-    #[error("it is no JSON Web Token")]
+    #[error("it is not a JSON Web Token")]
     Form,
     /// The issuer is unknown.
     #[error("its issuer '{0}' is not known here")]
@@ -58,7 +58,7 @@ pub enum BadToken {
     #[error("it is not valid yet: the clocks of its issuer and of this server differ")]
     Early,
     /// It is for another service.
-    #[error("its audience is another service")]
+    #[error("its audience does not include this service")]
     Audience,
     /// A claim is missing or of the wrong type.
     #[error("its claim '{0}' is missing or malformed")]
@@ -67,7 +67,7 @@ pub enum BadToken {
     #[error(transparent)]
     Scope(#[from] BadScope),
     /// It grants no access to this service.
-    #[error("it allows nothing here: no scope is storage.read, .create, .modify, read or write")]
+    #[error("it grants no access here: no scope is storage.read, .create, .modify, read or write")]
     Nothing,
 }
 

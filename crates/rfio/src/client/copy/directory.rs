@@ -117,7 +117,7 @@ impl Directory {
         let file = File::from(self.resolve(relative, flags)?);
         match file.metadata()?.is_file() {
             true => Ok(file),
-            false => Err(io::Error::other("it is no regular file any more")),
+            false => Err(io::Error::other("it is no longer a regular file")),
         }
     }
 
@@ -210,7 +210,7 @@ fn not_followed(errno: Errno) -> io::Error {
     match errno {
         Errno::LOOP => io::Error::new(
             io::ErrorKind::PermissionDenied,
-            "a symbolic link stands on the way; a copy follows none below the place that was named",
+            "the path contains a symbolic link; copies follow none below the named directory",
         ),
         other => other.into(),
     }

@@ -292,7 +292,7 @@ impl LocalSink {
                 return Err(io::Error::new(
                     io::ErrorKind::PermissionDenied,
                     format!(
-                        "'{}' is not a partial file of ours; remove it",
+                        "'{}' is not a partial file of rfcp; remove it",
                         String::from_utf8_lossy(&partial)
                     ),
                 ));

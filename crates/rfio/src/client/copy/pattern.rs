@@ -42,7 +42,7 @@ impl Pattern {
             None => (body, false),
         };
         if body.is_empty() {
-            return Err(bad("it names nothing"));
+            return Err(bad("it is empty"));
         }
         let start = match (anchored, body.starts_with(b"**")) {
             (true, _) => "^/",
@@ -55,7 +55,7 @@ impl Pattern {
                 .unicode(false)
                 .dot_matches_new_line(true)
                 .build()
-                .map_err(|_| bad("a class of it is none, or it is too long"))?,
+                .map_err(|_| bad("it has an invalid class, or is too long"))?,
             directories_only,
             whole_directory: body.ends_with(b"/***"),
         })
@@ -110,7 +110,7 @@ const CLASSES: [&str; 12] = [
 
 /// Reads a class behind its `[`, appends it, and returns what follows its `]`. A slash is never of it.
 fn class<'a>(mut rest: &'a [u8], expression: &mut String) -> Result<&'a [u8], &'static str> {
-    const OPEN: &str = "a '[' is never closed; '\\[' stands for the character";
+    const OPEN: &str = "a '[' has no ']'; write '\\[' for the character";
     *expression += "[[";
     if let [b'!' | b'^', after @ ..] = rest {
         *expression += "^";
@@ -127,9 +127,9 @@ fn class<'a>(mut rest: &'a [u8], expression: &mut String) -> Result<&'a [u8], &'
                 let end = rest.windows(2).position(|pair| pair == b":]").ok_or(OPEN)?;
                 let name = str::from_utf8(&rest[1..end.max(1)]).unwrap_or_default();
                 if !CLASSES.contains(&name) {
-                    return Err("there is no class of that name");
+                    return Err("no class has that name");
                 }
-                write!(expression, "[:{name}:]").expect("a string takes what it is given");
+                write!(expression, "[:{name}:]").expect("writing to a string succeeds");
                 rest = &rest[end + 2..];
             }
             // A range, unless it is the last before the end.
@@ -149,7 +149,7 @@ fn class<'a>(mut rest: &'a [u8], expression: &mut String) -> Result<&'a [u8], &'
 
 /// A byte that stands for itself.
 fn literal(byte: u8, expression: &mut String) {
-    write!(expression, "\\x{byte:02x}").expect("a string takes what it is given");
+    write!(expression, "\\x{byte:02x}").expect("writing to a string succeeds");
 }
 
 #[cfg(test)]

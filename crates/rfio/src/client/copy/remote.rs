@@ -109,7 +109,7 @@ fn settled(file: &SharedFile) -> Result<Attributes, Error> {
     match i64::try_from(about.size) {
         Ok(_) => Ok(about),
         Err(_) => Err(Error::Protocol(format!(
-            "a file has {} bytes, more than any file can have",
+            "a file has {} bytes, more than the maximum",
             about.size
         ))),
     }
@@ -262,7 +262,7 @@ fn extents(file: &SharedFile, (from, to): (u64, u64)) -> Result<Extents, Error> 
                 break;
             }
             (next, false) if next >= until => until = next,
-            _ => return Err(Error::Protocol("extents without end".into())),
+            _ => return Err(Error::Protocol("the list of extents does not end".into())),
         }
     }
     Ok(Extents { data, until })

@@ -153,7 +153,7 @@ impl Traffic {
     ) -> Result<(), Error> {
         if place.is_none() && streamed != announced {
             return Err(Error::Protocol(format!(
-                "{streamed} bytes came, {announced} were announced"
+                "{streamed} bytes arrived, {announced} were announced"
             )));
         }
         let (checksums, block) = (self.session.checksums(), self.session.terms().block);
@@ -187,7 +187,7 @@ impl Traffic {
         let length = done.length as usize;
         let is_short = length < piece.length;
         if length == 0 && !done.end && piece.length > 0 {
-            return Err(Error::Protocol("an empty answer before the end".into()));
+            return Err(Error::Protocol("an empty reply before the end".into()));
         }
         if let Some(errand) = self.under_way.get_mut(&piece.errand) {
             match piece.what {

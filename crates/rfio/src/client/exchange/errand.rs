@@ -284,7 +284,7 @@ impl UnderWay {
         debug_assert_eq!(self.left, 0);
         let given = match (&self.errand, self.reply) {
             (Errand::Call(_), Some((reply, data))) => Ok(Given::Reply(reply, data)),
-            (Errand::Call(_), None) => Err(Error::Dropped("before it answered")),
+            (Errand::Call(_), None) => Err(Error::Dropped("before it replied")),
             (Errand::Read { .. } | Errand::Chunk { .. }, _) => Ok(Given::Read(self.end)),
             (Errand::Write { .. }, _) => Ok(Given::Written),
             (Errand::Vector { .. }, _) => {
@@ -330,7 +330,7 @@ fn pieces(
             Ok(vec![piece(0, data, What::Call(request.clone()))])
         }
         Errand::Chunk { length, .. } if *length as usize > most => Err(Error::Setup(format!(
-            "{length} bytes to be read at once, where the server allows {most}"
+            "cannot read {length} bytes at once; the server allows {most}"
         ))),
         Errand::Chunk { handle, offset, .. } | Errand::Read { handle, offset } => {
             cut(&|at| What::Read(*handle, at), *offset)

@@ -172,7 +172,7 @@ impl SharedFile {
         };
         let done = self.begin(errand, memory)?.wait()?;
         let Given::Vector(lengths) = done.outcome? else {
-            return Err(Error::Dropped("before it answered"));
+            return Err(Error::Dropped("before it replied"));
         };
         *packed = done.memory.into_bytes();
         // Each range is stored at its full length's offset, even if it is short.
@@ -197,7 +197,7 @@ impl SharedFile {
             .wait()?;
         match done.outcome? {
             Given::Read(length) => Ok((length, done.memory.into_bytes())),
-            _ => Err(Error::Dropped("before it answered")),
+            _ => Err(Error::Dropped("before it replied")),
         }
     }
 
@@ -242,7 +242,7 @@ impl SharedFile {
         });
         match self.call(request)? {
             Reply::Checksums(part) if part.checksums.len() as u64 > wanted => {
-                Err(Error::Protocol("more checksums than were asked for".into()))
+                Err(Error::Protocol("more checksums than requested".into()))
             }
             Reply::Checksums(part) => Ok(part),
             other => Err(unexpected(&other)),

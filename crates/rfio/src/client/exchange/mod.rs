@@ -423,7 +423,7 @@ impl Exchange {
         state.is_attended = false;
         debug_assert!(
             woken != Ok(0) || at_most.is_some() || state.traffic.ended() == state.ended_before,
-            "something ended, and nobody woke who waited for it"
+            "an operation ended without waking its waiter"
         );
         state.traffic.advance(wanted);
         state.traffic.look_for_silence();
@@ -483,7 +483,7 @@ impl Ticket {
                 bytes.truncate(length);
                 Ok((reply, bytes))
             }
-            _ => Err(Error::Dropped("before it answered")),
+            _ => Err(Error::Dropped("before it replied")),
         }
     }
 

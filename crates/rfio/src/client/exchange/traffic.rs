@@ -236,7 +236,7 @@ impl Traffic {
         let done = self.done.remove(&number)?;
         let length = match done.outcome {
             Ok(Given::Read(length)) => length,
-            Ok(_) => return Some(Err(Error::Setup("nothing was read to be looked at".into()))),
+            Ok(_) => return Some(Err(Error::Setup("no data were read to be checked".into()))),
             Err(error) => {
                 self.forget_landed(done.landed);
                 return Some(Err(error));
@@ -614,7 +614,7 @@ impl Traffic {
             let Some(flight) = flight.filter(|_| oldest || self.session.version() >= ANY_ORDER)
             else {
                 return Err(Error::Protocol(format!(
-                    "reply {} to nothing that was asked for",
+                    "reply {} without a request",
                     header.id
                 )));
             };

@@ -37,10 +37,10 @@ pub struct Addresses {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unwelcome {
     /// The network is refused.
-    #[error("connections from {0} are not taken here")]
+    #[error("connections from {0} are refused")]
     Refused(Network),
     /// A host has reached its limit of sessions.
-    #[error("sessions: {host} has {has} already, the limit of each address in {network}")]
+    #[error("sessions: {host} already has {has}, the limit of each address in {network}")]
     Host {
         /// The host.
         host: Network,
@@ -50,7 +50,7 @@ pub enum Unwelcome {
         network: Network,
     },
     /// A network has reached its limit of sessions.
-    #[error("sessions: {network} has {has} already, its limit")]
+    #[error("sessions: {network} already has {has}, its limit")]
     Network {
         /// The network.
         network: Network,

@@ -58,7 +58,7 @@ impl FromStr for Network {
         };
         let address: IpAddr = address
             .parse()
-            .map_err(|_| format!("'{text}' is no address, nor ADDRESS/BITS"))?;
+            .map_err(|_| format!("'{text}' is neither an address nor ADDRESS/BITS"))?;
         let most = Self::most_bits(address);
         let bits = match bits {
             Some(bits) => bits.parse().ok().filter(|&bits| bits <= most),
@@ -74,7 +74,7 @@ impl FromStr for Network {
         // No bits are set after the prefix, so it has at least the 96 bits before the IPv4 address.
         match address.to_canonical() {
             IpAddr::V4(v4) if address.is_ipv6() => Err(format!(
-                "'{text}' is of IPv4; write {}",
+                "'{text}' is an IPv4 network; write {}",
                 Self::around(v4.into(), bits - 96)
             )),
             _ => Ok(network),

@@ -66,7 +66,7 @@ impl Rules {
             };
             let rule = rule(network.parse().map_err(bad)?, words).map_err(bad)?;
             if rules.iter().any(|other| other.network == rule.network) {
-                return Err(bad(format!("{} has a line already", rule.network)));
+                return Err(bad(format!("{} already has a line", rule.network)));
             }
             rules.push(rule);
         }
@@ -88,7 +88,7 @@ fn rule<'a>(network: Network, words: impl Iterator<Item = &'a str>) -> Result<Ru
         let number = |value: &str, suffixes| {
             scaled(value, suffixes)
                 .filter(|&number| number > 0)
-                .ok_or_else(|| format!("'{word}' has no number from 1 on"))
+                .ok_or_else(|| format!("'{word}' lacks a number of at least 1"))
         };
         match word.split_once('=') {
             None if word == "refuse" => terms.is_refused = true,
@@ -100,7 +100,8 @@ fn rule<'a>(network: Network, words: impl Iterator<Item = &'a str>) -> Result<Ru
             Some(("bytes", value)) => terms.bytes = Some(number(value, Suffixes::Yes)?),
             _ => {
                 return Err(format!(
-                    "'{word}' is none of refuse, together, sessions=N, requests=N, bytes=SIZE"
+                    "'{word}' is unknown; expected refuse, together, sessions=N, requests=N or \
+                     bytes=SIZE"
                 ));
             }
         }
@@ -111,9 +112,9 @@ fn rule<'a>(network: Network, words: impl Iterator<Item = &'a str>) -> Result<Ru
     };
     match terms {
         _ if terms == Terms::default() => Err(format!("{network} has no limit")),
-        _ if terms.is_refused && (terms != only_refused || whose == Whose::Together) => Err(
-            format!("{network} is refused, so nothing else can be said of it"),
-        ),
+        _ if terms.is_refused && (terms != only_refused || whose == Whose::Together) => {
+            Err(format!("{network} is refused and cannot have other limits"))
+        }
         _ => Ok(Rule {
             network,
             terms,

@@ -19,22 +19,22 @@ fn valid_lines_are_parsed_and_invalid_ones_named() {
         ("10.0.0.1/8 sessions=4", "10.0.0.0/8"),
         ("10.0.0.0/33 sessions=4", "more bits"),
         ("10.0.0.0/ sessions=4", "more bits"),
-        ("host sessions=4", "no address"),
+        ("host sessions=4", "neither an address"),
         ("::ffff:10.0.0.0/104 sessions=4", "write 10.0.0.0/8"),
         ("::ffff:10.0.0.1 sessions=4", "write 10.0.0.1"),
         ("::ffff:0:0/96 refuse", "write 0.0.0.0/0"),
         ("::ffff:0:0/95 refuse", "beyond the network"),
         ("10.0.0.1", "no limit"),
         ("10.0.0.1 together", "no limit"),
-        ("10.0.0.1 sessions=0", "from 1 on"),
-        ("10.0.0.1 sessions=2k", "from 1 on"),
-        ("10.0.0.1 requests=-1", "from 1 on"),
-        ("10.0.0.1 bytes=99999999999G", "from 1 on"),
-        ("10.0.0.1 bytes=M", "from 1 on"),
-        ("10.0.0.1 bytes=", "from 1 on"),
-        ("10.0.0.1 refuse sessions=4", "nothing else"),
-        ("10.0.0.1 refuse together", "nothing else"),
-        ("10.0.0.1 sesions=4", "none of"),
+        ("10.0.0.1 sessions=0", "at least 1"),
+        ("10.0.0.1 sessions=2k", "at least 1"),
+        ("10.0.0.1 requests=-1", "at least 1"),
+        ("10.0.0.1 bytes=99999999999G", "at least 1"),
+        ("10.0.0.1 bytes=M", "at least 1"),
+        ("10.0.0.1 bytes=", "at least 1"),
+        ("10.0.0.1 refuse sessions=4", "other limits"),
+        ("10.0.0.1 refuse together", "other limits"),
+        ("10.0.0.1 sesions=4", "is unknown"),
         ("192.0.2.1 sessions=4", "already"),
     ] {
         let bad = Rules::parse(&format!("192.0.2.1/32 refuse\n{line}\n")).unwrap_err();
@@ -57,7 +57,7 @@ fn the_narrowest_network_decides_in_any_order() {
         let _kept = [enter("10.9.9.9"), enter("10.1.9.9"), enter("10.1.9.9")].map(Result::unwrap);
         let refused = enter("10.9.9.9").unwrap_err().to_string();
         assert!(
-            refused.contains("10.9.9.9 has 1") && refused.contains("10.0.0.0/8"),
+            refused.contains("10.9.9.9 already has 1") && refused.contains("10.0.0.0/8"),
             "{refused}"
         );
         assert!(enter("10.1.9.9").is_err());
@@ -67,7 +67,7 @@ fn the_narrowest_network_decides_in_any_order() {
             enter("10.1.2.3")
                 .unwrap_err()
                 .to_string()
-                .contains("not taken")
+                .contains("are refused")
         );
         assert!(enter("::ffff:10.1.2.3").is_err(), "the same host by IPv6");
         assert!(enter("11.0.0.1").is_ok());
@@ -173,7 +173,7 @@ fn a_debt_outlives_the_session() {
     assert_eq!(
         addresses.parties.lock().unwrap().len(),
         1,
-        "who owes nothing is forgotten"
+        "clients without debt are forgotten"
     );
 }
 

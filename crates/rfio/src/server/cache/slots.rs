@@ -141,7 +141,7 @@ impl Slots {
         self.slots[slot].pins = self.slots[slot]
             .pins
             .checked_sub(1)
-            .expect("a pin is taken back once");
+            .expect("a pin is released once");
     }
 
     /// The checksum of a ready slot, if it is known.

@@ -97,7 +97,7 @@ impl Engine {
             count(&self.service.metrics.checksum_failures, 1);
             return Err(Failure::Refused(
                 Status::CHECKSUM,
-                "data damaged on the way; nothing was written",
+                "data damaged in transit; nothing was written",
             ));
         }
         let named = self.name(&store.path)?;
@@ -122,7 +122,7 @@ impl Engine {
             if checksum::crc32c(&written[..read]) != store.checksum {
                 return Err(Failure::Refused(
                     Status::CHECKSUM,
-                    "what was written reads back differently",
+                    "the file reads back differently than written",
                 ));
             }
         }

@@ -31,7 +31,7 @@ fn demands() -> impl Iterator<Item = Demand> {
 const BATCH: usize = 64;
 
 /// The last attempt takes the file as it is, which always succeeds.
-const UNSERVED: Failure = Failure::Refused(Status::INTERNAL, "the file could not be read at all");
+const UNSERVED: Failure = Failure::Refused(Status::INTERNAL, "the file could not be read");
 
 /// Size of a buffer that small pieces of a vector are packed into, in bytes: large enough to
 /// justify a system call, and small enough that the allocator does not map and unmap each buffer.
@@ -61,7 +61,7 @@ impl Engine {
         if length > self.service.limits.payload {
             return Err(Failure::Refused(
                 Status::errno(libc::EINVAL),
-                "longer than the welcome allows",
+                "longer than the session allows",
             ));
         }
         let file = self.handles.find(read.handle)?;
@@ -147,7 +147,7 @@ impl Engine {
         if sum > limits.payload || vector.ranges.len() > limits.ranges {
             return Err(Failure::Refused(
                 Status::errno(libc::EINVAL),
-                "more than the welcome allows",
+                "more than the session allows",
             ));
         }
         let file = self.handles.find(vector.handle)?;
@@ -256,7 +256,7 @@ impl Engine {
         {
             return Err(Failure::Refused(
                 Status::errno(libc::EINVAL),
-                "not in units of the welcome's block",
+                "not in units of the session's block",
             ));
         }
         let most = (limits.payload / block).clamp(1, MOST_CHECKSUMS);

@@ -364,7 +364,7 @@ fn a_long_vector_is_not_read_while_others_wait() {
         });
         engine.execute_quickly(&request).is_some()
     };
-    assert!(vector(1024), "what is cached is read at once");
+    assert!(vector(1024), "cached data are read at once");
     assert!(!vector(1025), "it takes a worker");
 }
 
@@ -729,7 +729,7 @@ fn cached_data_are_answered_without_blocking() {
     });
     assert!(
         engine.execute_quickly(&request).is_none(),
-        "a block that nobody read yet needs storage"
+        "an unread block needs storage"
     );
     let slow = engine.execute(&request, &[]);
     let quick = engine

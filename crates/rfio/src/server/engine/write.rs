@@ -90,11 +90,11 @@ impl Engine {
                 match exhausted {
                     Exhausted::User(_) => Failure::Refused(
                         Status::errno(libc::EMFILE),
-                        "the user has as many files open as one may",
+                        "the user has reached the limit of open files",
                     ),
                     Exhausted::Service(_) => Failure::Refused(
                         Status::errno(libc::ENFILE),
-                        "the service has as many files open as it may",
+                        "the service has reached the limit of open files",
                     ),
                 }
             })?;
@@ -181,7 +181,7 @@ impl Engine {
         if incoming.len() != write.range.length as usize {
             return Err(Failure::Refused(
                 Status::COMMUNICATION,
-                "the data are not as long as announced",
+                "the length of the data differs from the announced length",
             ));
         }
         let block = self.service.cache.block() as u32;
@@ -190,7 +190,7 @@ impl Engine {
             if write.checksums.len() != piece_count(offset, length, block) {
                 return Err(Failure::Refused(
                     Status::COMMUNICATION,
-                    "the checksums are not one per block",
+                    "the number of checksums differs from the number of blocks",
                 ));
             }
             for ((start, piece), &expected) in pieces(offset, length, block).zip(&write.checksums) {
@@ -199,7 +199,7 @@ impl Engine {
                     count(&self.service.metrics.checksum_failures, 1);
                     return Err(Failure::Refused(
                         Status::CHECKSUM,
-                        "data damaged on the way; nothing was written",
+                        "data damaged in transit; nothing was written",
                     ));
                 }
             }

@@ -11,7 +11,7 @@ use crate::server::rights::{Need, Rights, Subject, components};
 
 /// Returns the error for a lack of rights.
 pub(super) fn denied() -> io::Error {
-    told(Errno::ACCESS, "this user has no right to do that here")
+    told(Errno::ACCESS, "this user has no right to do this here")
 }
 
 /// The permit of a request by path: unlimited, or limited to the rights of its user.

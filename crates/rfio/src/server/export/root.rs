@@ -106,8 +106,8 @@ impl Root {
         }
         Err(told(
             Errno::STALE,
-            "the exported directory was unmounted, mounted over or replaced meanwhile, so what \
-             was written is not in it; write it again",
+            "the exported directory was unmounted, mounted over or replaced, so the written data \
+             are not in it; write the file again",
         ))
     }
 
@@ -257,11 +257,11 @@ impl Pin {
         };
         let was_mount_point = self.must_be_mount_point || last.identity.is_mount_point;
         if was_mount_point && !root.identity.is_mount_point {
-            let what = "is no mount point any more: its file system was unmounted; mount it \
-                        again, or send SIGHUP to export the directory below it";
+            let what = "is no longer a mount point: its file system was unmounted; mount it \
+                        again, or send SIGHUP to export the underlying directory";
             return Err(self.missing(last, what));
         }
-        self.say("leads to another directory now (mounted over, or replaced), which is exported");
+        self.say("was mounted over or replaced; the new directory is exported");
         self.take(Arc::clone(&root));
         Ok(root)
     }
@@ -271,12 +271,13 @@ impl Pin {
         last.is_replaced.store(true, Ordering::Relaxed);
         self.looked.store(0, Ordering::Relaxed);
         if !self.is_complained.swap(true, Ordering::Relaxed) {
-            self.say(&format!("{what}; requests for it are refused until then"));
+            self.say(&format!(
+                "{what}; requests are refused until it is available"
+            ));
         }
         told(
             Errno::STALE,
-            "the exported directory is not there on the server, which refuses to use another one \
-             in its place; its log says why",
+            "the exported directory is not available on the server; see the server's log",
         )
     }
 
@@ -287,7 +288,7 @@ impl Pin {
 }
 
 /// Message of `--require-mount` for a directory that is not a mount point.
-const NOT_MOUNTED: &str = "is no mount point, which --require-mount asks for; mount its file \
+const NOT_MOUNTED: &str = "is not a mount point, as --require-mount demands; mount its file \
                            system first";
 
 /// Returns the time since the first call in milliseconds, plus an offset: 0 means never.

@@ -248,7 +248,12 @@ fn a_directory_that_is_no_mount_point_is_refused() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("d")).unwrap();
     let opened = Export::open_mounted("", &scratch.path("d"), Access::ReadOnly);
-    assert!(opened.unwrap_err().to_string().contains("no mount point"));
+    assert!(
+        opened
+            .unwrap_err()
+            .to_string()
+            .contains("not a mount point")
+    );
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn answer(request: &[u8], service: &Service) -> Vec<u8> {
         false => (
             "404 Not Found",
             "text/plain",
-            "the page is /metrics\n".to_owned(),
+            "metrics are at /metrics\n".to_owned(),
         ),
     };
     let length = body.len();

@@ -48,7 +48,7 @@ impl Admission {
         }
         if !are_equal(token, &shown()?) {
             return Err(FabricError::BadEndpoint(
-                "a wrong token came over it".into(),
+                "it presented an invalid token".into(),
             ));
         }
         *self = Self::Admitted;

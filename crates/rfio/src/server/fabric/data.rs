@@ -259,7 +259,7 @@ impl DataPair {
                 }))
             }
             Some(other) => Err(FabricError::BadEndpoint(format!(
-                "unexpected completion {other:?}"
+                "unexpected completion {other}"
             ))),
         }
     }

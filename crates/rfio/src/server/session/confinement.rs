@@ -42,7 +42,7 @@ impl Confinement {
         let denied = |reason: String| Err(Refusal::new(Status::errno(libc::EACCES), reason));
         match request {
             Request::Open(open) if open.path != self.path => denied(format!(
-                "Open {}: the ticket is for another file, {}",
+                "Open {}: the ticket is valid for another file, {}",
                 open.path, self.path
             )),
             Request::Open(open) if open.flags & !(self.access | OpenFlags::NO_FOLLOW) != 0 => {
@@ -52,12 +52,12 @@ impl Confinement {
                     match self.access & OpenFlags::WRITE {
                         0 => "for reading only",
                         _ if self.access & OpenFlags::READ == 0 => "for writing only",
-                        _ => "for a file that is there, to read and write it",
+                        _ => "for reading and writing an existing file only",
                     }
                 ))
             }
             Request::Open(open) if self.is_used => denied(format!(
-                "Open {}: the ticket has opened its file already; ask for another ticket",
+                "Open {}: the ticket has already opened its file; request another one",
                 open.path
             )),
             Request::Open(_) => {
@@ -77,7 +77,7 @@ impl Confinement {
             | Request::Checksum(_)
             | Request::Extents(_) => Ok(()),
             other => denied(format!(
-                "{} is not for a session that a ticket has opened",
+                "{} is not allowed in a session opened by a ticket",
                 other.name()
             )),
         }

@@ -229,7 +229,7 @@ impl Conversation {
     pub fn stall(&self, now: Instant, patience: Duration) -> Option<&'static str> {
         let has_data = self.is_transferring() || self.output.waiting() > 0;
         if has_data && now.duration_since(self.moved) > patience {
-            return Some("took no data for too long");
+            return Some("received no data for too long");
         }
         let (since, length) = self.owed?;
         let allowed = patience + Duration::from_secs((length / SLOWEST_PAYLOAD) as u64);
@@ -545,7 +545,7 @@ impl Conversation {
         match (first, &tls, &self.origin) {
             (TLS_HANDSHAKE, None, _) => {
                 return Err(NoFrame::Violation(
-                    "client wants TLS, which is not configured".into(),
+                    "the client requires TLS, which is not configured".into(),
                 ));
             }
             (TLS_HANDSHAKE, Some(tls), _) => {
@@ -555,7 +555,7 @@ impl Conversation {
             }
             (_, _, Origin::Remote(_)) if context.tls_only => {
                 return Err(NoFrame::Violation(
-                    "client does not use TLS, which is required".into(),
+                    "the client does not use TLS, which is required".into(),
                 ));
             }
             _ => {}

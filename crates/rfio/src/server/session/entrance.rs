@@ -91,7 +91,7 @@ impl Conversation {
             }
             (_, other) => {
                 return Err(NoFrame::Violation(format!(
-                    "{} is out of place in the greeting",
+                    "{} is invalid during the handshake",
                     other.name()
                 )));
             }
@@ -298,7 +298,7 @@ fn refuse_banned(context: &Context, known: &Known) -> Result<(), Refusal> {
     match context.service.is_banned(&known.user) {
         false => Ok(()),
         true => {
-            let reason = "not let in: this user is banned from this service";
+            let reason = "access denied: this user is banned";
             Err(Refusal::new(Status::errno(libc::EACCES), reason))
         }
     }

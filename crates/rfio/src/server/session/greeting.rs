@@ -171,7 +171,7 @@ impl Authenticator {
     ) -> Result<(Welcome, Pending), Refusal> {
         let Some(version) = common_version(hello.lowest, hello.highest) else {
             let spoken = format!(
-                "client speaks versions {} to {}, server {IN_ORDER} to {NEWEST}",
+                "the client supports versions {} to {}, the server {IN_ORDER} to {NEWEST}",
                 hello.lowest, hello.highest
             );
             return Err(Refusal::new(Status::BAD_VERSION, spoken));
@@ -230,7 +230,7 @@ impl Authenticator {
         channel: &[u8],
     ) -> Result<Known, Refusal> {
         let denied = || {
-            let wrong = "not let in: unknown user or wrong secret";
+            let wrong = "access denied: unknown user or wrong secret";
             // The owner of a certificate may not be aware that a secret was tried in its place.
             let reason = match &pending.bearer {
                 Some(bearer) => format!("{wrong}, and {}", not_known(bearer)),
@@ -312,12 +312,11 @@ impl Authenticator {
         let ticket = Ticket::sign(secret.unwrap_or(&self.decoy), claims.clone());
         let handshake = pending.handshake(&ticket.key, channel);
         if !handshake.verify(Purpose::Client, &redeem.proof) || secret.is_none() {
-            let reason =
-                "not let in: the ticket is of an issuer that is not known here, or was changed";
+            let reason = "access denied: the ticket's issuer is unknown, or the ticket was changed";
             return Err(Refusal::new(Status::errno(libc::EACCES), reason));
         }
         if !claims.has_an_access() {
-            let reason = "the ticket is for neither reading nor writing";
+            let reason = "the ticket allows neither reading nor writing";
             return Err(Refusal::new(Status::errno(libc::EINVAL), reason));
         }
         self.tickets
@@ -355,7 +354,7 @@ impl Authenticator {
         }
         let judged = self.issuers().judge(present.token.as_slice());
         let bearer = judged.map_err(|bad| {
-            let reason = format!("not let in: the token is refused: {bad}");
+            let reason = format!("access denied: invalid token: {bad}");
             Refusal::new(Status::errno(libc::EACCES), reason)
         })?;
         let scopes = Scopes::new(bearer);
@@ -377,19 +376,22 @@ impl Authenticator {
 
 /// Explains why none of the client's methods is available.
 fn no_way(offered: Methods, bearer: Option<&Bearer>) -> String {
-    let no_other = "no method of authentication in common";
+    let no_other = "no common authentication method";
     match bearer {
-        _ if offered.has(Methods::TICKET) => "this server takes no tickets".into(),
-        Some(bearer) => format!("not let in: {}", not_known(bearer)),
+        _ if offered.has(Methods::TICKET) => "this server accepts no tickets".into(),
+        Some(bearer) => format!("access denied: {}", not_known(bearer)),
         None if offered.has(Methods::CERTIFICATE) => {
-            format!("{no_other}: this server asks for no certificate, or was shown none")
+            format!("{no_other}: this server requests no certificates, or the client sent none")
         }
-        None => format!("{no_other}; does the client have a secret for this server?"),
+        None => format!("{no_other}; give the client a secret for this server"),
     }
 }
 
 fn not_known(bearer: &Bearer) -> String {
-    format!("the certificate of {} is nobody's here", bearer.certificate)
+    format!(
+        "no user is mapped to the certificate of {}",
+        bearer.certificate
+    )
 }
 
 /// Returns taggers for the frames of both directions if TLS does not protect them.
@@ -403,7 +405,7 @@ fn taggers(handshake: &Handshake<'_>) -> Option<(Tagger, Tagger)> {
 }
 
 fn out_of_place(what: &str) -> Refusal {
-    let reason = format!("{what} does not go with the method that was chosen");
+    let reason = format!("{what} does not match the selected authentication method");
     Refusal::new(Status::errno(libc::EPROTO), reason)
 }
 
@@ -654,7 +656,7 @@ mod tests {
             };
             let reason = refusal.reason.as_str();
             assert!(
-                reason.ends_with("the certificate of CN=Ann,O=Example is nobody's here"),
+                reason.ends_with("no user is mapped to the certificate of CN=Ann,O=Example"),
                 "{reason}"
             );
         }

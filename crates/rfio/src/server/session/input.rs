@@ -198,7 +198,7 @@ impl Input {
             let tag = body.split_off(header.body as usize);
             if !tagger.verify(raw, &body, &tag) {
                 return Err(NoFrame::Violation(
-                    "a frame's tag is wrong: it was changed on the way".into(),
+                    "a frame has an invalid tag: it was changed in transit".into(),
                 ));
             }
         }

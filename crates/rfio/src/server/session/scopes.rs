@@ -77,7 +77,7 @@ impl Scopes {
             _ => {}
         }
         if self.has_expired() {
-            let reason = format!("{name}: the token has expired; come again with another one");
+            let reason = format!("{name}: the token has expired; connect again with a new one");
             return Err(denied(reason));
         }
         match request {
@@ -96,7 +96,8 @@ impl Scopes {
                 let text = link.from.as_bytes();
                 if text.starts_with(b"/") || components(text).is_none() {
                     let reason = format!(
-                        "{name} {}: in a session by a token, a link is relative and has no '..'",
+                        "{name} {}: in a session opened by a token, links must be relative and \
+                         without '..'",
                         link.to
                     );
                     return Err(denied(reason));
@@ -117,7 +118,9 @@ impl Scopes {
             Request::ChangeOwner(change) => self.change(name, &change.path),
             Request::ChangeTimes(times) => self.change(name, &times.path),
             Request::SetExtended(set) => self.change(name, &set.path),
-            _ => Err(denied(format!("{name} is not for a session by a token"))),
+            _ => Err(denied(format!(
+                "{name} is not allowed in a session opened by a token"
+            ))),
         }
     }
 
@@ -190,14 +193,17 @@ impl Scopes {
 
     fn path(&self, name: &str, path: &Path) -> Result<Components, Refusal> {
         components(path.as_bytes()).ok_or_else(|| {
-            let reason = format!("{name} {path}: a session by a token takes no path with '..'");
+            let reason = format!(
+                "{name} {path}: a session opened by a token allows no path with \
+                                  '..'"
+            );
             denied(reason)
         })
     }
 
     fn lacks(&self, name: &str, path: &Path, right: &str) -> Refusal {
         denied(format!(
-            "{name} {path}: the token has no scope storage.{right} for it"
+            "{name} {path}: the token lacks the scope storage.{right} for this path"
         ))
     }
 
@@ -221,7 +227,7 @@ fn by_handle(name: &str, is_writable: bool) -> Result<Existing, Refusal> {
     match is_writable {
         true => Ok(Existing::Replaced),
         false => Err(denied(format!(
-            "{name}: in a session by a token, the file must be open for writing"
+            "{name}: in a session opened by a token, the file must be open for writing"
         ))),
     }
 }

@@ -257,7 +257,7 @@ impl Standing {
 
 /// Returns the answer to a canceled request.
 fn taken_back() -> Answer {
-    Answer::refusal(Status::errno(libc::ECANCELED), "taken back by the client")
+    Answer::refusal(Status::errno(libc::ECANCELED), "cancelled by the client")
 }
 
 impl Conversation {
@@ -498,7 +498,7 @@ impl Conversation {
         let (Some(data), Some(window)) = (&mut standing.data, task.request.window()) else {
             let answer = Answer::refusal(
                 Status::COMMUNICATION,
-                "the data queue pair failed before the data were fetched",
+                "the data queue pair failed before the data were read",
             );
             self.conclude(context, key, task, answer);
             return Progress::Moved;
@@ -657,7 +657,7 @@ impl Conversation {
             "queue pair lost",
             json!({ "what": error.to_string() }),
         );
-        let reason = format!("the data queue pair failed and is gone: {error}");
+        let reason = format!("the data queue pair failed: {error}");
         task.grant = None;
         let answer = Answer::refusal(Status::COMMUNICATION, reason);
         self.conclude(context, key, task, answer);

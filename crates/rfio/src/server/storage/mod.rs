@@ -56,13 +56,10 @@ pub struct Part<'a> {
 impl fmt::Display for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Together => write!(f, "by io_uring, what a request wants together"),
-            Self::InTurn(None) => write!(f, "by threads, each one read after the other"),
+            Self::Together => write!(f, "by io_uring, all reads of a request at once"),
+            Self::InTurn(None) => write!(f, "by threads, one read at a time"),
             Self::InTurn(Some(error)) => {
-                write!(
-                    f,
-                    "by threads, each one read after the other; io_uring: {error}"
-                )
+                write!(f, "by threads, one read at a time; io_uring: {error}")
             }
         }
     }

@@ -49,7 +49,7 @@ impl Ring {
             self.wait();
             for done in self.ring.completion() {
                 let Some(read) = read.get_mut(done.user_data() as usize) else {
-                    give_up("it tells of a read that nobody began");
+                    give_up("it completed a read that was not started");
                 };
                 under_way -= 1;
                 *read += usize::try_from(done.result()).unwrap_or(0);
@@ -68,7 +68,7 @@ impl Ring {
         // the process. The file is borrowed too.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         if pushed.is_err() {
-            give_up("more reads are under way than it has places");
+            give_up("more reads are pending than it has entries");
         }
     }
 
@@ -96,9 +96,7 @@ impl Ring {
 
 /// Aborts the process: reads in flight may still write to memory that would be released.
 fn give_up(what: impl Display) -> ! {
-    complain(format_args!(
-        "rfiod: io_uring cannot be relied on any more: {what}"
-    ));
+    complain(format_args!("rfiod: io_uring failed: {what}"));
     std::process::abort();
 }
 

@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(congestion.window(), 64);
         congestion.acknowledged(10, Psn::new(127));
         congestion.notified(Psn::new(137));
-        assert_eq!(congestion.window(), 64, "of what was sent before it");
+        assert_eq!(congestion.window(), 64, "of earlier packets");
         congestion.acknowledged(1, Psn::new(128));
         congestion.notified(Psn::new(192));
         assert_eq!(congestion.window(), 32);

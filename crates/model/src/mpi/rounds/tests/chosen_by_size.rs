@@ -59,11 +59,11 @@ fn played(all: Vec<Vec<Round>>) -> Vec<Vec<bool>> {
     }
     assert!(
         left.iter().all(VecDeque::is_empty),
-        "somebody waits for what never comes"
+        "deadlock: a rank waits forever"
     );
     assert!(
         ways.iter().flatten().all(VecDeque::is_empty),
-        "something is received by nobody"
+        "a message is never received"
     );
     known
 }

@@ -133,7 +133,9 @@ impl<A: Algorithm> Field for Choices<A> {
             let choice = choice(row, &origin)?;
             if choice.when.says_nothing() != (number + 1 == rows.len()) {
                 return Err(row.about_itself(
-                    "the last choice, and no other, has no conditions: there must be one for every message".to_owned(),
+                    "only the last choice must be without conditions, so that every message has \
+                     one"
+                    .to_owned(),
                 ));
             }
             choices.push(choice);
@@ -169,7 +171,7 @@ fn choice<A: Algorithm>(row: &Section<'_>, origin: &Origin) -> Result<Choice<A>,
         .iter()
         .find(|(key, there)| *there && !takes.contains(key))
     {
-        return Err(row.about(key, "the algorithm does not go by it".to_owned()));
+        return Err(row.about(key, "the algorithm does not use it".to_owned()));
     }
     let limited = choice.when.ranks_below.is_some() || choice.when.ranks_above.is_some();
     if choice.when.ranks_per_byte.is_some() && !limited {

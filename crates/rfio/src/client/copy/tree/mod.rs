@@ -306,7 +306,7 @@ impl Walk<'_> {
                 self.survive(entered)?;
                 if self.held > HELD {
                     return Err(Error::TooMuch(format!(
-                        "the names of its directories and hard links take more than {} MiB of \
+                        "the names of its directories and hard links need more than {} MiB of \
                          memory; copy it in parts",
                         HELD >> 20
                     )))
@@ -540,7 +540,7 @@ impl Walk<'_> {
             }
             if bytes > HELD {
                 return Err(Error::TooMuch(format!(
-                    "the names in it take more than {} MiB of memory",
+                    "the names in it need more than {} MiB of memory",
                     HELD >> 20
                 )))
                 .about(self.target.name(at));

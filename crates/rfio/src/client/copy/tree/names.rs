@@ -25,9 +25,9 @@ impl Names {
     pub fn take(&mut self, name: &[u8]) -> Result<(), Error> {
         let hashes = (self.hashers.0.hash_one(name), self.hashers.1.hash_one(name));
         let what = if !is_plain_name(name) {
-            "a name that is none"
+            "an invalid name"
         } else if name.len() > NAME {
-            "a name that is too long"
+            "too long a name"
         } else if !self.seen.insert(hashes) {
             "a name twice"
         } else {
@@ -43,7 +43,7 @@ impl Names {
         match self.unsound < UNSOUND {
             true => Ok(()),
             false => Err(Error::TooMuch(format!(
-                "{UNSOUND} names that make no sense; the rest of the directory is not copied"
+                "{UNSOUND} invalid names; the rest of the directory is not copied"
             ))),
         }
     }

@@ -173,7 +173,7 @@ fn is_directory(mode: u32, error: Error) -> Result<bool, Error> {
     match Kind::of_mode(mode) {
         Kind::Directory => Ok(false),
         Kind::Link => Err(Error::Setup(
-            "a symbolic link stands where a directory is to be; it is not followed".into(),
+            "a symbolic link is in the place of the directory; it is not followed".into(),
         )),
         _ => Err(error),
     }
