@@ -127,7 +127,9 @@ impl Counted {
         };
         let mut text = format!("{} of payload or more; ", bytes(self.payload));
         text += &match (transport, carried) {
-            (Transport::Hardware, None) => "the adapter's ports have no readable counters".to_owned(),
+            (Transport::Hardware, None) => {
+                "the adapter's ports have no readable counters".to_owned()
+            }
             (Transport::Hardware, Some(sent)) => format!(
                 "{} left by the adapter's ports, including other traffic; some ports do not count \
                  internal traffic",

@@ -460,9 +460,11 @@ impl Shard {
                 count(&service.metrics.made_room, 1);
                 entry.conversation.ends("idle");
                 let client = entry.conversation.client();
-                service
-                    .audit
-                    .record(client, "idle", json!({ "what": "closed for another session" }));
+                service.audit.record(
+                    client,
+                    "idle",
+                    json!({ "what": "closed for another session" }),
+                );
             }
         }
     }
