@@ -1,4 +1,4 @@
-//! The command lines of all tools, as typed.
+//! Command lines of all RFIO tools.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -73,7 +73,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The environment's options, with what was typed in their place.
+    /// Returns the environment's options, overridden by the command line's.
+    ///
+    /// # Errors
+    /// A certificate, key or secrets file cannot be used.
     pub fn options(&self) -> Result<Options, Error> {
         let typed = ClientFiles {
             trusted: self.tls_ca.clone(),
@@ -154,7 +157,7 @@ pub struct Copy {
     pub connection: Connection,
 }
 
-/// `--include` and `--exclude`, in the order in which they were given.
+/// `--include` and `--exclude` rules, in command-line order.
 #[derive(Debug, Clone, Default)]
 pub struct Rules(pub Vec<Rule>);
 
@@ -567,7 +570,7 @@ fn octal(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("'{text}' is not an octal mode such as 644"))
 }
 
-/// Every tool's command line, for manual pages and completion.
+/// Returns every tool's command line, for manual pages and shell completion.
 pub fn all() -> Vec<Command> {
     vec![
         Copy::command(),
@@ -583,7 +586,11 @@ pub fn all() -> Vec<Command> {
     ]
 }
 
-/// Parses a command line; what is wrong with it goes to standard error and the exit code is RFIO's.
+/// Parses the command line.
+///
+/// # Errors
+/// Help, version or a usage error was printed; returns the exit code: RFIO's
+/// [`crate::exit::BAD_PARAMETER`] for an error.
 pub fn parse<T: Parser>() -> Result<T, std::process::ExitCode> {
     T::try_parse().map_err(|error| {
         let _ = error.print();
