@@ -48,7 +48,7 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     for warning in &plan.warnings {
         exit::report("rfiod", format_args!("warning: {warning}"));
     }
-    // Before any thread starts, so that none misses the stop.
+    // Before any thread starts, so that no thread misses the stop signal.
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| format!("signals: {error}"))?;
     let service = Arc::clone(&plan.context.service);

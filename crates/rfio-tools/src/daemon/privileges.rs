@@ -16,7 +16,8 @@ pub fn become_user(name: &str) -> io::Result<()> {
     check(unsafe { libc::setresgid(gid, gid, gid) })?;
     // SAFETY: plain integers; glibc applies it to every thread.
     check(unsafe { libc::setresuid(uid, uid, uid) })?;
-    // SAFETY: plain integers; programs executed from here on cannot gain privileges.
+    // SAFETY: plain integers; programs that this thread executes from here on cannot gain
+    // privileges.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     verify(uid, gid)
 }
