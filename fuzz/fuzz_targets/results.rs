@@ -1,5 +1,5 @@
-//! Fuzzes the readers of result files: Verbena's own records, which are then plotted and compared,
-//! and other tools' output.
+//! Fuzzes the readers of result files: Verbena's own records, which are then plotted, compared and
+//! searched for step changes, and other tools' output.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
