@@ -78,9 +78,6 @@ impl Plan {
     }
 
     /// Returns the received bytes of each range.
-    ///
-    /// # Errors
-    /// Python cannot allocate the list.
     pub fn join<'py>(
         &self,
         py: Python<'py>,

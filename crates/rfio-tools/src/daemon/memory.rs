@@ -14,8 +14,8 @@ pub fn default_cache() -> u64 {
     share(memory())
 }
 
-/// Returns a sixteenth of the memory; at least 256 MiB but no more than a quarter, and at most 4
-/// GiB, which is as much as readers of one machine use.
+/// Returns a sixteenth of the memory; at least 256 MiB but no more than a quarter, and at most
+/// 4 GiB, which is as much as readers of one machine use.
 fn share(memory: u64) -> u64 {
     (memory / PART).clamp(LEAST.min(memory / 4), MOST)
 }

@@ -119,7 +119,7 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
 /// sessions continue, except those of banned users.
 ///
 /// # Errors
-/// A file is invalid or cannot be read; then nothing changes.
+/// A file is invalid or cannot be read, or an export cannot be opened; then nothing changes.
 pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     let (secrets, issuers) = (secrets(arguments)?, issuers(arguments)?);
     let (rules, tls) = (address_rules(arguments)?, certificates(arguments)?);
